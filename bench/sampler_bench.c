@@ -1,0 +1,436 @@
+/*  sampler_bench -- what the sampler's decisions cost in time and memory, beside what CRoaring costs for the
+ *  same sets in the same run.  One thread; figures are of this machine at this moment, so compare the ratios.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <jansson.h>
+
+#include "random.h"
+#include "sampler.h"
+
+enum { JOBS_MAX = 128, VERSIONS_SHARE = 50 };
+
+static double
+s_seconds (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+}
+
+static void *
+s_need (void *memory)
+{
+    if (!memory) {
+        fprintf (stderr, "sampler_bench: no memory\n");
+        exit (1);
+    }
+    return memory;
+}
+
+//  A random set of count ids below universe.
+static roaring_bitmap_t *
+s_random_set (random_t *random, uint32_t universe, uint32_t count)
+{
+    uint32_t *ids = s_need (malloc (universe * sizeof *ids));
+    for (uint32_t id = 0; id < universe; id++)
+        ids [id] = id;
+    for (uint32_t place = 0; place < count; place++) {
+        uint32_t other = place + (uint32_t) random_below (random, universe - place), id = ids [other];
+        ids [other] = ids [place];
+        ids [place] = id;
+    }
+    roaring_bitmap_t *set = s_need (roaring_bitmap_of_ptr (count, ids));
+    free (ids);
+    return set;
+}
+
+//  ---- the yardstick: CRoaring itself
+
+//  Select at a random rank and remove, until the set is empty: removals a second.
+static double
+s_bare_rate (uint32_t samples)
+{
+    random_t random = random_from_seed (1);
+    roaring_bitmap_t *set = roaring_bitmap_from_range (0, samples, 1);
+    roaring_bitmap_remove_run_compression (set);
+    double begin = s_seconds ();
+    for (uint32_t left = samples; left > 0; left--) {
+        uint32_t id = 0;
+        roaring_bitmap_select (set, (uint32_t) random_below (&random, left), &id);
+        roaring_bitmap_remove (set, id);
+    }
+    double seconds = s_seconds () - begin;
+    roaring_bitmap_free (set);
+    return samples / seconds;
+}
+
+//  ---- inserting data sets
+
+static void
+s_measure_inserts (json_t *out, uint32_t samples)
+{
+    enum { SETS = 128, ANDS = 20 };
+    random_t random = random_from_seed (2);
+    roaring_bitmap_t *sets [SETS];
+    for (int set = 0; set < SETS; set++)
+        sets [set] = s_random_set (&random, samples,
+            samples / 2 + (uint32_t) random_below (&random, samples / 2));
+    double begin = s_seconds ();
+    for (int turn = 0; turn < ANDS; turn++)
+        roaring_bitmap_free (roaring_bitmap_and (sets [turn], sets [turn + 1]));
+    double and_seconds = (s_seconds () - begin) / ANDS;
+    json_object_set_new (out, "samples", json_integer (samples));
+    json_object_set_new (out, "sets", json_integer (SETS));
+    json_object_set_new (out, "and_ms", json_real (and_seconds * 1e3));
+    static const struct { const char *name; sampler_policy_t policy; } policies [] = {
+        { "dsa", SAMPLER_POLICY_DSA }, { "follow", SAMPLER_POLICY_FOLLOW } };
+    for (int index = 0; index < 2; index++) {
+        sampler_t *sampler = sampler_new (samples, policies [index].policy, 3);
+        double total = 0, worst = 0;
+        for (int set = 0; set < SETS; set++) {
+            begin = s_seconds ();
+            uint32_t job = sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
+            //  What a tree must have done before its first draw belongs to the insertion.
+            sampler_offer_t offer;
+            sampler_round_begin (sampler, &job, 1);
+            sampler_offer (sampler, &offer);
+            sampler_commit (sampler, sampler_pick (sampler, NULL));
+            sampler_offer (sampler, &offer);
+            double seconds = s_seconds () - begin;
+            total += seconds;
+            worst = seconds > worst? seconds: worst;
+        }
+        uint32_t followers = 0;
+        for (uint32_t job = 0; job < SETS; job++)
+            followers += sampler_follows (sampler, job);
+        json_t *one = json_pack ("{s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms", worst * 1e3,
+            "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers);
+        json_object_set_new (out, policies [index].name, one);
+        sampler_destroy (&sampler);
+    }
+    for (int set = 0; set < SETS; set++)
+        roaring_bitmap_free (sets [set]);
+}
+
+//  ---- decisions
+
+//  The newest versions, a ring; each serves a job once.  As lean as it can be: what is measured is the sampler.
+typedef struct {
+    uint32_t id, older;             //  older: the next version of the same id, index + 1; 0: none
+    uint64_t ticket;
+    uint64_t seen [JOBS_MAX / 64];
+} item_t;
+
+typedef struct {
+    sampler_t *sampler;
+    item_t *items;
+    uint32_t room, next;
+    uint32_t *of;                   //  by id: its newest version, index + 1; 0: none
+    uint64_t prepared;
+} store_t;
+
+static bool
+s_seen (const item_t *item, uint32_t job)
+{
+    return item->seen [job / 64] >> job % 64 & 1;
+}
+
+static void
+s_forget_oldest (store_t *self)
+{
+    item_t *item = &self->items [self->next];
+    if (!item->ticket)
+        return;
+    sampler_lost (self->sampler);
+    sampler_unshelve (self->sampler, item->ticket);
+    uint32_t *link = &self->of [item->id];
+    while (*link != self->next + 1)
+        link = &self->items [*link - 1].older;
+    *link = item->older;
+    item->ticket = 0;
+}
+
+static void
+s_schedule (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
+{
+    sampler_prefetch (self->sampler, id);
+    s_forget_oldest (self);
+    item_t *item = &self->items [self->next];
+    *item = (item_t) { .id = id, .older = self->of [id], .ticket = sampler_shelve (self->sampler, id) };
+    item->seen [job / 64] |= UINT64_C (1) << job % 64;
+    self->of [id] = ++self->next;
+    self->next %= self->room;
+    self->prepared++;
+    for (uint32_t other = 0; other < jobs; other++)
+        if (other != job && sampler_needs (self->sampler, other, id))
+            sampler_allow (self->sampler, item->ticket, other);
+}
+
+//  The job has drawn id: it takes the newest version it has not seen, or a new one; of the others it needs none.
+static void
+s_serve (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
+{
+    bool served = false;
+    for (uint32_t at = self->of [id]; at; at = self->items [at - 1].older) {
+        item_t *item = &self->items [at - 1];
+        if (s_seen (item, job))
+            continue;
+        sampler_forbid (self->sampler, item->ticket, job);
+        if (!served)
+            item->seen [job / 64] |= UINT64_C (1) << job % 64;
+        served = true;
+    }
+    if (!served)
+        s_schedule (self, job, id, jobs);
+}
+
+static void
+s_begin_epoch (store_t *self, uint32_t job)
+{
+    sampler_epoch_begin (self->sampler, job);
+    for (uint32_t index = 0; index < self->room; index++) {
+        const item_t *item = &self->items [index];
+        if (item->ticket && !s_seen (item, job) && sampler_needs (self->sampler, job, item->id))
+            sampler_allow (self->sampler, item->ticket, job);
+    }
+}
+
+typedef struct {
+    sampler_policy_t policy;
+    uint32_t samples, jobs;
+    bool overlap;                   //  job j has three quarters of the data, from j/jobs of a quarter on
+    bool staggered;                 //  job j is j/jobs of an epoch ahead
+    double epochs;                  //  of draws that are timed
+} play_t;
+
+static void
+s_round (store_t *store, const uint32_t *jobs, uint32_t count, uint32_t all)
+{
+    bool follow = sampler_follows (store->sampler, jobs [0]);
+    sampler_offer_t offer;
+    sampler_round_begin (store->sampler, jobs, count);
+    while (sampler_offer (store->sampler, &offer)) {
+        uint32_t job = offer.jobs [0], id = sampler_pick (store->sampler, NULL);
+        sampler_commit (store->sampler, id);
+        if (follow)
+            s_serve (store, job, id, all);
+    }
+    for (uint32_t place = 0; place < count; place++)
+        if (sampler_remaining (store->sampler, jobs [place]) == 0)
+            s_begin_epoch (store, jobs [place]);
+}
+
+//  Nanoseconds a job-draw.
+static double
+s_decide (const play_t *play, uint64_t *prepared_p)
+{
+    store_t store = { .sampler = sampler_new (play->samples, play->policy, 5), .room = play->samples / VERSIONS_SHARE };
+    store.items = s_need (calloc (store.room, sizeof *store.items));
+    store.of = s_need (calloc (play->samples, sizeof *store.of));
+    uint32_t numbers [JOBS_MAX];
+    for (uint32_t job = 0; job < play->jobs; job++) {
+        uint32_t quarter = play->samples / 4;
+        uint32_t from = play->overlap? (uint32_t) ((uint64_t) quarter * job / play->jobs): 0;
+        roaring_bitmap_t *data = roaring_bitmap_from_range (from, play->overlap? from + 3 * quarter: play->samples, 1);
+        numbers [job] = sampler_join (store.sampler, &(sampler_join_t) { .data = data });
+        roaring_bitmap_free (data);
+    }
+    uint32_t size = play->overlap? play->samples / 4 * 3: play->samples;
+    for (uint32_t job = 1; play->staggered && job < play->jobs; job++)
+        for (uint32_t step = 0; step < (uint64_t) size * job / play->jobs; step++)
+            s_round (&store, &numbers [job], 1, play->jobs);
+    uint64_t rounds = (uint64_t) (play->epochs * size);
+    store.prepared = 0;
+    double begin = s_seconds ();
+    for (uint64_t round = 0; round < rounds; round++)
+        s_round (&store, numbers, play->jobs, play->jobs);
+    double seconds = s_seconds () - begin;
+    *prepared_p = store.prepared;
+    sampler_destroy (&store.sampler);
+    free (store.items);
+    free (store.of);
+    return seconds * 1e9 / ((double) rounds * play->jobs);
+}
+
+static json_t *
+s_measure_decisions (const play_t *play, double bare_rate)
+{
+    uint64_t prepared;
+    double ns = s_decide (play, &prepared);
+    return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:f, s:f, s:f}", "policy",
+        play->policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) play->samples, "jobs", (int) play->jobs,
+        "overlap", play->overlap, "staggered", play->staggered, "ns_a_draw", ns, "draws_a_second", 1e9 / ns,
+        "to_select_and_remove", 1e9 / ns / bare_rate);
+}
+
+static json_t *
+s_measure_all_decisions (uint32_t samples, double bare_rate)
+{
+    static const struct { uint32_t jobs; bool overlap, staggered; } plays [] = {
+        { 1, false, false }, { 4, false, false }, { 16, false, false }, { 64, false, false }, { 128, false, false },
+        { 16, false, true }, { 16, true, false }, { 16, true, true }, { 128, false, true } };
+    json_t *all = json_array ();
+    for (int policy = 0; policy < 2; policy++)
+        for (size_t index = 0; index < sizeof plays / sizeof *plays; index++) {
+            //  Some ten million draws each, but into the second epoch, where quotas come into play: so that many
+            //  jobs have fewer samples.
+            play_t play = { .policy = policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
+                .samples = plays [index].jobs > 16? samples / 8: samples,
+                .jobs = plays [index].jobs, .overlap = plays [index].overlap, .staggered = plays [index].staggered,
+                .epochs = 1.2 };
+            json_array_append_new (all, s_measure_decisions (&play, bare_rate));
+        }
+    return all;
+}
+
+//  ---- memory
+
+static size_t
+s_memory (void)
+{
+    struct mallinfo2 info = mallinfo2 ();
+    return info.uordblks + info.hblkhd;
+}
+
+//  Bytes a sample, all structures together, in the second epoch with a full shelf.
+static json_t *
+s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool scattered)
+{
+    random_t random = random_from_seed (7);
+    roaring_bitmap_t *half = s_random_set (&random, samples, samples / 2);
+    roaring_bitmap_t *all = roaring_bitmap_from_range (0, samples, 1);
+    size_t before = s_memory ();
+    sampler_t *sampler = sampler_new (samples, policy, 5);
+    for (uint32_t job = 0; job < jobs; job++)
+        sampler_join (sampler, &(sampler_join_t) { .data = scattered? half: all });
+    for (uint32_t job = 0; job < jobs; job++)
+        sampler_epoch_begin (sampler, job);
+    for (uint32_t id = 0; policy == SAMPLER_POLICY_FOLLOW && id < samples; id++) {
+        uint64_t ticket = sampler_shelve (sampler, id);
+        if (sampler_needs (sampler, 0, id))
+            for (uint32_t job = 0; job < jobs; job++)
+                sampler_allow (sampler, ticket, job);
+    }
+    size_t bytes = s_memory () - before;
+    sampler_destroy (&sampler);
+    roaring_bitmap_free (half);
+    roaring_bitmap_free (all);
+    return json_pack ("{s:s, s:i, s:i, s:b, s:f, s:f}", "policy", policy == SAMPLER_POLICY_DSA? "dsa": "follow",
+        "samples", (int) samples, "jobs", (int) jobs, "scattered", scattered, "bytes_a_sample",
+        (double) bytes / samples, "of_allowance", (double) bytes / samples / (jobs + 12.0));
+}
+
+static json_t *
+s_measure_all_memory (void)
+{
+    json_t *all = json_array ();
+    static const uint32_t sizes [] = { 100000, 1280000 }, counts [] = { 1, 16, 128 };
+    for (int policy = 0; policy < 2; policy++)
+        for (int size = 0; size < 2; size++)
+            for (int count = 0; count < 3; count++)
+                for (int scattered = 0; scattered < 2; scattered++)
+                    json_array_append_new (all, s_measure_memory (policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
+                        sizes [size], counts [count], scattered));
+    return all;
+}
+
+//  ---- saying it
+
+static double
+s_real (const json_t *object, const char *key)
+{
+    return json_number_value (json_object_get (object, key));
+}
+
+static void
+s_print (const json_t *report)
+{
+    const json_t *inserts = json_object_get (report, "inserts"), *each;
+    printf ("a bare select and remove on %lld samples: %.2f million a second\n\n",
+        (long long) json_integer_value (json_object_get (report, "samples")), s_real (report, "bare_a_second") / 1e6);
+    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million; an `and` of two takes %.3f ms\n",
+        s_real (inserts, "and_ms"));
+    for (int policy = 0; policy < 2; policy++) {
+        const json_t *one = json_object_get (inserts, policy? "follow": "dsa");
+        printf ("  %-7s %8.2f ms on average, %8.2f ms at worst: %.0f times the `and`\n", policy? "follow": "dsa",
+            s_real (one, "mean_ms"), s_real (one, "worst_ms"), s_real (one, "mean_in_ands"));
+    }
+    printf ("\n%-8s %5s %-24s %12s %14s %22s\n", "policy", "jobs", "data", "ns a draw", "million a s",
+        "to select and remove");
+    size_t index;
+    json_array_foreach (json_object_get (report, "decisions"), index, each) {
+        char data [40];
+        snprintf (data, sizeof data, "%s%s", json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
+            json_is_true (json_object_get (each, "staggered"))? ", out of step": ", in step");
+        printf ("%-8s %5d %-24s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
+            (int) s_real (each, "jobs"), data, s_real (each, "ns_a_draw"), s_real (each, "draws_a_second") / 1e6,
+            s_real (each, "to_select_and_remove"));
+    }
+    printf ("\n%-8s %9s %5s %-10s %16s %22s\n", "policy", "samples", "jobs", "data", "bytes a sample",
+        "of a byte a job + 12");
+    json_array_foreach (json_object_get (report, "memory"), index, each)
+        printf ("%-8s %9d %5d %-10s %16.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
+            (int) s_real (each, "samples"), (int) s_real (each, "jobs"),
+            json_is_true (json_object_get (each, "scattered"))? "scattered": "all", s_real (each, "bytes_a_sample"),
+            s_real (each, "of_allowance"));
+}
+
+static int
+s_usage (FILE *file, int status)
+{
+    fputs ("usage: sampler_bench [--samples N] [--json]\n"
+        "\n"
+        "What the sampler's decisions cost, beside what CRoaring costs on the same sets in the same run.\n"
+        "  --samples N   of the data set that jobs draw from (default: 1280000; at least 1000)\n"
+        "  --json        one JSON object instead of tables\n", file);
+    return status;
+}
+
+int
+main (int argc, char **argv)
+{
+    static const struct option options [] = { { "samples", required_argument, NULL, 's' },
+        { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+    uint32_t samples = 1280000;
+    bool json = false;
+    for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1; ) {
+        char *end = NULL;
+        unsigned long number = option == 's'? strtoul (optarg, &end, 10): 0;
+        if (option == 's' && (*end || number < 1000 || number > 100000000)) {
+            fprintf (stderr, "sampler_bench: --samples: '%s' is no number from 1000 to 100000000\n", optarg);
+            return 2;
+        }
+        if (option == 's')
+            samples = (uint32_t) number;
+        else
+        if (option == 'j')
+            json = true;
+        else
+            return option == 'h'? s_usage (stdout, 0): s_usage (stderr, 2);
+    }
+    if (optind < argc)
+        return s_usage (stderr, 2);
+    double bare = s_bare_rate (samples);
+    json_t *report = json_pack ("{s:i, s:f}", "samples", (int) samples, "bare_a_second", bare);
+    json_t *inserts = json_object ();
+    s_measure_inserts (inserts, 2000000);
+    json_object_set_new (report, "inserts", inserts);
+    json_object_set_new (report, "decisions", s_measure_all_decisions (samples, bare));
+    json_object_set_new (report, "memory", s_measure_all_memory ());
+    if (json) {
+        json_dumpf (report, stdout, JSON_INDENT (2) | JSON_REAL_PRECISION (6));
+        putchar ('\n');
+    }
+    else
+        s_print (report);
+    json_decref (report);
+    return 0;
+}

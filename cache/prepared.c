@@ -1,0 +1,356 @@
+#include "prepared.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1 };
+
+//  Versions of one count, dense, so that a random one is one access away.
+typedef struct {
+    version_t **versions;
+    size_t count, room;
+} bucket_t;
+
+struct prepared {
+    uint32_t magic;
+    //  set at birth
+    size_t budget_bytes;
+    uint64_t (*random_below) (void *random, uint64_t bound);
+    void *random;
+    void (*left) (void *context, version_t *version, bool evicted);
+    void *left_context;
+    void (*freed) (void *context, const version_t *version);
+    void *freed_context;
+    //  owner only
+    size_t limit_bytes;
+    version_t **table;          //  hash of (class, id) -> chain
+    size_t table_size;          //  a power of two
+    bucket_t buckets [BUCKETS];
+    size_t versions;
+    size_t indexed_bytes;
+    size_t memory_bytes;
+    size_t alive;               //  versions not freed, indexed or not
+    uint64_t evictions;
+};
+
+//  Index allocations are a few dozen bytes a version, bounded by the budget: no memory for them is the end.
+static void *
+s_need (void *memory, size_t bytes)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for %zu bytes of the cache's index\n", bytes);
+        abort ();
+    }
+    return memory;
+}
+
+static size_t
+s_hash (const prepared_t *self, uint32_t class, uint32_t id)
+{
+    uint64_t key = ((uint64_t) class << 32 | id) * 0x9e3779b97f4a7c15u;
+    return (size_t) (key ^ key >> 29) & (self->table_size - 1);
+}
+
+prepared_t *
+prepared_new (const prepared_options_t *options)
+{
+    assert (options->limit_bytes <= options->budget_bytes);
+    assert (options->random_below);
+    prepared_t *self = s_need (calloc (1, sizeof *self), sizeof *self);
+    self->magic = PREPARED_MAGIC;
+    self->budget_bytes = options->budget_bytes;
+    self->limit_bytes = options->limit_bytes;
+    self->random_below = options->random_below;
+    self->random = options->random;
+    self->table_size = TABLE_MIN;
+    self->table = s_need (calloc (TABLE_MIN, sizeof *self->table), sizeof *self->table);
+    return self;
+}
+
+static void
+s_free_version (prepared_t *self, version_t *version)
+{
+    assert (!version->indexed);
+    assert (version->pins == 0);
+    if (version->memory) {
+        self->memory_bytes -= version->bytes;
+        free (version->memory);
+    }
+    self->alive--;
+    if (self->freed)
+        self->freed (self->freed_context, version);
+    free (version);
+}
+
+void
+prepared_destroy (prepared_t **self_p)
+{
+    prepared_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == PREPARED_MAGIC);
+    for (size_t count = 0; count < BUCKETS; count++) {
+        while (self->buckets [count].count)
+            prepared_remove (self, self->buckets [count].versions [0]);
+        free (self->buckets [count].versions);
+    }
+    assert (self->alive == 0);          //  somebody kept a pin
+    free (self->table);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+void
+prepared_on_leave (prepared_t *self, void (*left) (void *context, version_t *version, bool evicted),
+    void *context)
+{
+    self->left = left;
+    self->left_context = context;
+}
+
+void
+prepared_on_free (prepared_t *self, void (*freed) (void *context, const version_t *version), void *context)
+{
+    self->freed = freed;
+    self->freed_context = context;
+}
+
+static void
+s_bucket_enter (prepared_t *self, version_t *version)
+{
+    assert (version->count < BUCKETS);
+    bucket_t *bucket = &self->buckets [version->count];
+    if (bucket->count == bucket->room) {
+        bucket->room = bucket->room? bucket->room * 2: 64;
+        size_t bytes = bucket->room * sizeof *bucket->versions;
+        bucket->versions = s_need (realloc (bucket->versions, bytes), bytes);
+    }
+    version->place = (uint32_t) bucket->count;
+    bucket->versions [bucket->count++] = version;
+}
+
+static void
+s_bucket_leave (prepared_t *self, version_t *version)
+{
+    bucket_t *bucket = &self->buckets [version->count];
+    assert (bucket->versions [version->place] == version);
+    version_t *last = bucket->versions [--bucket->count];
+    bucket->versions [version->place] = last;
+    last->place = version->place;
+}
+
+static void
+s_table_grow (prepared_t *self)
+{
+    version_t **old = self->table;
+    size_t old_size = self->table_size;
+    self->table_size *= 2;
+    self->table = s_need (calloc (self->table_size, sizeof *old), self->table_size * sizeof *old);
+    for (size_t slot = 0; slot < old_size; slot++) {
+        for (version_t *version = old [slot], *next; version; version = next) {
+            next = version->chain;
+            size_t hash = s_hash (self, version->class, version->id);
+            version->chain = self->table [hash];
+            self->table [hash] = version;
+        }
+    }
+    free (old);
+}
+
+static void
+s_index_enter (prepared_t *self, version_t *version)
+{
+    if (self->versions >= self->table_size)
+        s_table_grow (self);
+    size_t hash = s_hash (self, version->class, version->id);
+    version->chain = self->table [hash];
+    self->table [hash] = version;
+    version->indexed = true;
+    self->versions++;
+    self->indexed_bytes += version->bytes;
+    s_bucket_enter (self, version);
+}
+
+static void
+s_index_leave (prepared_t *self, version_t *version, bool evicted)
+{
+    s_bucket_leave (self, version);
+    version_t **link = &self->table [s_hash (self, version->class, version->id)];
+    while (*link != version)
+        link = &(*link)->chain;
+    *link = version->chain;
+    version->chain = NULL;
+    version->indexed = false;
+    self->versions--;
+    self->indexed_bytes -= version->bytes;
+    if (self->left)
+        self->left (self->left_context, version, evicted);
+    if (version->pins == 0)
+        s_free_version (self, version);
+}
+
+void
+prepared_remove (prepared_t *self, version_t *version)
+{
+    if (version->indexed)
+        s_index_leave (self, version, false);
+}
+
+static void
+s_evict_excess (prepared_t *self)
+{
+    size_t count = 0;
+    while (self->indexed_bytes > self->limit_bytes) {
+        while (self->buckets [count].count == 0)
+            count++;
+        bucket_t *bucket = &self->buckets [count];
+        size_t unlucky = (size_t) self->random_below (self->random, bucket->count);
+        s_index_leave (self, bucket->versions [unlucky], true);
+        self->evictions++;
+    }
+}
+
+bool
+prepared_has_room (const prepared_t *self, size_t bytes)
+{
+    return bytes <= self->limit_bytes - self->indexed_bytes;
+}
+
+void
+prepared_limit (prepared_t *self, size_t limit_bytes)
+{
+    assert (limit_bytes <= self->budget_bytes);
+    self->limit_bytes = limit_bytes;
+    s_evict_excess (self);
+}
+
+static version_t *
+s_match (version_t *version, uint32_t class, uint32_t id)
+{
+    while (version && (version->id != id || version->class != class))
+        version = version->chain;
+    return version;
+}
+
+version_t *
+prepared_find (prepared_t *self, uint32_t class, uint32_t id)
+{
+    assert (self->magic == PREPARED_MAGIC);
+    return s_match (self->table [s_hash (self, class, id)], class, id);
+}
+
+version_t *
+prepared_find_next (version_t *version)
+{
+    return s_match (version->chain, version->class, version->id);
+}
+
+version_t *
+prepared_insert (prepared_t *self, uint32_t class, uint32_t id, uint32_t draw, size_t bytes, uint32_t count)
+{
+    assert (self->magic == PREPARED_MAGIC);
+    assert (bytes <= self->limit_bytes);
+    version_t *version = s_need (calloc (1, sizeof *version), sizeof *version);
+    version->class = class;
+    version->id = id;
+    version->draw = draw;
+    version->bytes = bytes;
+    version->count = count;
+    version->pins = 1;
+    self->alive++;
+    s_index_enter (self, version);
+    s_evict_excess (self);
+    return version;
+}
+
+void
+prepared_count (prepared_t *self, version_t *version, int change)
+{
+    assert (version->indexed);
+    assert (change == 1 || (change == -1 && version->count > 0));
+    s_bucket_leave (self, version);
+    version->count = change > 0? version->count + 1: version->count - 1;
+    s_bucket_enter (self, version);
+}
+
+void
+prepared_pin (version_t *version)
+{
+    version->pins++;
+}
+
+void
+prepared_unpin (prepared_t *self, version_t *version)
+{
+    assert (version->pins > 0);
+    if (--version->pins == 0 && !version->indexed)
+        s_free_version (self, version);
+}
+
+bool
+prepared_reserve (prepared_t *self, version_t *version)
+{
+    if (version->memory)
+        return true;
+    if (version->bytes > self->budget_bytes - self->memory_bytes)
+        return false;
+    version->memory = malloc (version->bytes);
+    if (!version->memory)
+        return false;           //  tried again when something is freed
+    self->memory_bytes += version->bytes;
+    return true;
+}
+
+void
+prepared_each (prepared_t *self, void (*visit) (void *context, version_t *version), void *context)
+{
+    //  By the table, because visit moves versions between buckets.
+    for (size_t slot = 0; slot < self->table_size; slot++)
+        for (version_t *version = self->table [slot]; version; version = version->chain)
+            visit (context, version);
+}
+
+size_t
+prepared_memory_bytes (const prepared_t *self)
+{
+    return self->memory_bytes;
+}
+
+size_t
+prepared_versions (const prepared_t *self)
+{
+    return self->versions;
+}
+
+uint64_t
+prepared_evictions (const prepared_t *self)
+{
+    return self->evictions;
+}
+
+void
+prepared_check (const prepared_t *self)
+{
+    assert (self->magic == PREPARED_MAGIC);
+    assert (self->indexed_bytes <= self->limit_bytes);
+    assert (self->limit_bytes <= self->budget_bytes);
+    assert (self->memory_bytes <= self->budget_bytes);
+    size_t versions = 0, bytes = 0, memory = 0;
+    for (size_t count = 0; count < BUCKETS; count++) {
+        const bucket_t *bucket = &self->buckets [count];
+        for (size_t place = 0; place < bucket->count; place++) {
+            const version_t *version = bucket->versions [place];
+            assert (version->indexed);
+            assert (version->count == count);
+            assert (version->place == place);
+            versions++;
+            bytes += version->bytes;
+            memory += version->memory? version->bytes: 0;
+        }
+    }
+    assert (versions == self->versions);
+    assert (bytes == self->indexed_bytes);
+    assert (memory <= self->memory_bytes);
+    assert (self->versions <= self->alive);
+}

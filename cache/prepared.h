@@ -1,0 +1,111 @@
+/*  prepared -- the prepared cache: which versions there are, who goes first, and the memory they sit in.
+ *
+ *  A version is one result of a shared stage: (class, sample id, draw number).  The *index* is what decisions
+ *  see: a version is in it from the moment it is scheduled, as if preparing took no time, until it is
+ *  evicted.  Its *memory* comes when it is handed to a worker, and goes when it is out of the index and
+ *  unpinned.  So what is evicted never depends on when a worker finishes, and a pending version can be
+ *  evicted: its pins still get it.
+ *
+ *  Eviction is JOADER's RefCnt (Xu et al., NeurIPS 2022, section 4): the lowest reference count first, ties
+ *  at random, the newcomer among the candidates.  The caller keeps the counts: how many jobs may still use a
+ *  version.
+ *
+ *  Invariants, checked by prepared_check ():
+ *    P1  indexed bytes <= limit_bytes <= budget_bytes.
+ *    P2  bytes of memory in use <= budget_bytes, fixed at birth.
+ *    P3  a version is freed when it is neither indexed nor pinned, and not before.
+ *    P4  a version sits in the bucket of its count.
+ *  Owner: the broker's thread.  Others touch only the memory of a version that is pinned for them.
+ */
+#ifndef PREPARED_H
+#define PREPARED_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct prepared prepared_t;
+
+enum { PREPARED_JOBS_MAX = 256 };
+
+typedef enum {
+    VERSION_IDLE,               //  scheduled, and nobody waits for it just now
+    VERSION_QUEUED,             //  somebody waits; to be handed to a worker
+    VERSION_WORKING,            //  a worker writes its memory
+    VERSION_READY,
+    VERSION_BAD                 //  the sample could not be read; out of the index
+} version_state_t;
+
+//  Read-only for the caller but for the last group, which the cache does not look at.
+typedef struct version {
+    //  set at birth
+    uint32_t class;
+    uint32_t id;
+    uint32_t draw;
+    size_t bytes;
+    //  the cache's
+    uint8_t *memory;            //  NULL until prepared_reserve
+    uint32_t count;
+    uint32_t pins;
+    uint32_t place;             //  in its bucket
+    bool indexed;
+    struct version *chain;      //  same hash
+    //  the caller's
+    version_state_t state;
+    uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
+    void *waiting;                              //  who waits for it
+    uint64_t ticket;                            //  names it on a shelf; 0: it is on none
+} version_t;
+
+typedef struct {
+    size_t budget_bytes;        //  never exceeded, index and pins together
+    size_t limit_bytes;         //  what the index may hold at first; see prepared_limit
+    uint64_t (*random_below) (void *random, uint64_t bound);    //  for ties
+    void *random;
+} prepared_options_t;
+
+prepared_t *prepared_new (const prepared_options_t *options);
+//  Frees every version.  Nothing may be pinned: a pin left is our bug.
+void prepared_destroy (prepared_t **self_p);
+
+//  Changes what the index may hold (<= budget_bytes), evicting what is too much.
+void prepared_limit (prepared_t *self, size_t limit_bytes);
+
+//  The indexed versions of a sample, one after the other, in no particular order; NULL: no more.
+version_t *prepared_find (prepared_t *self, uint32_t class, uint32_t id);
+version_t *prepared_find_next (version_t *version);
+//  Enters a version with this count, pinned once for the caller, then evicts what is too much: maybe itself.
+//  bytes <= limit_bytes.
+version_t *prepared_insert (prepared_t *self, uint32_t class, uint32_t id, uint32_t draw, size_t bytes,
+    uint32_t count);
+//  Whether a version of so many bytes would be entered without anything being evicted.
+bool prepared_has_room (const prepared_t *self, size_t bytes);
+//  Takes it out of the index at once, without counting an eviction.  Frees it if it is not pinned.
+void prepared_remove (prepared_t *self, version_t *version);
+//  Changes an indexed version's count by +1 or -1.
+void prepared_count (prepared_t *self, version_t *version, int change);
+
+void prepared_pin (version_t *version);
+//  One pin less.  The version is gone after the last one if it is not indexed.
+void prepared_unpin (prepared_t *self, version_t *version);
+//  Memory for the version, if the budget has room now (or it has it already).
+bool prepared_reserve (prepared_t *self, version_t *version);
+
+//  All indexed versions, in no particular order: calls visit for each.  visit may change counts, not the
+//  index.
+void prepared_each (prepared_t *self, void (*visit) (void *context, version_t *version), void *context);
+
+size_t prepared_memory_bytes (const prepared_t *self);
+size_t prepared_versions (const prepared_t *self);      //  indexed
+uint64_t prepared_evictions (const prepared_t *self);
+//  Called when a version has just left the index, evicted or removed, and is still there.  It may be one that
+//  prepared_insert has not returned yet.  left must not change the index.
+void prepared_on_leave (prepared_t *self, void (*left) (void *context, version_t *version, bool evicted),
+    void *context);
+//  Called when a version is freed, so that the caller can count those of a class.
+void prepared_on_free (prepared_t *self, void (*freed) (void *context, const version_t *version),
+    void *context);
+
+//  Aborts naming the broken invariant; O(versions).
+void prepared_check (const prepared_t *self);
+
+#endif

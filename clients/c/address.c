@@ -1,0 +1,54 @@
+#include "address.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+//  A runtime directory that is set, there, and ours to write to.
+static const char *
+s_runtime_directory (void)
+{
+    const char *path = getenv ("XDG_RUNTIME_DIR");
+    struct stat status;
+    if (!path || *path != '/' || stat (path, &status) || !S_ISDIR (status.st_mode)
+    ||  status.st_uid != geteuid () || faccessat (AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
+        return NULL;
+    return path;
+}
+
+//  The default address; the length that it would have, as snprintf.
+static int
+s_default (char address [ADDRESS_BYTES])
+{
+    const char *runtime = s_runtime_directory ();
+    if (runtime)
+        return snprintf (address, ADDRESS_BYTES, "ipc://%s/tureen/server.sock", runtime);
+    return snprintf (address, ADDRESS_BYTES, "ipc:///tmp/tureen-%u/server.sock", (unsigned) geteuid ());
+}
+
+bool
+address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_t *error)
+{
+    assert (address);
+    if (!given || !*given)
+        given = getenv ("TUREEN_ENDPOINT");
+    int length = given && *given? snprintf (address, ADDRESS_BYTES, "%s", given): s_default (address);
+    if (length < 0 || length >= ADDRESS_BYTES)
+        return message_fail (error, "the endpoint is longer than %d bytes", ADDRESS_BYTES - 1);
+    if (strncmp (address, "ipc://", 6) && strncmp (address, "tcp://", 6))
+        return message_fail (error, "endpoint \"%.200s\": expected ipc://PATH or tcp://HOST:PORT", address);
+    return true;
+}
+
+bool
+address_fail (const char *address, int timeout_ms, message_error_t *error)
+{
+    char usual [ADDRESS_BYTES];
+    bool ordinary = s_default (usual) < ADDRESS_BYTES && !strcmp (address, usual);
+    return message_fail (error, "no server answered at %.150s within %g seconds; start one with: "
+        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3,
+        ordinary? "": " --listen ", ordinary? "": address);
+}

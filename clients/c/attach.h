@@ -1,0 +1,36 @@
+/*  attach -- takes a ring: its descriptor over the server's Unix socket, mapped.
+ *
+ *  happy path:   the address space is reserved .. connect, send the token .. 'R' and one descriptor come ..
+ *                mapped over the reservation.  From then on the socket is only watched: its end is the
+ *                server's.
+ *  failure:      before the descriptor came: nothing is left, the job can go inline.  After it came (a
+ *                descriptor that is too small, or cannot be mapped): the socket stays open, because its end
+ *                would be ours to the server.  Reserving first makes that second case a broken server's,
+ *                never a lack of address space.
+ *  on close:     attach_close_socket, and attach_destroy once nobody reads the batches any more.
+ *
+ *  Owner: the courier, but for the mapped pages, which belong to whoever holds the batch.
+ */
+#ifndef ATTACH_H
+#define ATTACH_H
+#include <stddef.h>
+#include <stdint.h>
+#include "message.h"
+
+typedef struct attach attach_t;
+
+//  Blocks, ATTACH_PATIENCE_MS at most.  0 and *self_p; or -errno, and *self_p is NULL or (see above) a
+//  socket without a ring.
+enum { ATTACH_PATIENCE_MS = 3000 };
+int attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes) TUREEN_CHECKED;
+void attach_destroy (attach_t **self_p);
+
+//  The ring's first byte; NULL: no ring.
+uint8_t *attach_data (const attach_t *self);
+//  To be polled; -1 once closed.
+int attach_socket (const attach_t *self);
+//  After the socket became readable: is the server at its other end gone?
+bool attach_is_over (const attach_t *self);
+void attach_close_socket (attach_t *self);
+
+#endif

@@ -1,0 +1,131 @@
+#include "batch.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_ALIGNMENT = 64, BATCH_ALIGNMENT_LEAST = 16 };
+
+void
+batch_init (tureen_batch_t *self, handover_t *handover, const message_joined_t *joined, uint64_t *ids,
+    uint8_t *ring)
+{
+    assert (self && self->magic == 0);
+    self->magic = BATCH_MAGIC_IDLE;
+    self->handover = handover;
+    self->info = message_joined_info (joined);
+    self->ids = ids;
+    self->ring = ring;
+    self->slot_bytes = message_joined_slot_bytes (joined);
+    zmq_msg_init (&self->message);
+}
+
+//  ZeroMQ may hand out a message in the middle of its receive buffer, at any address; arrays need a better
+//  one.
+static bool
+s_take_payload (tureen_batch_t *self, zmq_msg_t *payload)
+{
+    uint8_t *data = zmq_msg_data (payload);
+    if ((uintptr_t) data % BATCH_ALIGNMENT_LEAST == 0) {
+        zmq_msg_move (&self->message, payload);
+        self->data = zmq_msg_data (&self->message);
+        return true;
+    }
+    void *copy;
+    if (posix_memalign (&copy, BATCH_ALIGNMENT, self->slot_bytes))
+        return false;
+    memcpy (copy, data, self->slot_bytes);
+    self->copy = self->data = copy;
+    return true;
+}
+
+bool
+batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload)
+{
+    assert (self->magic == BATCH_MAGIC_IDLE && !self->copy);
+    self->data = self->ring;
+    if (payload && !s_take_payload (self, payload))
+        return false;
+    assert (self->data);
+    self->head = *head;
+    memcpy (self->ids, ids, head->count * sizeof *self->ids);
+    return true;
+}
+
+void
+batch_clear (tureen_batch_t *self)
+{
+    zmq_msg_close (&self->message);
+    zmq_msg_init (&self->message);
+    free (self->copy);
+    self->copy = self->data = NULL;
+}
+
+//  --------------------------------------------------------------------------
+//  The user's view
+
+uint64_t
+tureen_batch_epoch (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.epoch;
+}
+
+uint64_t
+tureen_batch_index (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.index;
+}
+
+uint64_t
+tureen_batch_sequence (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.sequence;
+}
+
+size_t
+tureen_batch_count (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.count;
+}
+
+const uint64_t *
+tureen_batch_ids (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->ids;
+}
+
+bool
+tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array)
+{
+    assert (self && self->magic == BATCH_MAGIC && name && array);
+    memset (array, 0, sizeof *array);
+    const tureen_field_t *field = NULL;
+    for (size_t index = 0; index < self->info->field_count && !field; index++)
+        if (!strcmp (self->info->fields [index].name, name))
+            field = &self->info->fields [index];
+    if (!field)
+        return false;
+    array->data = self->data + field->offset;
+    array->dtype = field->dtype;
+    array->dimensions = field->dimensions + 1;
+    array->shape [0] = self->head.count;
+    memcpy (array->shape + 1, field->shape, field->dimensions * sizeof *field->shape);
+    array->bytes = self->head.count * field->sample_bytes;
+    return true;
+}
+
+void
+tureen_batch_release (tureen_batch_t **self_p)
+{
+    assert (self_p);
+    tureen_batch_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == BATCH_MAGIC);
+    *self_p = NULL;
+    handover_release (self->handover, self);
+}

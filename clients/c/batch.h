@@ -1,0 +1,41 @@
+/*  batch -- one batch of the window: where its ids and bytes are.  handover.h says who may touch it when.  */
+#ifndef BATCH_H
+#define BATCH_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <zmq.h>
+#include "handover.h"
+#include "tureen.h"
+#include "wire.h"
+
+#define BATCH_MAGIC 0x42544348u         //  while GIVEN
+#define BATCH_MAGIC_IDLE 0x62746368u    //  while FREE or QUEUED: the user has no business with it
+
+typedef enum { BATCH_FREE, BATCH_QUEUED, BATCH_GIVEN } batch_state_t;
+
+struct tureen_batch {
+    uint32_t magic;
+    batch_state_t state;                //  under the handover's mutex
+    //  Set when the job is joined.
+    handover_t *handover;
+    const tureen_info_t *info;
+    uint64_t *ids;                      //  room for batch_size
+    uint8_t *ring;                      //  this slot's; NULL: inline
+    size_t slot_bytes;
+    //  Set by batch_fill.
+    wire_batch_t head;
+    uint8_t *data;
+    uint8_t *copy;                      //  inline, where the message lies across alignment
+    zmq_msg_t message;                  //  inline; else empty
+};
+
+//  Makes a FREE batch of zeroed memory; ring and ids are lent.
+void batch_init (tureen_batch_t *self, handover_t *handover, const message_joined_t *joined, uint64_t *ids,
+    uint8_t *ring);
+//  Fills a FREE batch; payload (NULL for the ring) is moved from.  False: no memory for a copy, and nothing
+//  is changed.
+bool batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload);
+//  Drops what the batch owns of its message.
+void batch_clear (tureen_batch_t *self);
+
+#endif

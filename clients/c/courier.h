@@ -1,0 +1,38 @@
+/*  courier -- a loader's own thread: the one owner of its DEALER socket and of the ring's Unix socket.
+ *
+ *  happy path:   JOINING: JOIN sent .. JOINED came, ring taken (or INLINE sent) .. RUNNING: batches in,
+ *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
+ *                .. OVER.
+ *  failure:      JOINING: refused, silent, nonsense: reported to the one who waits, OVER.
+ *                RUNNING: the server says ENDED or ERROR, breaks the protocol, or is gone (its ring socket
+ *                closed, the connection broke, or inline: silent for ten heartbeats): FAILED.  What came
+ *                before stays readable; as long as the server lives the sockets stay open, because their end
+ *                would empty the ring.
+ *  on close:     courier_destroy after handover_stop: leaves if there is something to leave,
+ *                COURIER_LEAVE_MS at most.
+ *
+ *  A closed ring socket or connection is a symptom: the message that explains it (ENDED, "stopping") may
+ *  still be on its way, so it gets COURIER_GRACE_MS.
+ */
+#ifndef COURIER_H
+#define COURIER_H
+#include "handover.h"
+#include "joining.h"
+
+typedef struct courier courier_t;
+
+enum { COURIER_LEAVE_MS = 2000, COURIER_GRACE_MS = 300, COURIER_SILENT_HEARTBEATS = 10 };
+
+typedef struct {
+    handover_t *handover;               //  lent
+    const joining_t *joining;           //  lent until the handover has reported
+    const char *address;                //  copied
+    int timeout_ms;
+} courier_options_t;
+
+//  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.
+int courier_new (courier_t **self_p, const courier_options_t *options) TUREEN_CHECKED;
+//  Joins the thread, which was told to end by handover_stop (or never joined a job).  The ring is unmapped.
+void courier_destroy (courier_t **self_p);
+
+#endif

@@ -1,0 +1,47 @@
+/*  dealer -- one DEALER socket in a context of its own, with a monitor for the loss of its connection.
+ *
+ *  Sends never block and receives never block; who owns it polls.  Sent whole or not at all.
+ *  Owner: one thread.
+ */
+#ifndef DEALER_H
+#define DEALER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zmq.h>
+#include "message.h"
+#include "wire.h"
+
+typedef struct dealer dealer_t;
+
+//  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
+int dealer_new (dealer_t **self_p, const char *address, message_error_t *error) TUREEN_CHECKED;
+void dealer_destroy (dealer_t **self_p);
+
+//  Two entries for zmq_poll: the socket, and its monitor.
+enum { DEALER_POLL_ITEMS = 2 };
+void dealer_poll_items (const dealer_t *self, zmq_pollitem_t items [DEALER_POLL_ITEMS]);
+
+//  Sends a head and count frames.  False: there is no room now.
+bool dealer_send (dealer_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count);
+
+//  A message received: frames lent until the next receive.  More than MESSAGE_FRAMES_MAX frames: count
+//  tells, the rest is lost.
+typedef struct {
+    message_frame_t frames [MESSAGE_FRAMES_MAX];
+    zmq_msg_t parts [MESSAGE_FRAMES_MAX];
+    size_t count;
+} dealer_message_t;
+//  False: nothing there.
+bool dealer_receive (dealer_t *self, dealer_message_t *message);
+//  Before the first receive, and after the last.
+void dealer_message_init (dealer_message_t *message);
+void dealer_message_clear (dealer_message_t *message);
+
+//  Has an established connection been lost?  Reads the monitor.
+bool dealer_is_lost (dealer_t *self);
+
+//  Milliseconds of a clock that only goes on.
+int64_t dealer_now_ms (void);
+
+#endif

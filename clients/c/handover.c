@@ -1,0 +1,392 @@
+#include "handover.h"
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "batch.h"
+
+#define HANDOVER_MAGIC 0x484e4452u
+
+typedef struct {
+    tureen_batch_t *batch;              //  NULL: an epoch's end
+    wire_epoch_end_t epoch_end;
+} entry_t;
+
+struct handover {
+    uint32_t magic;
+    //  Set at birth.
+    int wakeup;                         //  eventfd
+    //  Set by handover_open, before the mutex first tells the user of it.
+    message_joined_t *joined;
+    uint32_t slots;
+    uint64_t *ids;                      //  of all batches
+    tureen_batch_t batches [WIRE_SLOTS_MAX];
+    //  Shared.
+    pthread_mutex_t mutex;
+    pthread_cond_t news;                //  opened, an entry, or a failure
+    entry_t queue [HANDOVER_QUEUE_MAX];
+    size_t queue_first;
+    size_t queue_count;
+    uint64_t consumed;
+    uint64_t looked;                    //  `consumed` as the courier saw it last
+    uint64_t released;
+    uint32_t given;                     //  batches that the user has
+    bool reported;
+    int report_rc;
+    bool over;                          //  the last epoch's end was taken
+    bool stopped;
+    bool failed;
+    message_error_t error;
+    tureen_epoch_t epoch;
+};
+
+handover_t *
+handover_new (void)
+{
+    handover_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->magic = HANDOVER_MAGIC;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init (&monotonic);
+    pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
+    int rc = pthread_mutex_init (&self->mutex, NULL);
+    assert (rc == 0);                   //  Linux allocates nothing for either
+    rc = pthread_cond_init (&self->news, &monotonic);
+    assert (rc == 0);
+    pthread_condattr_destroy (&monotonic);
+    self->wakeup = eventfd (0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (self->wakeup < 0)
+        handover_destroy (&self);
+    return self;
+}
+
+void
+handover_destroy (handover_t **self_p)
+{
+    assert (self_p);
+    handover_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == HANDOVER_MAGIC);
+    assert (self->given == 0);
+    int saved = errno;
+    for (uint32_t slot = 0; slot < self->slots; slot++)
+        batch_clear (&self->batches [slot]);
+    if (self->wakeup >= 0)
+        close (self->wakeup);
+    pthread_cond_destroy (&self->news);
+    pthread_mutex_destroy (&self->mutex);
+    message_joined_destroy (&self->joined);
+    free (self->ids);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+    errno = saved;
+}
+
+static void
+s_lock (handover_t *self)
+{
+    assert (self && self->magic == HANDOVER_MAGIC);
+    int rc = pthread_mutex_lock (&self->mutex);
+    assert (rc == 0);
+}
+
+static void
+s_unlock (handover_t *self)
+{
+    int rc = pthread_mutex_unlock (&self->mutex);
+    assert (rc == 0);
+}
+
+//  Wakes the courier.  The counter of an eventfd does not fill up in a lifetime.
+static void
+s_wake (handover_t *self)
+{
+    uint64_t one = 1;
+    ssize_t written = write (self->wakeup, &one, sizeof one);
+    assert (written == sizeof one || errno == EAGAIN);
+}
+
+//  --------------------------------------------------------------------------
+//  For the courier
+
+bool
+handover_open (handover_t *self, message_joined_t **joined_p, uint8_t *base)
+{
+    assert (self && self->magic == HANDOVER_MAGIC && !self->joined);
+    const tureen_info_t *info = message_joined_info (*joined_p);
+    uint64_t *ids = calloc ((size_t) info->slots * info->batch_size, sizeof *ids);
+    if (!ids)
+        return false;
+    for (uint32_t slot = 0; slot < info->slots; slot++)
+        batch_init (&self->batches [slot], self, *joined_p, ids + (size_t) slot * info->batch_size,
+            base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
+    self->slots = info->slots;
+    self->ids = ids;
+    self->joined = *joined_p;
+    *joined_p = NULL;
+    return true;
+}
+
+void
+handover_report (handover_t *self, int rc, const message_error_t *why)
+{
+    s_lock (self);
+    assert (!self->reported && rc <= 0);
+    self->reported = true;
+    self->report_rc = rc;
+    if (rc)
+        self->error = *why;
+    pthread_cond_broadcast (&self->news);
+    s_unlock (self);
+}
+
+//  Appends an entry; the courier has looked for room.
+static void
+s_append (handover_t *self, const entry_t *entry)
+{
+    assert (self->queue_count < HANDOVER_QUEUE_MAX);
+    self->queue [(self->queue_first + self->queue_count++) % HANDOVER_QUEUE_MAX] = *entry;
+    pthread_cond_signal (&self->news);
+}
+
+bool
+handover_put_batch (handover_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload)
+{
+    assert (head->slot < self->slots);
+    tureen_batch_t *batch = &self->batches [head->slot];
+    s_lock (self);
+    bool mine = batch->state == BATCH_FREE;
+    s_unlock (self);
+    //  A FREE batch is the courier's: it is filled without the lock.
+    if (!mine || !batch_fill (batch, head, ids, payload))
+        return false;
+    s_lock (self);
+    if (!self->failed && !self->stopped) {
+        batch->state = BATCH_QUEUED;
+        s_append (self, &(entry_t) { .batch = batch });
+    }
+    else
+        batch_clear (batch);
+    s_unlock (self);
+    return true;
+}
+
+void
+handover_put_epoch_end (handover_t *self, const wire_epoch_end_t *epoch_end)
+{
+    s_lock (self);
+    if (!self->failed && !self->stopped)
+        s_append (self, &(entry_t) { .epoch_end = *epoch_end });
+    s_unlock (self);
+}
+
+void
+handover_fail (handover_t *self, const message_error_t *why)
+{
+    s_lock (self);
+    if (!self->failed) {
+        self->failed = true;
+        self->error = *why;
+        pthread_cond_broadcast (&self->news);
+    }
+    s_unlock (self);
+}
+
+//  The bits of the batches that are looked at still although a later one was released.
+static uint64_t
+s_kept (const handover_t *self)
+{
+    uint64_t kept = 0;
+    for (uint32_t slot = 0; slot < self->slots; slot++) {
+        const tureen_batch_t *batch = &self->batches [slot];
+        if (batch->state == BATCH_GIVEN && batch->head.sequence < self->released)
+            kept |= (uint64_t) 1 << slot;
+    }
+    return kept;
+}
+
+handover_view_t
+handover_look (handover_t *self)
+{
+    uint64_t waste;
+    ssize_t got = read (self->wakeup, &waste, sizeof waste);
+    (void) got;                         //  nothing there is as good as something
+    handover_view_t view = { 0 };
+    s_lock (self);
+    view.progress.consumed = self->looked = self->consumed;
+    view.progress.released = self->released;
+    view.progress.kept = s_kept (self);
+    view.full = self->queue_count == HANDOVER_QUEUE_MAX;
+    view.stop = self->stopped;
+    view.leave = self->stopped || (self->over && self->given == 0);
+    s_unlock (self);
+    return view;
+}
+
+int
+handover_descriptor (const handover_t *self)
+{
+    assert (self && self->magic == HANDOVER_MAGIC);
+    return self->wakeup;
+}
+
+//  --------------------------------------------------------------------------
+//  For the user's threads
+
+int
+handover_wait_open (handover_t *self, message_error_t *why)
+{
+    s_lock (self);
+    while (!self->reported)
+        pthread_cond_wait (&self->news, &self->mutex);
+    int rc = self->report_rc;
+    if (rc)
+        *why = self->error;
+    s_unlock (self);
+    return rc;
+}
+
+static struct timespec
+s_deadline (int timeout_ms)
+{
+    struct timespec time;
+    clock_gettime (CLOCK_MONOTONIC, &time);
+    time.tv_sec += timeout_ms / 1000;
+    time.tv_nsec += timeout_ms % 1000 * 1000000L;
+    if (time.tv_nsec >= 1000000000L) {
+        time.tv_nsec -= 1000000000L;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+//  Waits for something to take.  False: the time is over.
+static bool
+s_wait (handover_t *self, int timeout_ms)
+{
+    if (self->queue_count || self->over || self->failed)
+        return true;
+    //  The server may be waiting for this `consumed` before it fills the last slot, and no release is near.
+    if (self->looked != self->consumed)
+        s_wake (self);
+    struct timespec deadline = timeout_ms < 0? (struct timespec) { 0 }: s_deadline (timeout_ms);
+    int rc = 0;
+    while (!self->queue_count && !self->over && !self->failed && rc != ETIMEDOUT)
+        if (timeout_ms < 0)
+            pthread_cond_wait (&self->news, &self->mutex);
+        else
+            rc = pthread_cond_timedwait (&self->news, &self->mutex, &deadline);
+    return self->queue_count || self->over || self->failed;
+}
+
+//  Takes the first entry off the queue, which has one.
+static tureen_event_t
+s_take (handover_t *self, tureen_batch_t **batch_p)
+{
+    bool was_full = self->queue_count == HANDOVER_QUEUE_MAX;
+    entry_t entry = self->queue [self->queue_first];
+    self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
+    self->queue_count--;
+    if (entry.batch) {
+        entry.batch->state = BATCH_GIVEN;
+        entry.batch->magic = BATCH_MAGIC;
+        self->given++;
+        self->consumed = entry.batch->head.sequence + 1;
+        *batch_p = entry.batch;
+    }
+    else {
+        self->epoch = (tureen_epoch_t) { .epoch = entry.epoch_end.epoch, .samples = entry.epoch_end.samples,
+            .batches = entry.epoch_end.batches };
+        self->over = entry.epoch_end.flags & WIRE_EPOCH_LAST;
+    }
+    //  `consumed` alone does not wake the courier: it rides with the next release, or goes when one waits.
+    if (was_full || self->over)
+        s_wake (self);
+    return entry.batch? TUREEN_BATCH: TUREEN_EPOCH_END;
+}
+
+tureen_event_t
+handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
+{
+    *batch_p = NULL;
+    s_lock (self);
+    tureen_event_t event = TUREEN_TIMEOUT;
+    if (s_wait (self, timeout_ms)) {
+        if (self->queue_count && !self->over)
+            event = s_take (self, batch_p);
+        else
+            event = self->over? TUREEN_END: TUREEN_ERROR;
+        //  More than one thread may wait, and an end is for all of them.
+        if (self->over)
+            pthread_cond_broadcast (&self->news);
+    }
+    s_unlock (self);
+    return event;
+}
+
+void
+handover_release (handover_t *self, tureen_batch_t *batch)
+{
+    batch->magic = BATCH_MAGIC_IDLE;
+    batch_clear (batch);
+    s_lock (self);
+    assert (batch->state == BATCH_GIVEN);
+    batch->state = BATCH_FREE;
+    self->given--;
+    if (self->released <= batch->head.sequence)
+        self->released = batch->head.sequence + 1;
+    s_unlock (self);
+    s_wake (self);
+}
+
+void
+handover_stop (handover_t *self)
+{
+    s_lock (self);
+    assert (self->given == 0);          //  the caller's: a batch was not released
+    self->stopped = true;
+    while (self->queue_count) {
+        entry_t *entry = &self->queue [self->queue_first];
+        if (entry->batch) {
+            batch_clear (entry->batch);
+            entry->batch->state = BATCH_FREE;
+        }
+        self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
+        self->queue_count--;
+    }
+    s_unlock (self);
+    s_wake (self);
+}
+
+tureen_epoch_t
+handover_epoch (handover_t *self)
+{
+    s_lock (self);
+    tureen_epoch_t epoch = self->epoch;
+    s_unlock (self);
+    return epoch;
+}
+
+const char *
+handover_error (handover_t *self)
+{
+    s_lock (self);
+    //  Written once, before `failed`, so it can be lent.
+    const char *text = self->failed? self->error.text: "";
+    s_unlock (self);
+    return text;
+}
+
+const message_joined_t *
+handover_joined (const handover_t *self)
+{
+    assert (self && self->magic == HANDOVER_MAGIC);
+    return self->joined;
+}

@@ -1,0 +1,84 @@
+/*  message -- what a server sends, parsed: bounded, validated with a reason, then used.  And heads to send.
+ *
+ *  Everything in a frame is foreign; docs/protocol.md describes it.  No function keeps a pointer into a
+ *  frame. What is not known is ignored (kinds, JSON keys, flags), what is known must be right.
+ */
+#ifndef MESSAGE_H
+#define MESSAGE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "tureen.h"
+#include "wire.h"
+
+enum {
+    MESSAGE_FRAMES_MAX = 4,             //  the longest message: head, batch, ids, bytes
+    MESSAGE_JSON_BYTES_MAX = 16 << 20,  //  of a server's JSON: class names and status may be long
+    MESSAGE_FIELDS_MAX = 64,
+    MESSAGE_HEARTBEAT_MS_MAX = 60000
+};
+
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+} message_frame_t;
+
+//  A sentence, for people.
+typedef struct {
+    char text [TUREEN_ERROR_BYTES];
+} message_error_t;
+
+//  Fills error like printf, cut to its size.  Returns false, so that `return message_fail (...)` reads well.
+bool message_fail (message_error_t *error, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+
+typedef enum {
+    MESSAGE_OK,
+    MESSAGE_IGNORED,                    //  a kind that we do not know
+    MESSAGE_BROKEN                      //  not Tureen's protocol, or not our version of it
+} message_status_t;
+
+//  The head of a message to the server.
+wire_head_t message_head (wire_kind_t kind, uint64_t job, uint64_t tag);
+//  Reads frame 0 and checks that the kind has its number of frames.
+message_status_t message_read_head (const message_frame_t *frames, size_t count, wire_head_t *head,
+    message_error_t *error) TUREEN_CHECKED;
+
+//  What JOINED told, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits a
+//  size_t.
+typedef struct message_joined message_joined_t;
+//  True and *joined_p the caller's.  JOINED must repeat batch_size, which is what was asked for.
+bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
+    message_joined_t **joined_p, message_error_t *error) TUREEN_CHECKED;
+void message_joined_destroy (message_joined_t **self_p);
+
+//  All that follows is lent until message_joined_destroy.
+const tureen_info_t *message_joined_info (const message_joined_t *self);
+size_t message_joined_slot_bytes (const message_joined_t *self);
+uint32_t message_joined_heartbeat_ms (const message_joined_t *self);
+//  The ring on offer: its socket's path, NULL for inline; the token of WIRE_TOKEN_BYTES; slots x slot_bytes.
+const char *message_joined_ring_path (const message_joined_t *self);
+const char *message_joined_ring_token (const message_joined_t *self);
+size_t message_joined_ring_bytes (const message_joined_t *self);
+//  The job goes on without a ring.
+void message_joined_set_inline (message_joined_t *self);
+
+//  Frame 1 of BATCH, and the sizes of the frames after it.
+bool message_read_batch (const message_frame_t *frames, size_t count, const message_joined_t *joined,
+    wire_batch_t *batch, message_error_t *error) TUREEN_CHECKED;
+bool message_read_epoch_end (const message_frame_t *frames, size_t count, wire_epoch_end_t *epoch_end,
+    message_error_t *error) TUREEN_CHECKED;
+
+//  ENDED (code is the reason) and ERROR (code is the error).  Cut to these sizes; control characters become
+//  blanks.
+typedef struct {
+    char code [32];
+    char text [320];
+} message_note_t;
+bool message_read_note (const message_frame_t *frames, size_t count, message_note_t *note,
+    message_error_t *error) TUREEN_CHECKED;
+
+//  STATUS_REPLY: true and *json_p malloc'ed, a JSON object.
+bool message_read_status (const message_frame_t *frames, size_t count, char **json_p,
+    message_error_t *error) TUREEN_CHECKED;
+
+#endif

@@ -1,0 +1,79 @@
+//  tureen_status: one question on a connection of its own.
+#include "tureen.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include "address.h"
+#include "dealer.h"
+
+enum { STATUS_TIMEOUT_MS = 10000, STATUS_TAG = 1 };
+
+//  Reads an answer: 0, -EAGAIN when it is not the one, or another -errno.
+static int
+s_take (const dealer_message_t *message, char **json_p, message_error_t *error)
+{
+    wire_head_t head;
+    message_status_t status = message_read_head (message->frames, message->count, &head, error);
+    if (status == MESSAGE_BROKEN)
+        return -EPROTO;
+    if (status == MESSAGE_OK && head.kind == WIRE_STATUS_REPLY)
+        return message_read_status (message->frames, message->count, json_p, error)? 0: -EPROTO;
+    if (status == MESSAGE_OK && head.kind == WIRE_ERROR) {
+        message_note_t note;
+        if (message_read_note (message->frames, message->count, &note, error))
+            message_fail (error, "the server refused: %s (%s)", note.text, note.code);
+        return -ECONNREFUSED;
+    }
+    return -EAGAIN;
+}
+
+//  Waits for the answer.
+static int
+s_wait (dealer_t *dealer, int timeout_ms, char **json_p, message_error_t *error)
+{
+    int64_t deadline_ms = dealer_now_ms () + timeout_ms;
+    dealer_message_t message;
+    dealer_message_init (&message);
+    int rc = -EAGAIN;
+    for (int64_t left_ms = timeout_ms; rc == -EAGAIN
+        && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
+        zmq_pollitem_t items [DEALER_POLL_ITEMS];
+        dealer_poll_items (dealer, items);
+        zmq_poll (items, 1, left_ms);
+        while (rc == -EAGAIN && dealer_receive (dealer, &message))
+            rc = s_take (&message, json_p, error);
+    }
+    dealer_message_clear (&message);
+    return rc;
+}
+
+int
+tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error, size_t error_bytes)
+{
+    assert (json_p);
+    *json_p = NULL;
+    message_error_t why = { "" };
+    dealer_t *dealer = NULL;
+    char address [ADDRESS_BYTES];
+    int patience_ms = timeout_ms? timeout_ms: STATUS_TIMEOUT_MS;
+    int rc = -EINVAL;
+    if (timeout_ms < 0)
+        message_fail (&why, "timeout_ms: %d; expected 0 or more", timeout_ms);
+    if (timeout_ms < 0 || !address_resolve (endpoint, address, &why)) goto exit;
+    rc = dealer_new (&dealer, address, &why);
+    if (rc) goto exit;
+    wire_head_t head = message_head (WIRE_STATUS, 0, STATUS_TAG);
+    message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
+    bool sent = dealer_send (dealer, &head, &frame, 1);
+    assert (sent);
+    rc = s_wait (dealer, patience_ms, json_p, &why);
+    if (rc == -EAGAIN) {
+        address_fail (address, patience_ms, &why);
+        rc = -ETIMEDOUT;
+    }
+exit:
+    dealer_destroy (&dealer);
+    if (error && error_bytes)
+        snprintf (error, error_bytes, "%s", why.text);
+    return rc;
+}

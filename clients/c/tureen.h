@@ -1,0 +1,186 @@
+/*  tureen -- the C client: joins a Tureen server as a training job and reads its batches.
+ *
+ *      tureen_options_t options = { .dataset = "train", .batch_size = 64, .epochs = 2 };
+ *      char error [TUREEN_ERROR_BYTES];
+ *      tureen_loader_t *loader = tureen_loader_new (&options, error, sizeof error);
+ *      if (!loader) { fprintf (stderr, "%s\n", error); exit (1); }
+ *      tureen_batch_t *batch;
+ *      for (tureen_event_t event; (event = tureen_loader_next (loader, &batch)) != TUREEN_END;) {
+ *          if (event == TUREEN_ERROR) { fprintf (stderr, "%s\n", tureen_loader_error (loader)); break; }
+ *          if (event == TUREEN_BATCH) {
+ *              tureen_array_t image;
+ *              tureen_batch_array (batch, "image", &image);    //  image.shape [0] samples at image.data
+ *              tureen_batch_release (&batch);
+ *          }
+ *      }
+ *      tureen_loader_destroy (&loader);
+ *
+ *  Batches:    each is a set of named arrays.  On the server's host they are views of memory that the server
+ *              wrote (no copy; yours to change in place), from another host they own the message they came
+ *              in.  A batch stays as it is until you release it, whatever happens to the server meanwhile.
+ *  Window:     the server prepares up to options.slots batches ahead of your releases.  Batches may be kept
+ *              and released in any order; who keeps `slots` of them gets no further one until one is
+ *              released.
+ *  Threads:    any thread may call any function on a loader or a batch, but tureen_loader_destroy must come
+ *              last.  A loader runs one thread of its own for the sockets (and ZeroMQ's), with every signal
+ *              blocked; the library handles no signals and has no globals.
+ *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.
+ *              tureen_loader_next first gives what had been delivered, then TUREEN_ERROR.
+ *  Link with   -ltureen  (pkg-config: tureen).
+ */
+#ifndef TUREEN_H
+#define TUREEN_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TUREEN_EXPORT __attribute__ ((visibility ("default")))
+#define TUREEN_CHECKED __attribute__ ((warn_unused_result))
+
+enum {
+    TUREEN_ERROR_BYTES = 512,       //  no error text is longer, its end included
+    TUREEN_DIMENSIONS_MAX = 8       //  of an array
+};
+
+typedef struct tureen_loader tureen_loader_t;
+typedef struct tureen_batch tureen_batch_t;
+
+typedef enum {
+    TUREEN_ORDER_DEFAULT,           //  TUREEN_SEEDED where options.seeded, else TUREEN_SHARED
+    TUREEN_SHARED,                  //  random, chosen so that jobs can share the work
+    TUREEN_PRIVATE,                 //  random, drawn alone
+    TUREEN_LIST,                    //  options.ids as given; without ids: ascending
+    TUREEN_SEEDED                   //  random; the same seed gives the same batches again, bit for bit
+} tureen_order_t;
+
+typedef enum {
+    TUREEN_AUTO,                    //  shared memory if the server can offer it: the default
+    TUREEN_INLINE                   //  through the socket, also on the server's host
+} tureen_transport_t;
+
+//  The ids lo to hi-1; an id is a sample's index in the data set.
+typedef struct {
+    uint64_t lo;
+    uint64_t hi;
+} tureen_range_t;
+
+//  What zero means stands beside each; so only `dataset` must be set.  Everything is lent for the call only.
+typedef struct {
+    const char *endpoint;           //  ipc://PATH, tcp://HOST:PORT; NULL: $TUREEN_ENDPOINT, else the default
+    const char *dataset;            //  required
+    uint32_t batch_size;            //  1 to 65536; 0: 64
+    uint64_t epochs;                //  0: until the loader is destroyed
+    bool drop_last;                 //  leave out what does not fill a batch
+    const char *pipeline;           //  a recipe's name or a JSON list of operations; NULL: "train"
+    tureen_order_t order;
+    const uint64_t *ids;            //  for TUREEN_LIST, repeats allowed; NULL: all, ascending
+    size_t id_count;
+    const tureen_range_t *subset;   //  ascending, not overlapping; NULL: the whole data set.  Excludes ids
+    size_t subset_count;
+    uint32_t slots;                 //  the window in batches, 3 to 64; 0: 4
+    tureen_transport_t transport;
+    bool seeded;                    //  false: the server draws a seed
+    uint64_t seed;                  //  of TUREEN_SEEDED's order and augmentation; else of this job's own
+    const char *name;               //  for people, in `tureen status`; at most 64 bytes
+    int timeout_ms;                 //  how long to wait for the answer; 0: 10 seconds; below 0: EINVAL
+} tureen_options_t;
+
+//  One named array of every batch.
+typedef struct {
+    const char *name;
+    const char *dtype;              //  NumPy's name: "uint8", "float32", "int64" ...
+    size_t dimensions;              //  of one sample: 0 for one number
+    size_t shape [TUREEN_DIMENSIONS_MAX];
+    size_t sample_bytes;
+    size_t offset;                  //  of the array in a batch
+} tureen_field_t;
+
+typedef struct {
+    uint64_t job;                   //  the server's number for this job
+    uint64_t samples;               //  one epoch of this job
+    uint64_t dataset_samples;
+    uint32_t batch_size;
+    uint32_t slots;
+    bool ring;                      //  shared memory; false: inline
+    const tureen_field_t *fields;
+    size_t field_count;
+    const char *const *classes;     //  class_count names, or NULL
+    size_t class_count;
+    uint64_t seed;                  //  the given one, or what the server drew: it gives a seeded run again
+    const char *fingerprint;        //  of the data
+    const char *pipeline;           //  JSON, as the server understood it
+} tureen_info_t;
+
+//  One array of one batch.  Row-major.
+typedef struct {
+    void *data;
+    const char *dtype;
+    size_t dimensions;              //  1 more than the field's
+    size_t shape [TUREEN_DIMENSIONS_MAX + 1];   //  shape [0] is the number of samples
+    size_t bytes;
+} tureen_array_t;
+
+typedef enum {
+    TUREEN_BATCH,                   //  *batch_p is yours until tureen_batch_release
+    TUREEN_EPOCH_END,               //  all batches of an epoch have been given; tureen_loader_epoch tells
+    TUREEN_END,                     //  the last epoch is over; every further call says so again
+    TUREEN_ERROR,                   //  tureen_loader_error tells; every further call says so again
+    TUREEN_TIMEOUT                  //  tureen_loader_next_within only
+} tureen_event_t;
+
+typedef struct {
+    uint64_t epoch;                 //  from 0
+    uint64_t samples;               //  delivered in it
+    uint64_t batches;
+} tureen_epoch_t;
+
+//  Joins: blocks until the server has answered.  NULL: error (TUREEN_ERROR_BYTES are enough) says why and
+//  what to do, and errno is EINVAL (unusable options), ETIMEDOUT (no server answers), ECONNREFUSED (the
+//  server says no), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
+TUREEN_EXPORT tureen_loader_t *tureen_loader_new (const tureen_options_t *options, char *error,
+    size_t error_bytes) TUREEN_CHECKED;
+//  Leaves the job and frees everything; NULL inside is fine.  Every batch must have been released: their
+//  memory goes (asserted).  Blocks until the server has confirmed, two seconds at most.
+TUREEN_EXPORT void tureen_loader_destroy (tureen_loader_t **self_p);
+
+//  Blocks for the next event.  *batch_p is set for TUREEN_BATCH and nulled for all else.
+TUREEN_EXPORT tureen_event_t tureen_loader_next (tureen_loader_t *self, tureen_batch_t **batch_p)
+    TUREEN_CHECKED;
+//  The same, but TUREEN_TIMEOUT after timeout_ms (0: at once; below 0: never, as tureen_loader_next).
+TUREEN_EXPORT tureen_event_t tureen_loader_next_within (tureen_loader_t *self, tureen_batch_t **batch_p,
+    int timeout_ms) TUREEN_CHECKED;
+
+//  The epoch whose TUREEN_EPOCH_END was given last; all zero before.
+TUREEN_EXPORT tureen_epoch_t tureen_loader_epoch (const tureen_loader_t *self);
+//  Why TUREEN_ERROR; "" when there is none.  Lent until the loader is destroyed, as is all of info.
+TUREEN_EXPORT const char *tureen_loader_error (const tureen_loader_t *self);
+TUREEN_EXPORT const tureen_info_t *tureen_loader_info (const tureen_loader_t *self);
+
+TUREEN_EXPORT uint64_t tureen_batch_epoch (const tureen_batch_t *self);
+//  The batch's number in its epoch, from 0.
+TUREEN_EXPORT uint64_t tureen_batch_index (const tureen_batch_t *self);
+//  The batch's number in the job, from 0; never restarts.
+TUREEN_EXPORT uint64_t tureen_batch_sequence (const tureen_batch_t *self);
+//  The number of samples in it.
+TUREEN_EXPORT size_t tureen_batch_count (const tureen_batch_t *self);
+//  count sample ids, lent until the release.
+TUREEN_EXPORT const uint64_t *tureen_batch_ids (const tureen_batch_t *self);
+//  The array called name; array->data is lent until the release.  False (and array all zero): there is none.
+TUREEN_EXPORT bool tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array);
+//  Gives the batch back and nulls *self_p; NULL inside is fine.  In any order, from any thread.
+TUREEN_EXPORT void tureen_batch_release (tureen_batch_t **self_p);
+
+//  Asks a server for its state: 0 and *json_p malloc'ed, a JSON object (docs/operations.md explains the
+//  keys), the caller's to free; or -errno as tureen_loader_new has it, error filled.  endpoint as in the
+//  options; timeout_ms 0: 10 seconds; below 0: -EINVAL.
+TUREEN_EXPORT int tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
+    size_t error_bytes) TUREEN_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,17 @@
+"""Batches from a Tureen server as NumPy arrays.
+
+    for batch in tureen.Loader(dataset="train", batch_size=64, epochs=2):
+        step(batch["image"], batch["label"])
+"""
+from __future__ import annotations
+
+from .batch import Batch
+from .errors import (ForkedProcess, JobEnded, LoaderClosed, NoServer, ProtocolError, RequestRefused, ServerGone,
+                     ServerStopped, TureenError)
+from .loader import BatchIterator, Loader
+from .query import status
+from .wire import Field
+
+__version__ = "0.1.0"
+__all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "Loader", "LoaderClosed", "NoServer",
+           "ProtocolError", "RequestRefused", "ServerGone", "ServerStopped", "TureenError", "status"]

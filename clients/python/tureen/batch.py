@@ -1,0 +1,70 @@
+"""A batch as the user sees it, and how its arrays are laid over a slot."""
+from __future__ import annotations
+
+from typing import Any, Dict, ItemsView, Iterator, KeysView, ValuesView
+
+import numpy as np
+import numpy.typing as npt
+
+from .slots import Bytes
+from .wire import Joined
+
+Array = npt.NDArray[Any]
+
+
+class Batch:
+    """Named NumPy arrays of `len(batch)` samples, with the samples' ids.
+
+    `batch["image"]` is a view into memory shared with the server, yours to read and write until the last view of
+    it is gone; nothing needs to be released by hand.  `len` is the number of samples; iterating gives the names, so
+    that `dict(batch)` and `**batch` work.
+    """
+    __slots__ = ("_arrays", "ids", "epoch", "index", "__weakref__")
+
+    def __init__(self, arrays: Dict[str, Array], ids: npt.NDArray[np.int64], epoch: int, index: int) -> None:
+        self._arrays = arrays
+        #  The samples' ids, in memory of their own.
+        self.ids = ids
+        #  Both count from 0; index begins anew in each epoch.
+        self.epoch = epoch
+        self.index = index
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, array: Array) -> None:
+        """So that `batch["image"] -= 128` works.  Another array in its place is not written to the ring."""
+        self._arrays[name] = array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def keys(self) -> KeysView[str]:
+        return self._arrays.keys()
+
+    def values(self) -> ValuesView[Array]:
+        return self._arrays.values()
+
+    def items(self) -> ItemsView[str, Array]:
+        return self._arrays.items()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in self._arrays.items())
+        return f"<tureen.Batch {self.index} of epoch {self.epoch}: {len(self)} samples, {fields}>"
+
+
+def views(joined: Joined, slot: Bytes, count: int) -> Dict[str, Array]:
+    """The fields' arrays over `slot`, which is the base of each: it lives until the last of them is gone."""
+    return {field.name: np.ndarray((count, *field.shape), field.dtype, slot, field.offset)
+            for field in joined.fields}
+
+
+def copies(joined: Joined, slot: Bytes, count: int) -> Dict[str, Array]:
+    """The same in memory of their own."""
+    return {name: array.copy() for name, array in views(joined, slot, count).items()}

@@ -1,0 +1,64 @@
+"""The descriptors behind a ZeroMQ socket, so that a forked child can close its copies of them.
+
+The server sees a connection end when its last descriptor is closed.  A child that was forked has one too, and would
+hide its parent's death from the server.  Only the socket's monitor tells which descriptors these are; closing a copy
+in the child touches nothing of the parent's, and nothing of libzmq's state.
+"""
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from typing import Any, Dict, Optional, Set
+
+import zmq
+
+_ADDRESS = "inproc://descriptors"       # in the connection's own context, so one name is enough
+_EVENT = struct.Struct("=Hi")
+
+
+class Descriptors:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any) -> None:
+        """`watched` is not connected yet."""
+        watched.monitor(_ADDRESS, zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+        #  Readable when `update` has something to do.
+        self.monitor: Any = context.socket(zmq.PAIR)
+        self.monitor.linger = 0
+        self.monitor.connect(_ADDRESS)
+        self._inodes: Dict[int, int] = {}
+
+    def update(self) -> None:
+        opened: Set[int] = set()
+        while True:
+            try:
+                frames = self.monitor.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                break
+            event, descriptor = _EVENT.unpack(frames[0])
+            self._inodes.pop(descriptor, None)
+            opened.discard(descriptor)
+            if event == zmq.EVENT_CONNECTED:
+                opened.add(descriptor)
+        for descriptor in opened:
+            inode = _socket_inode(descriptor)
+            if inode is not None:
+                self._inodes[descriptor] = inode
+
+    def close_copies(self) -> None:
+        """In a forked child.  The number may have become another file's a moment before the fork: the inode tells."""
+        for descriptor, inode in list(self._inodes.items()):
+            if _socket_inode(descriptor) == inode:
+                os.close(descriptor)
+        self._inodes.clear()
+
+    def close(self) -> None:
+        self.monitor.close()
+        self._inodes.clear()
+
+
+def _socket_inode(descriptor: int) -> Optional[int]:
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return None
+    return found.st_ino if stat.S_ISSOCK(found.st_mode) else None

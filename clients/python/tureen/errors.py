@@ -1,0 +1,54 @@
+"""What can go wrong, each with a sentence that says what to do."""
+from __future__ import annotations
+
+
+class TureenError(Exception):
+    """The base of every error that this package raises on its own account."""
+
+
+class NoServer(TureenError):
+    """Nobody answered at the endpoint in time."""
+
+
+class RequestRefused(TureenError):
+    """The server understood, and said no.  `code` is one of the protocol's words, `message` the server's sentence."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+
+class JobEnded(TureenError):
+    """The server ended the job.  `reason` is one of the protocol's words."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.reason})"
+
+
+class ServerStopped(JobEnded):
+    """The server ended in good order.  Every batch that it had delivered was handed out before this is raised."""
+
+
+class ServerGone(TureenError):
+    """The server died, or no longer knows this job."""
+
+
+class ProtocolError(TureenError):
+    """The server sent what docs/protocol.md does not allow."""
+
+
+class LoaderClosed(TureenError):
+    """The loader was closed, or is being iterated again: this iterator has no job any more."""
+
+
+class ForkedProcess(TureenError):
+    """A loader was used in a forked child of the process that had used it before."""

@@ -1,0 +1,209 @@
+"""What a JOIN says: the user's arguments, checked, as JSON and id frames.  And where, and how long, the server is
+looked for."""
+from __future__ import annotations
+
+import operator
+import os
+import stat
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import wire
+
+Pipeline = Union[str, Sequence[Mapping[str, Any]]]
+Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], npt.NDArray[Any]]
+Ids = npt.NDArray[np.uint64]
+
+_ORDERS = ("shared", "private", "list", "seeded")
+_TRANSPORTS = ("auto", "inline")
+_RANGES_MAX = wire.ID_FRAME_NUMBERS_MAX // 2
+
+
+def resolve_endpoint(endpoint: Optional[str]) -> str:
+    """None and "" mean the default."""
+    return default_endpoint() if endpoint is None or endpoint == "" else _text("endpoint", endpoint)
+
+
+def default_endpoint() -> str:
+    """$TUREEN_ENDPOINT, else the socket in the user's runtime directory, else one in /tmp: as the server does."""
+    named = os.environ.get("TUREEN_ENDPOINT", "")
+    if named:
+        return named
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/") and _usable(runtime):
+        return f"ipc://{runtime}/tureen/server.sock"
+    return f"ipc:///tmp/tureen-{os.geteuid()}/server.sock"
+
+
+def _usable(directory: str) -> bool:
+    """A directory that belongs to the effective user, who may write there."""
+    try:
+        found = os.stat(directory)
+    except (OSError, ValueError):
+        return False
+    return (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            and os.access(directory, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids))
+
+
+def seconds(name: str, value: Any) -> float:
+    """A span of time, math.inf included."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}") from None
+    if not number >= 0:
+        raise ValueError(f"{name} must be a number of seconds from 0 (math.inf: as long as it takes), not {value!r}")
+    return number
+
+
+def poll_ms(left_s: float) -> int:
+    """What to give a poll of which so much is left: it takes neither infinity nor what 32 bits cannot hold."""
+    return max(1, int(min(left_s, 3600.0) * 1000))
+
+
+class Request:
+    """A JOIN in the making.  Raises ValueError or TypeError for what no server could accept."""
+
+    def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool, pipeline: Pipeline,
+                 order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
+                 ids: Optional[Any], subset: Optional[Any]) -> None:
+        self.epochs = None if epochs is None else _within("epochs", epochs, 1, wire.EPOCHS_MAX)
+        self.batch_size = _within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
+        self.drop_last = bool(drop_last)
+        said: Dict[str, Any] = {
+            "dataset": _text("dataset", dataset), "batch_size": self.batch_size, "epochs": self.epochs,
+            "drop_last": self.drop_last,
+            "pipeline": _pipeline(pipeline)}
+        if order is not None:               # else the server decides by whether there is a seed
+            said["order"] = _among("order", order, _ORDERS)
+        said["slots"] = _within("slots", slots, wire.SLOTS_MIN, wire.SLOTS_MAX)
+        said["transport"] = _among("transport", transport, _TRANSPORTS)
+        if seed is not None:
+            said["seed"] = str(_within("seed", seed, 0, 2**64 - 1))
+        said["name"] = _text("name", name)
+        if len(name.encode("utf-8")) > 64:
+            raise ValueError("name is longer than 64 bytes")
+        self._frames: List[bytes] = []
+        if ids is not None:
+            if order != "list":
+                raise ValueError("ids are an order of their own: give order=\"list\" with them")
+            if subset is not None:
+                raise ValueError("ids already say which samples: give no subset with them")
+            self._frames = _list_frames(_ids("ids", ids))
+            said["frames"] = ["list"] * len(self._frames)
+        if subset is not None:
+            self._frames = [_subset_frame(_ranges(subset))]
+            said["frames"] = ["subset"]
+        self._json = wire.pack_json(said)
+
+    def message(self, tag: int) -> List[bytes]:
+        """The frames of JOIN."""
+        return wire.join(self._json, self._frames, tag)
+
+
+def _within(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, not {value}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, not {number}")
+    return number
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, not {value!r}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} {value!r} holds a lone surrogate, which is no character") from None
+    return value
+
+
+def _pipeline(value: Any) -> Union[str, List[Dict[str, Any]]]:
+    if isinstance(value, str):
+        return _text("pipeline", value)
+    wanted = "pipeline must be the name of a recipe, or a list of operations such as {\"op\": \"center_crop\", ...}"
+    try:
+        steps = list(value)
+    except TypeError:
+        raise TypeError(f"{wanted}, not {value!r}") from None
+    for step in steps:
+        if not isinstance(step, Mapping):
+            raise TypeError(f"{wanted}: {step!r} is no operation")
+    operations = [dict(step) for step in steps]
+    try:
+        wire.pack_json(operations)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"pipeline cannot be written as JSON: {error}") from None
+    return operations
+
+
+def _among(name: str, value: Any, words: Sequence[str]) -> str:
+    if value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(words)}, not {value!r}")
+    return str(value)
+
+
+def _ids(name: str, value: Any) -> Ids:
+    array = np.asarray(value)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{name} must be a sequence of at least one sample id")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be whole numbers, not {array.dtype}")
+    if array.dtype.kind == "i" and int(array.min()) < 0:
+        raise ValueError(f"{name} holds a negative sample id")
+    if int(array.max()) >= 2**63:
+        raise ValueError(f"{name} holds a sample id that no data set has: {array.max()}")
+    return array.astype("<u8")
+
+
+def _list_frames(ids: Ids) -> List[bytes]:
+    step = wire.ID_FRAME_NUMBERS_MAX
+    frames = [wire.pack_ids(wire.IDS_LIST, ids[begin:begin + step]) for begin in range(0, len(ids), step)]
+    if len(frames) > wire.FRAMES_MAX - 2:
+        raise ValueError(f"ids are {len(ids)}, more than the {(wire.FRAMES_MAX - 2) * step} that fit in one request")
+    return frames
+
+
+def _ranges(subset: Any) -> Ids:
+    """The subset as rows of (lo, hi), ascending, apart."""
+    if isinstance(subset, range) and subset.step == 1 or isinstance(subset, tuple) and len(subset) == 2:
+        lo, hi = (subset.start, subset.stop) if isinstance(subset, range) else subset
+        lo, hi = _within("subset's begin", lo, 0, 2**63 - 1), _within("subset's end", hi, 0, 2**63 - 1)
+        if lo >= hi:
+            raise ValueError(f"subset from {lo} to {hi} is empty")
+        return np.array([[lo, hi]], dtype="<u8")
+    mask = np.asarray(subset)
+    if mask.dtype == np.bool_:
+        if mask.ndim != 1 or not mask.any():
+            raise ValueError("subset is a mask, and must have one dimension and choose at least one sample")
+        subset = np.flatnonzero(mask)
+    ids = np.unique(_ids("subset", subset))
+    gaps = np.flatnonzero(np.diff(ids) != 1)
+    lows = ids[np.append(0, gaps + 1)]
+    highs = ids[np.append(gaps, len(ids) - 1)] + np.uint64(1)
+    return np.stack((lows, highs), axis=1)
+
+
+def _subset_frame(ranges: Ids) -> bytes:
+    #  Too scattered for ranges: as a bit for each sample it may fit.
+    return _words(ranges) if len(ranges) > _RANGES_MAX else wire.pack_ids(wire.IDS_RANGES, ranges)
+
+
+def _words(ranges: Ids) -> bytes:
+    word_count = (int(ranges[-1, 1]) + 63) // 64
+    if word_count > wire.ID_FRAME_NUMBERS_MAX:
+        raise ValueError(f"subset is too scattered to be sent: it has more than {_RANGES_MAX} pieces and reaches "
+                         f"beyond sample {wire.ID_FRAME_NUMBERS_MAX * 64 - 1}")
+    edges = np.zeros(word_count * 64 + 1, dtype=np.int8)
+    edges[ranges[:, 0].astype(np.int64)] += 1
+    edges[ranges[:, 1].astype(np.int64)] -= 1
+    chosen = np.cumsum(edges[:-1], dtype=np.int8).astype(np.bool_)
+    return wire.pack_ids(wire.IDS_WORDS, np.packbits(chosen, bitorder="little").view("<u8"))

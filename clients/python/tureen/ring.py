@@ -1,0 +1,77 @@
+"""Taking the ring: a memfd that comes over a Unix socket, mapped shared.
+
+The socket must stay open for as long as the job lasts: its end tells the server of our death, and us of the server's.
+"""
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+from typing import NamedTuple
+
+from .errors import ProtocolError, TureenError
+from .wire import TOKEN_BYTES, RingOffer
+
+PATIENCE_S = 5.0
+
+
+class RingUnavailable(TureenError):
+    """This process cannot have the ring (a container's wall, another user): batches must come inline."""
+
+
+class Ring(NamedTuple):
+    socket: socket.socket
+    #  Never closed by hand: arrays point into it, and the last of them unmaps it.
+    memory: mmap.mmap
+
+
+def take(offer: RingOffer, patience_s: float = PATIENCE_S) -> Ring:
+    """Trades the token for the mapped ring.
+
+    RingUnavailable, with nothing left open, if the door gives none.  ProtocolError if it gave one that cannot be mapped:
+    then the token is used, and closing the socket ends the job, so there is no way back to inline.
+    """
+    token = offer.token.encode("utf-8")
+    if len(token) != TOKEN_BYTES:
+        raise RingUnavailable(f"the token has {len(token)} bytes instead of {TOKEN_BYTES}")
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        door.settimeout(patience_s)
+        door.connect(offer.path)
+        door.sendall(token)
+        descriptor = _descriptor(door)
+    except OSError as error:
+        door.close()
+        raise RingUnavailable(f"{offer.path}: {error}") from None
+    except BaseException:
+        door.close()
+        raise
+    try:
+        memory = _mapped(descriptor, offer.bytes)
+    except BaseException:
+        door.close()
+        raise
+    door.setblocking(False)
+    return Ring(door, memory)
+
+
+def _descriptor(door: socket.socket) -> int:
+    answer, descriptors, _, _ = socket.recv_fds(door, 1, 1, socket.MSG_CMSG_CLOEXEC)
+    if answer == b"R" and len(descriptors) == 1:
+        return descriptors[0]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    raise RingUnavailable("the server gave no ring for the token")
+
+
+def _mapped(descriptor: int, size: int) -> mmap.mmap:
+    """Maps `size` bytes, having seen that they are there, and closes the descriptor."""
+    try:
+        present = os.fstat(descriptor).st_size
+        if present < size:      # a touch beyond the end would be SIGBUS
+            raise ProtocolError(f"the ring has {present} bytes instead of {size}")
+        return mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    except (OSError, ValueError) as error:
+        raise ProtocolError(f"the ring of {size} bytes cannot be mapped: {error}") from None
+    finally:
+        os.close(descriptor)

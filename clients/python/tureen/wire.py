@@ -1,0 +1,266 @@
+"""The frames of docs/protocol.md: fixed structures packed, foreign bytes checked and parsed.
+
+Parsers raise ProtocolError, except `parse_head`, which gives None for what is not the protocol's at all.
+"""
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .errors import ProtocolError
+
+if sys.byteorder != "little":
+    raise ImportError("tureen reads little-endian frames in place and needs a little-endian machine")
+
+MAGIC = b"TURN"
+VERSION = 1
+
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+
+BATCH_INLINE = 1        # BatchHead.flags
+EPOCH_LAST = 1          # EpochEnd.flags
+
+SLOTS_MIN, SLOTS_MAX = 3, 64
+FRAME_BYTES_MAX = 1 << 20
+FRAMES_MAX = 130
+TOKEN_BYTES = 32
+BATCH_SIZE_MAX = 65536
+EPOCHS_MAX = 1 << 53
+
+IDS_RANGES, IDS_WORDS, IDS_LIST = 1, 2, 3
+ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
+
+_HEAD = struct.Struct("<4sBBHQQ")
+_PROGRESS = struct.Struct("<QQQ")
+_BATCH = struct.Struct("<QQQIIII")
+_EPOCH_END = struct.Struct("<QQQII")
+assert (_HEAD.size, _PROGRESS.size, _BATCH.size, _EPOCH_END.size) == (24, 24, 40, 32)
+
+
+class Head(NamedTuple):
+    kind: int
+    job: int
+    tag: int
+    version: int = VERSION
+
+
+class BatchHead(NamedTuple):
+    sequence: int
+    epoch: int
+    place: int              # `index` of the protocol, `samples` its `count`: tuples have methods of those names
+    slot: int
+    samples: int
+    flags: int
+
+
+class EpochEnd(NamedTuple):
+    epoch: int
+    samples: int
+    batches: int
+    flags: int
+
+
+class Field(NamedTuple):
+    """One named array of a batch: `count` x `shape` of `dtype`, `offset` bytes into its slot."""
+    name: str
+    dtype: np.dtype[Any]
+    shape: Tuple[int, ...]
+    offset: int
+    sample_bytes: int
+
+
+class RingOffer(NamedTuple):
+    path: str
+    token: str
+    bytes: int
+
+
+class Joined(NamedTuple):
+    job: int
+    samples: int
+    dataset_samples: int
+    classes: Optional[Tuple[str, ...]]
+    batch_size: int
+    slots: int
+    slot_bytes: int
+    fields: Tuple[Field, ...]
+    ring: Optional[RingOffer]
+    seed: Optional[int]
+    fingerprint: str
+    pipeline: List[Any]
+    heartbeat_ms: int
+    lease_ms: int
+
+
+#  Client to server
+
+def pack_head(kind: int, job: int = 0, tag: int = 0) -> bytes:
+    return _HEAD.pack(MAGIC, VERSION, kind, 0, job, tag)
+
+
+def pack_progress(consumed: int, released: int, kept: int) -> bytes:
+    return _PROGRESS.pack(consumed, released, kept)
+
+
+def pack_json(value: Any) -> bytes:
+    """Compact, keys as given.  NaN and what JSON cannot say raise ValueError, TypeError or RecursionError."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def pack_ids(form: int, numbers: Any) -> bytes:
+    """An id frame: `numbers` (anything NumPy takes as uint64) behind its form."""
+    return struct.pack("<B7x", form) + np.ascontiguousarray(numbers, dtype="<u8").tobytes()
+
+
+def join(request: bytes, id_frames: Sequence[bytes], tag: int) -> List[bytes]:
+    return [pack_head(JOIN, 0, tag), request, *id_frames]
+
+
+def inline(job: int) -> List[bytes]:
+    return [pack_head(INLINE, job)]
+
+
+def progress(job: int, consumed: int, released: int, kept: int) -> List[bytes]:
+    return [pack_head(PROGRESS, job), pack_progress(consumed, released, kept)]
+
+
+def leave(job: int, tag: int) -> List[bytes]:
+    return [pack_head(LEAVE, job, tag)]
+
+
+def status(tag: int) -> List[bytes]:
+    return [pack_head(STATUS, 0, tag), pack_json({})]
+
+
+def heartbeat(job: int) -> List[bytes]:
+    return [pack_head(HEARTBEAT, job)]
+
+
+#  Server to client
+
+def parse_head(frame: bytes) -> Optional[Head]:
+    """None where frame 0 is not a head at all: such a message gets no attention."""
+    if len(frame) != _HEAD.size or frame[:4] != MAGIC:
+        return None
+    _, version, kind, _, job, tag = _HEAD.unpack(frame)
+    return Head(kind, job, tag, version)
+
+
+def parse_batch_head(frame: bytes) -> BatchHead:
+    if len(frame) != _BATCH.size:
+        _wrong("BATCH", f"its structure has {len(frame)} bytes instead of {_BATCH.size}")
+    return BatchHead(*_BATCH.unpack(frame)[:6])
+
+
+def parse_epoch_end(frame: bytes) -> EpochEnd:
+    if len(frame) != _EPOCH_END.size:
+        _wrong("EPOCH_END", f"its structure has {len(frame)} bytes instead of {_EPOCH_END.size}")
+    return EpochEnd(*_EPOCH_END.unpack(frame)[:4])
+
+
+def parse_json(frame: bytes, what: str = "a message") -> Dict[str, Any]:
+    try:
+        value = json.loads(frame.decode("utf-8"))
+    except (ValueError, RecursionError):
+        _wrong(what, "its JSON cannot be read")
+    if not isinstance(value, dict):
+        _wrong(what, "its JSON is not an object")
+    return value
+
+
+def parse_reason(frame: bytes, key: str, what: str) -> Tuple[str, str]:
+    """The word and the sentence of ENDED (`key` reason) and of ERROR (`key` error)."""
+    value = parse_json(frame, what)
+    return _string(value, key, what), _string(value, "message", what)
+
+
+def parse_joined(frame: bytes) -> Joined:
+    value = parse_json(frame, "JOINED")
+    batch_size = _integer(value, "batch_size", 1)
+    slots = _integer(value, "slots", 1)
+    slot_bytes = _integer(value, "slot_bytes", 1)
+    if slots > SLOTS_MAX:
+        _wrong("JOINED", f"it has {slots} slots, more than {SLOTS_MAX}")
+    return Joined(
+        job=_integer(value, "job", 0), samples=_integer(value, "samples", 0),
+        dataset_samples=_integer(value, "dataset_samples", 0), classes=_classes(value.get("classes")),
+        batch_size=batch_size, slots=slots, slot_bytes=slot_bytes,
+        fields=_fields(value.get("fields"), batch_size, slot_bytes),
+        ring=_ring(value.get("ring"), slots * slot_bytes),
+        seed=_integer(value, "seed", 0) if value.get("seed") is not None else None,
+        fingerprint=str(value.get("fingerprint", "")), pipeline=list(value.get("pipeline") or []),
+        heartbeat_ms=_integer(value, "heartbeat_ms", 1), lease_ms=_integer(value, "lease_ms", 1))
+
+
+def _wrong(what: str, how: str) -> NoReturn:
+    raise ProtocolError(f"the server's {what} cannot be understood: {how}")
+
+
+def _string(value: Mapping[str, Any], key: str, what: str) -> str:
+    item = value.get(key)
+    if not isinstance(item, str):
+        _wrong(what, f"{key} is not a string")
+    return item
+
+
+def _integer(value: Mapping[str, Any], key: str, least: int, what: str = "JOINED") -> int:
+    """A number, or the string of decimal digits that 64 bits need."""
+    item = value.get(key)
+    if isinstance(item, str) and item.isascii() and item.isdigit() and len(item) <= 20:
+        item = int(item)
+    if not isinstance(item, int) or isinstance(item, bool) or not least <= item < 1 << 64:
+        _wrong(what, f"{key} is {item!r}, not a number from {least}")
+    return item
+
+
+def _classes(value: Any) -> Optional[Tuple[str, ...]]:
+    return tuple(str(name) for name in value) if isinstance(value, list) else None
+
+
+def _fields(value: Any, batch_size: int, slot_bytes: int) -> Tuple[Field, ...]:
+    if not isinstance(value, list) or not value:
+        _wrong("JOINED", "it names no fields")
+    fields = tuple(_field(item) for item in value)
+    if len({field.name for field in fields}) != len(fields):
+        _wrong("JOINED", "two fields have one name")
+    for field in fields:
+        if field.offset + batch_size * field.sample_bytes > slot_bytes:
+            _wrong("JOINED", f"field {field.name} does not fit in a slot")
+    return fields
+
+
+def _field(value: Any) -> Field:
+    if not isinstance(value, dict):
+        _wrong("JOINED", "a field is not an object")
+    name = _string(value, "name", "JOINED")
+    try:
+        dtype = np.dtype(_string(value, "dtype", "JOINED"))
+    except (TypeError, ValueError, SyntaxError):    # the last from NumPy, for ",int8"
+        _wrong("JOINED", f"field {name} has dtype {value.get('dtype')!r}, unknown to this NumPy")
+    shape = value.get("shape")
+    if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
+        _wrong("JOINED", f"field {name} has no proper shape")
+    field = Field(name, dtype, tuple(shape), _integer(value, "offset", 0), _integer(value, "sample_bytes", 0))
+    sample_bytes = dtype.itemsize
+    for side in shape:
+        sample_bytes *= side
+    if field.sample_bytes != sample_bytes or dtype.hasobject or not dtype.itemsize:
+        _wrong("JOINED", f"field {name} says {field.sample_bytes} bytes a sample, {sample_bytes} by dtype and shape")
+    return field
+
+
+def _ring(value: Any, total_bytes: int) -> Optional[RingOffer]:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        _wrong("JOINED", "ring is not an object")
+    offer = RingOffer(_string(value, "path", "JOINED"), _string(value, "token", "JOINED"),
+                      _integer(value, "bytes", 1))
+    if offer.bytes != total_bytes:
+        _wrong("JOINED", f"the ring has {offer.bytes} bytes, its slots {total_bytes}")
+    return offer

@@ -1,0 +1,99 @@
+/*  wire -- the fixed structures of Tureen's protocol, shared by the server and every C client.
+ *
+ *  docs/protocol.md is the description; this file is its numbers.  All integers are little-endian and at their
+ *  natural alignment, so a NumPy dtype or this struct reads a frame in place (on a little-endian machine, which
+ *  is asserted).  tests/golden holds one example of each message, byte for byte.
+ */
+#ifndef WIRE_H
+#define WIRE_H
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Tureen's wire structures are little-endian and read in place"
+#endif
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_SLOTS_MIN = 3,             //  a window is at least three batches
+    WIRE_SLOTS_MAX = 64,            //  one bit each in wire_progress_t.kept
+    WIRE_FRAME_BYTES_MAX = 1 << 20, //  the server takes no larger frame
+    WIRE_FRAMES_MAX = 130,          //  nor more frames in one message
+    WIRE_TOKEN_BYTES = 32,          //  lower-case hexadecimal, sent to the ring's socket
+    WIRE_HEARTBEAT_MS = 1000        //  inline jobs: at least this often, both ways
+};
+
+#define WIRE_MAGIC "TURN"
+
+typedef enum {
+    //  client to server
+    WIRE_JOIN = 1,
+    WIRE_INLINE = 2,
+    WIRE_PROGRESS = 3,
+    WIRE_LEAVE = 4,
+    WIRE_STATUS = 5,
+    WIRE_HEARTBEAT = 6,             //  and back, to inline jobs
+    //  server to client
+    WIRE_JOINED = 129,
+    WIRE_BATCH = 130,
+    WIRE_EPOCH_END = 131,
+    WIRE_ENDED = 132,
+    WIRE_STATUS_REPLY = 133,
+    WIRE_ERROR = 134
+} wire_kind_t;
+
+//  Frame 0 of every message, both ways.
+typedef struct {
+    char magic [4];                 //  WIRE_MAGIC
+    uint8_t version;                //  WIRE_VERSION
+    uint8_t kind;                   //  wire_kind_t
+    uint16_t zero;
+    uint64_t job;                   //  from JOINED; 0 where none is meant
+    uint64_t tag;                   //  the asker's choice, repeated in the answer
+} wire_head_t;
+
+//  Frame 1 of PROGRESS.  Says everything the client has done so far, so a later one replaces an earlier one.
+typedef struct {
+    uint64_t consumed;              //  batches that the user's next () has returned
+    uint64_t released;              //  batches 0 .. released-1 are not looked at any more ...
+    uint64_t kept;                  //  ... but for those that still sit in a slot whose bit is set here
+} wire_progress_t;
+
+enum { WIRE_BATCH_INLINE = 1 };     //  wire_batch_t.flags: frame 3 holds the slot's bytes
+
+//  Frame 1 of BATCH.  Frame 2: count ids, uint64 each.
+typedef struct {
+    uint64_t sequence;              //  the job's batch number: from 0, never restarts
+    uint64_t epoch;                 //  from 0
+    uint64_t index;                 //  of the batch in its epoch, from 0
+    uint32_t slot;                  //  where in the ring; inline: its bit in kept, nothing else
+    uint32_t count;                 //  samples in it, 1 .. batch size
+    uint32_t flags;
+    uint32_t zero;
+} wire_batch_t;
+
+enum { WIRE_EPOCH_LAST = 1 };       //  wire_epoch_end_t.flags: the job's last epoch
+
+//  Frame 1 of EPOCH_END, which follows the epoch's last batch.
+typedef struct {
+    uint64_t epoch;
+    uint64_t samples;               //  delivered in it
+    uint64_t batches;
+    uint32_t flags;
+    uint32_t zero;
+} wire_epoch_end_t;
+
+//  The forms of an id set frame: 8 bytes {form, 7 zero bytes}, then uint64 numbers.
+typedef enum {
+    WIRE_IDS_RANGES = 1,            //  pairs lo, hi: lo .. hi-1; ascending, apart or touching, none empty
+    WIRE_IDS_WORDS = 2,             //  up to ceil (samples / 64) words; bit i of word w: id 64 w + i
+    WIRE_IDS_LIST = 3               //  ids in an order that matters, repeats allowed
+} wire_ids_form_t;
+
+_Static_assert (sizeof (wire_head_t) == 24, "wire layout");
+_Static_assert (sizeof (wire_progress_t) == 24, "wire layout");
+_Static_assert (sizeof (wire_batch_t) == 40, "wire layout");
+_Static_assert (sizeof (wire_epoch_end_t) == 32, "wire layout");
+_Static_assert (WIRE_SLOTS_MAX <= 64, "kept has 64 bits");
+
+#endif

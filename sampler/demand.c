@@ -1,0 +1,366 @@
+#include "demand.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "permutation.h"
+
+enum { DEMAND_MAGIC = 0x7de3a4d1 };
+
+struct demand {
+    uint32_t magic;
+    //  Set at birth.
+    sampler_order_t order;
+    uint32_t *list;                 //  NULL: no list, or the data ascending
+    size_t list_count;
+    uint64_t *last;                 //  a bit per place of the list: the id does not occur after it
+    history_t *history;             //  NULL: sets
+    //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing else.
+    roaring_bitmap_t *ranked;       //  the rank-th is found by select; NULL: it is ranked_first + rank
+    uint32_t ranked_first;
+    uint64_t seed;
+    //  Changed by drops.
+    roaring_bitmap_t *data;
+    uint64_t epoch_count;
+    //  Of the present epoch.
+    roaring_bitmap_t *remaining;
+    uint64_t remaining_count;
+    uint64_t drawn_count;           //  of what is still in data
+    size_t cursor;                  //  next place of a list or a seeded order, past what was dropped
+    uint32_t next;                  //  the id there
+    uint64_t epoch;
+    permutation_t permutation;      //  SEEDED
+};
+
+static bool
+s_is_last (const demand_t *self, size_t place)
+{
+    return !self->list || self->last [place / 64] >> (place % 64) & 1;
+}
+
+bool
+demand_is_given (const demand_t *self)
+{
+    return self->order == SAMPLER_ORDER_LIST || self->order == SAMPLER_ORDER_SEEDED;
+}
+
+//  Copies the list, marks each id's last place and collects the ids in data.
+static void
+s_take_list (demand_t *self, const sampler_join_t *join)
+{
+    assert (join->list_count > 0);
+    self->list_count = join->list_count;
+    self->list = malloc (join->list_count * sizeof *self->list);
+    assert (self->list);
+    memcpy (self->list, join->list, join->list_count * sizeof *self->list);
+    self->last = calloc (join->list_count / 64 + 1, sizeof *self->last);
+    assert (self->last);
+    self->data = roaring_bitmap_create ();
+    assert (self->data);
+    for (size_t place = self->list_count; place-- > 0; )
+        if (roaring_bitmap_add_checked (self->data, self->list [place]))
+            self->last [place / 64] |= UINT64_C (1) << (place % 64);
+}
+
+static void
+s_take_data (demand_t *self, const sampler_join_t *join)
+{
+    assert (join->data);
+    assert (!roaring_bitmap_is_empty (join->data));
+    self->data = roaring_bitmap_copy (join->data);
+    assert (self->data);
+    if (self->order != SAMPLER_ORDER_SEEDED)
+        return;
+    self->seed = join->seed;
+    self->list_count = roaring_bitmap_get_cardinality (join->data);
+    self->ranked_first = roaring_bitmap_minimum (join->data);
+    if (roaring_bitmap_maximum (join->data) - self->ranked_first == self->list_count - 1)
+        return;                     //  one range
+    self->ranked = roaring_bitmap_copy (join->data);
+    assert (self->ranked);
+}
+
+//  Cuts data down to what can be read.  That also undoes run compression (ranges arrive so), since an
+//  intersection with a set that has no runs has none.  roaring_bitmap_remove_run_compression would not do:
+//  in CRoaring 0.2.66 it writes past the heap where a run of up to 4,096 ids ends a container, as in
+//  [65530, 65536).
+static void
+s_keep_readable (demand_t *self, const roaring_bitmap_t *readable)
+{
+    roaring_bitmap_t *kept = roaring_bitmap_and (self->data, readable);
+    assert (kept);
+    roaring_bitmap_free (self->data);
+    self->data = kept;
+}
+
+//  The id at a place of a list or a seeded order.
+static uint32_t
+s_at (const demand_t *self, size_t place)
+{
+    if (self->list)
+        return self->list [place];
+    uint32_t rank = permutation_at (&self->permutation, (uint32_t) place);
+    uint32_t id = self->ranked_first + rank;
+    if (self->ranked) {
+        bool found = roaring_bitmap_select (self->ranked, rank, &id);
+        assert (found);
+    }
+    return id;
+}
+
+//  Keeps the cursor on an id that can be read, or at the end.
+static void
+s_skip_dropped (demand_t *self)
+{
+    for (; self->cursor < self->list_count; self->cursor++) {
+        self->next = s_at (self, self->cursor);
+        if (roaring_bitmap_contains (self->data, self->next))
+            return;
+    }
+}
+
+static void
+s_epoch_begin (demand_t *self)
+{
+    if (self->remaining)
+        roaring_bitmap_free (self->remaining);
+    self->remaining = roaring_bitmap_copy (self->data);
+    assert (self->remaining);
+    self->remaining_count = self->epoch_count;
+    self->drawn_count = 0;
+    self->cursor = 0;
+    if (self->order == SAMPLER_ORDER_SEEDED)
+        self->permutation = permutation_new (self->seed, self->epoch, (uint32_t) self->list_count);
+    s_skip_dropped (self);
+}
+
+//  How often an id that is still in data occurs in list [from ..].
+static uint64_t
+s_count_from (const demand_t *self, size_t from)
+{
+    uint64_t count = 0;
+    for (size_t place = from; place < self->list_count; place++)
+        count += roaring_bitmap_contains (self->data, s_at (self, place));
+    return count;
+}
+
+demand_t *
+demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count, bool remembers)
+{
+    assert (join);
+    assert (!join->list || join->order == SAMPLER_ORDER_LIST);
+    assert (!remembers || join->order == SAMPLER_ORDER_SHARED);
+    demand_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->magic = DEMAND_MAGIC;
+    self->order = join->order;
+    if (join->list)
+        s_take_list (self, join);
+    else
+        s_take_data (self, join);
+    assert (roaring_bitmap_maximum (self->data) < sample_count);
+    s_keep_readable (self, readable);
+    self->epoch_count = self->list? s_count_from (self, 0): roaring_bitmap_get_cardinality (self->data);
+    if (remembers) {
+        assert (self->epoch_count > 0);
+        self->history = history_new (self->data, sample_count);
+        roaring_bitmap_free (self->data);
+        self->data = NULL;
+    }
+    else
+        s_epoch_begin (self);
+    return self;
+}
+
+void
+demand_destroy (demand_t **self_p)
+{
+    assert (self_p);
+    demand_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == DEMAND_MAGIC);
+    if (self->data)
+        roaring_bitmap_free (self->data);
+    if (self->remaining)
+        roaring_bitmap_free (self->remaining);
+    if (self->ranked)
+        roaring_bitmap_free (self->ranked);
+    history_destroy (&self->history);
+    free (self->list);
+    free (self->last);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+sampler_order_t
+demand_order (const demand_t *self)
+{
+    return self->order;
+}
+
+const roaring_bitmap_t *
+demand_data (const demand_t *self)
+{
+    return self->data;
+}
+
+const roaring_bitmap_t *
+demand_remaining (const demand_t *self)
+{
+    return self->remaining;
+}
+
+history_t *
+demand_history (const demand_t *self)
+{
+    return self->history;
+}
+
+bool
+demand_has (const demand_t *self, uint32_t id)
+{
+    return self->history? history_has (self->history, id): roaring_bitmap_contains (self->data, id);
+}
+
+bool
+demand_needs (const demand_t *self, uint32_t id)
+{
+    return self->history? history_needs (self->history, id): roaring_bitmap_contains (self->remaining, id);
+}
+
+uint64_t
+demand_remaining_count (const demand_t *self)
+{
+    return self->history? history_remaining (self->history): self->remaining_count;
+}
+
+uint64_t
+demand_epoch_count (const demand_t *self)
+{
+    return self->history? history_size (self->history): self->epoch_count;
+}
+
+uint32_t
+demand_next (const demand_t *self)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    assert (demand_is_given (self));
+    assert (self->remaining_count > 0);
+    return self->list_count > 0? self->next: roaring_bitmap_minimum (self->remaining);
+}
+
+void
+demand_draw (demand_t *self, uint32_t id)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    if (self->history) {
+        history_draw (self->history, id);
+        return;
+    }
+    assert (self->remaining_count > 0);
+    assert (!demand_is_given (self) || id == demand_next (self));
+    if (s_is_last (self, self->cursor)) {
+        bool removed = roaring_bitmap_remove_checked (self->remaining, id);
+        assert (removed);
+    }
+    self->remaining_count--;
+    self->drawn_count++;
+    if (self->list_count > 0) {
+        self->cursor++;
+        s_skip_dropped (self);
+    }
+}
+
+void
+demand_drop (demand_t *self, uint32_t id)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    if (self->history) {
+        history_drop (self->history, id);
+        return;
+    }
+    if (!roaring_bitmap_contains (self->data, id))
+        return;
+    uint64_t to_come = roaring_bitmap_contains (self->remaining, id);
+    uint64_t occurrences = 1;
+    if (self->list) {
+        to_come = occurrences = 0;
+        for (size_t place = 0; place < self->list_count; place++)
+            if (self->list [place] == id) {
+                occurrences++;
+                to_come += place >= self->cursor;
+            }
+    }
+    roaring_bitmap_remove (self->data, id);
+    roaring_bitmap_remove (self->remaining, id);
+    self->epoch_count -= occurrences;
+    self->remaining_count -= to_come;
+    self->drawn_count -= occurrences - to_come;
+    s_skip_dropped (self);
+}
+
+void
+demand_epoch_begin (demand_t *self)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    if (self->history)
+        history_epoch_begin (self->history);
+    else {
+        self->epoch++;
+        s_epoch_begin (self);
+    }
+}
+
+static void
+s_check_list (const demand_t *self)
+{
+    roaring_bitmap_t *to_come = roaring_bitmap_create ();
+    assert (to_come);
+    for (size_t place = self->cursor; place < self->list_count; place++)
+        if (roaring_bitmap_contains (self->data, s_at (self, place)))
+            roaring_bitmap_add (to_come, s_at (self, place));
+    assert (roaring_bitmap_equals (to_come, self->remaining));                  //  D4
+    assert (s_count_from (self, 0) == self->epoch_count);                       //  D2
+    assert (s_count_from (self, self->cursor) == self->remaining_count);        //  D2
+    assert (self->cursor == self->list_count || s_at (self, self->cursor) == self->next);
+    roaring_bitmap_free (to_come);
+}
+
+static void
+s_check_uncompressed (const roaring_bitmap_t *set)
+{
+    roaring_statistics_t statistics;
+    roaring_bitmap_statistics (set, &statistics);
+    assert (statistics.n_run_containers == 0);                                  //  D1
+}
+
+static void
+s_check_readable (void *context, uint32_t id)
+{
+    assert (roaring_bitmap_contains ((const roaring_bitmap_t *) context, id));  //  S1
+}
+
+void
+demand_check (const demand_t *self, const roaring_bitmap_t *readable)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    if (self->history) {
+        history_check (self->history);                                          //  S2
+        history_each (self->history, s_check_readable, (void *) readable);
+        return;
+    }
+    assert (roaring_bitmap_is_subset (self->remaining, self->data));            //  D1, S1
+    assert (roaring_bitmap_is_subset (self->data, readable));                   //  S1
+    s_check_uncompressed (self->data);
+    s_check_uncompressed (self->remaining);
+    if (self->list_count > 0)
+        s_check_list (self);
+    else {
+        assert (roaring_bitmap_get_cardinality (self->data) == self->epoch_count);              //  D2
+        assert (roaring_bitmap_get_cardinality (self->remaining) == self->remaining_count);     //  D2
+    }
+    assert (self->drawn_count + self->remaining_count == self->epoch_count);    //  D3, S2
+}

@@ -1,0 +1,57 @@
+/*  demand -- what one job needs: its data, what of it remains in the present epoch, and its list if any.
+ *
+ *  Two forms.  A SHARED job under `follow` has a history (history.h), a byte a sample, and no
+ *  sets.  All others have two sets, data and remaining; a list or a seed says in which order.
+ *
+ *  Invariants, checked by demand_check ():
+ *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
+ *    D2  remaining_count and epoch_count count the samples of remaining and data, with the repeats of a list.
+ *    D3  samples drawn in this epoch and still in data, plus remaining_count, make epoch_count.
+ *    D4  a list's or a seeded order's remaining set holds just the ids that occur at or after its cursor.
+ *  Owner: the sampler's thread.
+ */
+#ifndef DEMAND_H
+#define DEMAND_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <roaring/roaring.h>
+
+#include "history.h"
+#include "sampler.h"
+
+typedef struct demand demand_t;
+
+//  At the beginning of its first epoch.  Copies what join lends, as far as it is in readable, which is a
+//  set of ids below sample_count that is not run-compressed.  remembers: in the form with a history (SHARED
+//  only; some of its data must be readable).  Never NULL.
+demand_t *demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count,
+    bool remembers);
+void demand_destroy (demand_t **self_p);
+
+sampler_order_t demand_order (const demand_t *self);
+//  Both sets are lent until the next call that changes the demand; NULL where there is a history.
+const roaring_bitmap_t *demand_data (const demand_t *self);
+const roaring_bitmap_t *demand_remaining (const demand_t *self);
+//  NULL where there are sets.
+history_t *demand_history (const demand_t *self);
+//  Whether id is in the data at all; whether it remains.
+bool demand_has (const demand_t *self, uint32_t id);
+bool demand_needs (const demand_t *self, uint32_t id);
+uint64_t demand_remaining_count (const demand_t *self);
+uint64_t demand_epoch_count (const demand_t *self);
+
+//  Whether the order is given: LIST or SEEDED.
+bool demand_is_given (const demand_t *self);
+//  Of a given order: the id that must be drawn next.  Something must remain.
+uint32_t demand_next (const demand_t *self);
+//  id, which remains (of a given order: which is next), is drawn.
+void demand_draw (demand_t *self, uint32_t id);
+//  id leaves data and remaining; it may be in neither.
+void demand_drop (demand_t *self, uint32_t id);
+//  All the data remain again.
+void demand_epoch_begin (demand_t *self);
+
+//  Aborts at the first invariant that does not hold; there must be nothing that is not in readable.
+void demand_check (const demand_t *self, const roaring_bitmap_t *readable);
+
+#endif

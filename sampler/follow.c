@@ -1,0 +1,317 @@
+#include "follow.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    FOLLOW_MAGIC = 0xf0110e31,
+    //  The shelf holds the newest versions, up to this share of the samples.
+    SHELF_SHARE = 50, SHELF_LEAST = 256,
+    //  Proposals before a sample of a class that is not allowed is taken after all: quotas have slack.
+    TRIES = 64
+};
+
+//  A loss makes draws this much more eager, relative to the number of samples; so many draws without one, relative
+//  to it, make them not eager at all.
+enum { EAGER_AT_ONCE = 500, CALM_AFTER = 8 };
+
+struct follow {
+    uint32_t magic;
+    //  Set at birth.
+    demand_t **demands;
+    bool keeps_fresh;
+    //  Owner only.
+    strata_t *strata;
+    shelf_t *shelf;
+    bool follows [SAMPLER_JOBS_MAX];
+    uint32_t followers [SAMPLER_JOBS_MAX];
+    size_t follower_count;
+    size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the bound
+    void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
+    void *merging_context;
+    //  How often a draw looks at the shelf at all, from 0 to 1: what is not there is found in the cache by chance,
+    //  as long as nothing is evicted.
+    double eagerness, loss_step, draw_step;
+    //  Of the draw.
+    uint32_t job;
+    history_t *history;             //  the job's
+    uint32_t stratum;
+    uint32_t proposal;              //  uniform among what remains to it in the stratum; SHELF_NO_ID: not needed yet
+};
+
+follow_t *
+follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
+{
+    follow_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->magic = FOLLOW_MAGIC;
+    self->demands = demands;
+    self->keeps_fresh = keeps_fresh;
+    self->eagerness = 1;
+    self->loss_step = (double) EAGER_AT_ONCE / sample_count;
+    self->draw_step = 1.0 / CALM_AFTER / sample_count;
+    self->strata = strata_new (sample_count);
+    size_t places = sample_count / SHELF_SHARE;
+    self->shelf = shelf_new (places > SHELF_LEAST? places: SHELF_LEAST, self->strata);
+    return self;
+}
+
+void
+follow_destroy (follow_t **self_p)
+{
+    assert (self_p);
+    follow_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == FOLLOW_MAGIC);
+    shelf_destroy (&self->shelf);
+    strata_destroy (&self->strata);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+bool
+follow_has (const follow_t *self, uint32_t job)
+{
+    return self->follows [job];
+}
+
+bool
+follow_overlap (const follow_t *self, uint32_t job, uint32_t other)
+{
+    return self->follows [job] && self->follows [other] && strata_overlap (self->strata, job, other);
+}
+
+shelf_t *
+follow_shelf (follow_t *self)
+{
+    return self->shelf;
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Jobs
+
+//  Strata have changed, or who follows has.
+static void
+s_note_followers (follow_t *self)
+{
+    self->follower_count = 0;
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        if (self->follows [job]) {
+            self->followers [self->follower_count++] = job;
+            self->soles [job] = strata_sole (self->strata, job);
+        }
+}
+
+void
+follow_prefetch (const follow_t *self, uint32_t id)
+{
+    for (size_t index = 0; index < self->follower_count; index++)
+        history_prefetch (demand_history (self->demands [self->followers [index]]), id);
+}
+
+//  After a change of strata, of which there were `before`: none splits while others merge, so the number tells.
+static void
+s_strata_changed (follow_t *self, size_t before)
+{
+    if (strata_count (self->strata) != before)
+        shelf_restratify (self->shelf);
+    s_note_followers (self);
+}
+
+void
+follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    size_t before = strata_count (self->strata);
+    self->follows [job] = strata_refine (self->strata, job, data);
+    s_strata_changed (self, before);
+}
+
+static void
+s_merge (follow_t *self)
+{
+    //  Nothing that was scheduled under the finer strata may be on offer in the wider ones: what is there and what
+    //  is not still says whose data a sample was in, even if it was scheduled after that job had left.
+    if (self->merging)
+        self->merging (self->merging_context);
+    shelf_remove_until (self->shelf, shelf_newest (self->shelf));
+    size_t before = strata_count (self->strata);
+    strata_merge (self->strata);
+    s_strata_changed (self, before);
+}
+
+void
+follow_leave (follow_t *self, uint32_t job)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    if (!self->follows [job])
+        return;
+    uint32_t others [SAMPLER_JOBS_MAX];
+    size_t count = 0;
+    for (uint32_t other = 0; other < SAMPLER_JOBS_MAX; other++)
+        if (other != job && follow_overlap (self, job, other))
+            others [count++] = other;
+    self->follows [job] = false;
+    if (strata_depart (self->strata, job, others, count))
+        s_merge (self);
+    else
+        s_note_followers (self);
+}
+
+void
+follow_cancel (follow_t *self, uint32_t job)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    if (!self->follows [job])
+        return;
+    size_t before = strata_count (self->strata);
+    self->follows [job] = false;
+    strata_cancel (self->strata, job);
+    s_strata_changed (self, before);
+}
+
+void
+follow_on_merge (follow_t *self, void (*merging) (void *context), void *context)
+{
+    self->merging = merging;
+    self->merging_context = context;
+}
+
+void
+follow_epoch_begin (follow_t *self, uint32_t job)
+{
+    if (self->follows [job] && strata_epoch_begun (self->strata, job))
+        s_merge (self);
+}
+
+void
+follow_drop (follow_t *self, uint32_t id)
+{
+    strata_drop (self->strata, id);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Draws
+
+void
+follow_lost (follow_t *self)
+{
+    self->eagerness = fmin (1, self->eagerness + self->loss_step);
+}
+
+//  Whether this draw looks at the shelf.
+static bool
+s_is_eager (follow_t *self, random_t *random)
+{
+    bool eager = !self->keeps_fresh || random_real (random) < self->eagerness;
+    self->eagerness = fmax (0, self->eagerness - self->draw_step);
+    return eager;
+}
+
+void
+follow_begin (follow_t *self, uint32_t job, random_t *random)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    self->job = job;
+    self->history = demand_history (self->demands [job]);
+    self->proposal = SHELF_NO_ID;
+    size_t sole = self->follows [job]? self->soles [job]: strata_bound (self->strata);
+    if (sole < strata_bound (self->strata))
+        self->stratum = (uint32_t) sole;        //  there is nothing to choose
+    else {
+        self->proposal = history_propose (self->history, random);
+        self->stratum = strata_of (self->strata, self->proposal);
+    }
+}
+
+//  An apart job's class is all that remains to it.
+bool
+follow_accepts (const follow_t *self, uint32_t id)
+{
+    return history_needs (self->history, id)
+        && (!self->follows [self->job] || strata_of (self->strata, id) == self->stratum);
+}
+
+//  For the shelf, whose entries of this stratum a job may take only if it needs them.
+static bool
+s_suits (const void *context, uint32_t id)
+{
+    const follow_t *self = context;
+    return !self->keeps_fresh || history_allows (self->history, id);
+}
+
+static bool
+s_wants (const follow_t *self, uint32_t id)
+{
+    return follow_accepts (self, id) && s_suits (self, id);
+}
+
+typedef struct {
+    const follow_t *self;
+    random_t *random;
+    uint64_t found;
+    uint32_t id;
+} search_t;
+
+static bool
+s_search (uint32_t id, void *context)
+{
+    search_t *search = context;
+    if (s_wants (search->self, id) && random_below (search->random, ++search->found) == 0)
+        search->id = id;
+    return true;
+}
+
+//  Uniform over what is available and wanted; SHELF_NO_ID: nothing is.
+static uint32_t
+s_pick_available (const follow_t *self, random_t *random, const roaring_bitmap_t *available)
+{
+    uint64_t count = roaring_bitmap_get_cardinality (available);
+    for (int tries = 0; count > 0 && tries < TRIES; tries++) {
+        uint32_t id = SHELF_NO_ID;
+        roaring_bitmap_select (available, (uint32_t) random_below (random, count), &id);
+        if (s_wants (self, id))
+            return id;
+    }
+    search_t search = { self, random, 0, SHELF_NO_ID };
+    roaring_iterate (available, s_search, &search);
+    return search.id;
+}
+
+//  Uniform over what remains in the stratum, of allowed classes as far as tries find one.
+static uint32_t
+s_pick_any (follow_t *self, random_t *random)
+{
+    if (self->proposal == SHELF_NO_ID)
+        self->proposal = history_propose (self->history, random);
+    uint32_t id = self->proposal;
+    for (int tries = 0; tries < TRIES && !s_wants (self, id); tries++)
+        id = history_propose (self->history, random);
+    return s_wants (self, id)? id: self->proposal;
+}
+
+uint32_t
+follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    if (!self->follows [self->job])
+        return self->proposal;
+    if (self->keeps_fresh)
+        history_settle (self->history);
+    uint32_t id = s_is_eager (self, random)? shelf_pick (self->shelf, self->stratum, self->job, random, s_suits, self):
+        SHELF_NO_ID;
+    if (id == SHELF_NO_ID && available)
+        id = s_pick_available (self, random, available);
+    return id != SHELF_NO_ID? id: s_pick_any (self, random);
+}
+
+void
+follow_check (const follow_t *self, const roaring_bitmap_t *readable)
+{
+    assert (self->magic == FOLLOW_MAGIC);
+    strata_check (self->strata, readable);
+    shelf_check (self->shelf);
+}

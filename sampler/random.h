@@ -1,0 +1,57 @@
+/*  random -- the pseudo-random numbers of every decision: small, fast, replayable from one seed.
+ *
+ *  splitmix64 (Steele, Lea, Flood 2014).  Bounded numbers are exact: rejection, never a modulo bias, and
+ *  never floating point, because the sampler's probabilities are ratios of counts.  Floating point decides in two
+ *  places, and does no harm there: the shelf's choice of a level by weight (shelf.c), and whether a class of samples
+ *  is within its quota (history.c, no random number at all).  Both say which level or class, never which sample: a
+ *  rounding error shifts what is shared, or when a quota bites, and all samples of a stratum alike.
+ *  Owner: whoever holds the struct; it is plain data and may be copied.
+ */
+#ifndef RANDOM_H
+#define RANDOM_H
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct { uint64_t state; } random_t;
+
+//  Every seed is a good seed, 0 included.
+random_t random_from_seed (uint64_t seed);
+
+//  64 uniform bits.
+static inline uint64_t
+random_next (random_t *self)
+{
+    uint64_t mixed = (self->state += 0x9e3779b97f4a7c15u);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return mixed ^ (mixed >> 31);
+}
+
+//  Uniform in [0, bound), bound > 0.  Lemire (2019): the high half of a 128-bit product maps 2^64 numbers to bound
+//  slots.  Each slot gets floor (2^64 / bound) of them or one more; refusing the first 2^64 mod bound low halves
+//  evens that out.
+static inline uint64_t
+random_below (random_t *self, uint64_t bound)
+{
+    assert (bound > 0);
+    unsigned __int128 product = (unsigned __int128) random_next (self) * bound;
+    if ((uint64_t) product < bound) {
+        //  Only here is the division worth its cost: 2^64 mod bound, in 64 bits.
+        uint64_t refused = (0 - bound) % bound;
+        while ((uint64_t) product < refused)
+            product = (unsigned __int128) random_next (self) * bound;
+    }
+    return (uint64_t) (product >> 64);
+}
+//  Uniform in [0, 1), for choices that need not be exact: which level or whether at all, never which sample.
+static inline double
+random_real (random_t *self)
+{
+    return (double) (random_next (self) >> 11) * 0x1p-53;
+}
+
+//  True with probability numerator / denominator, exactly; numerator <= denominator, denominator > 0.
+bool random_ratio (random_t *self, uint64_t numerator, uint64_t denominator);
+
+#endif

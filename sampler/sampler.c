@@ -1,0 +1,509 @@
+#include "sampler.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "choice.h"
+#include "demand.h"
+#include "dsa.h"
+#include "follow.h"
+#include "grouping.h"
+#include "random.h"
+
+enum { SAMPLER_MAGIC = 0x3a9b51e7 };
+
+//  IDLE --round_begin--> OPEN --offer--> OFFERED --commit--> OPEN --offer: false--> IDLE
+typedef enum { ROUND_IDLE, ROUND_OPEN, ROUND_OFFERED } round_state_t;
+
+typedef struct {
+    round_state_t state;
+    size_t group;
+    //  A round of SHARED jobs under `dsa` is dsa's; in all others the jobs draw one after the other.
+    bool dependent;
+    uint32_t jobs [SAMPLER_JOBS_MAX];
+    size_t job_count, next;
+    demand_t *drawing;              //  the one that an offer is for, if not dependent
+    const roaring_bitmap_t *set;
+    choice_t choice;                //  while OFFERED, but of a job with a history
+} round_t;
+
+struct sampler {
+    uint32_t magic;
+    //  Set at birth.
+    uint32_t sample_count;
+    sampler_policy_t policy;
+    //  Changed by joins, leaves and drops.
+    demand_t *demands [SAMPLER_JOBS_MAX];       //  by job number; NULL: free
+    grouping_t *grouping;
+    roaring_bitmap_t *readable;                 //  what has not been dropped; never run-compressed
+    uint64_t dropped_count;
+    //  Changed by rounds.
+    random_t random;
+    dsa_t *dsa;                                 //  one of them, by policy; the other is NULL
+    follow_t *follow;
+    void (*merging) (void *context, sampler_t *sampler);
+    void *merging_context;
+    round_t round;
+};
+
+//  CRoaring 0.2.66 overruns the heap where it undoes a short run at the end of a container (demand.c).  These
+//  runs begin at a container's first id: one that ends a container fills it, and becomes a bitset.
+static roaring_bitmap_t *
+s_all_ids (uint32_t sample_count)
+{
+    roaring_bitmap_t *ids = roaring_bitmap_from_range (0, sample_count, 1);
+    assert (ids);
+    roaring_bitmap_remove_run_compression (ids);
+    return ids;
+}
+
+sampler_t *
+sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
+{
+    assert (sample_count > 0);
+    sampler_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->magic = SAMPLER_MAGIC;
+    self->sample_count = sample_count;
+    self->policy = policy;
+    self->random = random_from_seed (seed);
+    self->readable = s_all_ids (sample_count);
+    self->grouping = grouping_new ();
+    if (policy == SAMPLER_POLICY_DSA)
+        self->dsa = dsa_new (sample_count, self->demands);
+    else
+        self->follow = follow_new (sample_count, self->demands, policy == SAMPLER_POLICY_FOLLOW);
+    return self;
+}
+
+void
+sampler_destroy (sampler_t **self_p)
+{
+    assert (self_p);
+    sampler_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == SAMPLER_MAGIC);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        demand_destroy (&self->demands [job]);
+    dsa_destroy (&self->dsa);
+    follow_destroy (&self->follow);
+    grouping_destroy (&self->grouping);
+    if (self->readable)
+        roaring_bitmap_free (self->readable);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+//  Whether two SHARED jobs draw together.
+static bool
+s_overlap (const void *context, uint32_t a, uint32_t b)
+{
+    const sampler_t *self = context;
+    return self->follow? follow_overlap (self->follow, a, b):
+        roaring_bitmap_intersect (demand_data (self->demands [a]), demand_data (self->demands [b]));
+}
+
+static void
+s_regroup (sampler_t *self)
+{
+    grouping_update (self->grouping, self->demands, s_overlap, self);
+}
+
+static demand_t *
+s_demand (const sampler_t *self, uint32_t job)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (job < SAMPLER_JOBS_MAX);
+    assert (self->demands [job]);
+    return self->demands [job];
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Jobs
+
+uint32_t
+sampler_join (sampler_t *self, const sampler_join_t *join)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_IDLE);
+    uint32_t job = 0;
+    while (job < SAMPLER_JOBS_MAX && self->demands [job])
+        job++;
+    if (job == SAMPLER_JOBS_MAX)
+        return SAMPLER_JOB_NONE;
+    bool shares = join->order == SAMPLER_ORDER_SHARED;
+    bool follows = shares && self->follow && roaring_bitmap_intersect (join->data, self->readable);
+    self->demands [job] = demand_new (join, self->readable, self->sample_count, follows);
+    if (follows) {
+        roaring_bitmap_t *data = roaring_bitmap_and (join->data, self->readable);
+        assert (data);
+        follow_join (self->follow, job, data);
+        roaring_bitmap_free (data);
+    }
+    s_regroup (self);
+    return job;
+}
+
+static void
+s_forget (sampler_t *self, uint32_t job, bool has_been)
+{
+    demand_t *demand = s_demand (self, job);
+    assert (self->round.state == ROUND_IDLE);
+    if (self->dsa)
+        dsa_forget (self->dsa, job);
+    else
+    if (has_been)
+        follow_leave (self->follow, job);
+    else
+        follow_cancel (self->follow, job);
+    grouping_forget (self->grouping, job);
+    demand_destroy (&demand);
+    self->demands [job] = NULL;
+    s_regroup (self);
+}
+
+void
+sampler_leave (sampler_t *self, uint32_t job)
+{
+    s_forget (self, job, true);
+}
+
+void
+sampler_cancel (sampler_t *self, uint32_t job)
+{
+    s_forget (self, job, false);
+}
+
+uint64_t
+sampler_remaining (const sampler_t *self, uint32_t job)
+{
+    return demand_remaining_count (s_demand (self, job));
+}
+
+uint64_t
+sampler_epoch_samples (const sampler_t *self, uint32_t job)
+{
+    return demand_epoch_count (s_demand (self, job));
+}
+
+bool
+sampler_needs (const sampler_t *self, uint32_t job, uint32_t id)
+{
+    return demand_needs (s_demand (self, job), id);
+}
+
+bool
+sampler_has (const sampler_t *self, uint32_t job, uint32_t id)
+{
+    return demand_has (s_demand (self, job), id);
+}
+
+void
+sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id), void *context)
+{
+    const demand_t *demand = s_demand (self, job);
+    if (demand_history (demand)) {
+        history_each (demand_history (demand), visit, context);
+        return;
+    }
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (demand_data (demand), &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+        visit (context, ids.current_value);
+}
+
+void
+sampler_epoch_begin (sampler_t *self, uint32_t job)
+{
+    demand_t *demand = s_demand (self, job);
+    assert (self->round.state == ROUND_IDLE);
+    demand_epoch_begin (demand);
+    if (self->dsa)
+        dsa_forget (self->dsa, job);
+    else
+        follow_epoch_begin (self->follow, job);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Drops and groups
+
+void
+sampler_drop (sampler_t *self, uint32_t id)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_IDLE);
+    assert (id < self->sample_count);
+    if (!roaring_bitmap_remove_checked (self->readable, id))
+        return;
+    self->dropped_count++;
+    if (self->dsa)
+        dsa_drop (self->dsa, id);
+    else
+        follow_drop (self->follow, id);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        if (self->demands [job])
+            demand_drop (self->demands [job], id);
+}
+
+uint64_t
+sampler_dropped_count (const sampler_t *self)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    return self->dropped_count;
+}
+
+size_t
+sampler_group_count (const sampler_t *self)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    return grouping_count (self->grouping);
+}
+
+const uint32_t *
+sampler_group (const sampler_t *self, size_t group, size_t *count_p)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    return grouping_jobs (self->grouping, group, count_p);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Rounds
+
+void
+sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_IDLE);
+    assert (count > 0);
+    demand_t *first = s_demand (self, jobs [0]);
+    self->round = (round_t) { .state = ROUND_OPEN, .group = grouping_of (self->grouping, jobs [0]) };
+    for (size_t place = 0; place < count; place++) {
+        assert (demand_remaining_count (s_demand (self, jobs [place])) > 0);
+        assert (grouping_of (self->grouping, jobs [place]) == self->round.group);
+    }
+    self->round.dependent = self->dsa && demand_order (first) == SAMPLER_ORDER_SHARED;
+    if (self->round.dependent) {
+        dsa_begin (self->dsa, jobs, count);
+        return;
+    }
+    memcpy (self->round.jobs, jobs, count * sizeof *jobs);
+    self->round.job_count = count;
+}
+
+//  A job that draws by itself: what its list or seed says, or of all that remains to it what it follows, or any.
+static bool
+s_offer_next (sampler_t *self, sampler_offer_t *offer)
+{
+    round_t *round = &self->round;
+    if (round->next == round->job_count)
+        return false;
+    offer->jobs = &round->jobs [round->next++];
+    offer->job_count = 1;
+    round->drawing = self->demands [*offer->jobs];
+    if (demand_history (round->drawing)) {
+        follow_begin (self->follow, *offer->jobs, &self->random);
+        offer->class_size = 0;
+        return true;
+    }
+    uint64_t left = demand_remaining_count (round->drawing);
+    round->set = demand_remaining (round->drawing);
+    round->choice = (choice_t) {
+        .in = &round->set, .in_count = 1, .barred = CHOICE_NO_ID, .universe = self->sample_count,
+        .size = demand_is_given (round->drawing)? 1: left, .bound = left,
+    };
+    offer->class_size = round->choice.size;
+    return true;
+}
+
+bool
+sampler_offer (sampler_t *self, sampler_offer_t *offer)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_OPEN);
+    round_t *round = &self->round;
+    bool more;
+    if (round->dependent) {
+        more = dsa_offer (self->dsa, &self->random, &round->choice, &offer->jobs, &offer->job_count);
+        if (more)
+            offer->class_size = round->choice.size;
+    }
+    else
+        more = s_offer_next (self, offer);
+    round->state = more? ROUND_OFFERED: ROUND_IDLE;
+    return more;
+}
+
+uint32_t
+sampler_pick (sampler_t *self, const roaring_bitmap_t *available)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_OFFERED);
+    const round_t *round = &self->round;
+    if (round->dependent)
+        return choice_pick (&round->choice, &self->random, available);
+    if (demand_history (round->drawing))
+        return follow_pick (self->follow, &self->random, available);
+    return demand_is_given (round->drawing)? demand_next (round->drawing):
+        choice_pick (&round->choice, &self->random, available);
+}
+
+void
+sampler_commit (sampler_t *self, uint32_t id)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_OFFERED);
+    const round_t *round = &self->round;
+    if (round->dependent) {
+        assert (choice_contains (&round->choice, id));
+        size_t group_count;
+        const uint32_t *group = grouping_jobs (self->grouping, round->group, &group_count);
+        dsa_commit (self->dsa, id, group, group_count);
+    }
+    else {
+        assert (demand_history (round->drawing)? follow_accepts (self->follow, id):
+            choice_contains (&round->choice, id));
+        demand_draw (round->drawing, id);
+    }
+    self->round.state = ROUND_OPEN;
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  The shelf
+
+bool
+sampler_follows (const sampler_t *self, uint32_t job)
+{
+    assert (s_demand (self, job));
+    return self->follow && follow_has (self->follow, job);
+}
+
+uint64_t
+sampler_shelve (sampler_t *self, uint32_t id)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state != ROUND_OFFERED);
+    return self->follow? shelf_add (follow_shelf (self->follow), id): 0;
+}
+
+void
+sampler_prefetch (const sampler_t *self, uint32_t id)
+{
+    if (self->follow)
+        follow_prefetch (self->follow, id);
+}
+
+static void
+s_merging (void *context)
+{
+    sampler_t *self = context;
+    self->merging (self->merging_context, self);
+}
+
+void
+sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    self->merging = merging;
+    self->merging_context = context;
+    if (self->follow)
+        follow_on_merge (self->follow, s_merging, self);
+}
+
+void
+sampler_lost (sampler_t *self)
+{
+    if (self->follow)
+        follow_lost (self->follow);
+}
+
+void
+sampler_unshelve (sampler_t *self, uint64_t ticket)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    if (ticket)
+        shelf_remove (follow_shelf (self->follow), ticket);
+}
+
+void
+sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job)
+{
+    assert (sampler_follows (self, job));
+    if (ticket)
+        shelf_allow (follow_shelf (self->follow), ticket, job);
+}
+
+void
+sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    if (ticket)
+        shelf_forbid (follow_shelf (self->follow), ticket, job);
+}
+
+//  ------------------------------------------------------------------------------------------------
+//  Invariants
+
+//  SHARED jobs that overlap are in one group; the others are alone in theirs.
+static void
+s_check_groups (const sampler_t *self, uint32_t job)
+{
+    size_t count;
+    grouping_jobs (self->grouping, grouping_of (self->grouping, job), &count);
+    assert (count == 1 || demand_order (self->demands [job]) == SAMPLER_ORDER_SHARED);          //  S3
+    for (uint32_t other = 0; other < job; other++)
+        if (self->demands [other]
+                && demand_order (self->demands [job]) == SAMPLER_ORDER_SHARED
+                && demand_order (self->demands [other]) == SAMPLER_ORDER_SHARED
+                && s_overlap (self, job, other))
+            assert (grouping_of (self->grouping, job) == grouping_of (self->grouping, other));  //  S3
+}
+
+//  Every job is in one group, which is the one that it is said to be in.
+static void
+s_check_partition (const sampler_t *self)
+{
+    size_t job_count = 0;
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        job_count += self->demands [job] != NULL;
+    for (size_t group = 0; group < grouping_count (self->grouping); group++) {
+        size_t count;
+        const uint32_t *jobs = grouping_jobs (self->grouping, group, &count);
+        assert (count > 0);
+        for (size_t place = 0; place < count; place++) {
+            assert (self->demands [jobs [place]]);
+            assert (place == 0 || jobs [place - 1] < jobs [place]);
+            assert (grouping_of (self->grouping, jobs [place]) == group);       //  S3
+        }
+        job_count -= count;
+    }
+    assert (job_count == 0);                                                    //  S3
+}
+
+void
+sampler_check (const sampler_t *self)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    s_check_partition (self);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        if (self->demands [job]) {
+            demand_check (self->demands [job], self->readable);                 //  S1, S2
+            s_check_groups (self, job);
+        }
+    if (self->dsa)
+        dsa_check (self->dsa);                                                  //  S4
+    else
+        follow_check (self->follow, self->readable);
+}

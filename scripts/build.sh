@@ -1,0 +1,22 @@
+#!/bin/sh
+#  Configures and builds one preset of CMakePresets.json into build/PRESET.
+#
+#      sh scripts/build.sh PRESET [TARGET...]
+set -eu
+
+root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
+cd "$root"
+preset=${1:?"usage: sh scripts/build.sh PRESET [TARGET...]"}
+shift
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+export PATH
+
+#  A folder that was configured before keeps its generator; asking for another one is an error.
+generator="-G Ninja"
+[ ! -f "build/$preset/CMakeCache.txt" ] || generator=
+cmake --preset "$preset" $generator
+for target in "$@"; do
+    set -- "$@" --target "$target"
+    shift
+done
+exec cmake --build "build/$preset" --parallel "$(nproc)" "$@"

@@ -1,0 +1,144 @@
+/*  audit -- whether recorded epochs are what training assumes: each sample once, in an order that is a
+ *  shuffle, and of which the epochs before tell nothing.
+ *
+ *  A *job* is what one client was given: epochs, in the order of their numbers.  audit_run makes every *test*
+ *  there is material for, with its p-value: the probability that true shuffles look like this, or worse.
+ *  A test fails where p is below AUDIT_FALSE_ALARM divided by the number of tests (Bonferroni), so that a
+ *  run over true shuffles raises an alarm with a probability below AUDIT_FALSE_ALARM, however much it
+ *  looked at.  What is no matter of chance (a sample twice, one missing) needs no test.
+ *
+ *  All tests look one way: an order that is *more* even than chance is no fault.
+ *
+ *  Invariants:
+ *    A1  within an audit a test's law under chance is exact, or its tail was measured (test_audit.c) from
+ *        the smallest number of samples on that it is used for; below that it is not made, and a note says
+ *        so.
+ *    A2  tests that are added up over a job's epochs are independent under chance: epochs a fixed distance
+ *        apart form chains, and along a chain each order is a new shuffle.
+ *    A3  a finding's name, text and epochs are the audit's, until audit_destroy.
+ *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added, and some 40 for each of the
+ *  longest epoch.  Owner: one thread.
+ */
+#ifndef AUDIT_H
+#define AUDIT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AUDIT_FALSE_ALARM 1e-4
+//  Up to here an order is called fresh: significant or not, it is a note and no fault.
+#define AUDIT_PHI2_FRESH 0.02
+#define AUDIT_PAIRS_FRESH 1.2       //  pair-repeat
+
+enum {
+    AUDIT_LAGS = 3,             //  epochs are compared with the one before, and with those before that
+    //  Samples from which on a test is made.
+    AUDIT_SAME_LEAST = 20,
+    AUDIT_TAIL_LEAST = 20,
+    AUDIT_RANK_LEAST = 50,
+    AUDIT_TENTHS_LEAST = 100,
+    AUDIT_PAIRS_LEAST = 256
+};
+
+//  What is found: faults, then notes.
+typedef enum {
+    AUDIT_MISSING,              //  an epoch lacks samples
+    AUDIT_DOUBLED,              //  an epoch has a sample more than once
+    AUDIT_FOREIGN,              //  an epoch has an id that is no sample
+    AUDIT_SORTED,               //  an epoch counts the ids up, or down, or so from some id on
+    AUDIT_REPEATED,             //  an epoch has an earlier one's order
+    AUDIT_ROTATED,              //  the same, begun elsewhere
+    AUDIT_REVERSED,             //  the same backwards, perhaps begun elsewhere
+    AUDIT_BUFFERED,             //  ids come in their order, mixed over a short way only
+    AUDIT_UNSHUFFLED,           //  the order depends on the ids in another way
+    AUDIT_STALE,                //  an epoch's order tells of a later one's
+    AUDIT_TAIL_TO_HEAD,         //  what came last comes first again
+    AUDIT_PAIRS,                //  samples of one batch share one again
+    AUDIT_FAULTS,
+    AUDIT_DROP_LAST = AUDIT_FAULTS, //  all epochs lack equally many, not the same: left out at the end
+    AUDIT_UNFINISHED,
+    AUDIT_GAP,                  //  epochs between others were not recorded
+    AUDIT_TRACE,                //  as AUDIT_STALE or AUDIT_PAIRS, within what is called fresh
+    AUDIT_SAME_ORDER,           //  two jobs had one order
+    AUDIT_RELATED_ORDER,        //  or one that resembles the other's
+    AUDIT_UNTESTED,
+    AUDIT_KINDS
+} audit_kind_t;
+
+typedef struct {
+    audit_kind_t kind;
+    size_t job;
+    size_t other;               //  of two jobs the second; else the same as job
+    size_t epoch_count;         //  0: it is of all epochs together, or of none
+    const uint64_t *epochs;     //  numbers of those concerned, ascending
+    uint64_t worst;             //  the one of them that text is about; 0 if there is none
+    double p;                   //  NAN: no matter of chance
+    const char *text;           //  a sentence for people, without the job's name and a full stop
+} audit_finding_t;
+
+//  A figure, averaged over whatever there was to measure.
+typedef struct {
+    size_t count;               //  pairs of epochs, or epochs; 0: not measured, and the rest means nothing
+    double value;
+    double expected;            //  of true shuffles
+    double spread;              //  its standard deviation then
+} audit_figure_t;
+
+typedef enum { AUDIT_ONCE, AUDIT_AT_MOST_ONCE, AUDIT_NOT_ONCE } audit_once_t;
+
+typedef struct {
+    const char *name;
+    size_t epochs;              //  finished
+    size_t unfinished;
+    uint64_t samples;           //  as given, else those seen
+    audit_once_t once;
+    audit_figure_t phi2 [AUDIT_LAGS];   //  by distance, less 1
+    audit_figure_t t5h5;
+    audit_figure_t pair_repeat;
+    audit_figure_t id_correlation;      //  rank correlation of position and id
+    audit_figure_t id_phi2;             //  phi2 of position and id
+} audit_job_t;
+
+//  A test that was made; for tests of the tests.
+typedef struct {
+    audit_kind_t kind;          //  of the finding, should it fail
+    size_t job;
+    bool pooled;                //  over the job's epochs
+    double p;
+} audit_test_t;
+
+typedef struct audit audit_t;
+
+//  The largest id there may be.
+#define AUDIT_ID_MAX (UINT32_MAX - 1)
+
+//  samples: the ids are 0 to samples - 1; 0: not known, whatever a job's finished epochs have is its data.
+//  At most AUDIT_ID_MAX + 1.  NULL: no memory.
+audit_t *audit_new (uint64_t samples);
+void audit_destroy (audit_t **self_p);
+
+//  Begins a job, before audit_run.  0 or -ENOMEM.
+int __attribute__ ((warn_unused_result)) audit_add_job (audit_t *self, const char *name);
+//  Adds an epoch to the last job; number is above that of the one before.  Takes *ids_p (malloc'ed, count
+//  of them, NULL if none) and nulls it, in every case.  An epoch that is not finished may lack ids.  0 or
+//  -ENOMEM.
+int __attribute__ ((warn_unused_result)) audit_add_epoch (audit_t *self, uint64_t number, uint32_t **ids_p,
+    size_t count, bool finished);
+//  Judges what was added; once.  0 or -ENOMEM.
+int __attribute__ ((warn_unused_result)) audit_run (audit_t *self);
+
+//  What came out; after audit_run.
+size_t audit_job_count (const audit_t *self);
+const audit_job_t *audit_job (const audit_t *self, size_t index);
+size_t audit_finding_count (const audit_t *self);
+//  Faults first, then notes; each by job.
+const audit_finding_t *audit_finding (const audit_t *self, size_t index);
+size_t audit_fault_count (const audit_t *self);
+size_t audit_test_count (const audit_t *self);
+const audit_test_t *audit_test (const audit_t *self, size_t index);
+//  The p below which a test of this run failed.
+double audit_bound (const audit_t *self);
+//  "missing", "same_order"; static.
+const char *audit_kind_name (audit_kind_t kind);
+
+#endif

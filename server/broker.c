@@ -1,0 +1,503 @@
+#include "broker_state.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+//  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
+enum { ACTIONS_MIN = 256, VERSION_COST_MIN = 256 };
+
+_Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
+
+void *
+broker_need (void *memory)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for the broker's bookkeeping\n");
+        abort ();
+    }
+    return memory;
+}
+
+size_t
+broker_tasks_max (const broker_t *self)
+{
+    return self->prepare_max + self->copy_max;
+}
+
+size_t
+broker_version_cost (size_t version_bytes)
+{
+    return version_bytes > VERSION_COST_MIN? version_bytes: VERSION_COST_MIN;
+}
+
+size_t
+broker_cache_least (uint32_t workers, size_t version_bytes)
+{
+    return ((size_t) workers + 1) * broker_version_cost (version_bytes);
+}
+
+broker_t *
+broker_new (const broker_options_t *options)
+{
+    assert (options->workers > 0);
+    broker_t *self = broker_need (calloc (1, sizeof *self));
+    self->magic = BROKER_MAGIC;
+    self->options = *options;
+    self->random = random_from_seed (options->seed);
+    //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
+    self->prepare_max = 4 * (size_t) options->workers + 8;
+    self->copy_max = 4 * (size_t) options->workers + 16;
+    self->next_job = 1;
+    self->wakeup_ms = INT64_MAX;
+    self->stock = stock_new (options->cache_bytes, random_next (&self->random));
+    self->prepared = stock_prepared (self->stock);
+    stock_on_kind_end (self->stock, schedule_class_over, self);
+    return self;
+}
+
+static void
+s_dataset_destroy (dataset_t *dataset)
+{
+    for (size_t index = 0; index < dataset->bad_named; index++)
+        free (dataset->bad [index].reason);
+    sampler_destroy (&dataset->sampler);
+    free (dataset);
+}
+
+void
+broker_destroy (broker_t **self_p)
+{
+    broker_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == BROKER_MAGIC);
+    assert (!self->jobs);
+    stock_destroy (&self->stock);
+    assert (!self->classes);
+    for (size_t index = 0; index < self->dataset_count; index++)
+        s_dataset_destroy (self->datasets [index]);
+    free (self->actions);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+void
+broker_outside (broker_t *self, size_t bytes)
+{
+    self->outside_bytes = bytes;
+}
+
+//  ---- data sets
+
+dataset_t *
+broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, void *user)
+{
+    assert (self->dataset_count < BROKER_DATASETS_MAX);
+    assert (!broker_dataset (self, name));
+    dataset_t *dataset = broker_need (calloc (1, sizeof *dataset));
+    snprintf (dataset->name, sizeof dataset->name, "%s", name);
+    dataset->samples = sample_count;
+    dataset->user = user;
+    dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
+    self->datasets [self->dataset_count++] = dataset;
+    return dataset;
+}
+
+dataset_t *
+broker_dataset (broker_t *self, const char *name)
+{
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (strcmp (self->datasets [index]->name, name) == 0)
+            return self->datasets [index];
+    return NULL;
+}
+
+char *
+broker_dataset_names (const broker_t *self)
+{
+    char *text = broker_need (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        if (index)
+            strcat (text, ", ");
+        strcat (text, self->datasets [index]->name);
+    }
+    return text;
+}
+
+void *
+dataset_user (const dataset_t *self)
+{
+    return self->user;
+}
+
+uint32_t
+dataset_samples (const dataset_t *self)
+{
+    return self->samples;
+}
+
+//  ---- actions
+
+action_t *
+broker_act (broker_t *self, action_kind_t kind, job_t *job)
+{
+    if (self->action_count == self->action_room) {
+        size_t room = self->action_room? self->action_room * 2: ACTIONS_MIN;
+        action_t *actions = broker_need (calloc (room, sizeof *actions));
+        for (size_t index = 0; index < self->action_count; index++)
+            actions [index] = self->actions [(self->action_first + index) % self->action_room];
+        free (self->actions);
+        self->actions = actions;
+        self->action_first = 0;
+        self->action_room = room;
+    }
+    size_t place = (self->action_first + self->action_count++) % self->action_room;
+    self->actions [place] = (action_t) { .kind = kind, .job = job };
+    return &self->actions [place];
+}
+
+bool
+broker_next (broker_t *self, action_t *action)
+{
+    if (self->action_count == 0)
+        return false;
+    *action = self->actions [self->action_first];
+    self->action_first = (self->action_first + 1) % self->action_room;
+    self->action_count--;
+    return true;
+}
+
+//  ---- progress
+
+//  Batches that the client has had, consumed or thrown away.
+static uint64_t
+s_done (const wire_progress_t *progress)
+{
+    return progress->consumed > progress->released? progress->consumed: progress->released;
+}
+
+//  Samples of batches that the client has just said it is done with, for the rate: their slots are still
+//  there.
+static uint64_t
+s_newly_consumed (const job_t *job, const wire_progress_t *progress)
+{
+    uint64_t samples = 0;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        const batch_t *batch = &job->batches [slot];
+        if (batch->state == SLOT_SENT && batch->sequence >= s_done (&job->progress)
+        &&  batch->sequence < s_done (progress))
+            samples += batch->drawn - batch->holes;
+    }
+    return samples;
+}
+
+bool
+broker_progress (broker_t *self, job_t *job, const wire_progress_t *progress, int64_t now_ms,
+    refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    if (job->state == JOB_OVER)
+        return true;
+    job->alive_ms = now_ms;
+    const wire_progress_t *before = &job->progress;
+    if (progress->consumed > job->sent || progress->released > job->sent)
+        return refuse (refusal, "bad_request",
+            "progress (consumed %llu, released %llu) is beyond the %llu batches "
+            "sent", (unsigned long long) progress->consumed, (unsigned long long) progress->released,
+            (unsigned long long) job->sent);
+    if (progress->consumed < before->consumed || progress->released < before->released)
+        return refuse (refusal, "bad_request",
+            "progress (consumed %llu, released %llu) goes back from (%llu, %llu)",
+            (unsigned long long) progress->consumed, (unsigned long long) progress->released,
+            (unsigned long long) before->consumed, (unsigned long long) before->released);
+    job->consumed_samples += s_newly_consumed (job, progress);
+    job->progress = *progress;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        const batch_t *batch = &job->batches [slot];
+        bool kept = progress->kept >> slot & 1;
+        if (batch->state == SLOT_SENT && batch->sequence < progress->released && !kept)
+            draw_release (job, slot);
+    }
+    return true;
+}
+
+void
+broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms)
+{
+    assert (self->magic == BROKER_MAGIC);
+    job->alive_ms = now_ms;
+}
+
+//  ---- work done
+
+static void
+s_name_bad (broker_t *self, dataset_t *dataset, uint32_t id, const char *reason)
+{
+    self->bad_count++;
+    if (dataset->bad_named == BAD_NAMED_MAX)
+        return;
+    bad_sample_t *bad = &dataset->bad [dataset->bad_named++];
+    bad->id = id;
+    bad->reason = broker_need (strdup (reason));
+}
+
+//  The sample leaves everybody's data; whoever waited for it gets another one.
+static void
+s_unreadable (broker_t *self, version_t *version, const char *reason)
+{
+    dataset_t *dataset = version_dataset (self, version);
+    uint32_t id = version->id;
+    version->state = VERSION_BAD;
+    stock_forget (self->stock, dataset->sampler, id);
+    uint64_t dropped = sampler_dropped_count (dataset->sampler);
+    sampler_drop (dataset->sampler, id);
+    if (sampler_dropped_count (dataset->sampler) > dropped)
+        s_name_bad (self, dataset, id, reason);
+    place_t *waiting = version->waiting;
+    while (waiting) {
+        place_t *place = waiting;
+        waiting = place->next_waiting;
+        schedule_cancel (self, place);
+        draw_again (self, place);
+    }
+    draw_settle (self, dataset);
+}
+
+void
+broker_prepared (broker_t *self, version_t *version, const char *reason)
+{
+    assert (version->state == VERSION_WORKING);
+    assert (self->preparing > 0);
+    self->preparing--;
+    if (reason)
+        s_unreadable (self, version, reason);
+    else {
+        self->prepared_count++;
+        schedule_ready (version);
+    }
+    prepared_unpin (self->prepared, version);
+}
+
+void
+broker_copied (broker_t *self, place_t *place)
+{
+    job_t *job = place->job;
+    assert (place->state == PLACE_COPYING);
+    assert (self->copying > 0 && job->copying > 0);
+    self->copying--;
+    job->copying--;
+    version_t *version = place->version;
+    place->version = NULL;
+    prepared_unpin (self->prepared, version);
+    place->state = PLACE_FILLED;
+    if (job->state == JOB_OVER)
+        broker_bury_when_still (self, job);
+    else
+        draw_place_done (self, place);
+}
+
+//  ---- time
+
+static void
+s_mark_rates (broker_t *self, int64_t now_ms)
+{
+    for (job_t *job = self->jobs; job; job = job->next) {
+        if (job->mark_count && now_ms - job->marks [job->mark_count - 1].at_ms < 1000)
+            continue;
+        if (job->mark_count == RATE_MARKS) {
+            memmove (job->marks, job->marks + 1, sizeof job->marks - sizeof job->marks [0]);
+            job->mark_count--;
+        }
+        job->marks [job->mark_count++] = (rate_mark_t) { now_ms, job->consumed_samples };
+    }
+}
+
+void
+broker_wake (broker_t *self, int64_t at_ms)
+{
+    if (at_ms < self->wakeup_ms)
+        self->wakeup_ms = at_ms;
+}
+
+static void
+s_end_overdue (broker_t *self, int64_t now_ms)
+{
+    for (job_t *job = self->jobs; job; job = job->next) {
+        bool attaching = job->state == JOB_ATTACHING;
+        if (job->state == JOB_OVER || (!attaching && !job->is_inline))
+            continue;
+        int64_t due_ms = attaching? job->joined_ms + BROKER_ATTACH_MS: job->alive_ms + BROKER_LEASE_MS;
+        if (now_ms <= due_ms)
+            broker_wake (self, due_ms + 1);
+        else
+        if (attaching)
+            broker_end (self, job, "transport",
+                "the ring was not taken, nor inline asked for, in ten seconds");
+        else
+            broker_end (self, job, "silent", "no heartbeat within the lease");
+    }
+}
+
+void
+broker_advance (broker_t *self, int64_t now_ms)
+{
+    assert (self->magic == BROKER_MAGIC);
+    if (self->started_ms == 0)
+        self->started_ms = now_ms;
+    self->wakeup_ms = INT64_MAX;
+    s_end_overdue (self, now_ms);
+    s_mark_rates (self, now_ms);
+    draw_rounds (self, now_ms);
+    bool dispatched = schedule_dispatch (self);
+    if (!dispatched && self->preparing == 0 && self->copying == 0)
+        broker_wake (self, now_ms + 100);       //  the system had no memory for a version: try again
+}
+
+int64_t
+broker_wakeup (const broker_t *self)
+{
+    return self->wakeup_ms;
+}
+
+//  ---- questions
+
+dataset_t *
+version_dataset (const broker_t *self, const version_t *version)
+{
+    return schedule_class (self, version)->dataset;
+}
+
+const pipeline_t *
+version_pipeline (const broker_t *self, const version_t *version)
+{
+    return schedule_class (self, version)->pipeline;
+}
+
+pipeline_key_t
+version_key (const broker_t *self, const version_t *version)
+{
+    return (pipeline_key_t) { .seed = schedule_class (self, version)->seed, .round = version->draw,
+        .id = version->id };
+}
+
+job_t *
+place_job (const place_t *self)
+{
+    return self->job;
+}
+
+uint32_t
+place_slot (const place_t *self)
+{
+    return self->slot;
+}
+
+uint32_t
+place_index (const place_t *self)
+{
+    return self->index;
+}
+
+uint32_t
+place_id (const place_t *self)
+{
+    return self->id;
+}
+
+const version_t *
+place_version (const place_t *self)
+{
+    return self->version;
+}
+
+pipeline_key_t
+place_key (const place_t *self)
+{
+    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
+        .occurrence = self->occurrence };
+}
+
+uint64_t
+job_id (const job_t *self)
+{
+    assert (self->magic == JOB_MAGIC);
+    return self->id;
+}
+
+void *
+job_user (const job_t *self)
+{
+    return self->user;
+}
+
+void
+job_set_user (job_t *self, void *user, bool is_inline)
+{
+    self->user = user;
+    self->is_inline = is_inline;
+}
+
+dataset_t *
+job_dataset (const job_t *self)
+{
+    return self->dataset;
+}
+
+const pipeline_t *
+job_pipeline (const job_t *self)
+{
+    return self->pipeline;
+}
+
+uint64_t
+job_epoch_samples (const job_t *self)
+{
+    return sampler_epoch_samples (self->dataset->sampler, self->claimant.sampler_job);
+}
+
+bool
+job_is_inline (const job_t *self)
+{
+    return self->is_inline;
+}
+
+bool
+job_is_over (const job_t *self)
+{
+    return self->state == JOB_OVER;
+}
+
+uint32_t
+job_batch_rows (const job_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids)
+{
+    const batch_t *batch = &self->batches [slot];
+    uint32_t count = 0;
+    for (uint32_t index = 0; index < batch->drawn; index++) {
+        if (batch->places [index].state != PLACE_FILLED)
+            continue;
+        rows [count] = index;
+        ids [count++] = batch->places [index].id;
+    }
+    return count;
+}
+
+void
+broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context)
+{
+    for (job_t *job = self->jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->state != JOB_OVER)
+            visit (context, job);
+    }
+}
+
+job_t *
+broker_job (broker_t *self, uint64_t id)
+{
+    job_t *job = self->jobs;
+    while (job && job->id != id)
+        job = job->next;
+    return job && job->state != JOB_OVER? job: NULL;
+}

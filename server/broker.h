@@ -1,0 +1,185 @@
+/*  broker -- everything that decides: jobs, samplers, the prepared cache's index, credit.
+ *
+ *  It knows no socket, thread or clock.  Events and the time go in; actions come out of broker_next and are
+ *  carried out by whoever drives it: `tureen serve`, or a simulation.  It never blocks, decodes or reads a
+ *  file.
+ *
+ *      joined, attached, progress, prepared, copied ..     events
+ *      broker_advance (broker, now_ms)                     draws what jobs need, hands out work
+ *      while (broker_next (broker, &action))               prepare, copy, send ..
+ *
+ *  A draw takes a place in a batch at once (server/draw.c); what it drew is a version (server/stock.c) that may have
+ *  to be prepared first (server/schedule.c); when the version is ready it is copied to its place; a batch whose
+ *  places are all filled is sent, in drawn order.
+ *
+ *  No decision depends on a completion: what is drawn and what is evicted is settled at the draw, as if
+ *  preparing took no time.  Completions only move work along.
+ *
+ *  Invariants, checked by broker_check ():
+ *    B1  a job's slots are free, filling, full or sent; at most one is filling.
+ *    B2  every place of a batch not yet sent is waiting for a version, being copied, or filled.
+ *    B3  a version is pinned once for each place that waits for it or is copied from it, and once while a worker has it.
+ *    B4  what the stock promises of versions and their counts (stock_check).
+ *    B5  tasks handed out never exceed their limits, memory never its budget.
+ *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
+ *  client chooses are refused with a figure.
+ */
+#ifndef BROKER_H
+#define BROKER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <roaring/roaring.h>
+#include "pipeline.h"
+#include "prepared.h"
+#include "request.h"
+#include "sampler.h"
+
+typedef struct broker broker_t;
+typedef struct dataset dataset_t;
+typedef struct job job_t;
+typedef struct place place_t;
+
+enum {
+    BROKER_DATASETS_MAX = 64,
+    BROKER_WINDOW_MAX = 1 << 20,    //  samples in all slots of a job
+    BROKER_ATTACH_MS = 10000,       //  a job must take its ring or ask for inline within this
+    BROKER_LEASE_MS = 90000,        //  an inline job that is silent for so long has left
+    BROKER_GATHER_MS = 200          //  jobs that join an idle group within this begin together
+};
+
+typedef struct {
+    size_t cache_bytes;
+    uint32_t workers;
+    size_t jobs_bytes_max;          //  all jobs' slots and bookkeeping together
+    sampler_policy_t policy;
+    uint64_t seed;                  //  fresh at each start; a simulation's is fixed
+    uint32_t gather_ms;             //  BROKER_GATHER_MS
+} broker_options_t;
+
+//  Tasks (PREPARE and COPY) that are handed out at once, at most.
+size_t broker_tasks_max (const broker_t *self);
+//  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
+size_t broker_version_cost (size_t version_bytes);
+//  The least cache_bytes with which versions of this size can be prepared.
+size_t broker_cache_least (uint32_t workers, size_t version_bytes);
+
+broker_t *broker_new (const broker_options_t *options);
+//  Every job must be buried.
+void broker_destroy (broker_t **self_p);
+
+//  Serves sample_count samples under a name (copied).  user is the driver's, untouched.
+dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, void *user);
+//  NULL: no such name.
+dataset_t *broker_dataset (broker_t *self, const char *name);
+//  "train, val": for error messages; malloc'ed, the caller's.
+char *broker_dataset_names (const broker_t *self);
+void *dataset_user (const dataset_t *self);
+uint32_t dataset_samples (const dataset_t *self);
+
+//  Bytes of batches that are on their way out as messages, of whatever job: they count in the budget of jobs,
+//  because a peer that reads nothing and leaves must not make them pile up.
+void broker_outside (broker_t *self, size_t bytes);
+
+//  What a client asks for, already parsed.
+typedef struct {
+    dataset_t *dataset;
+    const pipeline_t *pipeline;     //  held by the job, not taken
+    uint32_t batch_size, slots;
+    uint64_t epochs;                //  0: until it leaves
+    bool drop_last;
+    sampler_order_t order;
+    const roaring_bitmap_t *subset; //  NULL: all the data
+    const uint32_t *list;           //  LIST only; NULL: ascending
+    size_t list_count;
+    uint64_t seed;
+    const char *name;
+    size_t slot_bytes;              //  for the budget of jobs
+} broker_join_t;
+
+//  A new job, waiting for broker_attached or broker_inline; or NULL and refusal says why.  The driver then
+//  names what it knows of the client by job_set_user.
+job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
+//  The client has its ring, or asks for batches as frames.  Batches begin.
+void broker_attached (broker_t *self, job_t *job, int64_t now_ms);
+void broker_inline (broker_t *self, job_t *job, int64_t now_ms);
+//  False: impossible numbers, nothing changed, refusal says why.
+bool broker_progress (broker_t *self, job_t *job, const wire_progress_t *progress, int64_t now_ms,
+    refusal_t *refusal);
+//  A sign of life from an inline job.
+void broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms);
+//  The job left, died or was thrown out: nothing of it is sent any more.  ACTION_BURY follows when no worker
+//  writes for it.  Idempotent.
+void broker_gone (broker_t *self, job_t *job);
+//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason and message are static.
+void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
+//  After ACTION_BURY: frees the job.
+void broker_bury (broker_t *self, job_t *job);
+
+//  A worker is done with what ACTION_PREPARE said.  reason: NULL, or why the sample cannot be read.
+void broker_prepared (broker_t *self, version_t *version, const char *reason);
+//  A worker is done with what ACTION_COPY said.
+void broker_copied (broker_t *self, place_t *place);
+
+//  Draws what jobs need, hands out work that may be handed out, ends jobs whose time is over.
+void broker_advance (broker_t *self, int64_t now_ms);
+//  When broker_advance wants to be called again without an event, deadlines included; INT64_MAX: never.
+int64_t broker_wakeup (const broker_t *self);
+
+typedef enum {
+    ACTION_PREPARE,             //  version: read sample id, run the class's shared stage into memory
+    ACTION_COPY,                //  place: run the job's private stage from the version into place_slot, place_index
+    ACTION_SEND_BATCH,          //  job, slot: BATCH (sequence, index as they are in batch)
+    ACTION_SEND_EPOCH_END,      //  job, epoch_end
+    ACTION_SEND_ENDED,          //  job, reason, message; then the driver is as after broker_gone
+    ACTION_BURY                 //  job: free its ring, then broker_bury
+} action_kind_t;
+
+typedef struct {
+    action_kind_t kind;
+    job_t *job;
+    version_t *version;
+    place_t *place;
+    wire_batch_t batch;         //  SEND_BATCH
+    wire_epoch_end_t epoch_end;
+    const char *reason;         //  SEND_ENDED; static
+    const char *message;        //  static
+} action_t;
+
+//  The next action, in order; false: none.
+bool broker_next (broker_t *self, action_t *action);
+
+//  What a task needs to know; all of it stays as it is until the task is back.
+dataset_t *version_dataset (const broker_t *self, const version_t *version);
+const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
+pipeline_key_t version_key (const broker_t *self, const version_t *version);
+job_t *place_job (const place_t *self);
+uint32_t place_slot (const place_t *self);
+uint32_t place_index (const place_t *self);     //  row in the batch
+uint32_t place_id (const place_t *self);
+const version_t *place_version (const place_t *self);
+pipeline_key_t place_key (const place_t *self);
+
+uint64_t job_id (const job_t *self);
+void *job_user (const job_t *self);             //  NULL until it is set
+void job_set_user (job_t *self, void *user, bool is_inline);
+dataset_t *job_dataset (const job_t *self);
+const pipeline_t *job_pipeline (const job_t *self);
+uint64_t job_epoch_samples (const job_t *self);
+bool job_is_inline (const job_t *self);
+bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself
+//  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
+//  unreadable samples are missing) and its id.  At most batch_size; returns how many.
+uint32_t job_batch_rows (const job_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
+//  All jobs that are not over, for heartbeats: calls visit for each.
+void broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context);
+//  NULL: no such job, or it is over.
+job_t *broker_job (broker_t *self, uint64_t id);
+
+//  The object of `tureen status`; a new reference.
+json_t *broker_status (broker_t *self, int64_t now_ms);
+
+void broker_check (broker_t *self);
+
+#endif

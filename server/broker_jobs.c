@@ -1,0 +1,256 @@
+//  The life of a job: joining, starting, ending.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+//  ---- joining
+
+//  What a job costs beside its slots: places, the versions that they may wait for, and its ids.
+static size_t
+s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
+{
+    size_t window = (size_t) join->batch_size * join->slots;
+    //  A history under `follow`, or two sets.
+    bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
+    size_t sets = remembers? join->dataset->samples: 2 * (size_t) join->dataset->samples / 8;
+    size_t list = join->list_count * sizeof *join->list + (join->list? join->dataset->samples * sizeof (uint32_t): 0);
+    size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
+    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws;
+}
+
+static bool
+s_join_fits (broker_t *self, const broker_join_t *join, refusal_t *refusal)
+{
+    uint64_t window = (uint64_t) join->batch_size * join->slots;
+    if (window > BROKER_WINDOW_MAX)
+        return refuse (refusal, "bad_request", "batch_size x slots is %llu samples; at most %d: take smaller "
+            "batches or fewer slots", (unsigned long long) window, BROKER_WINDOW_MAX);
+    size_t ring_bytes = join->slots * join->slot_bytes;
+    size_t bytes = ring_bytes + s_bookkeeping_bytes (self, join);
+    size_t taken = self->jobs_bytes + self->outside_bytes;
+    size_t left = taken < self->options.jobs_bytes_max? self->options.jobs_bytes_max - taken: 0;
+    if (bytes > left)
+        return refuse (refusal, "budget",
+            "the job's batches (%u slots of %zu bytes) and bookkeeping need %zu bytes "
+            "of memory; %zu of %zu are left on this server: take smaller batches or fewer slots", join->slots,
+            join->slot_bytes, bytes, left, self->options.jobs_bytes_max);
+    return true;
+}
+
+static bool
+s_join_has_data (const broker_join_t *join, uint64_t samples, refusal_t *refusal)
+{
+    if (join->drop_last && samples < join->batch_size)
+        return refuse (refusal, "bad_request",
+            "drop_last with %llu samples leaves no batch of %u: take a smaller "
+            "batch_size", (unsigned long long) samples, join->batch_size);
+    if (samples == 0)
+        return refuse (refusal, "bad_request",
+            "none of the job's samples can be read; `tureen status` names them");
+    return true;
+}
+
+//  The sampler's side of a job; false: refused, nothing entered.
+static bool
+s_join_sampler (job_t *job, const broker_join_t *join, refusal_t *refusal)
+{
+    dataset_t *dataset = join->dataset;
+    roaring_bitmap_t *everything = NULL;
+    sampler_join_t entry = { .order = join->order, .data = join->subset,
+        .list = join->list, .list_count = join->list_count, .seed = join->seed };
+    if (!entry.data && !entry.list) {
+        everything = broker_need (roaring_bitmap_from_range (0, dataset->samples, 1));
+        roaring_bitmap_remove_run_compression (everything);
+        entry.data = everything;
+    }
+    job->claimant.sampler_job = sampler_join (dataset->sampler, &entry);
+    if (everything)
+        roaring_bitmap_free (everything);
+    if (job->claimant.sampler_job == SAMPLER_JOB_NONE)
+        return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends",
+            dataset->name,
+            SAMPLER_JOBS_MAX);
+    if (!s_join_has_data (join, sampler_epoch_samples (dataset->sampler, job->claimant.sampler_job), refusal)) {
+        sampler_cancel (dataset->sampler, job->claimant.sampler_job);
+        return false;
+    }
+    return true;
+}
+
+//  False: no memory; what there is of it goes with the job.
+static bool
+s_join_memory (job_t *job, const broker_join_t *join)
+{
+    size_t window = (size_t) join->batch_size * join->slots;
+    job->batches = calloc (join->slots, sizeof *job->batches);
+    job->place_memory = calloc (window, sizeof *job->place_memory);
+    if (join->list)
+        job->occurrences = calloc (join->dataset->samples, sizeof *job->occurrences);
+    if (!job->batches || !job->place_memory || (join->list && !job->occurrences))
+        return false;
+    for (uint32_t slot = 0; slot < join->slots; slot++) {
+        job->batches [slot].places = job->place_memory + (size_t) slot * join->batch_size;
+        for (uint32_t index = 0; index < join->batch_size; index++)
+            job->batches [slot].places [index] = (place_t) { .job = job, .slot = slot, .index = index };
+    }
+    return true;
+}
+
+static void
+s_job_free (job_t *job)
+{
+    pipeline_destroy (&job->pipeline);
+    free (job->batches);
+    free (job->place_memory);
+    free (job->occurrences);
+    job->magic = 0;
+    free (job);
+}
+
+job_t *
+broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    if (!s_join_fits (self, join, refusal))
+        return NULL;
+    job_t *job = broker_need (calloc (1, sizeof *job));
+    *job = (job_t) {
+        .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
+        .seed = join->seed, .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs,
+        .drop_last = join->drop_last, .ring_bytes = join->slots * join->slot_bytes,
+        .memory_bytes = join->slots * join->slot_bytes + s_bookkeeping_bytes (self, join),
+        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms, .alive_ms = now_ms,
+            .filling = join->slots
+    };
+    snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
+    if (!s_join_memory (job, join)) {
+        refuse (refusal, "budget",
+            "the system has no memory for the job's bookkeeping: take smaller batches");
+        s_job_free (job);
+        return NULL;
+    }
+    if (!s_join_sampler (job, join, refusal)) {
+        s_job_free (job);
+        return NULL;
+    }
+    if (!schedule_join (self, job, refusal)) {
+        sampler_cancel (job->dataset->sampler, job->claimant.sampler_job);
+        s_job_free (job);
+        return NULL;
+    }
+    job->id = self->next_job++;
+    job->next = self->jobs;
+    self->jobs = job;
+    self->jobs_total++;
+    self->rings_bytes += job->ring_bytes;
+    self->jobs_bytes += job->memory_bytes;
+    job->dataset->jobs [job->claimant.sampler_job] = job;
+    return job;
+}
+
+//  Jobs that are started together should begin together: the first of an idle group waits a moment for the
+//  others, because dependent sampling can share only what two jobs need at the same time.
+static void
+s_start (broker_t *self, job_t *job, int64_t now_ms)
+{
+    job->state = JOB_RUNNING;
+    job->alive_ms = job->start_ms = now_ms;
+    if (job->order != SAMPLER_ORDER_SHARED)
+        return;
+    int64_t first = INT64_MAX;
+    sampler_t *sampler = job->dataset->sampler;
+    for (size_t group = 0; group < sampler_group_count (sampler); group++) {
+        size_t count;
+        const uint32_t *members = sampler_group (sampler, group, &count);
+        bool mine = false;
+        int64_t start = INT64_MAX;
+        for (size_t index = 0; index < count; index++) {
+            const job_t *other = job->dataset->jobs [members [index]];
+            mine |= other == job;
+            if (other != job && other->state == JOB_RUNNING && other->start_ms < start)
+                start = other->start_ms;
+        }
+        if (mine)
+            first = start;
+    }
+    if (first == INT64_MAX)
+        job->start_ms = now_ms + self->options.gather_ms;
+    else
+    if (first > now_ms)
+        job->start_ms = first;
+}
+
+void
+broker_attached (broker_t *self, job_t *job, int64_t now_ms)
+{
+    if (job->state == JOB_ATTACHING)
+        s_start (self, job, now_ms);
+}
+
+void
+broker_inline (broker_t *self, job_t *job, int64_t now_ms)
+{
+    if (job->state == JOB_ATTACHING) {
+        job->is_inline = true;
+        s_start (self, job, now_ms);
+    }
+}
+
+//  ---- ending
+
+void
+broker_bury_when_still (broker_t *self, job_t *job)
+{
+    if (job->state == JOB_OVER && job->copying == 0 && !job->buried) {
+        job->buried = true;
+        broker_act (self, ACTION_BURY, job);
+    }
+}
+
+void
+broker_gone (broker_t *self, job_t *job)
+{
+    assert (job->magic == JOB_MAGIC);
+    if (job->state == JOB_OVER)
+        return;
+    stock_leave (self->stock, &job->claimant);
+    sampler_leave (job->dataset->sampler, job->claimant.sampler_job);
+    job->dataset->jobs [job->claimant.sampler_job] = NULL;
+    job->claimant.sampler_job = SAMPLER_JOB_NONE;
+    job->state = JOB_OVER;
+    size_t window = (size_t) job->batch_size * job->slots;
+    for (size_t index = 0; index < window; index++)
+        schedule_cancel (self, &job->place_memory [index]);
+    self->rings_bytes -= job->ring_bytes;
+    self->jobs_bytes -= job->memory_bytes;
+    broker_bury_when_still (self, job);
+}
+
+void
+broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
+{
+    if (job->state == JOB_OVER)
+        return;
+    action_t *action = broker_act (self, ACTION_SEND_ENDED, job);
+    action->reason = reason;
+    action->message = message;
+    broker_gone (self, job);
+}
+
+void
+broker_bury (broker_t *self, job_t *job)
+{
+    assert (job->buried && job->copying == 0);
+    job_t **link = &self->jobs;
+    while (*link != job)
+        link = &(*link)->next;
+    *link = job->next;
+    if (self->prepare_turn == job)
+        self->prepare_turn = job->next;
+    if (self->copy_turn == job)
+        self->copy_turn = job->next;
+    s_job_free (job);
+}

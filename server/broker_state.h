@@ -1,0 +1,219 @@
+/*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
+ *  ending), draw.c (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else includes
+ *  this.
+ *
+ *  A place's way:
+ *
+ *        draw             version ready       handed out            worker done
+ *      EMPTY -> WAITING -------------> READY ------------> COPYING -------------> FILLED
+ *        ^         | unreadable                                                      |
+ *        +---------+ (then drawn again, or HOLE when the epoch has nothing left)      | batch released
+ *        +---------------------------------------------------------------------------+
+ */
+#ifndef BROKER_STATE_H
+#define BROKER_STATE_H
+#include "broker.h"
+#include "random.h"
+#include "stock.h"
+
+typedef enum {
+    PLACE_EMPTY,
+    PLACE_WAITING,              //  in its version's waiting list, and until that is handed out in the job's queue
+    PLACE_READY,                //  in the job's queue of copies
+    PLACE_COPYING,              //  a worker has it
+    PLACE_FILLED,
+    PLACE_HOLE                  //  its sample could not be read, and there was no other
+} place_state_t;
+
+//  One row of one slot.
+struct place {
+    job_t *job;
+    version_t *version;         //  pinned while WAITING, READY, COPYING; else NULL
+    place_t *previous, *next;   //  in the job's queue: wanted or ready
+    place_t *next_waiting, *previous_waiting;   //  for the same version, while WAITING
+    uint64_t epoch;
+    uint32_t id;
+    uint32_t occurrence;
+    uint32_t slot, index;
+    place_state_t state;
+};
+
+typedef struct {
+    place_t *first, *last;
+} place_list_t;
+
+typedef enum {
+    SLOT_FREE,
+    SLOT_FILLING,               //  draws go here
+    SLOT_FULL,                  //  all drawn; sent when every place is filled and its turn has come
+    SLOT_SENT
+} slot_state_t;
+
+//  One batch in its slot.
+typedef struct {
+    slot_state_t state;
+    uint64_t epoch;
+    uint64_t sequence;          //  on the wire; set when sent
+    uint32_t drawn;             //  places in use, from 0 on
+    uint32_t open;              //  of them: neither filled nor a hole
+    uint32_t holes;
+    bool ends_epoch;
+    place_t *places;            //  batch_size of them
+} batch_t;
+
+typedef enum {
+    JOB_ATTACHING,              //  neither ring nor inline yet
+    JOB_RUNNING,
+    JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
+    JOB_OVER                    //  gone; buried when no worker writes for it
+} job_state_t;
+
+typedef struct {
+    int64_t at_ms;
+    uint64_t samples;
+} rate_mark_t;
+
+enum { RATE_MARKS = 11 };       //  one a second: a rate over ten seconds
+
+enum { BROKER_MAGIC = 0x62726f6b, JOB_MAGIC = 0x6a6f6220 };
+
+struct job {
+    uint32_t magic;
+    broker_t *broker;
+    job_t *next;
+    //  set at birth
+    uint64_t id;
+    void *user;
+    dataset_t *dataset;
+    const pipeline_t *pipeline;
+    sampler_order_t order;
+    uint64_t seed;
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t batch_size, slots;
+    uint64_t epochs;
+    bool drop_last;
+    size_t ring_bytes;
+    size_t memory_bytes;        //  ring and bookkeeping
+    place_t *place_memory;
+    uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
+    //  how it stands
+    job_state_t state;
+    bool is_inline;
+    bool buried;                //  ACTION_BURY was given out
+    claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
+    int64_t joined_ms, start_ms, alive_ms;
+    uint64_t epoch;             //  being drawn
+    batch_t *batches;           //  one a slot
+    uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
+    uint32_t order_first, order_count;      //  those not sent
+    uint32_t filling;           //  slot, or slots: none
+    uint32_t used_slots;        //  not free
+    place_list_t wanted;        //  places whose version waits to be handed out, in drawn order
+    place_list_t ready;         //  places that wait to be copied
+    uint32_t copying;           //  places that a worker has
+    //  what was sent and heard
+    uint64_t sent;              //  batches; the next sequence
+    uint64_t epoch_index;       //  next index of the epoch being sent
+    uint64_t epoch_samples;     //  sent of it
+    uint64_t delivered;
+    wire_progress_t progress;
+    uint64_t consumed_samples;
+    rate_mark_t marks [RATE_MARKS];
+    uint32_t mark_count;
+};
+
+//  One shared stage on one data set: what the stock's kind is of.  It ends with its kind.
+typedef struct class {
+    struct class *next;
+    stock_kind_t *kind;
+    dataset_t *dataset;
+    const pipeline_t *pipeline;
+    uint64_t seed;              //  fresh for each class, so that one that comes again shows other pixels
+    bool is_apart;              //  a `seeded` job's own: seed is the job's, draw numbers are epochs
+    size_t version_bytes;       //  broker_version_cost
+} class_t;
+
+typedef struct {
+    uint32_t id;
+    char *reason;
+} bad_sample_t;
+
+enum { BAD_NAMED_MAX = 100 };   //  so many are kept with their reason
+
+struct dataset {
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t samples;
+    void *user;
+    sampler_t *sampler;
+    job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
+    bad_sample_t bad [BAD_NAMED_MAX];
+    size_t bad_named;
+};
+
+struct broker {
+    uint32_t magic;
+    //  set at birth
+    broker_options_t options;
+    size_t prepare_max, copy_max;           //  tasks handed out at once
+    //  owner only
+    random_t random;
+    stock_t *stock;
+    prepared_t *prepared;                   //  the stock's
+    size_t version_bytes_max;               //  of all classes there are
+    dataset_t *datasets [BROKER_DATASETS_MAX];
+    size_t dataset_count;
+    class_t *classes;
+    job_t *jobs;
+    uint64_t next_job;
+    size_t rings_bytes, jobs_bytes;
+    size_t outside_bytes;                   //  on their way out as messages
+    job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
+    size_t preparing, copying;              //  handed out
+    action_t *actions;                      //  a ring
+    size_t action_first, action_count, action_room;
+    int64_t started_ms, wakeup_ms;
+    //  counters
+    uint64_t prepared_count, delivered_count, bad_count, jobs_total;
+};
+
+//  ---- broker.c
+void *broker_need (void *memory);           //  aborts on NULL: bookkeeping that cannot fail
+action_t *broker_act (broker_t *self, action_kind_t kind, job_t *job);
+//  broker_wakeup is at_ms at the latest.
+void broker_wake (broker_t *self, int64_t at_ms);
+
+//  ---- broker_jobs.c
+//  ACTION_BURY for a job that is over once no worker writes for it.
+void broker_bury_when_still (broker_t *self, job_t *job);
+
+//  ---- draw.c
+//  Runs the rounds that are due in every group.
+void draw_rounds (broker_t *self, int64_t now_ms);
+//  The place's sample cannot be read: another takes its place, or a hole.
+void draw_again (broker_t *self, place_t *place);
+//  Closes epochs that an unreadable sample has emptied.
+void draw_settle (broker_t *self, dataset_t *dataset);
+//  Sends what is complete and whose turn it is.
+void draw_send (broker_t *self, job_t *job);
+//  A place is filled or a hole.
+void draw_place_done (broker_t *self, place_t *place);
+//  The slot may be drawn into again.
+void draw_release (job_t *job, uint32_t slot);
+
+//  ---- schedule.c
+//  Makes the job, which has joined the sampler, a claimant on the class of its shared stage, which is made when it
+//  is new; false: refused (budget).
+bool schedule_join (broker_t *self, job_t *job, refusal_t *refusal);
+//  For stock_on_kind_end: context is the broker, user the class.
+void schedule_class_over (void *context, void *user);
+const class_t *schedule_class (const broker_t *self, const version_t *version);
+//  The place, of the version's sample, gets filled from it.  Takes over a pin.
+void schedule_await (place_t *place, version_t *version);
+//  Takes a place out of whatever it waits for (not COPYING).
+void schedule_cancel (broker_t *self, place_t *place);
+//  Hands out what may be handed out.  False: the cache's memory is all in use, so something waits.
+bool schedule_dispatch (broker_t *self);
+//  The version is there: all who wait for it may be copied.
+void schedule_ready (version_t *version);
+
+#endif

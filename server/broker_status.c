@@ -1,0 +1,210 @@
+//  What `tureen status` shows, and the checks of the broker's invariants: both look at everything and change
+//  nothing.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdlib.h>
+#include "utf8.h"
+
+static json_t *
+s_number (uint64_t number)
+{
+    return json_integer ((json_int_t) number);
+}
+
+static json_t *
+s_ratio (uint64_t part, uint64_t whole)
+{
+    return whole? json_real ((double) part / (double) whole): json_null ();
+}
+
+//  Samples a second that the client consumed over the last ten seconds.
+static double
+s_rate (const job_t *job, int64_t now_ms)
+{
+    if (job->mark_count == 0 || now_ms <= job->marks [0].at_ms)
+        return 0;
+    return (double) (job->consumed_samples - job->marks [0].samples) * 1000
+         / (double) (now_ms - job->marks [0].at_ms);
+}
+
+static const char *
+s_waiting_on (const job_t *job)
+{
+    if (job->state == JOB_ATTACHING)
+        return "ring";
+    uint32_t sent = 0;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        sent += job->batches [slot].state == SLOT_SENT
+            && job->batches [slot].sequence >= job->progress.consumed;
+    if (sent > 0)
+        return "client";
+    return job->state == JOB_DRAWN && job->order_count == 0? "nothing": "workers";
+}
+
+static json_t *
+s_window (const job_t *job)
+{
+    uint32_t drawn = 0, filled = 0, sent = 0;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        const batch_t *batch = &job->batches [slot];
+        drawn += batch->drawn;
+        filled += batch->drawn - batch->open - batch->holes;
+        sent += batch->state == SLOT_SENT;
+    }
+    return json_pack ("{s:I,s:I,s:I,s:I,s:I}", "slots", (json_int_t) job->slots, "batch_size",
+        (json_int_t) job->batch_size, "drawn_samples", (json_int_t) drawn, "filled_samples",
+            (json_int_t) filled,
+        "sent_batches", (json_int_t) sent);
+}
+
+static json_t *
+s_job (const job_t *job, int64_t now_ms)
+{
+    static const char *const orders [] = { "shared", "private", "list", "seeded" };
+    json_t *object = json_object ();
+    json_object_set_new (object, "job", s_number (job->id));
+    json_object_set_new (object, "name", json_string (job->name));
+    json_object_set_new (object, "dataset", json_string (job->dataset->name));
+    json_object_set_new (object, "order", json_string (orders [job->order]));
+    json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
+        && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows));
+    json_object_set_new (object, "transport", json_string (job->is_inline? "inline": "ring"));
+    uint64_t sending = job->epoch;
+    if (job->order_count)
+        sending = job->batches [job->order_of [job->order_first]].epoch;
+    json_object_set_new (object, "epoch", s_number (sending));
+    json_object_set_new (object, "epochs", job->epochs? s_number (job->epochs): json_null ());
+    json_object_set_new (object, "epoch_samples", s_number (job_epoch_samples (job)));
+    json_object_set_new (object, "epoch_delivered", s_number (job->epoch_samples));
+    json_object_set_new (object, "delivered_samples", s_number (job->delivered));
+    json_object_set_new (object, "consumed_samples", s_number (job->consumed_samples));
+    json_object_set_new (object, "rate", json_real (s_rate (job, now_ms)));
+    json_object_set_new (object, "window", s_window (job));
+    json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
+    json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
+    return object;
+}
+
+//  A path is bytes; JSON is not.
+static json_t *
+s_bad (const bad_sample_t *bad)
+{
+    char *reason = utf8_repaired (bad->reason);
+    json_t *object = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
+    free (reason);
+    return object;
+}
+
+static json_t *
+s_dataset (const dataset_t *dataset)
+{
+    json_t *bad = json_array ();
+    for (size_t index = 0; index < dataset->bad_named; index++)
+        json_array_append_new (bad, s_bad (&dataset->bad [index]));
+    json_t *object = json_object ();
+    json_object_set_new (object, "name", json_string (dataset->name));
+    json_object_set_new (object, "samples", s_number (dataset->samples));
+    json_object_set_new (object, "bad", bad);
+    json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
+    return object;
+}
+
+json_t *
+broker_status (broker_t *self, int64_t now_ms)
+{
+    json_t *object = json_object (), *datasets = json_array (), *jobs = json_array ();
+    for (size_t index = 0; index < self->dataset_count; index++)
+        json_array_append_new (datasets, s_dataset (self->datasets [index]));
+    for (const job_t *job = self->jobs; job; job = job->next)
+        if (job->state != JOB_OVER)
+            json_array_insert_new (jobs, 0, s_job (job, now_ms));
+    json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
+    json_object_set_new (object, "datasets", datasets);
+    json_object_set_new (object, "jobs", jobs);
+    json_object_set_new (object, "jobs_total", s_number (self->jobs_total));
+    json_object_set_new (object, "prepared", s_number (self->prepared_count));
+    json_object_set_new (object, "delivered", s_number (self->delivered_count));
+    json_object_set_new (object, "prepared_per_delivered", s_ratio (self->prepared_count,
+        self->delivered_count));
+    json_object_set_new (object, "cache_hits", s_number (stock_hits (self->stock)));
+    json_object_set_new (object, "cache_misses", s_number (stock_misses (self->stock)));
+    json_object_set_new (object, "cache_bytes", s_number (prepared_memory_bytes (self->prepared)));
+    json_object_set_new (object, "cache_bytes_max", s_number (self->options.cache_bytes));
+    json_object_set_new (object, "cache_versions", s_number (prepared_versions (self->prepared)));
+    json_object_set_new (object, "evictions", s_number (prepared_evictions (self->prepared)));
+    json_object_set_new (object, "ring_bytes", s_number (self->rings_bytes));
+    json_object_set_new (object, "jobs_bytes", s_number (self->jobs_bytes));
+    json_object_set_new (object, "outgoing_bytes", s_number (self->outside_bytes));
+    json_object_set_new (object, "jobs_bytes_max", s_number (self->options.jobs_bytes_max));
+    json_object_set_new (object, "bad_samples", s_number (self->bad_count));
+    json_object_set_new (object, "uptime_seconds",
+        json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
+    return object;
+}
+
+//  ---- checks
+
+static void
+s_check_batch (const job_t *job, uint32_t slot)
+{
+    const batch_t *batch = &job->batches [slot];
+    uint32_t open = 0, holes = 0;
+    for (uint32_t index = 0; index < job->batch_size; index++) {
+        const place_t *place = &batch->places [index];
+        assert (place->slot == slot && place->index == index && place->job == job);
+        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+        assert (pinned == (place->version != NULL));
+        if (pinned)
+            assert (place->version->pins > 0 && place->version->id == place->id);
+        open += pinned;
+        holes += place->state == PLACE_HOLE;
+        assert (index < batch->drawn || place->state == PLACE_EMPTY);
+    }
+    if (job->state == JOB_OVER)
+        return;
+    assert (batch->open == open);
+    assert (batch->holes == holes);
+    assert (batch->state != SLOT_SENT || open == 0);
+    assert (batch->state != SLOT_FREE || batch->drawn == 0);
+    assert ((batch->state == SLOT_FILLING) == (job->filling == slot));
+}
+
+static uint32_t
+s_check_job (const job_t *job)
+{
+    uint32_t copying = 0, used = 0, unsent = 0;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        s_check_batch (job, slot);
+        const batch_t *batch = &job->batches [slot];
+        used += batch->state != SLOT_FREE;
+        unsent += batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
+        for (uint32_t index = 0; index < job->batch_size; index++)
+            copying += batch->places [index].state == PLACE_COPYING;
+    }
+    assert (copying == job->copying);
+    if (job->state != JOB_OVER) {
+        assert (used == job->used_slots);
+        assert (unsent == job->order_count);
+        assert (job->dataset->jobs [job->claimant.sampler_job] == job);
+    }
+    return copying;
+}
+
+void
+broker_check (broker_t *self)
+{
+    stock_check (self->stock);                                                  //  B4
+    uint32_t copying = 0;
+    size_t rings = 0, jobs = 0;
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        copying += s_check_job (job);
+        rings += job->state == JOB_OVER? 0: job->ring_bytes;
+        jobs += job->state == JOB_OVER? 0: job->memory_bytes;
+    }
+    assert (copying == self->copying);
+    assert (rings == self->rings_bytes);
+    assert (jobs == self->jobs_bytes && jobs <= self->options.jobs_bytes_max);
+    assert (self->copying <= self->copy_max);
+    assert (self->preparing <= self->prepare_max);
+}

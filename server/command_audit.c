@@ -1,0 +1,294 @@
+#include "command_audit.h"
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "audit.h"
+#include "audit_ids.h"
+#include "output.h"
+#include "utf8.h"
+
+enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64 };
+
+static const char s_help [] =
+    "Usage: tureen audit [--samples N] [--json] FILE...\n"
+    "Says whether recorded epochs are what training assumes: each sample once, in an order that is a\n"
+    "shuffle, and that the epochs before do not tell.\n"
+    "\n"
+    "  tureen read --dataset train --epochs 12 --ids job.ids\n"
+    "  tureen audit --samples 50000 job.ids\n"
+    "\n"
+    "A FILE is one job: a line an epoch, `0: 5 17 3`; ` ...` at its end if it is unfinished.\n"
+    "\n"
+    "  --samples N  each epoch must have the ids 0 to N-1; else: those that the file's finished epochs\n"
+    "               have, and that each lacks equally many is taken for --drop-last\n"
+    "  --json       one JSON object; docs/operations.md explains its keys\n"
+    "  --help       this\n"
+    "\n"
+    "The table shows what was measured, and in brackets what true shuffles have, with its standard\n"
+    "deviation: phi2 (does an epoch's order tell of the next one's? 0: no; up to 0.02 is called fresh),\n"
+    "t5h5 (how much more often than chance the last 5 % come in the next first 5 %), pair-repeat (how much\n"
+    "more often than chance two samples that shared a batch of 64 share one again).  Faults and notes\n"
+    "follow.  All tests together call true shuffles faulty in fewer than 1 run of 10,000.\n"
+    "\n"
+    "Exit status: 0 no faults, 1 faults, 2 unusable arguments or files.\n";
+
+typedef struct {
+    uint64_t samples;
+    bool json;
+    bool help;
+    char **paths;
+    size_t path_count;
+} arguments_t;
+
+static bool __attribute__ ((format (printf, 1, 2)))
+s_complain (const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    fputs ("tureen audit: ", stderr);
+    vfprintf (stderr, format, arguments);
+    fputs ("\n", stderr);
+    va_end (arguments);
+    return false;
+}
+
+//  --------------------------------------------------------------------------
+//  Arguments
+
+static bool
+s_parse_samples (const char *text, uint64_t *samples_p)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
+    if (!end || *end || errno || number == 0 || number > (uint64_t) AUDIT_ID_MAX + 1)
+        return s_complain ("--samples '%s': expected a number from 1 to %" PRIu64, text,
+            (uint64_t) AUDIT_ID_MAX + 1);
+    *samples_p = number;
+    return true;
+}
+
+static bool
+s_parse (arguments_t *self, int argc, char **argv)
+{
+    static const struct option options [] = {
+        { "samples", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+    };
+    opterr = 0;
+    optind = 0;                         //  glibc: start anew, whatever was parsed before
+    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
+        if (option == 's' && !s_parse_samples (optarg, &self->samples))
+            return false;
+        self->json |= option == 'j';
+        self->help |= option == 'h';
+        if (option == ':')
+            return s_complain ("option '%s' needs a value; try: tureen audit --help", argv [optind - 1]);
+        if (option == '?')
+            return s_complain ("unusable option '%s'; try: tureen audit --help", argv [optind - 1]);
+    }
+    self->paths = argv + optind;
+    self->path_count = (size_t) (argc - optind);
+    return self->help || self->path_count || s_complain ("no file; record one with `tureen read --ids FILE`, "
+        "then: tureen audit FILE");
+}
+
+//  --------------------------------------------------------------------------
+//  For people
+
+//  A name as it is shown: on one line, without what moves a terminal.
+static const char *
+s_visible (const char *text, char buffer [NAME_BYTES])
+{
+    return utf8_visible (text, strlen (text), buffer, NAME_BYTES);
+}
+
+//  "0.0004 [0 +- 0.0012]": to two digits of the spread.
+static const char *
+s_cell (const audit_figure_t *figure, char buffer [CELL_BYTES])
+{
+    if (figure->count == 0)
+        return "-";
+    double digits = 1 - floor (log10 (figure->spread));
+    int places = digits < 1? 1: digits > 9? 9: (int) digits;
+    snprintf (buffer, CELL_BYTES, "%.*f [%.0f +- %.*f]", places, figure->value, figure->expected, places,
+        figure->spread);
+    return buffer;
+}
+
+static int
+s_name_width (const audit_t *audit)
+{
+    size_t width = 4;
+    for (size_t index = 0; index < audit_job_count (audit); index++) {
+        char name [NAME_BYTES];
+        size_t length = strlen (s_visible (audit_job (audit, index)->name, name));
+        width = length > width? length: width;
+    }
+    return width < 40? (int) width: 40;
+}
+
+static void
+s_print_table (const audit_t *audit)
+{
+    static const char *const once [] = { [AUDIT_ONCE] = "yes", [AUDIT_AT_MOST_ONCE] = "at most",
+        [AUDIT_NOT_ONCE] = "no" };
+    int width = s_name_width (audit);
+    printf ("%-*s %7s %10s %12s  %-24s %-24s %s\n", width, "file", "epochs", "samples", "exactly once",
+        "phi2", "t5h5", "pair-repeat");
+    for (size_t index = 0; index < audit_job_count (audit); index++) {
+        const audit_job_t *job = audit_job (audit, index);
+        char name [NAME_BYTES], phi2 [CELL_BYTES], heads [CELL_BYTES], pairs [CELL_BYTES];
+        printf ("%-*s %7zu %10" PRIu64 " %12s  %-24s %-24s %s\n", width, s_visible (job->name, name),
+            job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2),
+            s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
+    }
+}
+
+static void
+s_print (const audit_t *audit)
+{
+    s_print_table (audit);
+    size_t faults = audit_fault_count (audit);
+    for (size_t index = 0; index < audit_finding_count (audit); index++) {
+        const audit_finding_t *finding = audit_finding (audit, index);
+        char name [NAME_BYTES], text [NAME_BYTES];
+        if (index == 0 || index == faults)
+            printf ("\n");
+        printf ("%s: %s: %s.\n", s_visible (audit_job (audit, finding->job)->name, name),
+            index < faults? "fault": "note", s_visible (finding->text, text));
+    }
+    printf ("\n%zu fault%s. %zu test%s of chance; one fails below p = %.1g, so that true shuffles fail any "
+        "in fewer than 1 run of 10,000.\n", faults, faults == 1? "": "s", audit_test_count (audit),
+        audit_test_count (audit) == 1? "": "s", audit_bound (audit));
+}
+
+//  --------------------------------------------------------------------------
+//  JSON
+
+static json_t *
+s_json_text (const char *text)
+{
+    char *fine = utf8_repaired (text);
+    json_t *object = json_string (fine);
+    free (fine);
+    return object;
+}
+
+static json_t *
+s_json_figure (const audit_figure_t *figure)
+{
+    if (figure->count == 0)
+        return json_null ();
+    return json_pack ("{s:I, s:f, s:f, s:f}", "count", (json_int_t) figure->count, "value", figure->value,
+        "expected", figure->expected, "spread", figure->spread);
+}
+
+static json_t *
+s_json_job (const audit_job_t *job)
+{
+    static const char *const once [] = { [AUDIT_ONCE] = "yes", [AUDIT_AT_MOST_ONCE] = "at_most",
+        [AUDIT_NOT_ONCE] = "no" };
+    return json_pack ("{s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "file", s_json_text (job->name), "epochs", (json_int_t) job->epochs,
+        "unfinished", (json_int_t) job->unfinished, "samples", (json_int_t) job->samples,
+        "exactly_once", once [job->once],
+        "phi2", s_json_figure (&job->phi2 [0]), "phi2_lag2", s_json_figure (&job->phi2 [1]),
+        "phi2_lag3", s_json_figure (&job->phi2 [2]), "t5h5", s_json_figure (&job->t5h5),
+        "pair_repeat", s_json_figure (&job->pair_repeat),
+        "id_correlation", s_json_figure (&job->id_correlation), "id_phi2", s_json_figure (&job->id_phi2));
+}
+
+static json_t *
+s_json_finding (const audit_t *audit, const audit_finding_t *finding)
+{
+    json_t *epochs = json_array ();
+    for (size_t index = 0; index < finding->epoch_count; index++)
+        json_array_append_new (epochs, json_integer ((json_int_t) finding->epochs [index]));
+    json_t *object = json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o}",
+        "file", s_json_text (audit_job (audit, finding->job)->name),
+        "epoch", finding->epoch_count? json_integer ((json_int_t) finding->worst): json_null (),
+        "epochs", epochs, "kind", audit_kind_name (finding->kind),
+        "p", isnan (finding->p)? json_null (): json_real (finding->p),
+        "message", s_json_text (finding->text));
+    if (finding->other != finding->job)
+        json_object_set_new (object, "other", s_json_text (audit_job (audit, finding->other)->name));
+    return object;
+}
+
+static void
+s_print_json (const audit_t *audit)
+{
+    json_t *files = json_array (), *faults = json_array (), *notes = json_array ();
+    for (size_t index = 0; index < audit_job_count (audit); index++)
+        json_array_append_new (files, s_json_job (audit_job (audit, index)));
+    for (size_t index = 0; index < audit_finding_count (audit); index++)
+        json_array_append_new (index < audit_fault_count (audit)? faults: notes,
+            s_json_finding (audit, audit_finding (audit, index)));
+    json_t *root = json_pack ("{s:b, s:I, s:f, s:o, s:o, s:o}", "clean", audit_fault_count (audit) == 0,
+        "tests", (json_int_t) audit_test_count (audit), "bound", audit_bound (audit), "files", files,
+        "faults", faults, "notes", notes);
+    assert (root);
+    json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
+    putchar ('\n');
+    json_decref (root);
+}
+
+//  --------------------------------------------------------------------------
+
+static bool
+s_read_file (audit_t *audit, const char *path)
+{
+    char error [ERROR_BYTES], shown [NAME_BYTES];
+    FILE *file = fopen (path, "re");
+    if (!file)
+        return s_complain ("%s: %s", s_visible (path, shown), strerror (errno));
+    bool fine = audit_ids_read (audit, path, file, error, sizeof error);
+    fclose (file);
+    return fine || s_complain ("%s", s_visible (error, shown));
+}
+
+static int
+s_run (const arguments_t *arguments)
+{
+    int status = EXIT_UNUSABLE;
+    audit_t *audit = audit_new (arguments->samples);
+    bool fine = audit || s_complain ("out of memory");
+    for (size_t index = 0; fine && index < arguments->path_count; index++)
+        fine = s_read_file (audit, arguments->paths [index]);
+    if (fine && audit_run (audit))
+        fine = s_complain ("out of memory; audit fewer files at a time");
+    if (fine) {
+        (arguments->json? s_print_json: s_print) (audit);
+        status = audit_fault_count (audit)? EXIT_FAULTS: EXIT_SUCCESS;
+    }
+    audit_destroy (&audit);
+    return status;
+}
+
+int
+command_audit (int argc, char **argv)
+{
+    output_begin ();
+    arguments_t arguments = { 0 };
+    int status = EXIT_UNUSABLE;
+    if (s_parse (&arguments, argc, argv)) {
+        status = EXIT_SUCCESS;
+        if (arguments.help)
+            fputs (s_help, stdout);
+        else
+            status = s_run (&arguments);
+    }
+    //  Exit status 1 is for faults: what could not be written is no answer.
+    int ended = output_end ("audit", status);
+    return ended == status? status: EXIT_UNUSABLE;
+}

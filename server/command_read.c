@@ -1,0 +1,355 @@
+#include "command_read.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "output.h"
+#include "read_options.h"
+#include "tureen.h"
+
+enum {
+    EXIT_RUNTIME = 1,
+    EXIT_ARGUMENTS = 2,
+    EXIT_SIGNAL = 128,
+    READ_POLL_MS = 100                  //  a signal is noticed within this
+};
+
+static const char s_help [] =
+    "Usage: tureen read --dataset NAME [OPTION]...\n"
+    "Takes batches from a Tureen server as a training job would, and says how fast they came.\n"
+    "\n"
+    "  --connect ENDPOINT   ipc://PATH or tcp://HOST:PORT; else $TUREEN_ENDPOINT, else the default\n"
+    "  --dataset NAME       a data set that the server has (required)\n"
+    "  --batch N            samples in a batch (64)\n"
+    "  --epochs N           how many (1); 0: until interrupted\n"
+    "  --drop-last          leave out what does not fill a batch\n"
+    "  --rate R             take R samples a second (as fast as they come)\n"
+    "  --subset LO:HI       only the samples LO to HI-1; ranges with commas between: 0:100,200:300\n"
+    "  --recipe NAME        the server's recipe: train or eval (train)\n"
+    "  --pipeline JSON      a list of operations instead\n"
+    "  --order ORDER        shared, private, list or seeded (shared; with --seed alone: seeded)\n"
+    "  --list FILE          ids in the order to deliver them, one a line; - for standard input\n"
+    "  --slots N            the window in batches, 3 to 64 (4)\n"
+    "  --inline             batches through the socket, not through shared memory\n"
+    "  --seed N             the same N gives the same batches again; with another --order than seeded it\n"
+    "                       is of this job's own augmentation only (drawn by the server)\n"
+    "  --name TEXT          for people, in `tureen status`\n"
+    "  --ids FILE           write the delivered ids, a line an epoch: `0: 5 17 3`; ` ...` if unfinished\n"
+    "  --json               print the result as one JSON object\n"
+    "  --timeout SECONDS    how long to wait for the server to answer (10)\n"
+    "  --help               this\n"
+    "\n"
+    "The time runs from having joined until the last batch came; with --rate, until that batch's turn was\n"
+    "over too, so that the samples a second are those of the loop.\n"
+    "\n"
+    "--batch and --subset take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
+    "refuses or goes away, or when the output cannot be written; 2 for unusable arguments; 130 and 143\n"
+    "after SIGINT and SIGTERM, which leave the job in order.\n";
+
+//  --------------------------------------------------------------------------
+//  Signals
+
+//  A handler can have nothing but a global; it is written by the handler only.
+static volatile sig_atomic_t s_signal;
+
+static void
+s_note_signal (int number)
+{
+    s_signal = number;
+}
+
+static void
+s_catch_signals (void)
+{
+    //  Without SA_RESTART: a sleep must end.
+    struct sigaction action = { .sa_handler = s_note_signal };
+    sigemptyset (&action.sa_mask);
+    sigaction (SIGINT, &action, NULL);
+    sigaction (SIGTERM, &action, NULL);
+}
+
+//  --------------------------------------------------------------------------
+//  The run
+
+typedef struct {
+    const read_options_t *options;
+    tureen_loader_t *loader;
+    FILE *ids;                          //  NULL: not asked for
+    bool ids_open;                      //  a line has begun
+    uint64_t epochs;                    //  finished
+    uint64_t batches;
+    uint64_t samples;
+    uint64_t bytes;
+    uint64_t checksum;                  //  the sum of all 64-bit words, whatever the order of the samples
+    double joined;                      //  times in seconds, of a clock that only goes on
+    double first;                       //  when the first batch was there: the schedule's begin
+    double last;                        //  when the last one was there; with a rate: when its turn was over
+    double waited;
+} run_t;
+
+static double
+s_now (void)
+{
+    struct timespec time;
+    clock_gettime (CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+}
+
+//  Returns at that time, or within READ_POLL_MS of a signal: one that comes between our look and the sleep
+//  does not interrupt it.
+static void
+s_sleep_until (double when)
+{
+    for (double now; !s_signal && (now = s_now ()) < when;) {
+        double until = when - now < READ_POLL_MS * 1e-3? when: now + READ_POLL_MS * 1e-3;
+        time_t whole = (time_t) until;
+        struct timespec time = { .tv_sec = whole, .tv_nsec = (long) ((until - (double) whole) * 1e9) };
+        clock_nanosleep (CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+    }
+}
+
+//  Reads every byte, as a training step would.
+static void
+s_touch (run_t *self, const tureen_batch_t *batch)
+{
+    const tureen_info_t *info = tureen_loader_info (self->loader);
+    for (size_t index = 0; index < info->field_count; index++) {
+        tureen_array_t array;
+        bool found = tureen_batch_array (batch, info->fields [index].name, &array);
+        assert (found);
+        const uint8_t *data = array.data;
+        uint64_t sum = 0, word = 0;
+        size_t words = array.bytes / sizeof word;
+        for (size_t place = 0; place < words; place++) {
+            memcpy (&word, data + place * sizeof word, sizeof word);
+            sum += word;
+        }
+        for (size_t place = words * sizeof word; place < array.bytes; place++)
+            sum += data [place];
+        self->checksum += sum;
+        self->bytes += array.bytes;
+    }
+}
+
+//  Appends a batch's ids to the epoch's line; what was delivered is in the file before the next batch is
+//  asked for.
+static bool
+s_write_ids (run_t *self, const tureen_batch_t *batch)
+{
+    if (!self->ids)
+        return true;
+    if (!self->ids_open)
+        fprintf (self->ids, "%" PRIu64 ":", tureen_batch_epoch (batch));
+    self->ids_open = true;
+    const uint64_t *ids = tureen_batch_ids (batch);
+    for (size_t index = 0; index < tureen_batch_count (batch); index++)
+        fprintf (self->ids, " %" PRIu64, ids [index]);
+    return fflush (self->ids) == 0;
+}
+
+static bool
+s_end_ids (run_t *self, uint64_t epoch)
+{
+    if (!self->ids)
+        return true;
+    if (!self->ids_open)
+        fprintf (self->ids, "%" PRIu64 ":", epoch);     //  an epoch without a batch
+    fputs ("\n", self->ids);
+    self->ids_open = false;
+    return fflush (self->ids) == 0;
+}
+
+static bool
+s_take_batch (run_t *self, tureen_batch_t *batch)
+{
+    self->last = s_now ();
+    if (self->batches++ == 0)
+        self->first = self->last;
+    self->samples += tureen_batch_count (batch);
+    bool written = s_write_ids (self, batch);
+    s_touch (self, batch);
+    //  The batch is held while the step would last.
+    double rate = read_options_rate (self->options);
+    if (rate > 0) {
+        s_sleep_until (self->first + (double) self->samples / rate);
+        self->last = s_now ();
+    }
+    tureen_batch_release (&batch);
+    return written;
+}
+
+//  The next event, or TUREEN_TIMEOUT after a signal; counts the time that it took.
+static tureen_event_t
+s_next (run_t *self, tureen_batch_t **batch_p)
+{
+    double begin = s_now ();
+    tureen_event_t event = TUREEN_TIMEOUT;
+    *batch_p = NULL;
+    while (event == TUREEN_TIMEOUT && !s_signal)
+        event = tureen_loader_next_within (self->loader, batch_p, READ_POLL_MS);
+    self->waited += s_now () - begin;
+    return event;
+}
+
+//  Reads until the end: the exit status.
+static int
+s_read (run_t *self)
+{
+    while (!s_signal) {
+        tureen_batch_t *batch;
+        tureen_event_t event = s_next (self, &batch);
+        bool written = true;
+        if (event == TUREEN_END)
+            return EXIT_SUCCESS;
+        if (event == TUREEN_ERROR) {
+            read_complain ("%s", tureen_loader_error (self->loader));
+            return EXIT_RUNTIME;
+        }
+        if (event == TUREEN_BATCH)
+            written = s_take_batch (self, batch);
+        if (event == TUREEN_EPOCH_END) {
+            self->epochs++;
+            written = s_end_ids (self, tureen_loader_epoch (self->loader).epoch);
+        }
+        if (!written) {
+            read_complain ("--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
+            return EXIT_RUNTIME;
+        }
+    }
+    return EXIT_SIGNAL + s_signal;
+}
+
+//  --------------------------------------------------------------------------
+//  The result
+
+static void
+s_print_json (const run_t *self, const tureen_info_t *info, double seconds, double rate)
+{
+    char checksum [17], seed [21];
+    snprintf (checksum, sizeof checksum, "%016" PRIx64, self->checksum);
+    snprintf (seed, sizeof seed, "%" PRIu64, info->seed);
+    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s}",
+        "job", (json_int_t) info->job, "epochs", (json_int_t) self->epochs, "batches",
+        (json_int_t) self->batches,
+        "samples", (json_int_t) self->samples, "seconds", seconds, "samples_per_second", rate,
+        "wait_seconds", self->waited, "bytes", (json_int_t) self->bytes, "checksum", checksum,
+        "ring", (int) info->ring, "seed", seed);
+    assert (root);
+    json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
+    putchar ('\n');
+    json_decref (root);
+}
+
+static void
+s_print (const run_t *self)
+{
+    const tureen_info_t *info = tureen_loader_info (self->loader);
+    double seconds = self->batches? self->last - self->joined: 0;
+    double rate = seconds > 0? (double) self->samples / seconds: 0;
+    if (read_options_json (self->options))
+        s_print_json (self, info, seconds, rate);
+    else
+        printf ("job %" PRIu64 " (%s, seed %" PRIu64 "): %" PRIu64 " epochs, %" PRIu64 " samples in %" PRIu64
+            " batches, %.1f MiB\n"
+            "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job,
+            info->ring? "shared memory": "inline", info->seed, self->epochs, self->samples, self->batches,
+            (double) self->bytes / (1 << 20), seconds, rate, self->waited);
+}
+
+//  --------------------------------------------------------------------------
+
+//  Opens the file for the ids, as it is: until the job is joined nothing in it is lost.
+static bool
+s_open_ids (run_t *self)
+{
+    const char *path = read_options_ids_path (self->options);
+    if (!path)
+        return true;
+    if (!strcmp (path, "-")) {
+        self->ids = stdout;
+        return true;
+    }
+    int fd = open (path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    self->ids = fd < 0? NULL: fdopen (fd, "w");
+    if (self->ids)
+        return true;
+    read_complain ("--ids %s: %s", path, strerror (errno));
+    if (fd >= 0)
+        close (fd);
+    return false;
+}
+
+//  Empties the file; what is no file (a pipe, a terminal) has nothing to empty.
+static bool
+s_empty_ids (run_t *self)
+{
+    struct stat status;
+    if (!self->ids || self->ids == stdout || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode)
+    ||  ftruncate (fileno (self->ids), 0) == 0)
+        return true;
+    return read_complain ("--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
+}
+
+//  Opens the file for the ids and joins.  EXIT_SUCCESS, or the exit status.
+static int
+s_begin (run_t *self)
+{
+    char error [TUREEN_ERROR_BYTES];
+    if (!s_open_ids (self))
+        return EXIT_RUNTIME;
+    self->loader = tureen_loader_new (read_options_loader (self->options), error, sizeof error);
+    if (!self->loader) {
+        int status = errno == EINVAL? EXIT_ARGUMENTS: EXIT_RUNTIME;
+        read_options_explain (self->options, error);
+        return status;
+    }
+    self->joined = s_now ();
+    //  Only now: until here a signal's usual effect is the right one.
+    s_catch_signals ();
+    return s_empty_ids (self)? EXIT_SUCCESS: EXIT_RUNTIME;
+}
+
+static int
+s_run (const read_options_t *options)
+{
+    run_t run = { .options = options };
+    int status = s_begin (&run);
+    if (status == EXIT_SUCCESS) {
+        status = s_read (&run);
+        if (run.ids && run.ids_open)
+            fputs (" ...\n", run.ids);
+        s_print (&run);
+    }
+    if (run.ids && run.ids != stdout && fclose (run.ids) && status == EXIT_SUCCESS) {
+        read_complain ("--ids %s: %s", read_options_ids_path (options), strerror (errno));
+        status = EXIT_RUNTIME;
+    }
+    tureen_loader_destroy (&run.loader);
+    return status;
+}
+
+int
+command_read (int argc, char **argv)
+{
+    output_begin ();
+    read_options_t *options = read_options_new (argc, argv);
+    if (!options)
+        return EXIT_ARGUMENTS;
+    int status = EXIT_SUCCESS;
+    if (read_options_help (options))
+        fputs (s_help, stdout);
+    else
+        status = s_run (options);
+    read_options_destroy (&options);
+    return output_end ("read", status);
+}

@@ -1,0 +1,317 @@
+#include "command_serve.h"
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+#include "catalogue.h"
+#include "endpoint.h"
+#include "machine.h"
+#include "options.h"
+#include "service.h"
+
+enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
+
+//  All that a server is made of, in the order in which it is made.
+typedef struct {
+    options_t options;
+    catalogue_t *catalogues [OPTIONS_DATASETS_MAX];
+    endpoint_t *endpoint;
+    int signals;
+    broker_t *broker;
+    tasks_t *tasks;
+    door_t *door;
+    void *context, *router;
+    service_t *service;
+    log_t log;
+} server_t;
+
+static int64_t
+s_now_ms (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool
+s_complain (const char *what)
+{
+    fprintf (stderr, "tureen serve: %s\n", what);
+    return false;
+}
+
+static bool
+s_complain_errno (const char *what)
+{
+    fprintf (stderr, "tureen serve: %s: %s\n", what, strerror (errno));
+    return false;
+}
+
+//  "3.2 GiB"
+static const char *
+s_size (uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units [] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double) bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf (text, size, unit? "%.1f %s": "%.0f %s", value, units [unit]);
+    return text;
+}
+
+//  ---- starting
+
+static bool
+s_open_dataset (server_t *self, size_t index)
+{
+    const options_dataset_t *wanted = &self->options.datasets [index];
+    char error [ERROR_BYTES], size [32];
+    if (catalogue_open (&self->catalogues [index], wanted->path, error, sizeof error)) {
+        fprintf (stderr, "tureen serve: data set '%s': %s\n", wanted->name, error);
+        return false;
+    }
+    const catalogue_t *catalogue = self->catalogues [index];
+    printf ("data set '%s': %u samples in %u classes, %s, in %s\n", wanted->name,
+        catalogue_samples (catalogue),
+        catalogue_classes (catalogue), s_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
+    if (catalogue_foreign (catalogue))
+        printf ("data set '%s': %u files are no JPEG by their names; this build reads JPEG only, so they will be "
+            "left out as unreadable\n", wanted->name, catalogue_foreign (catalogue));
+    broker_add_dataset (self->broker, wanted->name, catalogue_samples (catalogue), self->catalogues [index]);
+    return true;
+}
+
+//  Clients of one host are many descriptors: as many as the system lets us have.
+static void
+s_raise_descriptors (void)
+{
+    struct rlimit limit;
+    if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit (RLIMIT_NOFILE, &limit);
+    }
+}
+
+//  What asks for an end becomes something to poll; blocked before any thread exists, so that all inherit it.
+static bool
+s_take_signals (server_t *self)
+{
+    signal (SIGPIPE, SIG_IGN);
+    sigset_t ends;
+    sigemptyset (&ends);
+    sigaddset (&ends, SIGTERM);
+    sigaddset (&ends, SIGINT);
+    sigaddset (&ends, SIGHUP);
+    sigprocmask (SIG_BLOCK, &ends, NULL);
+    self->signals = signalfd (-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    return self->signals >= 0 || s_complain_errno ("no signal descriptor");
+}
+
+//  Names are options.c's, which refuses others.
+static sampler_policy_t
+s_policy (const char *name)
+{
+    return strcmp (name, "dsa") == 0? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW;
+}
+
+static bool
+s_make_broker (server_t *self)
+{
+    const pipeline_t *recipe;
+    char error [ERROR_BYTES];
+    json_t *name = json_string ("train");
+    int rc = pipeline_new (&recipe, name, error, sizeof error);
+    json_decref (name);
+    if (rc)
+        return s_complain (error);
+    size_t least = broker_cache_least (self->options.workers, pipeline_version_bytes (recipe));
+    pipeline_destroy (&recipe);
+    if (self->options.cache_bytes < least) {
+        fprintf (stderr, "tureen serve: a cache of %llu bytes is too small: with %u workers the standard recipes need "
+            "at least %zu; start with --cache %zu or fewer --workers\n",
+            (unsigned long long) self->options.cache_bytes, self->options.workers, least, least);
+        return false;
+    }
+    broker_options_t options = {
+        .cache_bytes = self->options.cache_bytes, .workers = self->options.workers,
+        .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
+            .gather_ms = BROKER_GATHER_MS
+    };
+    if (getrandom (&options.seed, sizeof options.seed, 0) != sizeof options.seed)
+        return s_complain_errno ("no random seed to be had");
+    self->broker = broker_new (&options);
+    return true;
+}
+
+static bool
+s_make_router (server_t *self)
+{
+    //  libzmq numbers connections from rand (): a start that a peer can guess lets it take the next one's
+    //  place.
+    unsigned seed;
+    if (getrandom (&seed, sizeof seed, 0) != sizeof seed)
+        return s_complain_errno ("no random seed to be had");
+    srand (seed);
+    self->context = zmq_ctx_new ();
+    self->router = self->context? zmq_socket (self->context, ZMQ_ROUTER): NULL;
+    if (!self->router)
+        return s_complain_errno ("no ZeroMQ socket");
+    int on = 1, linger = LINGER_MS, send = SEND_HIGH_WATER, receive = RECEIVE_HIGH_WATER;
+    int64_t frame = WIRE_FRAME_BYTES_MAX;
+    zmq_setsockopt (self->router, ZMQ_ROUTER_MANDATORY, &on, sizeof on);
+    zmq_setsockopt (self->router, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt (self->router, ZMQ_SNDHWM, &send, sizeof send);
+    zmq_setsockopt (self->router, ZMQ_RCVHWM, &receive, sizeof receive);
+    zmq_setsockopt (self->router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
+    zmq_setsockopt (self->router, ZMQ_IPV6, &on, sizeof on);
+    const char *text = endpoint_text (self->endpoint);
+    if (zmq_bind (self->router, text)) {
+        fprintf (stderr, "tureen serve: cannot listen on %s: %s; choose another --listen\n", text,
+            zmq_strerror (zmq_errno ()));
+        return false;
+    }
+    return true;
+}
+
+static bool
+s_start (server_t *self)
+{
+    char error [ERROR_BYTES];
+    umask (0077);                       //  sockets are this user's alone
+    s_raise_descriptors ();
+    if (!s_take_signals (self) || !s_make_broker (self))
+        return false;
+    if (endpoint_claim (&self->endpoint, self->options.listen, error, sizeof error))
+        return s_complain (error);
+    for (size_t index = 0; index < self->options.dataset_count; index++)
+        if (!s_open_dataset (self, index))
+            return false;
+    self->tasks = tasks_new (self->broker, self->options.workers);
+    if (!self->tasks)
+        return s_complain_errno ("cannot start the workers; try fewer --workers");
+    int rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
+    if (rc) {
+        errno = -rc;
+        return s_complain_errno (endpoint_ring_path (self->endpoint));
+    }
+    if (!s_make_router (self))
+        return false;
+    service_options_t options = { .broker = self->broker, .tasks = self->tasks, .door = self->door,
+        .router = self->router, .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log };
+    self->service = service_new (&options);
+    return self->service || s_complain_errno ("no memory");
+}
+
+static void
+s_announce (const server_t *self)
+{
+    char size [32];
+    printf ("%u workers, a cache of %s, policy %s\n", self->options.workers,
+        s_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
+    if (endpoint_is_open (self->endpoint))
+        printf ("warning: anyone who can reach %s can read these data sets: there is no authentication yet\n",
+            endpoint_text (self->endpoint));
+    printf ("listening on %s\n", endpoint_text (self->endpoint));
+    fflush (stdout);
+}
+
+//  ---- running
+
+static int
+s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
+{
+    int64_t next = broker_wakeup (self->broker);
+    if (beat_ms < next)
+        next = beat_ms;
+    return next <= now_ms? 0: (int) (next - now_ms);
+}
+
+static void
+s_run (server_t *self)
+{
+    enum { ROUTER, DOOR, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
+    int tasks [TASKS_DESCRIPTORS];
+    tasks_descriptors (self->tasks, tasks);
+    zmq_pollitem_t items [ITEMS] = {
+        [ROUTER] = { .socket = self->router, .events = ZMQ_POLLIN },
+        [DOOR] = { .fd = door_descriptor (self->door), .events = ZMQ_POLLIN },
+        [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN }
+    };
+    for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
+        items [TASKS + index] = (zmq_pollitem_t) { .fd = tasks [index], .events = ZMQ_POLLIN };
+    int64_t beat_ms = 0;
+    while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
+        int64_t now_ms = s_now_ms ();
+        if (now_ms >= beat_ms) {
+            door_tick (self->door, now_ms);
+            service_beat (self->service, now_ms);
+            beat_ms = now_ms + BEAT_MS;
+        }
+        service_receive (self->service, now_ms);
+        service_attend (self->service, now_ms);
+        service_act (self->service, now_ms);
+        zmq_poll (items, ITEMS, s_patience_ms (self, s_now_ms (), beat_ms));
+    }
+}
+
+//  In an order in which every client hears of it: jobs first, then the socket with time to send, then the
+//  rings' sockets.
+static void
+s_stop (server_t *self)
+{
+    if (self->service)
+        service_stop (self->service, s_now_ms ());
+    else
+    if (self->tasks)
+        tasks_stop (self->tasks);
+    if (self->router)
+        zmq_close (self->router);
+    if (self->context)
+        zmq_ctx_term (self->context);
+    service_destroy (&self->service);
+    door_destroy (&self->door);
+    tasks_destroy (&self->tasks);
+    broker_destroy (&self->broker);
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
+        catalogue_destroy (&self->catalogues [index]);
+    endpoint_destroy (&self->endpoint);
+    if (self->signals >= 0)
+        close (self->signals);
+}
+
+int
+command_serve (int argc, char **argv)
+{
+    char error [ERROR_BYTES];
+    server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO } };
+    options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
+    int status = 0;
+    if (parsed == OPTIONS_HELP)
+        fputs (options_help (), stdout);
+    else
+    if (parsed == OPTIONS_ERROR) {
+        fprintf (stderr, "tureen serve: %s\n", error);
+        status = 2;
+    }
+    else
+    if (s_start (&self)) {
+        s_announce (&self);
+        s_run (&self);
+        log_line (&self.log, "ending");
+    }
+    else
+        status = 1;
+    s_stop (&self);
+    options_clear (&self.options);
+    return status;
+}

@@ -1,0 +1,9 @@
+/*  command_serve -- `tureen serve`: opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP.  */
+#ifndef COMMAND_SERVE_H
+#define COMMAND_SERVE_H
+
+//  argv[0] is "serve".  Exit status: 0 ended by a signal, 1 could not start or go on (why is on stderr), 2
+//  unusable arguments.
+int command_serve (int argc, char **argv);
+
+#endif

@@ -1,0 +1,145 @@
+#include "command_status.h"
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "output.h"
+#include "tureen.h"
+
+enum { TIMEOUT_MS = 5000 };
+
+static const char s_help [] =
+    "usage: tureen status [--connect ENDPOINT] [--json]\n"
+    "\n"
+    "Shows what a running server serves, to whom, and how much it shared.\n"
+    "\n"
+    "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
+    "                      see `tureen serve --help`)\n"
+    "  --json              one JSON object; docs/operations.md explains its keys\n"
+    "  --help              this text\n"
+    "\n"
+    "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n";
+
+static double
+s_real (const json_t *object, const char *key)
+{
+    return json_number_value (json_object_get (object, key));
+}
+
+static const char *
+s_text (const json_t *object, const char *key)
+{
+    const char *text = json_string_value (json_object_get (object, key));
+    return text? text: "";
+}
+
+static void
+s_show_datasets (const json_t *status)
+{
+    size_t index, place;
+    const json_t *dataset, *bad;
+    json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
+        printf ("data set %-12s %.0f samples, %.0f classes, %.1f MB, %.0f unreadable, %s\n", s_text (dataset,
+            "name"),
+            s_real (dataset, "samples"), s_real (dataset, "classes"), s_real (dataset, "bytes") / 1e6,
+            s_real (dataset, "bad_samples"), s_text (dataset, "path"));
+        json_array_foreach (json_object_get (dataset, "bad"), place, bad)
+            printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), s_text (bad, "reason"));
+    }
+}
+
+static void
+s_show_jobs (const json_t *status)
+{
+    size_t index;
+    const json_t *job;
+    if (json_array_size (json_object_get (status, "jobs")) == 0)
+        printf ("no jobs\n");
+    else
+        printf ("%5s %-14s %-12s %-8s %-7s %6s %16s %10s %9s  %s\n", "job", "name", "data set", "order",
+            "memory",
+            "epoch", "of this epoch", "delivered", "samples/s", "waiting on");
+    json_array_foreach (json_object_get (status, "jobs"), index, job) {
+        char share [40];
+        snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, "epoch_delivered"), s_real (job,
+            "epoch_samples"));
+        printf ("%5.0f %-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f  %s\n", s_real (job, "job"),
+            s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
+            s_real (job, "epoch"), share, s_real (job, "delivered_samples"), s_real (job, "rate"),
+            s_text (job, "waiting_on"));
+    }
+}
+
+static void
+s_show (const json_t *status)
+{
+    printf ("tureen %s, up %.0f s, %.1f s of CPU\n", s_text (status, "version"), s_real (status,
+        "uptime_seconds"),
+        s_real (status, "cpu_seconds"));
+    s_show_datasets (status);
+    s_show_jobs (status);
+    printf ("prepared %.0f, delivered %.0f", s_real (status, "prepared"), s_real (status, "delivered"));
+    if (json_is_number (json_object_get (status, "prepared_per_delivered")))
+        printf (", prepared per delivered %.3f", s_real (status, "prepared_per_delivered"));
+    printf ("; cache hits %.0f\n", s_real (status, "cache_hits"));
+    printf ("cache %.1f of %.1f MB, %.0f evictions; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status,
+        "cache_bytes") / 1e6,
+        s_real (status, "cache_bytes_max") / 1e6, s_real (status, "evictions"), s_real (status,
+            "ring_bytes") / 1e6,
+        s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
+}
+
+//  -1: go on; else the exit status.
+static int
+s_arguments (int argc, char **argv, const char **endpoint_p, bool *json_p)
+{
+    static const struct option options [] = {
+        { "connect", required_argument, NULL, 'c' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+    };
+    optind = 1;
+    for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'c': *endpoint_p = optarg; break;
+        case 'j': *json_p = true; break;
+        case 'h': fputs (s_help, stdout); return 0;
+        default: fputs ("tureen status: see `tureen status --help`\n", stderr); return 2;
+        }
+    }
+    if (optind == argc)
+        return -1;
+    fprintf (stderr, "tureen status: what is '%s'? See `tureen status --help`\n", argv [optind]);
+    return 2;
+}
+
+static int
+s_run (int argc, char **argv)
+{
+    const char *endpoint = NULL;
+    bool as_json = false;
+    int status = s_arguments (argc, argv, &endpoint, &as_json);
+    if (status >= 0)
+        return status;
+    char error [1024], *text;
+    if (tureen_status (endpoint, TIMEOUT_MS, &text, error, sizeof error)) {
+        fprintf (stderr, "tureen status: %s\n", error);
+        return 1;
+    }
+    json_t *object = json_loads (text, 0, NULL);
+    if (as_json)
+        printf ("%s\n", text);
+    else
+        s_show (object);
+    json_decref (object);
+    free (text);
+    return object? 0: 1;
+}
+
+int
+command_status (int argc, char **argv)
+{
+    output_begin ();
+    return output_end ("status", s_run (argc, argv));
+}

@@ -1,0 +1,8 @@
+/*  command_status -- `tureen status`: what a running server serves, to whom, and how much it shared.  */
+#ifndef COMMAND_STATUS_H
+#define COMMAND_STATUS_H
+
+//  argv[0] is "status".  Exit status: 0, 1 no answer (why is on stderr), 2 unusable arguments.
+int command_status (int argc, char **argv);
+
+#endif

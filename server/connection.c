@@ -1,0 +1,99 @@
+#include "connection.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "catalogue.h"
+
+static bool
+s_is_memory (int rc)
+{
+    return rc == -ENOMEM || rc == -ENOSPC;
+}
+
+int
+connection_new (connection_t **self_p, const peer_t *peer, const layout_t *layout, uint32_t slots,
+    bool wants_ring,
+    atomic_size_t *outgoing)
+{
+    *self_p = NULL;
+    connection_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    *self = (connection_t) { .peer = *peer, .layout = *layout, .slots = slots, .outgoing = outgoing };
+    int rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
+    bool good = self->ring || (!s_is_memory (rc) && connection_go_inline (self));
+    if (!good) {
+        free (self);
+        return -ENOMEM;
+    }
+    *self_p = self;
+    return 0;
+}
+
+void
+connection_destroy (connection_t **self_p)
+{
+    connection_t *self = *self_p;
+    if (!self)
+        return;
+    for (uint32_t slot = 0; self->inline_slots && slot < self->slots; slot++)
+        outbox_slot_free (self->inline_slots [slot]);
+    free (self->inline_slots);
+    if (self->ended)
+        ring_leave (&self->ring);
+    else
+        ring_destroy (&self->ring);
+    free (self);
+    *self_p = NULL;
+}
+
+bool
+connection_is_of (const connection_t *self, const peer_t *peer)
+{
+    return self->peer.size == peer->size && memcmp (self->peer.bytes, peer->bytes, peer->size) == 0;
+}
+
+bool
+connection_go_inline (connection_t *self)
+{
+    self->inline_slots = calloc (self->slots, sizeof *self->inline_slots);
+    if (!self->inline_slots)
+        return false;
+    ring_destroy (&self->ring);
+    return true;
+}
+
+uint8_t *
+connection_slot (connection_t *self, uint32_t slot)
+{
+    if (self->ring)
+        return ring_slot (self->ring, slot);
+    if (!self->inline_slots [slot])
+        self->inline_slots [slot] = outbox_slot_new (self->layout.slot_bytes, self->outgoing);
+    return self->inline_slots [slot];
+}
+
+uint8_t *
+connection_take_inline (connection_t *self, uint32_t slot)
+{
+    if (self->ring)
+        return NULL;
+    uint8_t *memory = self->inline_slots [slot];
+    self->inline_slots [slot] = NULL;
+    return memory;
+}
+
+void
+connection_describe_datasets (broker_t *broker, json_t *status)
+{
+    size_t index;
+    json_t *object;
+    json_array_foreach (json_object_get (status, "datasets"), index, object) {
+        dataset_t *dataset = broker_dataset (broker, json_string_value (json_object_get (object, "name")));
+        const catalogue_t *catalogue = dataset_user (dataset);
+        json_t *path = json_string (catalogue_root (catalogue));
+        json_object_set_new (object, "path", path? path: json_string ("(not UTF-8)"));
+        json_object_set_new (object, "classes", json_integer (catalogue_classes (catalogue)));
+        json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
+    }
+}

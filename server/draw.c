@@ -1,0 +1,420 @@
+//  Draws: rounds, epochs, places in batches, and the sending of batches in drawn order.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <string.h>
+
+//  A large window is drawn in turns, so that no job holds up the others' messages.
+enum { ROUNDS_A_TURN = 512 };
+
+//  The window of a job that follows begins with a few slots and grows by one for every few it has released: what
+//  a newcomer draws ahead of the others in one go is theirs no more when they come to it, and costs up to a window
+//  of preparations; drawn by and by it is found on the shelf (measured: bench/sampler_sim, --window).
+enum { FIRST_SLOTS = 4, RELEASES_A_SLOT = 12 };
+
+static batch_t *
+s_filling (const job_t *job)
+{
+    return job->filling < job->slots? &job->batches [job->filling]: NULL;
+}
+
+//  ---- credit
+
+//  Samples drawn and not released; a batch that is closed counts whole.
+static uint64_t
+s_outstanding (const job_t *job)
+{
+    uint64_t samples = (uint64_t) job->used_slots * job->batch_size;
+    const batch_t *filling = s_filling (job);
+    return filling? samples - (job->batch_size - filling->drawn): samples;
+}
+
+
+//  Sent batches that the user's loop holds on to.
+static uint32_t
+s_in_hand (const job_t *job)
+{
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        count += job->batches [slot].state == SLOT_SENT
+              && job->batches [slot].sequence < job->progress.consumed;
+    return count;
+}
+
+//  The samples that may be drawn and not released now.  What the user keeps comes on top.
+static uint64_t
+s_window (const job_t *job)
+{
+    uint64_t window = (uint64_t) job->slots * job->batch_size;
+    uint64_t grown = (FIRST_SLOTS * RELEASES_A_SLOT + job->progress.released) * job->batch_size / RELEASES_A_SLOT;
+    if (!job->claimant.follows || grown >= window)
+        return window;
+    grown += (uint64_t) s_in_hand (job) * job->batch_size;
+    return grown < window? grown: window;
+}
+
+static bool
+s_has_room (const job_t *job)
+{
+    return job->state == JOB_RUNNING && (s_filling (job) || job->used_slots < job->slots)
+        && s_outstanding (job) < s_window (job);
+}
+
+//  A draw is needed below the window less one batch: the batch in between is what lets equal jobs that are
+//  half a batch out of phase still draw together (design: draws run ahead).  A user who keeps all slots but
+//  one gets it filled.
+static bool
+s_needs_draw (const job_t *job)
+{
+    return s_outstanding (job) < s_window (job) - job->batch_size || s_in_hand (job) + 1 >= job->slots;
+}
+
+void
+draw_release (job_t *job, uint32_t slot)
+{
+    batch_t *batch = &job->batches [slot];
+    assert (batch->state == SLOT_SENT || batch->state == SLOT_FULL);
+    for (uint32_t index = 0; index < batch->drawn; index++)
+        batch->places [index].state = PLACE_EMPTY;
+    *batch = (batch_t) { .state = SLOT_FREE, .places = batch->places };
+    job->used_slots--;
+}
+
+//  ---- places
+
+static batch_t *
+s_open_batch (job_t *job)
+{
+    uint32_t slot = 0;
+    while (job->batches [slot].state != SLOT_FREE)
+        slot++;
+    assert (slot < job->slots);
+    job->batches [slot].state = SLOT_FILLING;
+    job->batches [slot].epoch = job->epoch;
+    job->filling = slot;
+    job->used_slots++;
+    job->order_of [(job->order_first + job->order_count++) % WIRE_SLOTS_MAX] = slot;
+    return &job->batches [slot];
+}
+
+static void
+s_occupy (place_t *place, uint32_t id)
+{
+    job_t *job = place->job;
+    place->id = id;
+    place->occurrence = job->occurrences? job->occurrences [id]++: 0;
+}
+
+//  The next place of the job's batch, for the sample it has just drawn.
+static place_t *
+s_take_place (job_t *job, uint32_t id)
+{
+    batch_t *batch = s_filling (job);
+    if (!batch)
+        batch = s_open_batch (job);
+    place_t *place = &batch->places [batch->drawn++];
+    batch->open++;
+    place->epoch = job->epoch;
+    s_occupy (place, id);
+    if (batch->drawn == job->batch_size) {
+        batch->state = SLOT_FULL;
+        job->filling = job->slots;
+    }
+    return place;
+}
+
+//  ---- one draw
+
+//  Draws one sample for the jobs of an offer.  instead: the place it goes to, for a job alone; or NULL: each
+//  job's next.
+static void
+s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_t *instead)
+{
+    job_t *jobs [SAMPLER_JOBS_MAX];
+    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    version_t *versions [SAMPLER_JOBS_MAX];
+    size_t count = offer->job_count;
+    uint32_t id = sampler_pick (dataset->sampler, NULL);
+    for (size_t index = 0; index < count; index++) {
+        jobs [index] = dataset->jobs [offer->jobs [index]];
+        jobs [index]->claimant.number = (uint32_t) jobs [index]->epoch;
+        claimants [index] = &jobs [index]->claimant;
+    }
+    stock_draw (self->stock, claimants, count, id, versions, NULL);
+    for (size_t index = 0; index < count; index++) {
+        place_t *place = instead? instead: s_take_place (jobs [index], id);
+        if (instead)
+            s_occupy (instead, id);
+        schedule_await (place, versions [index]);
+    }
+}
+
+static void
+s_draw_alone (broker_t *self, job_t *job, place_t *place)
+{
+    sampler_t *sampler = job->dataset->sampler;
+    sampler_offer_t offer;
+    sampler_round_begin (sampler, &job->claimant.sampler_job, 1);
+    while (sampler_offer (sampler, &offer))
+        s_draw (self, job->dataset, &offer, place);
+}
+
+//  ---- epochs
+
+static void
+s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
+{
+    action_t *action = broker_act (self, ACTION_SEND_EPOCH_END, job);
+    action->epoch_end = (wire_epoch_end_t) {
+        .epoch = epoch, .samples = job->epoch_samples, .batches = job->epoch_index,
+        .flags = job->epochs && epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
+    };
+    job->epoch_samples = job->epoch_index = 0;
+}
+
+//  Marks the epoch's last batch, so that its end is told after it.
+static void
+s_mark_end (broker_t *self, job_t *job)
+{
+    batch_t *last = s_filling (job);
+    if (last) {
+        last->state = SLOT_FULL;
+        job->filling = job->slots;
+    }
+    else
+    if (job->order_count) {
+        uint32_t newest = job->order_of [(job->order_first + job->order_count - 1) % WIRE_SLOTS_MAX];
+        if (job->batches [newest].epoch == job->epoch)
+            last = &job->batches [newest];
+    }
+    if (last)
+        last->ends_epoch = true;
+    else
+        s_send_epoch_end (self, job, job->epoch);       //  its last batch has gone already
+}
+
+static void
+s_close_epoch (broker_t *self, job_t *job)
+{
+    s_mark_end (self, job);
+    if (job->epochs && job->epoch + 1 == job->epochs)
+        job->state = JOB_DRAWN;
+    else {
+        job->epoch++;
+        stock_epoch_begin (self->stock, &job->claimant);
+        if (job->occurrences)
+            memset (job->occurrences, 0, job->dataset->samples * sizeof *job->occurrences);
+    }
+    draw_send (self, job);                              //  all its places may be filled already
+}
+
+//  Whether nothing more of this epoch will be drawn.
+static bool
+s_epoch_is_drawn (job_t *job)
+{
+    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->claimant.sampler_job);
+    return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
+}
+
+static void
+s_after_draw (broker_t *self, job_t *job)
+{
+    if (job->state == JOB_RUNNING && s_epoch_is_drawn (job))
+        s_close_epoch (self, job);
+}
+
+void
+draw_settle (broker_t *self, dataset_t *dataset)
+{
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        job_t *job = dataset->jobs [number];
+        if (!job)
+            continue;
+        uint64_t samples = sampler_epoch_samples (dataset->sampler, number);
+        //  What is drawn is drawn: later findings do not end a job that has got, or will get, something.
+        if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
+            continue;
+        if (samples == 0 || (job->drop_last && samples < job->batch_size))
+            broker_end (self, job, "unreadable",
+                "of the job's samples too few can be read; status names them");
+        else
+            s_after_draw (self, job);
+    }
+}
+
+//  ---- rounds
+
+//  One sample for every job of the group that has room, if any job needs one.  False: none does.
+static bool
+s_round (broker_t *self, dataset_t *dataset, const uint32_t *members, size_t count, int64_t now_ms)
+{
+    uint32_t takers [SAMPLER_JOBS_MAX];
+    size_t taker_count = 0;
+    bool needed = false;
+    for (size_t index = 0; index < count; index++) {
+        job_t *job = dataset->jobs [members [index]];
+        if (!job || !s_has_room (job))
+            continue;
+        if (job->start_ms > now_ms) {
+            broker_wake (self, job->start_ms);
+            continue;
+        }
+        takers [taker_count++] = members [index];
+        needed = needed || s_needs_draw (job);
+    }
+    if (!needed)
+        return false;
+    sampler_offer_t offer;
+    sampler_round_begin (dataset->sampler, takers, taker_count);
+    while (sampler_offer (dataset->sampler, &offer))
+        s_draw (self, dataset, &offer, NULL);
+    for (size_t index = 0; index < taker_count; index++)
+        s_after_draw (self, dataset->jobs [takers [index]]);
+    return true;
+}
+
+void
+draw_rounds (broker_t *self, int64_t now_ms)
+{
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        dataset_t *dataset = self->datasets [index];
+        for (size_t group = 0; group < sampler_group_count (dataset->sampler); group++) {
+            size_t count;
+            const uint32_t *members = sampler_group (dataset->sampler, group, &count);
+            int rounds = 0;
+            while (rounds < ROUNDS_A_TURN && s_round (self, dataset, members, count, now_ms))
+                rounds++;
+            if (rounds == ROUNDS_A_TURN)
+                broker_wake (self, now_ms);             //  others' messages first, then on
+        }
+    }
+}
+
+//  ---- unreadable samples
+
+//  A list, or what is a function of a seed, has its order whatever turns out unreadable, and holes instead.
+static bool
+s_keeps_order (const job_t *job)
+{
+    return job->order == SAMPLER_ORDER_LIST || job->order == SAMPLER_ORDER_SEEDED;
+}
+
+//  The place of a later batch of the epoch that can best do without its sample: of the last one not sent.
+static place_t *
+s_last_place (job_t *job, const place_t *place)
+{
+    uint32_t slot = job->slots;
+    for (uint32_t index = 0; index < job->order_count; index++) {
+        uint32_t candidate = job->order_of [(job->order_first + index) % WIRE_SLOTS_MAX];
+        if (job->batches [candidate].epoch == place->epoch)
+            slot = candidate;
+    }
+    if (slot == job->slots || slot == place->slot)
+        return NULL;
+    batch_t *batch = &job->batches [slot];
+    for (uint32_t index = batch->drawn; index-- > 0;) {
+        place_state_t state = batch->places [index].state;
+        if (state == PLACE_WAITING || state == PLACE_READY || state == PLACE_FILLED)
+            return &batch->places [index];
+    }
+    return NULL;
+}
+
+//  Moves the sample of the epoch's last place to this one, so that it is the last batch that gets shorter.
+static bool
+s_move_up (broker_t *self, place_t *place)
+{
+    job_t *job = place->job;
+    place_t *last = s_last_place (job, place);
+    if (!last)
+        return false;
+    batch_t *batch = &job->batches [last->slot];
+    if (last->state != PLACE_FILLED)
+        batch->open--;
+    schedule_cancel (self, last);
+    last->state = PLACE_HOLE;
+    batch->holes++;
+    place->id = last->id;
+    place->occurrence = last->occurrence;
+    schedule_await (place, stock_serve (self->stock, &job->claimant, place->id));
+    return true;
+}
+
+//  Another sample of the same epoch for a place whose own is unreadable; false: there is none, or the batch becomes
+//  shorter instead.
+static bool
+s_substitute (broker_t *self, place_t *place)
+{
+    job_t *job = place->job;
+    if (s_keeps_order (job))
+        return false;
+    if (place->epoch == job->epoch && sampler_remaining (job->dataset->sampler, job->claimant.sampler_job) > 0) {
+        s_draw_alone (self, job, place);
+        return true;
+    }
+    return s_move_up (self, place);
+}
+
+void
+draw_again (broker_t *self, place_t *place)
+{
+    job_t *job = place->job;
+    if (job->state == JOB_OVER || s_substitute (self, place))
+        return;
+    place->state = PLACE_HOLE;
+    job->batches [place->slot].holes++;
+    draw_place_done (self, place);
+}
+
+//  ---- sending
+
+void
+draw_place_done (broker_t *self, place_t *place)
+{
+    batch_t *batch = &place->job->batches [place->slot];
+    assert (batch->open > 0);
+    batch->open--;
+    draw_send (self, place->job);
+}
+
+static void
+s_send (broker_t *self, job_t *job, uint32_t slot)
+{
+    batch_t *batch = &job->batches [slot];
+    uint32_t count = batch->drawn - batch->holes;
+    //  Who keeps its holes leaves out only a batch that was never full.
+    uint32_t full = s_keeps_order (job)? batch->drawn: count;
+    if (count == 0 || (job->drop_last && full < job->batch_size)) {
+        draw_release (job, slot);
+        return;
+    }
+    batch->state = SLOT_SENT;
+    batch->sequence = job->sent++;
+    action_t *action = broker_act (self, ACTION_SEND_BATCH, job);
+    action->batch = (wire_batch_t) {
+        .sequence = batch->sequence, .epoch = batch->epoch, .index = job->epoch_index++, .slot = slot,
+            .count = count,
+        .flags = job->is_inline? WIRE_BATCH_INLINE: 0
+    };
+    job->epoch_samples += count;
+    job->delivered += count;
+    self->delivered_count += count;
+}
+
+void
+draw_send (broker_t *self, job_t *job)
+{
+    while (job->order_count > 0) {
+        uint32_t slot = job->order_of [job->order_first];
+        const batch_t *batch = &job->batches [slot];
+        if (batch->state != SLOT_FULL || batch->open > 0)
+            return;
+        bool ends_epoch = batch->ends_epoch;
+        uint64_t epoch = batch->epoch;
+        job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
+        job->order_count--;
+        s_send (self, job, slot);
+        if (ends_epoch)
+            s_send_epoch_end (self, job, epoch);
+    }
+}

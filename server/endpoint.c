@@ -1,0 +1,565 @@
+/*  endpoint.c -- see endpoint.h.
+ *
+ *  happy path:  parse -> look at the directory (make it where it is ours to make) -> lock -> clear away what
+ *               a dead server left -> say who we are in the lock file.
+ *  failure:     each step writes its sentence and endpoint_claim destroys what there is; only our own
+ *               files go.
+ *  on close:    sockets, then the lock file while we still hold it, then the directory if it is empty.
+ *
+ *  Two ways to lose a lock are dealt with.  A server that ends removes the lock file between our open and our
+ *  flock: we would hold a file that nobody can find, so the file that was locked is compared with the one at
+ *  the path.  And something that cleans /tmp removes the lock file of a live server: so a socket is only
+ *  taken for dead if nobody answers at it.
+ */
+#include "endpoint.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum {
+    ENDPOINT_MAGIC = 0x0e4d9014,
+    SOCKET_PATH_MAX = sizeof ((struct sockaddr_un *) 0)->sun_path - 1,
+    IPC_PATH_MAX = SOCKET_PATH_MAX - 5,     //  PATH.ring is a socket too
+    HOST_MAX = 255,
+    LOCK_TRIES_MAX = 100                    //  each means that another server ended in that moment
+};
+
+struct endpoint {
+    uint32_t magic;
+    bool is_open;
+    bool is_ipc;
+    bool in_runtime;                        //  the directory is ours to make
+    bool claimed;                           //  sockets at our paths are ours
+    int lock_fd;                            //  -1: not locked
+    dev_t lock_device;
+    ino_t lock_inode;
+    char *text;
+    char *directory;
+    char *socket_path;                      //  ipc: the socket; tcp: NULL
+    char *ring_path;
+    char *lock_path;
+    char *error;                            //  the caller's, while it claims
+    size_t error_bytes;
+};
+
+
+//  -- words and paths
+
+__attribute__ ((format (printf, 3, 4)))
+static int
+s_fail (const endpoint_t *self, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (self->error, self->error_bytes, format, arguments);
+    va_end (arguments);
+    return rc;
+}
+
+//  NULL where memory is short.
+__attribute__ ((format (printf, 1, 2)))
+static char *
+s_format (const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start (arguments, format);
+    if (vasprintf (&text, format, arguments) < 0)
+        text = NULL;
+    va_end (arguments);
+    return text;
+}
+
+//  $XDG_RUNTIME_DIR where it is usable, or NULL.
+static const char *
+s_xdg_directory (void)
+{
+    const char *path = getenv ("XDG_RUNTIME_DIR");
+    struct stat status;
+    if (path && path [0] == '/' && stat (path, &status) == 0 && S_ISDIR (status.st_mode)
+    &&  status.st_uid == geteuid () && faccessat (AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0)
+        return path;
+    return NULL;
+}
+
+//  As snprintf.
+static int
+s_tmp_directory (char *buffer, size_t size)
+{
+    return snprintf (buffer, size, "/tmp/tureen-%u", (unsigned int) geteuid ());
+}
+
+static int
+s_runtime_directory (char *buffer, size_t size)
+{
+    const char *xdg = s_xdg_directory ();
+    if (xdg)
+        return snprintf (buffer, size, "%s/tureen", xdg);
+    return s_tmp_directory (buffer, size);
+}
+
+//  Ours to make: also where the endpoint in it was not the default but written out.
+static bool
+s_is_runtime_directory (const char *path)
+{
+    char directory [PATH_MAX];
+    int length = s_runtime_directory (directory, sizeof directory);
+    if (length >= 0 && (size_t) length < sizeof directory && strcmp (path, directory) == 0)
+        return true;
+    s_tmp_directory (directory, sizeof directory);
+    return strcmp (path, directory) == 0;
+}
+
+int
+endpoint_default (char *buffer, size_t size)
+{
+    assert (buffer); assert (size > 0);
+    char directory [PATH_MAX];
+    int length = s_runtime_directory (directory, sizeof directory);
+    if (length >= 0 && (size_t) length < sizeof directory)
+        length = snprintf (buffer, size, "ipc://%s/server.sock", directory);
+    else
+        length = INT_MAX;
+    if (length >= 0 && (size_t) length < size)
+        return 0;
+    buffer [0] = 0;
+    return -ENAMETOOLONG;
+}
+
+
+//  -- parsing
+
+static int
+s_parse_ipc (endpoint_t *self, const char *path)
+{
+    if (path [0] == '@')
+        return s_fail (self, -EINVAL, "'%s' is an abstract socket, which no file permission guards: use "
+            "ipc:///PATH", self->text);
+    if (path [0] != '/')
+        return s_fail (self, -EINVAL, "'%s' is no absolute path, and clients run in other folders: use "
+            "ipc:///PATH", self->text);
+    size_t length = strlen (path);
+    if (path [length - 1] == '/')
+        return s_fail (self, -EINVAL, "'%s' names a folder: add a file name, e.g. ipc://%sserver.sock",
+            self->text, path);
+    if (length > IPC_PATH_MAX)
+        return s_fail (self, -ENAMETOOLONG, "the path of '%s' has %zu bytes and may have %d (a socket's path "
+            "has at most %d, and '.ring' is added): use a shorter one, e.g. "
+            "ipc:///tmp/tureen-%u/server.sock", self->text, length, IPC_PATH_MAX, SOCKET_PATH_MAX,
+            (unsigned int) geteuid ());
+    self->is_ipc = true;
+    self->socket_path = strdup (path);
+    self->ring_path = s_format ("%s.ring", path);
+    self->lock_path = s_format ("%s.lock", path);
+    const char *slash = strrchr (path, '/');
+    self->directory = slash == path? strdup ("/"): strndup (path, (size_t) (slash - path));
+    self->in_runtime = self->directory && s_is_runtime_directory (self->directory);
+    return 0;
+}
+
+//  1 to 65535 in plain digits, or 0.
+static unsigned int
+s_parse_port (const char *text)
+{
+    unsigned int port = 0;
+    for (size_t index = 0; text [index]; index++) {
+        if (text [index] < '0' || text [index] > '9' || index == 5)
+            return 0;
+        port = port * 10 + (unsigned int) (text [index] - '0');
+    }
+    return port <= 65535? port: 0;
+}
+
+//  Whatever is not certainly this host alone is open.
+static bool
+s_host_is_open (const char *host)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    char plain [HOST_MAX + 1];
+    if (strcasecmp (host, "localhost") == 0)
+        return false;
+    if (inet_pton (AF_INET, host, &four) == 1)
+        return ntohl (four.s_addr) >> 24 != 127;
+    size_t length = strlen (host);
+    if (length < 2 || host [0] != '[' || host [length - 1] != ']')
+        return true;
+    memcpy (plain, host + 1, length - 2);
+    plain [length - 2] = 0;
+    return inet_pton (AF_INET6, plain, &six) != 1 || !IN6_IS_ADDR_LOOPBACK (&six);
+}
+
+static int
+s_tcp_paths (endpoint_t *self, unsigned int port)
+{
+    char directory [PATH_MAX];
+    int length = s_runtime_directory (directory, sizeof directory);
+    if (length < 0 || (size_t) length >= sizeof directory
+    ||  (size_t) length + sizeof "/tcp-65535.ring" - 1 > SOCKET_PATH_MAX)
+        return s_fail (self, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for a socket's path (%d bytes): "
+            "unset it, and /tmp/tureen-%u is used", SOCKET_PATH_MAX, (unsigned int) geteuid ());
+    self->in_runtime = true;
+    self->directory = strdup (directory);
+    self->ring_path = s_format ("%s/tcp-%u.ring", directory, port);
+    self->lock_path = s_format ("%s/tcp-%u.lock", directory, port);
+    return 0;
+}
+
+static int
+s_parse_tcp (endpoint_t *self, const char *address)
+{
+    const char *colon = strrchr (address, ':');
+    size_t host_length = colon? (size_t) (colon - address): 0;
+    char host [HOST_MAX + 1] = "";
+    if (host_length > 0 && host_length <= HOST_MAX)
+        memcpy (host, address, host_length);
+    if (!host [0] || strchr (host, ';') || (strchr (host, ':') && host [0] != '['))
+        return s_fail (self, -EINVAL, "'%s' is not tcp://HOST:PORT (an IPv6 address stands in brackets), "
+            "e.g. tcp://127.0.0.1:5555", self->text);
+    unsigned int port = s_parse_port (colon + 1);
+    if (port == 0)
+        return s_fail (self, -EINVAL, "'%s' has no port from 1 to 65535, and clients could not know another: "
+            "e.g. tcp://%s:5555", self->text, host);
+    self->is_open = s_host_is_open (host);
+    //  ZeroMQ resolves names when it connects, but not when it binds.
+    if (strcasecmp (host, "localhost") == 0) {
+        free (self->text);
+        self->text = s_format ("tcp://127.0.0.1:%u", port);
+    }
+    return s_tcp_paths (self, port);
+}
+
+static int
+s_parse (endpoint_t *self)
+{
+    int rc;
+    if (strncmp (self->text, "ipc://", 6) == 0)
+        rc = s_parse_ipc (self, self->text + 6);
+    else
+    if (strncmp (self->text, "tcp://", 6) == 0)
+        rc = s_parse_tcp (self, self->text + 6);
+    else
+        rc = s_fail (self, -EPROTONOSUPPORT, "'%s' is neither ipc:///PATH nor tcp://HOST:PORT", self->text);
+    if (rc == 0 && !(self->text && self->directory && self->ring_path && self->lock_path
+    &&  (self->socket_path || !self->is_ipc)))
+        rc = s_fail (self, -ENOMEM, "not enough memory to listen: free some");
+    return rc;
+}
+
+
+//  -- the directory
+
+//  Others than its owner (and root) cannot put files in place of ours: not writable for them, or sticky.
+static int
+s_check_directory (const endpoint_t *self, const struct stat *status)
+{
+    const char *path = self->directory;
+    if (!S_ISDIR (status->st_mode))
+        return s_fail (self, -ENOTDIR, "'%s' is not a folder%s: remove it or listen elsewhere", path,
+            S_ISLNK (status->st_mode)? " but a link": "");
+    if (status->st_uid != geteuid () && (status->st_uid != 0 || self->in_runtime))
+        return s_fail (self, -EPERM, "the folder '%s' belongs to user %u: listen in one of your own", path,
+            (unsigned int) status->st_uid);
+    if ((status->st_mode & 022) && (!(status->st_mode & S_ISVTX) || self->in_runtime))
+        return s_fail (self, -EPERM, "others may write to the folder '%s': chmod go-w '%s', or listen in "
+            "another", path, path);
+    return 0;
+}
+
+//  -EAGAIN: it went away between two looks.
+static int
+s_prepare_directory (endpoint_t *self)
+{
+    if (self->in_runtime && mkdir (self->directory, 0700) != 0 && errno != EEXIST)
+        return s_fail (self, -errno, "cannot make the folder '%s' (%s): listen elsewhere with --listen",
+            self->directory, strerror (errno));
+    struct stat status;
+    int rc = self->in_runtime? lstat (self->directory, &status): stat (self->directory, &status);
+    if (rc == 0)
+        return s_check_directory (self, &status);
+    if (errno == ENOENT && self->in_runtime)
+        return -EAGAIN;
+    if (errno == ENOENT)
+        return s_fail (self, -ENOENT, "there is no folder '%s': make it, or listen elsewhere",
+            self->directory);
+    return s_fail (self, -errno, "cannot look at the folder '%s' (%s): listen elsewhere", self->directory,
+        strerror (errno));
+}
+
+
+//  -- the lock
+
+static int
+s_fail_live (const endpoint_t *self, long process)
+{
+    char who [40] = "";
+    if (process > 0)
+        snprintf (who, sizeof who, " (process %ld)", process);
+    return s_fail (self, -EADDRINUSE, "a live server%s listens at '%s': stop it, or listen elsewhere", who,
+        self->text);
+}
+
+//  The process id in the lock file, 0 where there is none.
+static long
+s_lock_holder (int fd)
+{
+    char text [24];
+    ssize_t size = pread (fd, text, sizeof text - 1, 0);
+    text [size > 0? size: 0] = 0;
+    long process = strtol (text, NULL, 10);
+    return process > 0? process: 0;
+}
+
+//  A descriptor; or -EAGAIN: it, or the runtime directory, went away between two looks.
+static int
+s_lock_open (const endpoint_t *self, bool *created_p)
+{
+    //  NONBLOCK and NOFOLLOW: in a sticky directory others may have put a fifo or a link there.
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int fd = open (self->lock_path, flags | O_CREAT | O_EXCL, 0600);
+    *created_p = fd >= 0;
+    if (fd < 0 && errno == ENOENT && self->in_runtime)
+        return -EAGAIN;
+    if (fd < 0 && errno == EEXIST) {
+        fd = open (self->lock_path, flags, 0);
+        if (fd < 0 && errno == ENOENT)
+            return -EAGAIN;
+    }
+    if (fd >= 0)
+        return fd;
+    return s_fail (self, -errno, "cannot open the lock file '%s' (%s): remove it if it is not yours, or "
+        "listen elsewhere", self->lock_path, strerror (errno));
+}
+
+//  Locks fd and sees that it is the file that others find.  -EAGAIN: it is not any more.
+static int
+s_lock_take (endpoint_t *self, int fd)
+{
+    struct stat ours, found;
+    //  A second name: somebody has linked a file of ours here for us to write over.
+    if (fstat (fd, &ours) != 0 || !S_ISREG (ours.st_mode) || ours.st_uid != geteuid () || ours.st_nlink > 1)
+        return s_fail (self, -EPERM, "the lock file '%s' is not a file of yours: remove it, or listen "
+            "elsewhere", self->lock_path);
+    if (flock (fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK)
+            return s_fail_live (self, s_lock_holder (fd));
+        if (errno == EINTR)
+            return -EAGAIN;
+        return s_fail (self, -errno, "cannot lock '%s' (%s): listen on a local file system", self->lock_path,
+            strerror (errno));
+    }
+    if (lstat (self->lock_path, &found) != 0 || found.st_dev != ours.st_dev || found.st_ino != ours.st_ino)
+        return -EAGAIN;
+    self->lock_device = ours.st_dev;
+    self->lock_inode = ours.st_ino;
+    return 0;
+}
+
+//  Makes the directory and takes the lock, again while a server that ends removes them under our hands.
+static int
+s_lock (endpoint_t *self)
+{
+    for (int tries = 0; tries < LOCK_TRIES_MAX; tries++) {
+        bool created = false;
+        int rc = s_prepare_directory (self);
+        int fd = rc? rc: s_lock_open (self, &created);
+        rc = fd < 0? fd: s_lock_take (self, fd);
+        if (rc == 0) {
+            self->lock_fd = fd;
+            return 0;
+        }
+        //  Ours and of no use, unless somebody was quicker to lock it.
+        if (created && rc != -EAGAIN && rc != -EADDRINUSE)
+            unlink (self->lock_path);
+        if (fd >= 0)
+            close (fd);
+        if (rc != -EAGAIN)
+            return rc;
+    }
+    return s_fail (self, -EAGAIN, "the lock file '%s' keeps changing: find out who removes it",
+        self->lock_path);
+}
+
+static int
+s_sign (const endpoint_t *self)
+{
+    char text [24];
+    int length = snprintf (text, sizeof text, "%ld\n", (long) getpid ());
+    if (ftruncate (self->lock_fd, 0) == 0 && pwrite (self->lock_fd, text, (size_t) length, 0) == length)
+        return 0;
+    return s_fail (self, -EIO, "cannot write to the lock file '%s': free space, or listen elsewhere",
+        self->lock_path);
+}
+
+
+//  -- what dead servers leave
+
+//  Asks whether someone listens at a socket.  0: nobody; or the process, -1 where it cannot be told.
+static long
+s_listener (const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    assert (strlen (path) < sizeof address.sun_path);
+    strcpy (address.sun_path, path);
+    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    long process = 0;
+    if (connect (fd, (struct sockaddr *) &address, sizeof address) == 0) {
+        struct ucred peer;
+        socklen_t peer_size = sizeof peer;
+        int rc = getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size);
+        process = rc == 0 && peer.pid > 0? peer.pid: -1;
+    }
+    else
+    if (errno != ECONNREFUSED && errno != ENOENT)
+        process = -1;
+    close (fd);
+    return process;
+}
+
+//  Removes a socket that nobody listens at; anything else at path is left alone and is an error.
+static int
+s_clear_socket (const endpoint_t *self, const char *path)
+{
+    struct stat status;
+    if (lstat (path, &status) != 0)
+        return errno == ENOENT? 0: s_fail (self, -errno, "cannot look at '%s' (%s): listen elsewhere", path,
+            strerror (errno));
+    if (!S_ISSOCK (status.st_mode))
+        return s_fail (self, -EEXIST, "'%s' exists and is no socket: remove it, or listen elsewhere", path);
+    if (status.st_uid != geteuid ())
+        return s_fail (self, -EPERM, "the socket '%s' belongs to user %u: listen elsewhere", path,
+            (unsigned int) status.st_uid);
+    long process = s_listener (path);
+    if (process)
+        return s_fail_live (self, process);
+    if (unlink (path) != 0 && errno != ENOENT)
+        return s_fail (self, -errno,
+            "cannot remove the stale socket '%s' (%s): remove it, or listen elsewhere", path,
+            strerror (errno));
+    return 0;
+}
+
+
+//  -- claim and release
+
+int
+endpoint_claim (endpoint_t **self_p, const char *text, char *error, size_t error_bytes)
+{
+    assert (self_p); assert (error); assert (error_bytes > 0);
+    *self_p = NULL;
+    error [0] = 0;
+    endpoint_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        snprintf (error, error_bytes, "not enough memory to listen: free some");
+        return -ENOMEM;
+    }
+    *self = (endpoint_t) { .magic = ENDPOINT_MAGIC, .lock_fd = -1, .error = error,
+        .error_bytes = error_bytes };
+    char standard [PATH_MAX + 32];
+    int rc = text? 0: endpoint_default (standard, sizeof standard);
+    if (rc)
+        s_fail (self, rc, "XDG_RUNTIME_DIR is too long: unset it, or listen elsewhere");
+    self->text = rc? NULL: strdup (text? text: standard);
+    if (rc == 0)
+        rc = self->text? s_parse (self): s_fail (self, -ENOMEM, "not enough memory to listen: free some");
+    if (rc == 0)
+        rc = s_lock (self);
+    if (rc == 0 && self->is_ipc)
+        rc = s_clear_socket (self, self->socket_path);
+    if (rc == 0)
+        rc = s_clear_socket (self, self->ring_path);
+    if (rc == 0)
+        rc = s_sign (self);
+    if (rc == 0) {
+        self->error = NULL;
+        self->claimed = true;
+        *self_p = self;
+        self = NULL;
+    }
+    endpoint_destroy (&self);
+    return rc;
+}
+
+//  Other than a socket nothing was at path when it was claimed, so what else is there now is not ours.
+static void
+s_remove_socket (const char *path)
+{
+    struct stat status;
+    if (path && lstat (path, &status) == 0 && S_ISSOCK (status.st_mode))
+        unlink (path);
+}
+
+static void
+s_release (endpoint_t *self)
+{
+    struct stat status;
+    //  Where the lock file is another's by now, so may be the sockets.
+    if (lstat (self->lock_path, &status) == 0
+    &&  status.st_dev == self->lock_device && status.st_ino == self->lock_inode) {
+        if (self->claimed) {
+            s_remove_socket (self->socket_path);
+            s_remove_socket (self->ring_path);
+        }
+        unlink (self->lock_path);
+    }
+    close (self->lock_fd);
+}
+
+void
+endpoint_destroy (endpoint_t **self_p)
+{
+    assert (self_p);
+    endpoint_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == ENDPOINT_MAGIC);
+    if (self->lock_fd >= 0)
+        s_release (self);
+    if (self->in_runtime && self->directory)
+        rmdir (self->directory);            //  fails where another server is in it, and should
+    free (self->text);
+    free (self->directory);
+    free (self->socket_path);
+    free (self->ring_path);
+    free (self->lock_path);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+const char *
+endpoint_text (const endpoint_t *self)
+{
+    assert (self && self->magic == ENDPOINT_MAGIC);
+    return self->text;
+}
+
+const char *
+endpoint_ring_path (const endpoint_t *self)
+{
+    assert (self && self->magic == ENDPOINT_MAGIC);
+    return self->ring_path;
+}
+
+bool
+endpoint_is_open (const endpoint_t *self)
+{
+    assert (self && self->magic == ENDPOINT_MAGIC);
+    return self->is_open;
+}

@@ -1,0 +1,30 @@
+/*  exchange -- the one way in which threads hand objects to each other: a bounded queue of pointers.
+ *
+ *  A mutex and a condition, on purpose: the thread sanitizer sees every hand-over, and a few microseconds an
+ *  object are nothing beside the milliseconds of a decode.  Whoever takes an object owns it. Threads: any
+ *  number may put and take.
+ */
+#ifndef EXCHANGE_H
+#define EXCHANGE_H
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct exchange exchange_t;
+
+//  Room for capacity (> 0) objects.  NULL with errno.
+exchange_t *exchange_new (size_t capacity);
+//  Nobody may wait in it; objects left inside are not freed (they are the caller's bug, asserted).
+void exchange_destroy (exchange_t **self_p);
+
+//  Hands over object (not NULL).  False when it is full: the caller still owns it.  Never blocks.
+bool exchange_put (exchange_t *self, void *object);
+//  Waits for an object.  NULL when the exchange is closed and empty.
+void *exchange_take (exchange_t *self);
+//  An object if there is one, else NULL.  Never blocks.
+void *exchange_try (exchange_t *self);
+//  No more waiting: takers get what is left, then NULL.
+void exchange_close (exchange_t *self);
+//  An eventfd that is readable while there are objects, for a taker that polls.
+int exchange_descriptor (const exchange_t *self);
+
+#endif

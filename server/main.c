@@ -1,0 +1,49 @@
+//  tureen -- one binary; the first argument says what it does.
+
+#include <stdio.h>
+#include <string.h>
+#include "command_audit.h"
+#include "command_read.h"
+#include "command_serve.h"
+#include "command_status.h"
+
+static const struct {
+    const char *name;
+    int (*run) (int argc, char **argv);
+    const char *purpose;
+} s_commands [] = {
+    { "serve", command_serve, "prepare samples once and feed every job that needs them" },
+    { "read", command_read, "take batches as a training job would, and measure" },
+    { "status", command_status, "show a server's data sets, jobs and counters" },
+    { "audit", command_audit, "say whether recorded epochs are what training assumes" }
+};
+
+enum { COMMANDS = sizeof s_commands / sizeof s_commands [0] };
+
+static void
+s_usage (FILE *stream)
+{
+    fputs ("usage: tureen COMMAND [OPTION ...]\n\n", stream);
+    for (size_t index = 0; index < COMMANDS; index++)
+        fprintf (stream, "  %-8s %s\n", s_commands [index].name, s_commands [index].purpose);
+    fputs ("\n`tureen COMMAND --help` explains each; `tureen --version` names this build.\n", stream);
+}
+
+int
+main (int argc, char **argv)
+{
+    const char *name = argc > 1? argv [1]: "";
+    for (size_t index = 0; index < COMMANDS; index++)
+        if (strcmp (name, s_commands [index].name) == 0)
+            return s_commands [index].run (argc - 1, argv + 1);
+    if (strcmp (name, "--version") == 0)
+        return printf ("tureen %s\n", TUREEN_VERSION) < 0;
+    if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
+        s_usage (stdout);
+        return 0;
+    }
+    if (*name)
+        fprintf (stderr, "tureen: there is no command '%s'\n\n", name);
+    s_usage (stderr);
+    return 2;
+}

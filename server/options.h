@@ -1,0 +1,47 @@
+/*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
+ *
+ *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   workers N   policy NAME
+ *
+ *  A ZPL file has the same settings; what the command line says wins, data sets add up:
+ *      listen = "ipc:///run/tureen/server.sock"
+ *      cache = 4G
+ *      dataset
+ *          train = /data/imagenet/train
+ *          val = /data/imagenet/val
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024 };
+
+typedef struct {
+    char *name;                 //  letters, digits, '.', '_', '-'; at most 64 bytes; no two the same
+    char *path;
+} options_dataset_t;
+
+typedef struct {
+    options_dataset_t datasets [OPTIONS_DATASETS_MAX];
+    size_t dataset_count;
+    char *listen;               //  NULL: the default endpoint
+    uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit included
+    uint32_t workers;           //  default: the processors that this process may run on
+    char *policy;               //  "follow" or "dsa"
+} options_t;
+
+typedef enum { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_ERROR } options_status_t;
+
+//  Parses `tureen serve` arguments (argv[0] is "serve").  OPTIONS_ERROR: error says which argument or which
+//  line of the file, and what was expected.  The caller calls options_clear in every case.
+options_status_t options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes);
+void options_clear (options_t *self);
+//  The text of `tureen serve --help`; static.
+const char *options_help (void);
+
+//  "64M" -> 67108864: digits, then nothing, K, M, G or T (1024 each), an optional "iB" or "B".  False: not a
+//  size, or over 2^63.
+bool options_size (const char *text, uint64_t *bytes_p);
+
+#endif

@@ -1,0 +1,106 @@
+#include "outbox.h"
+#include "handoff.h"
+#include "reply.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+//  The first frame tells whether the peer is there and takes the message; the others then cannot fail for
+//  that reason.
+static outbox_status_t
+s_address (void *router, const peer_t *peer)
+{
+    int rc = zmq_send (router, peer->bytes, peer->size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
+    return rc < 0? OUTBOX_GONE: OUTBOX_SENT;
+}
+
+static outbox_status_t
+s_frame (void *router, const void *data, size_t size, bool more)
+{
+    int rc = zmq_send (router, data, size, (more? ZMQ_SNDMORE: 0) | ZMQ_DONTWAIT);
+    return rc < 0? OUTBOX_GONE: OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size)
+{
+    wire_head_t head = reply_head (kind, job, tag);
+    if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, body) == OUTBOX_GONE)
+        return OUTBOX_GONE;
+    return body? s_frame (router, body, size, false): OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text)
+{
+    outbox_status_t status = outbox_send (router, peer, kind, job, tag, text, strlen (text));
+    free (text);
+    return status;
+}
+
+//  Lies behind the bytes of an inline slot.
+typedef struct {
+    atomic_size_t *outgoing;
+    size_t slot_bytes;
+} parcel_t;
+
+uint8_t *
+outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
+{
+    assert (slot_bytes % _Alignof (parcel_t) == 0);
+    uint8_t *slot = calloc (1, slot_bytes + sizeof (parcel_t));
+    if (slot)
+        *(parcel_t *) (void *) (slot + slot_bytes) = (parcel_t) { outgoing, slot_bytes };
+    return slot;
+}
+
+void
+outbox_slot_free (uint8_t *slot)
+{
+    free (slot);
+}
+
+//  Runs on one of ZeroMQ's threads when the bytes have left.
+static void
+s_sent (void *data, void *hint)
+{
+    const parcel_t *parcel = hint;
+    handoff_take (data);
+    atomic_fetch_sub (parcel->outgoing, parcel->slot_bytes);
+    free (data);
+}
+
+static outbox_status_t
+s_slot (void *router, uint8_t *inline_slot, size_t slot_bytes)
+{
+    zmq_msg_t message;
+    parcel_t *parcel = (void *) (inline_slot + slot_bytes);
+    atomic_fetch_add (parcel->outgoing, slot_bytes);
+    handoff_give (inline_slot);
+    if (zmq_msg_init_data (&message, inline_slot, slot_bytes, s_sent, parcel)) {
+        s_sent (inline_slot, parcel);
+        return OUTBOX_GONE;
+    }
+    if (zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close (&message);
+        return OUTBOX_GONE;
+    }
+    return OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const wire_batch_t *batch,
+    const uint64_t *ids, uint8_t *inline_slot, size_t slot_bytes)
+{
+    wire_head_t head = reply_head (WIRE_BATCH, job, 0);
+    if (s_address (router, peer) == OUTBOX_GONE
+    ||  s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
+    ||  s_frame (router, batch, sizeof *batch, true) == OUTBOX_GONE
+    ||  s_frame (router, ids, batch->count * sizeof *ids, inline_slot) == OUTBOX_GONE) {
+        outbox_slot_free (inline_slot);
+        return OUTBOX_GONE;
+    }
+    return inline_slot? s_slot (router, inline_slot, slot_bytes): OUTBOX_SENT;
+}

@@ -1,0 +1,42 @@
+/*  outbox -- sends messages through the ROUTER: heads, bodies, batches.  Never blocks.
+ *
+ *  What cannot be sent is an input, not an accident: OUTBOX_GONE means that the peer's connection is no more
+ *  (or that it has let a thousand messages lie), and the caller ends its job. Owner: the broker's thread,
+ *  which owns the socket.
+ */
+#ifndef OUTBOX_H
+#define OUTBOX_H
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "wire.h"
+
+enum { OUTBOX_PEER_BYTES_MAX = 255 };
+
+//  A connection, as ROUTER names it.
+typedef struct {
+    uint8_t bytes [OUTBOX_PEER_BYTES_MAX];
+    uint8_t size;
+} peer_t;
+
+typedef enum { OUTBOX_SENT, OUTBOX_GONE } outbox_status_t;
+
+//  A head and, unless body is NULL, one more frame, both copied.
+outbox_status_t outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size);
+//  The same with a text, which it frees.
+outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
+    uint64_t tag,
+    char *text);
+//  Memory for one inline batch, zeroed: a short batch is sent whole, and what is behind it must not be
+//  others' pixels. *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the
+//  ROUTER.  NULL: no memory.
+uint8_t *outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing);
+//  For one that was not sent; NULL is fine.
+void outbox_slot_free (uint8_t *slot);
+//  BATCH: ids are batch->count uint64.  inline_slot: NULL, or from outbox_slot_new and now the message's,
+//  whatever the status.
+outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const wire_batch_t *batch,
+    const uint64_t *ids, uint8_t *inline_slot, size_t slot_bytes);
+
+#endif

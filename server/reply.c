@@ -1,0 +1,161 @@
+#include "reply.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "utf8.h"
+
+enum { CLASSES_BYTES_MAX = 256 * 1024 };
+
+//  Puts value under key; takes the reference.  Only want of memory makes it fail, and these texts are small.
+static void
+s_put (json_t *object, const char *key, json_t *value)
+{
+    int rc = json_object_set_new (object, key, value);
+    assert (rc == 0);
+}
+
+static json_t *
+s_text (const char *text)
+{
+    char *repaired = utf8_repaired (text);
+    json_t *value = json_string (repaired);
+    free (repaired);
+    return value;
+}
+
+//  Readers that keep numbers in doubles lose what is above 2^53, so 64 bits go as text.
+static json_t *
+s_number (uint64_t number)
+{
+    return json_sprintf ("%" PRIu64, number);
+}
+
+//  The object as text; ends the object.
+static char *
+s_finish (json_t *object)
+{
+    char *text = json_dumps (object, JSON_COMPACT);
+    assert (text);
+    json_decref (object);
+    return text;
+}
+
+//  The names, or NULL where they would take too much.
+static json_t *
+s_classes (const reply_joined_t *joined)
+{
+    if (!joined->classes)
+        return NULL;
+    json_t *classes = json_array ();
+    size_t bytes = 2;
+    for (size_t index = 0; index < joined->class_count && bytes <= CLASSES_BYTES_MAX; index++) {
+        json_t *name = s_text (joined->classes [index]);
+        bytes += json_dumpb (name, NULL, 0, JSON_ENCODE_ANY) + (index > 0);
+        int rc = json_array_append_new (classes, name);
+        assert (rc == 0);
+    }
+    if (bytes > CLASSES_BYTES_MAX) {
+        json_decref (classes);
+        return NULL;
+    }
+    return classes;
+}
+
+static json_t *
+s_field (const reply_field_t *field)
+{
+    assert (field->dimensions <= REPLY_FIELD_DIMENSIONS_MAX);
+    json_t *object = json_object (), *shape = json_array ();
+    for (uint32_t index = 0; index < field->dimensions; index++) {
+        int rc = json_array_append_new (shape, json_integer (field->shape [index]));
+        assert (rc == 0);
+    }
+    s_put (object, "name", s_text (field->name));
+    s_put (object, "dtype", s_text (field->dtype));
+    s_put (object, "shape", shape);
+    s_put (object, "offset", s_number (field->offset));
+    s_put (object, "sample_bytes", s_number (field->sample_bytes));
+    return object;
+}
+
+static json_t *
+s_fields (const reply_joined_t *joined)
+{
+    json_t *fields = json_array ();
+    for (size_t index = 0; index < joined->field_count; index++) {
+        int rc = json_array_append_new (fields, s_field (&joined->fields [index]));
+        assert (rc == 0);
+    }
+    return fields;
+}
+
+//  A path that is no UTF-8 cannot be told in JSON: the client will not find the repaired one, and asks for
+//  INLINE.
+static json_t *
+s_ring (const reply_joined_t *joined)
+{
+    if (!joined->ring_path)
+        return json_null ();
+    json_t *ring = json_object ();
+    s_put (ring, "path", s_text (joined->ring_path));
+    s_put (ring, "token", s_text (joined->ring_token));
+    s_put (ring, "bytes", s_number ((uint64_t) joined->slots * joined->slot_bytes));
+    return ring;
+}
+
+char *
+reply_joined (const reply_joined_t *joined)
+{
+    json_t *object = json_object ();
+    s_put (object, "job", s_number (joined->job));
+    s_put (object, "samples", s_number (joined->samples));
+    s_put (object, "dataset_samples", s_number (joined->dataset_samples));
+    json_t *classes = s_classes (joined);
+    if (classes)
+        s_put (object, "classes", classes);
+    s_put (object, "batch_size", json_integer (joined->batch_size));
+    s_put (object, "slots", json_integer (joined->slots));
+    s_put (object, "slot_bytes", s_number (joined->slot_bytes));
+    s_put (object, "fields", s_fields (joined));
+    s_put (object, "ring", s_ring (joined));
+    s_put (object, "seed", s_number (joined->seed));
+    s_put (object, "fingerprint", s_text (joined->fingerprint));
+    json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
+    assert (json_is_array (pipeline));          //  our own text
+    s_put (object, "pipeline", pipeline);
+    s_put (object, "heartbeat_ms", json_integer (WIRE_HEARTBEAT_MS));
+    s_put (object, "lease_ms", json_integer (joined->lease_ms));
+    return s_finish (object);
+}
+
+static char *
+s_two_texts (const char *key, const char *text, const char *message)
+{
+    json_t *object = json_object ();
+    s_put (object, key, s_text (text));
+    s_put (object, "message", s_text (message));
+    return s_finish (object);
+}
+
+char *
+reply_error (const char *code, const char *message)
+{
+    return s_two_texts ("error", code, message);
+}
+
+char *
+reply_ended (const char *reason, const char *message)
+{
+    return s_two_texts ("reason", reason, message);
+}
+
+wire_head_t
+reply_head (wire_kind_t kind, uint64_t job, uint64_t tag)
+{
+    wire_head_t head = { .version = WIRE_VERSION, .kind = (uint8_t) kind, .job = job, .tag = tag };
+    memcpy (head.magic, WIRE_MAGIC, sizeof head.magic);
+    return head;
+}

@@ -1,0 +1,47 @@
+/*  reply -- the JSON bodies that the server sends.  Texts are malloc'ed and the caller's; never NULL.  */
+#ifndef REPLY_H
+#define REPLY_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "wire.h"
+
+enum { REPLY_FIELD_DIMENSIONS_MAX = 4 };
+
+//  One named array of a batch.
+typedef struct {
+    const char *name;
+    const char *dtype;          //  NumPy's name
+    uint32_t dimensions;        //  0: one number a sample
+    uint32_t shape [REPLY_FIELD_DIMENSIONS_MAX];
+    size_t offset;              //  from the slot's begin
+    size_t sample_bytes;
+} reply_field_t;
+
+typedef struct {
+    uint64_t job;
+    uint64_t samples;           //  one epoch of this job
+    uint64_t dataset_samples;
+    const char *const *classes; //  class_count names, or NULL; bytes that are no UTF-8 are replaced by U+FFFD
+    size_t class_count;
+    uint32_t batch_size;
+    uint32_t slots;
+    size_t slot_bytes;
+    const reply_field_t *fields;
+    size_t field_count;
+    const char *ring_path;      //  NULL: inline
+    const char *ring_token;
+    uint64_t seed;
+    const char *fingerprint;
+    const char *pipeline_text;  //  a JSON array
+    uint32_t lease_ms;
+} reply_joined_t;
+
+char *reply_joined (const reply_joined_t *joined);
+char *reply_error (const char *code, const char *message);
+char *reply_ended (const char *reason, const char *message);
+
+//  Frame 0 of any message of ours.
+wire_head_t reply_head (wire_kind_t kind, uint64_t job, uint64_t tag);
+
+#endif

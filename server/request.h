@@ -1,0 +1,82 @@
+/*  request -- what clients send, parsed: bounded, validated with a reason, then used.
+ *
+ *  Everything here is foreign.  docs/protocol.md is the description.  No function keeps a pointer into a
+ *  frame.
+ */
+#ifndef REQUEST_H
+#define REQUEST_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <roaring/roaring.h>
+#include "wire.h"
+
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+} frame_t;
+
+//  Why a request was refused: code is one of docs/protocol.md's (static text), message is for people.
+typedef struct {
+    const char *code;
+    char message [512];
+} refusal_t;
+
+//  Fills a refusal like printf; cuts what is too long.  Returns false, so that `return refuse (...)` reads
+//  well.
+bool refuse (refusal_t *refusal, const char *code, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+
+typedef enum {
+    REQUEST_OK,
+    REQUEST_REFUSED,            //  answer ERROR with the refusal and head.tag
+    REQUEST_IGNORED             //  not ours: no answer
+} request_status_t;
+
+//  Reads frame 0, and checks kind and number of frames.  On REQUEST_REFUSED head holds what could be read
+//  (job and tag, or 0).
+request_status_t request_head (const frame_t *frames, size_t count, wire_head_t *head, refusal_t *refusal);
+
+//  Frame 1 of STATUS: an empty object.
+bool request_status (const frame_t *frame, refusal_t *refusal);
+
+//  Frame 1 of PROGRESS.
+bool request_progress (const frame_t *frame, wire_progress_t *progress, refusal_t *refusal);
+
+enum { REQUEST_NAME_BYTES_MAX = 64, REQUEST_BATCH_MAX = 65536 };
+
+typedef enum { REQUEST_SHARED, REQUEST_PRIVATE, REQUEST_LIST, REQUEST_SEEDED } request_order_t;
+
+//  Frame 1 of JOIN.
+typedef struct {
+    char dataset [REQUEST_NAME_BYTES_MAX + 1];
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t batch_size;
+    uint64_t epochs;            //  0: until the client leaves
+    bool drop_last;
+    json_t *pipeline;           //  one reference, the request's; a list or a name, not validated here
+    bool order_given;
+    request_order_t order;      //  not given: SEEDED where a seed is, else SHARED
+    uint32_t slots;
+    bool inline_only;           //  transport "inline"
+    bool seed_given;
+    uint64_t seed;
+    bool subset_given;          //  frame 2 is a subset
+    size_t list_frames;         //  so many frames from frame 2 on are a list
+} request_join_t;
+
+//  frames[0] is the head, frames[1] the JSON.  True, and the caller calls request_join_clear; or false,
+//  nothing to clear.
+bool request_join (const frame_t *frames, size_t count, request_join_t *join, refusal_t *refusal);
+void request_join_clear (request_join_t *join);
+
+//  Form 1 or 2, ids below sample_count, not empty.  True and *set_p the caller's, without run containers, fit
+//  to be drawn from.  Takes about 4 ns an id where whole blocks of 65536 are not set: 50 ms for 10 million.
+bool request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal);
+//  Form 3, the frames joined, ids below sample_count, not empty.  True and *ids_p malloc'ed, *count_p of
+//  them.
+bool request_list (const frame_t *frames, size_t count, uint32_t sample_count,
+    uint32_t **ids_p, size_t *count_p, refusal_t *refusal);
+
+#endif

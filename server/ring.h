@@ -1,0 +1,30 @@
+/*  ring -- the memory that one job's batches are written to: slots of equal size, one after the other.
+ *
+ *  A memfd, sealed against SHRINK, GROW and further seals (without the last, a client could add FUTURE_WRITE
+ *  and keep us from punching it empty), reserved when made, so that lack of memory shows at join and not as
+ *  SIGBUS in a worker.  The client maps the same pages and may write to them; the server never reads them.
+ *
+ *  Owner: the broker's thread makes and ends it; workers write into slots that it gave them.
+ */
+#ifndef RING_H
+#define RING_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ring ring_t;
+
+//  slots x slot_bytes, slot_bytes a multiple of the page size.  0, or -errno and *self_p NULL (-ENOMEM,
+//  also for more than the machine has at all; -ENOSPC, -EMFILE, -ENOSYS ...).  Fails without a trace.
+int ring_new (ring_t **self_p, uint32_t slots, size_t slot_bytes);
+//  Punches it empty (a dead or stopped client may still map it), unmaps, closes.  No worker may
+//  write to it any more.
+void ring_destroy (ring_t **self_p);
+//  Unmaps and closes but leaves the pages to the client that maps them: for a server that ends in good order.
+void ring_leave (ring_t **self_p);
+
+uint8_t *ring_slot (ring_t *self, uint32_t slot);
+size_t ring_bytes (const ring_t *self);
+//  Lent, for SCM_RIGHTS.
+int ring_descriptor (const ring_t *self);
+
+#endif

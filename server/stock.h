@@ -1,0 +1,87 @@
+/*  stock -- which scheduled version serves which job, and how many jobs each may still serve.
+ *
+ *  It brings sampler and prepared cache together, which do not know each other, for the broker and for
+ *  bench/sampler_sim: so what is measured there is what runs here.
+ *
+ *  A *kind* is what versions are of: one shared stage on one data set.  A *claimant* is a job in the eyes of its
+ *  kind.  A claimant *may use* a version when the sampler says that it still needs the sample, and, if the
+ *  stage is random, has not used this very version.  A version's count in the cache is how many claimants of
+ *  its *side* may use it.  There are two sides, those that follow (sampler_follows) and the others, because what
+ *  followers take depends on what stays, and what stays must not depend on data that the strata do not know
+ *  (docs/randomness.md).  A version is on the side of who schedules it; followers' versions are on the
+ *  sampler's shelf.  A claimant uses versions of its own side, and of the other only while the cache has room for
+ *  more; a follower then brings it over to its own.
+ *
+ *  Invariants, checked by stock_check ():
+ *    K1  an indexed version's count is the number of claimants of its side that may use it.
+ *    K2  a shelved version is indexed, and is allowed to just the following claimants that may use it; every indexed
+ *        random one that such a claimant has used is shelved.
+ *  Owner: the broker's thread.  Bookkeeping allocations abort when there is no memory.
+ */
+#ifndef STOCK_H
+#define STOCK_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "prepared.h"
+#include "random.h"
+#include "sampler.h"
+
+typedef struct stock stock_t;
+typedef struct stock_kind stock_kind_t;
+
+//  A job, embedded in whatever the caller keeps of it.  Set the first group, then stock_join.
+typedef struct claimant {
+    stock_kind_t *kind;
+    uint32_t sampler_job;
+    bool numbers;               //  its versions carry `number` for their draw number, not how many the sample has had:
+    uint32_t number;            //  a `seeded` job, alone in its random kind, whose pixels depend on its epoch
+    //  the stock's
+    bool follows;
+    bool drawing;               //  inside a draw, its claims on the id withdrawn
+    struct claimant *next;      //  of its kind
+} claimant_t;
+
+//  budget_bytes: of the prepared cache.  seed: for ties and choices among versions of one sample.
+stock_t *stock_new (size_t budget_bytes, uint64_t seed);
+//  Every claimant must have left and every version be unpinned; the samplers are still there.
+void stock_destroy (stock_t **self_p);
+//  The cache, for its limit, memory, pins and figures; lent.
+prepared_t *stock_prepared (stock_t *self);
+
+//  A kind of versions of version_bytes each; random: a claimant uses a version once.  user is the caller's.
+stock_kind_t *stock_kind_new (stock_t *self, sampler_t *sampler, size_t version_bytes, bool is_random, void *user);
+void *stock_kind_user (const stock_kind_t *self);
+bool stock_kind_is_random (const stock_kind_t *self);
+//  The kind of a version; never NULL.
+stock_kind_t *stock_kind_of (const stock_t *self, const version_t *version);
+//  Called when the last claimant has left and the last version, indexed or pinned, is gone: the caller may
+//  then forget the kind, which is freed.  Random versions are dropped when the last claimant leaves;
+//  deterministic ones wait for the next.
+void stock_on_kind_end (stock_t *self, void (*ended) (void *context, void *user), void *context);
+
+//  The job, which has joined the sampler, claims what it needs.
+void stock_join (stock_t *self, claimant_t *claimant);
+//  Its claims go.  The sampler still knows it, and forgets it after this call.
+void stock_leave (stock_t *self, claimant_t *claimant);
+//  sampler_epoch_begin for the job, with its claims.
+void stock_epoch_begin (stock_t *self, claimant_t *claimant);
+
+//  sampler_commit of id, and for each claimant of the offer the version that serves it: one that is there, or a
+//  new one (also counted in *scheduled, unless NULL).  Each version is pinned once for each claimant in
+//  versions [0 .. count), which are the caller's to unpin.
+void stock_draw (stock_t *self, claimant_t **claimants, size_t count, uint32_t id, version_t **versions,
+    uint64_t *scheduled);
+//  The same for one claimant without a draw: another version's place (an unreadable sample's) gets this id, which
+//  the claimant has drawn before.
+version_t *stock_serve (stock_t *self, claimant_t *claimant, uint32_t id);
+
+//  Every version of the sample leaves the index.
+void stock_forget (stock_t *self, sampler_t *sampler, uint32_t id);
+
+uint64_t stock_hits (const stock_t *self);      //  places served by a version that was there
+uint64_t stock_misses (const stock_t *self);
+
+void stock_check (stock_t *self);
+
+#endif

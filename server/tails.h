@@ -1,0 +1,21 @@
+/*  tails -- how probable a figure that large is by chance: upper tails of the usual laws.
+ *
+ *  All are P (X >= what was seen), 0 to 1, to at least six digits down to 1e-290; below that they become
+ *  0.  They know no randomness and no state.  Any thread.
+ */
+#ifndef TAILS_H
+#define TAILS_H
+#include <stdint.h>
+
+//  A standard normal figure.
+double tails_normal (double z);
+//  A figure that stands z standard deviations above its mean and whose law has this skewness, by the gamma
+//  law with the same three moments (Pearson's type III); exact for chi-squares.  The normal law where the
+//  skewness is 0 or less: for a law that leans to the left that is too much, never too little.
+double tails_skewed (double z, double skewness);
+//  hits of so many trials, each with this probability.  1 where hits is not above the mean.
+double tails_binomial (uint64_t trials, double probability, uint64_t hits);
+//  hits among drawn of population, of which marked are marked.  1 where hits is not above the mean.
+double tails_hypergeometric (uint64_t population, uint64_t marked, uint64_t drawn, uint64_t hits);
+
+#endif

@@ -1,0 +1,570 @@
+/*  The catalogue: order and labels of an ImageFolder, what it refuses, and reading a sample.  Parity with
+ *  torchvision over random trees is test_catalogue_parity.py's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "catalogue.h"
+#include "scratch.h"
+
+#include <limits.h>
+#include <malloc.h>
+#include <signal.h>
+
+enum { ERROR_BYTES = 1024 };
+
+//  -- calls that fail when told to
+
+FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
+FAULT_CALL (void *, NULL, reallocarray, (void *items, size_t count, size_t size), (items, count, size))
+FAULT_CALL (void *, NULL, malloc, (size_t size), (size))
+FAULT_CALL (char *, NULL, strdup, (const char *text), (text))
+FAULT_CALL (int, -1, fstat, (int fd, struct stat *status), (fd, status))
+FAULT_CALL (int, -1, fstatat, (int fd, const char *path, struct stat *status, int flags), (fd, path, status,
+flags))
+FAULT_CALL (struct dirent *, NULL, readdir, (DIR *directory), (directory))
+FAULT_CALL (DIR *, NULL, fdopendir, (int fd), (fd))
+
+int __real_openat (int fd, const char *path, int flags);
+int __wrap_openat (int fd, const char *path, int flags);
+int
+__wrap_openat (int fd, const char *path, int flags)
+{
+    return fault_strikes ()? -1: __real_openat (fd, path, flags);
+}
+
+//  read gives at most read_chunk bytes at a time and is interrupted before each of them; or finds the file
+//  cut to read_cuts bytes.
+static size_t read_chunk;
+static off_t read_cuts;
+static bool read_interrupted;
+
+ssize_t __real_read (int fd, void *bytes, size_t size);
+ssize_t __wrap_read (int fd, void *bytes, size_t size);
+ssize_t
+__wrap_read (int fd, void *bytes, size_t size)
+{
+    if (fault_strikes ())
+        return -1;
+    if (read_chunk && (read_interrupted = !read_interrupted)) {
+        errno = EINTR;
+        return -1;
+    }
+    if (read_cuts) {
+        char link [40], path [PATH_MAX] = "";
+        snprintf (link, sizeof link, "/proc/self/fd/%d", fd);
+        if (readlink (link, path, sizeof path - 1) < 0 || truncate (path, read_cuts) != 0)
+            return -1;
+    }
+    return __real_read (fd, bytes, read_chunk && size > read_chunk? read_chunk: size);
+}
+
+
+//  -- a folder to build in
+
+static int
+begin (void **state)
+{
+    scratch_t *scratch = calloc (1, sizeof *scratch);
+    *state = scratch;
+    read_chunk = 0;
+    read_cuts = 0;
+    alarm (300);                        //  what blocks fails
+    return scratch && scratch_begin (scratch)? 0: -1;
+}
+
+static int
+end (void **state)
+{
+    fault_disarm ();
+    bool clean = scratch_end (*state);
+    free (*state);
+    return clean? 0: -1;
+}
+
+static const char *
+in (void *state, const char *name)
+{
+    static char path [PATH_MAX];
+    snprintf (path, sizeof path, "%s/%s", ((scratch_t *) state)->path, name);
+    return path;
+}
+
+//  Makes a file of size bytes (the byte at i is i) and the directories above it.
+static void
+make_file (void *state, const char *name, size_t size)
+{
+    char path [PATH_MAX];
+    strcpy (path, in (state, name));
+    for (char *slash = strchr (path + strlen (((scratch_t *) state)->path) + 1, '/'); slash;
+            slash = strchr (slash + 1, '/')) {
+        *slash = 0;
+        assert_true (mkdir (path, 0700) == 0 || errno == EEXIST);
+        *slash = '/';
+    }
+    int fd = open (path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true (fd >= 0);
+    for (size_t index = 0; index < size; index++)
+        assert_int_equal (write (fd, &(uint8_t) { (uint8_t) index }, 1), 1);
+    close (fd);
+}
+
+static catalogue_t *
+open_good (void *state)
+{
+    catalogue_t *catalogue;
+    char error [ERROR_BYTES];
+    int rc = catalogue_open (&catalogue, in (state, ""), error, sizeof error);
+    if (rc)
+        fail_msg ("%d: %s", rc, error);
+    assert_string_equal (error, "");
+    return catalogue;
+}
+
+//  The folder is refused with this code, in words that contain each of the two.
+static void
+assert_refused (const char *path, int code, const char *what, const char *remedy)
+{
+    catalogue_t *catalogue;
+    char error [ERROR_BYTES];
+    int rc = catalogue_open (&catalogue, path, error, sizeof error);
+    assert_null (catalogue);
+    if (rc != code || !strstr (error, what) || !strstr (error, remedy))
+        fail_msg ("%d, not %d: '%s', not '%s', '%s'", rc, code, error, what, remedy);
+}
+
+static void
+assert_path (const catalogue_t *catalogue, uint32_t id, const char *expected)
+{
+    char path [PATH_MAX];
+    assert_int_equal (catalogue_path (catalogue, id, path, sizeof path), strlen (expected));
+    assert_string_equal (path, expected);
+}
+
+static void
+assert_read (const catalogue_t *catalogue, uint32_t id, int code)
+{
+    uint8_t *bytes = (uint8_t *) 1;
+    size_t size = 1;
+    assert_int_equal (catalogue_read (catalogue, id, &bytes, &size), code);
+    assert_null (bytes);
+    assert_int_equal (size, 0);
+}
+
+
+//  -- what is listed
+
+//  Classes by name, directories by whole path, files by name; every question answered.
+static void
+test_order_and_labels (void **state)
+{
+    make_file (*state, "dog/10.jpg", 7);
+    make_file (*state, "dog/9.PNG", 1);
+    make_file (*state, "cat/a/z.jpeg", 3);
+    make_file (*state, "cat/a-b/y.webp", 2);
+    make_file (*state, "cat/x.jpg", 0);
+    make_file (*state, "cat/notes.txt", 9);
+    make_file (*state, "Zebra/q.tiff", 5);
+    make_file (*state, "stray.jpg", 5);
+    catalogue_t *catalogue = open_good (*state);
+    static const char *const paths [] = { "Zebra/q.tiff", "cat/x.jpg", "cat/a/z.jpeg", "cat/a-b/y.webp",
+        "dog/10.jpg", "dog/9.PNG" };
+    static const uint32_t labels [] = { 0, 1, 1, 1, 2, 2 }, sizes [] = { 5, 0, 3, 2, 7, 1 };
+    //  "a" < "a-b" < "a/...": the directory "a" itself comes first.
+    assert_int_equal (catalogue_samples (catalogue), 6);
+    for (uint32_t id = 0; id < 6; id++) {
+        assert_path (catalogue, id, paths [id]);
+        assert_int_equal (catalogue_label (catalogue, id), labels [id]);
+        assert_int_equal (catalogue_sample_bytes (catalogue, id), sizes [id]);
+    }
+    assert_int_equal (catalogue_classes (catalogue), 3);
+    assert_string_equal (catalogue_class_name (catalogue, 0), "Zebra");
+    assert_string_equal (catalogue_class_name (catalogue, 2), "dog");
+    assert_int_equal (catalogue_bytes (catalogue), 18);
+    assert_int_equal (catalogue_foreign (catalogue), 3);
+    assert_string_equal (catalogue_root (catalogue), in (*state, ""));
+    catalogue_destroy (&catalogue);
+    assert_null (catalogue);
+    catalogue_destroy (&catalogue);
+}
+
+//  A cut path is ended, and its full length told.
+static void
+test_path_is_cut (void **state)
+{
+    make_file (*state, "cat/x.jpg", 1);
+    catalogue_t *catalogue = open_good (*state);
+    char path [6] = "??????";
+    assert_int_equal (catalogue_path (catalogue, 0, path, 4), 9);
+    assert_memory_equal (path, "cat\0??", 6);
+    assert_int_equal (catalogue_path (catalogue, 0, NULL, 0), 9);
+    catalogue_destroy (&catalogue);
+}
+
+//  Equal data, equal text wherever it lies; another name, another size or another order, another text.
+static void
+test_fingerprint_tells_data_apart (void **state)
+{
+    char first [33], other [33];
+    make_file (*state, "cat/x.jpg", 1);
+    make_file (*state, "cat/y.jpg", 2);
+    catalogue_t *catalogue = open_good (*state);
+    strcpy (first, catalogue_fingerprint (catalogue));
+    assert_int_equal (strspn (first, "0123456789abcdef"), 32);
+    catalogue_destroy (&catalogue);
+
+    make_file (*state, "cat/x.jpg", 2);
+    catalogue = open_good (*state);
+    strcpy (other, catalogue_fingerprint (catalogue));
+    assert_string_not_equal (first, other);
+    catalogue_destroy (&catalogue);
+
+    make_file (*state, "cat/y.jpg", 1);
+    catalogue = open_good (*state);
+    assert_string_not_equal (catalogue_fingerprint (catalogue), first);
+    assert_string_not_equal (catalogue_fingerprint (catalogue), other);
+    catalogue_destroy (&catalogue);
+
+    make_file (*state, "cat/x.jpg", 1);
+    make_file (*state, "cat/y.jpg", 2);
+    catalogue = open_good (*state);
+    assert_string_equal (catalogue_fingerprint (catalogue), first);
+    catalogue_destroy (&catalogue);
+}
+
+//  Hundreds of directories deep and long names: up to PATH_MAX it is served, beyond it is refused by name.
+static void
+test_deep_tree (void **state)
+{
+    make_file (*state, "cat/x.jpg", 1);
+    int fd = open (in (*state, "cat"), O_RDONLY | O_DIRECTORY);
+    size_t length = strlen ("cat");
+    //  Down until the file just fits.
+    for (; length + 8 + strlen ("/x.jpg") < PATH_MAX; length += 8) {
+        assert_int_equal (mkdirat (fd, "directo", 0700), 0);
+        int next = openat (fd, "directo", O_RDONLY | O_DIRECTORY);
+        assert_true (next >= 0);
+        close (fd);
+        fd = next;
+    }
+    assert_int_equal (mknodat (fd, "y.jpg", S_IFREG | 0600, 0), 0);
+    catalogue_t *catalogue = open_good (*state);
+    assert_int_equal (catalogue_samples (catalogue), 2);
+    uint32_t last = catalogue_samples (catalogue) - 1;
+    assert_int_equal (catalogue_path (catalogue, last, NULL, 0), length + strlen ("/y.jpg"));
+    uint8_t *bytes;
+    size_t size;
+    assert_int_equal (catalogue_read (catalogue, last, &bytes, &size), 0);
+    free (bytes);
+    catalogue_destroy (&catalogue);
+
+    assert_int_equal (mknodat (fd, "long-name.jpg", S_IFREG | 0600, 0), 0);
+    close (fd);
+    assert_refused (in (*state, ""), -ENAMETOOLONG, "cat/directo/directo", "shorten");
+}
+
+//  ImageNet's names; measured, because 1.28 million samples are to take 60 bytes each at most.
+static void
+test_memory_per_sample (void **state)
+{
+#if defined (__SANITIZE_ADDRESS__) || defined (__SANITIZE_THREAD__)
+    skip ();
+#elif defined (__has_feature)
+#if __has_feature (address_sanitizer) || __has_feature (thread_sanitizer)
+    skip ();
+#endif
+#endif
+    enum { CLASSES = 10, FILES = 400 };
+    char name [80];
+    for (int label = 0; label < CLASSES; label++)
+        for (int file = 0; file < FILES; file++) {
+            snprintf (name, sizeof name, "n%08d/n%08d_%05d.JPEG", label, label, file);
+            if (file == 0)
+                make_file (*state, name, 0);
+            else
+                assert_int_equal (mknod (in (*state, name), S_IFREG | 0600, 0), 0);
+        }
+    struct mallinfo2 before = mallinfo2 ();
+    catalogue_t *catalogue = open_good (*state);
+    struct mallinfo2 after = mallinfo2 ();
+    assert_int_equal (catalogue_samples (catalogue), CLASSES * FILES);
+    size_t bytes = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+    print_message ("%zu bytes for %d samples\n", bytes, CLASSES * FILES);
+    assert_in_range (bytes, 24 * CLASSES * FILES, 60 * CLASSES * FILES);
+    catalogue_destroy (&catalogue);
+}
+
+
+//  -- what is refused
+
+static void
+test_no_such_folder (void **state)
+{
+    assert_refused (in (*state, "missing"), -ENOENT, "missing", "check the path");
+}
+
+static void
+test_a_file_is_no_folder (void **state)
+{
+    make_file (*state, "file", 1);
+    assert_refused (in (*state, "file"), -ENOTDIR, "file", "give the folder");
+}
+
+//  Images directly in the root are the usual mistake.
+static void
+test_no_class_folders (void **state)
+{
+    make_file (*state, "x.jpg", 1);
+    assert_refused (in (*state, ""), -ENODATA, "no class folders", "one folder for each class");
+}
+
+//  As torchvision does; the first few are named, control characters blotted out.
+static void
+test_classes_without_images (void **state)
+{
+    make_file (*state, "cat/x.jpg", 1);
+    make_file (*state, "dog\n\x1b[31m/x.txt", 1);
+    assert_refused (in (*state, ""), -ENODATA, "1 of the 2 class folders", "'dog\?\?[31m': remove the folder "
+        "or");
+    for (int index = 0; index < 7; index++) {
+        char name [20];
+        snprintf (name, sizeof name, "empty%d", index);
+        assert_int_equal (mkdir (in (*state, name), 0700), 0);
+    }
+    assert_refused (in (*state, ""), -ENODATA, "'empty3' and 3 more", "remove the folders");
+}
+
+//  A small buffer gets what fits, ended.
+static void
+test_error_is_cut (void **state)
+{
+    catalogue_t *catalogue;
+    char error [8];
+    memset (error, '#', sizeof error);
+    assert_int_equal (catalogue_open (&catalogue, in (*state, "missing"), error, sizeof error), -ENOENT);
+    assert_int_equal (strlen (error), 7);
+}
+
+//  A folder inside itself: named, with the one that it leads back to.
+static void
+test_cycle_of_links (void **state)
+{
+    make_file (*state, "cat/a/x.jpg", 1);
+    assert_int_equal (symlink ("../..", in (*state, "cat/a/up")), 0);
+    assert_refused (in (*state, ""), -ELOOP, "cat/a/up' leads back to '.'", "remove the link");
+    unlink (in (*state, "cat/a/up"));
+    assert_int_equal (symlink ("..", in (*state, "cat/a/up")), 0);
+    assert_refused (in (*state, ""), -ELOOP, "cat/a/up' leads back to 'cat'", "remove the link");
+    unlink (in (*state, "cat/a/up"));
+    assert_int_equal (symlink (".", in (*state, "cat/a/self")), 0);
+    assert_refused (in (*state, ""), -ELOOP, "cat/a/self' leads back to 'cat/a'", "remove the link");
+}
+
+//  Two ways to one folder are no cycle.
+static void
+test_diamond_of_links (void **state)
+{
+    make_file (*state, "cat/a/x.jpg", 1);
+    assert_int_equal (symlink ("a", in (*state, "cat/b")), 0);
+    assert_int_equal (symlink ("cat", in (*state, "dog")), 0);
+    catalogue_t *catalogue = open_good (*state);
+    assert_int_equal (catalogue_samples (catalogue), 4);
+    assert_path (catalogue, 3, "dog/b/x.jpg");
+    catalogue_destroy (&catalogue);
+}
+
+
+//  -- reading
+
+static void
+test_read_gives_the_file (void **state)
+{
+    make_file (*state, "cat/x.jpg", 1000);
+    make_file (*state, "cat/y.jpg", 0);
+    catalogue_t *catalogue = open_good (*state);
+    //  0: as the system reads; else in pieces, interrupted before each.
+    for (read_chunk = 0; read_chunk < 1200; read_chunk += 300 - read_chunk % 2) {
+        uint8_t *bytes;
+        size_t size;
+        assert_int_equal (catalogue_read (catalogue, 0, &bytes, &size), 0);
+        assert_int_equal (size, 1000);
+        for (size_t index = 0; index < size; index++)
+            assert_int_equal (bytes [index], (uint8_t) index);
+        free (bytes);
+        assert_int_equal (catalogue_read (catalogue, 1, &bytes, &size), 0);
+        assert_non_null (bytes);
+        assert_int_equal (size, 0);
+        free (bytes);
+    }
+    catalogue_destroy (&catalogue);
+}
+
+//  A later chdir does not lead a relative root astray.
+static void
+test_read_after_chdir (void **state)
+{
+    make_file (*state, "cat/x.jpg", 10);
+    char home [PATH_MAX], error [ERROR_BYTES];
+    assert_non_null (getcwd (home, sizeof home));
+    assert_int_equal (chdir (in (*state, "")), 0);
+    catalogue_t *catalogue;
+    assert_int_equal (catalogue_open (&catalogue, ".", error, sizeof error), 0);
+    assert_int_equal (chdir (home), 0);
+    assert_string_equal (catalogue_root (catalogue), ".");
+    uint8_t *bytes;
+    size_t size;
+    assert_int_equal (catalogue_read (catalogue, 0, &bytes, &size), 0);
+    free (bytes);
+    catalogue_destroy (&catalogue);
+}
+
+//  Grown, shrunk, replaced by a folder or gone: told, never wrong bytes.
+static void
+test_read_of_a_changed_file (void **state)
+{
+    make_file (*state, "cat/x.jpg", 10);
+    catalogue_t *catalogue = open_good (*state);
+    make_file (*state, "cat/x.jpg", 11);
+    assert_read (catalogue, 0, -ESTALE);
+    make_file (*state, "cat/x.jpg", 9);
+    assert_read (catalogue, 0, -ESTALE);
+    unlink (in (*state, "cat/x.jpg"));
+    assert_read (catalogue, 0, -ENOENT);
+    assert_int_equal (mkdir (in (*state, "cat/x.jpg"), 0700), 0);
+    assert_read (catalogue, 0, -EINVAL);
+    catalogue_destroy (&catalogue);
+}
+
+//  A file that is cut between the look at its size and the end of reading.
+static void
+test_read_of_a_file_cut_meanwhile (void **state)
+{
+    make_file (*state, "cat/x.jpg", 10);
+    catalogue_t *catalogue = open_good (*state);
+    read_cuts = 4;
+    assert_read (catalogue, 0, -ESTALE);
+    catalogue_destroy (&catalogue);
+}
+
+//  Links that lead nowhere and what is no file keep the ids torchvision gives them; reading tells, and never
+//  waits.
+static void
+test_read_of_what_is_no_file (void **state)
+{
+    make_file (*state, "cat/c.jpg", 1);
+    assert_int_equal (mkfifo (in (*state, "cat/b.jpg"), 0600), 0);
+    assert_int_equal (symlink ("nowhere", in (*state, "cat/a.jpg")), 0);
+    assert_int_equal (symlink ("d.jpg", in (*state, "cat/d.jpg")), 0);
+    catalogue_t *catalogue = open_good (*state);
+    assert_int_equal (catalogue_samples (catalogue), 4);
+    assert_read (catalogue, 0, -ENOENT);
+    assert_read (catalogue, 1, -EINVAL);
+    assert_read (catalogue, 3, -ELOOP);
+    catalogue_destroy (&catalogue);
+}
+
+static void
+test_read_of_a_giant (void **state)
+{
+    make_file (*state, "cat/x.jpg", 0);
+    assert_int_equal (truncate (in (*state, "cat/x.jpg"), CATALOGUE_SAMPLE_BYTES_MAX + 1l), 0);
+    catalogue_t *catalogue = open_good (*state);
+    assert_int_equal (catalogue_sample_bytes (catalogue, 0), CATALOGUE_SAMPLE_BYTES_MAX + 1ul);
+    assert_read (catalogue, 0, -EFBIG);
+    catalogue_destroy (&catalogue);
+}
+
+
+//  -- faults
+
+//  The n-th call fails, once and for ever: a status and a sentence, or no harm; nothing leaks (the teardown
+//  counts descriptors, the address sanitizer memory).
+static void
+sweep_open (void *state, int error, bool forever)
+{
+    for (unsigned int nth = 1; ; nth++) {
+        catalogue_t *catalogue;
+        char text [ERROR_BYTES];
+        const char *path = in (state, "");
+        fault_arm (nth, error, forever);
+        int rc = catalogue_open (&catalogue, path, text, sizeof text);
+        bool struck = fault_disarm ();
+        if ((rc == 0) != (catalogue != NULL) || (rc == 0) != (text [0] == 0))
+            fail_msg ("call %u, error %d: rc %d, '%s'", nth, error, rc, text);
+        if (rc == 0 && error != EACCES)
+            assert_int_equal (catalogue_samples (catalogue), 3);
+        catalogue_destroy (&catalogue);
+        if (!struck)
+            break;
+        assert_true (nth < 1000);
+    }
+}
+
+static void
+test_open_with_faults (void **state)
+{
+    make_file (*state, "cat/a/x.jpg", 1);
+    make_file (*state, "cat/b.jpg", 1);
+    make_file (*state, "dog/c.png", 1);
+    static const int errors [] = { ENOMEM, EIO, EACCES, EMFILE };
+    for (size_t index = 0; index < sizeof errors / sizeof errors [0]; index++) {
+        sweep_open (*state, errors [index], false);
+        sweep_open (*state, errors [index], true);
+    }
+    //  Interrupted: as if nothing had been, where the call may be interrupted (openat).
+    sweep_open (*state, EINTR, false);
+}
+
+static void
+test_read_with_faults (void **state)
+{
+    make_file (*state, "cat/x.jpg", 100);
+    catalogue_t *catalogue = open_good (*state);
+    unsigned int nth = 0;
+    bool struck = true;
+    while (struck) {
+        uint8_t *bytes;
+        size_t size;
+        fault_arm (++nth, EIO, false);
+        int rc = catalogue_read (catalogue, 0, &bytes, &size);
+        struck = fault_disarm ();
+        assert_true (rc == 0 || rc == -EIO || rc == -ENOMEM);
+        assert_int_equal (rc != 0, struck);
+        assert_int_equal (rc == 0, bytes != NULL);
+        assert_int_equal (size, rc? 0: 100);
+        free (bytes);
+    }
+    assert_int_equal (nth, 5);          //  openat, fstat, malloc, read were hit
+    catalogue_destroy (&catalogue);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_order_and_labels, begin, end),
+        cmocka_unit_test_setup_teardown (test_path_is_cut, begin, end),
+        cmocka_unit_test_setup_teardown (test_fingerprint_tells_data_apart, begin, end),
+        cmocka_unit_test_setup_teardown (test_deep_tree, begin, end),
+        cmocka_unit_test_setup_teardown (test_memory_per_sample, begin, end),
+        cmocka_unit_test_setup_teardown (test_no_such_folder, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_file_is_no_folder, begin, end),
+        cmocka_unit_test_setup_teardown (test_no_class_folders, begin, end),
+        cmocka_unit_test_setup_teardown (test_classes_without_images, begin, end),
+        cmocka_unit_test_setup_teardown (test_error_is_cut, begin, end),
+        cmocka_unit_test_setup_teardown (test_cycle_of_links, begin, end),
+        cmocka_unit_test_setup_teardown (test_diamond_of_links, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_gives_the_file, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_after_chdir, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_of_a_changed_file, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_of_a_file_cut_meanwhile, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_of_what_is_no_file, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_of_a_giant, begin, end),
+        cmocka_unit_test_setup_teardown (test_open_with_faults, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_with_faults, begin, end),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/*  fake_server -- a small server for the client's tests: a ROUTER and a Unix socket that hands out a memfd.
+ *
+ *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids, every byte of a
+ *  sample a function of its id.  A slot is written again exactly when PROGRESS allows it, and in the ring
+ *  the fake fills freed slots with FAKE_POISON first, so a client that lets go too early sees it.  The plan
+ *  says what it does wrong.
+ *
+ *  Owner: the test's thread; the fake runs one of its own.
+ */
+#ifndef FAKE_SERVER_H
+#define FAKE_SERVER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "wire.h"
+
+typedef struct fake_server fake_server_t;
+
+enum { FAKE_PIXELS = 48, FAKE_POISON = 0xdb, FAKE_JOB = 7 };
+
+typedef enum {
+    FAKE_NOTHING,
+    FAKE_DIE,               //  all sockets close
+    FAKE_DIE_RING,          //  the ring's socket closes, the ROUTER stays: a server that is wedged in its end
+    FAKE_STOP,              //  ENDED "stopping", then all sockets close
+    FAKE_SILENT,            //  nothing is sent any more, nothing closes
+    FAKE_SEND_NONSENSE,     //  a frame that is not Tureen's
+    FAKE_SEND_HELD_SLOT,    //  a batch into the slot of the batch before
+    FAKE_SEND_BAD_SEQUENCE,
+    FAKE_SEND_LONG_COUNT,   //  a batch of more samples than its ids
+    FAKE_SEND_BAD_JSON,
+    FAKE_SEND_UNKNOWN,      //  a kind from the future, and an answer for another job: to be ignored
+    FAKE_SEND_ERROR,
+    FAKE_SEND_MANY_FRAMES
+} fake_deed_t;
+
+typedef enum {
+    FAKE_RING,
+    FAKE_RING_WRONG_PATH,
+    FAKE_RING_NO_DESCRIPTOR,
+    FAKE_RING_SHORT,        //  a memfd that is smaller than it should be
+    FAKE_RING_REFUSES,      //  accepts, and closes
+    FAKE_NO_RING            //  inline from the start
+} fake_ring_t;
+
+typedef struct {
+    uint64_t samples;
+    uint64_t epochs;            //  0: no end
+    uint32_t slots;             //  0: as the client asks
+    fake_ring_t ring;
+    fake_deed_t deed;           //  after deed_batches batches
+    uint64_t deed_batches;
+    uint32_t heartbeat_ms;      //  0: 1000
+    const char *refuse;         //  ERROR with this message instead of JOINED
+    const char *joined;         //  this JSON instead of a proper one
+    bool deaf;                  //  answers nothing
+} fake_plan_t;
+
+//  What it saw.
+typedef struct {
+    uint64_t joins;
+    uint64_t inlines;
+    uint64_t progresses;
+    uint64_t leaves;
+    uint64_t heartbeats;
+    uint64_t statuses;
+    uint64_t wrong;             //  messages that the protocol forbids
+    uint64_t sent;              //  batches
+    uint64_t ring_closed;
+    wire_progress_t progress;   //  the last one
+    char join [4096];           //  the last JOIN's JSON
+    uint64_t join_frames;
+    uint64_t id_bytes;          //  of all id frames
+} fake_seen_t;
+
+//  Listens at a path of its own; aborts where the system fails.
+fake_server_t *fake_new (const fake_plan_t *plan);
+void fake_destroy (fake_server_t **self_p);
+const char *fake_endpoint (const fake_server_t *self);
+fake_seen_t fake_seen (fake_server_t *self);
+//  Does it as soon as it can.
+void fake_do (fake_server_t *self, fake_deed_t deed);
+
+//  The byte that every pixel of this sample has.
+uint8_t fake_pixel (uint64_t id);
+
+#endif

@@ -1,0 +1,405 @@
+"""A server for the client's tests: docs/protocol.md from the other side, in one thread, without any data.
+
+Sample `id` of job j has the label `id` and an image of one value, `pattern (id, epoch)`; so a test can tell for each
+array whether it still holds what was delivered.  Before a slot is written the server looks at what it may overwrite:
+a batch that is neither released nor free of `kept` makes it note a fault and write all the same what it had
+to write.  Everything that a client does wrong goes to `faults`; `check` raises if there are any.
+
+As the real one it fills the last free slot only when it knows that the batches in all others were consumed.
+
+Faults to be played are asked for from the test's thread with `do`: they run on the server's.
+"""
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import queue
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+import zmq
+
+HEAD = struct.Struct("<4sBBHQQ")
+IMAGE = (4, 5, 3)
+IMAGE_BYTES = 60
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+
+
+def pattern(sample: int, epoch: int) -> int:
+    return (sample * 7 + epoch * 31 + 1) % 251
+
+
+def pack_head(kind: int, job: int = 0, tag: int = 0) -> bytes:
+    return HEAD.pack(b"TURN", 1, kind, 0, job, tag)
+
+
+class Job:
+    def __init__(self, number: int, peer: bytes, request: Dict[str, Any], id_frames: List[bytes],
+                 dataset_samples: int) -> None:
+        self.number = number
+        self.peer = peer
+        self.request = request
+        self.size: int = request["batch_size"]
+        self.slots: int = request.get("slots", 4)
+        self.epochs: Optional[int] = request.get("epochs")
+        self.ids = chosen(request, id_frames, dataset_samples)
+        self.label_offset = -(-self.size * IMAGE_BYTES // 64) * 64
+        self.slot_bytes = -(-(self.label_offset + 8 * self.size) // 4096) * 4096
+        self.token = os.urandom(16).hex()
+        self.descriptor = -1
+        self.memory: Optional[mmap.mmap] = None
+        self.attached: Optional[socket.socket] = None
+        self.inline = False
+        self.begun = False
+        self.ended = False
+        self.left = False
+        self.sent = 0
+        self.consumed = 0
+        self.released = 0
+        self.kept = 0
+        self.holds: Dict[int, int] = {}                 # slot -> the batch it holds
+        self.complete = False
+        self.epoch = 0
+        self.index = 0
+        self.progress_messages = 0
+        self.heartbeats = 0
+
+    def free_slots(self) -> List[int]:
+        return [slot for slot in range(self.slots) if self.may_write(slot)]
+
+    def may_write(self, slot: int) -> bool:
+        held = self.holds.get(slot)
+        return held is None or held < self.released and not self.kept >> slot & 1
+
+    def in_hand(self) -> int:
+        return sum(sequence < self.consumed and not self.may_write(slot) for slot, sequence in self.holds.items())
+
+    def batches(self) -> int:
+        samples = len(self.ids)
+        return samples // self.size if self.request.get("drop_last") else -(-samples // self.size)
+
+    def close(self) -> None:
+        if self.attached is not None:
+            self.attached.close()
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.memory = None
+        self.attached, self.descriptor = None, -1
+
+
+def chosen(request: Dict[str, Any], id_frames: List[bytes], dataset_samples: int) -> List[int]:
+    form = request.get("frames", [])
+    if not form:
+        return list(range(dataset_samples))
+    numbers = [int(number) for frame in id_frames for number in np.frombuffer(frame[8:], "<u8")]
+    kinds = {frame[0] for frame in id_frames}
+    if form[0] == "list":
+        assert kinds == {3} and len(form) == len(id_frames), "list frames"
+        return numbers
+    assert form == ["subset"] and len(id_frames) == 1, "subset frames"
+    if kinds == {2}:
+        bits = np.unpackbits(np.frombuffer(id_frames[0][8:], np.uint8), bitorder="little")
+        assert bits.size <= -(-dataset_samples // 64) * 64 and not bits[dataset_samples:].any(), "words"
+        return [int(sample) for sample in np.flatnonzero(bits)]
+    return [sample for lo, hi in zip(numbers[::2], numbers[1::2]) for sample in range(lo, hi)]
+
+
+class FakeServer:
+    """`with FakeServer() as server:` then `server.endpoint`."""
+
+    def __init__(self, samples: int = 100, *, offer_ring: bool = True, heartbeat_ms: int = 1000,
+                 silent: bool = False) -> None:
+        self.directory = tempfile.mkdtemp(prefix="tureen-fake-")
+        self.endpoint = f"ipc://{self.directory}/server.sock"
+        self.ring_path = f"{self.directory}/server.sock.ring"
+        self.samples = samples
+        self.offer_ring = offer_ring
+        self.heartbeat_ms = heartbeat_ms
+        self.silent = silent                            # neither batches nor heartbeats: hung
+        self.paused = False                             # no batches
+        self.door_shut = False                          # whoever asks for a ring is sent away
+        self.refusal: Optional[Tuple[str, str]] = None
+        self.told_ring_path = self.ring_path
+        self.joined_changes: Dict[str, Any] = {}
+        self.jobs: Dict[int, Job] = {}
+        self.faults: List[str] = []
+        self.messages: List[List[bytes]] = []
+        self._orders: queue.SimpleQueue[Tuple[Callable[[], Any], threading.Event]] = queue.SimpleQueue()
+        self._stop = False
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._next_job = 5
+
+    #  The test's side
+
+    def __enter__(self) -> FakeServer:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.die()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def die(self) -> None:
+        """Everything closes, nobody is told."""
+        self._stop = True
+        self._thread.join()
+
+    def do(self, order: Callable[[], Any]) -> None:
+        """Runs `order` on the server's thread."""
+        done = threading.Event()
+        self._orders.put((order, done))
+        assert done.wait(10)
+
+    def stop(self) -> None:
+        """As SIGTERM does: every job is told, its memory stays, the sockets close."""
+        def order() -> None:
+            for job in self.alive():
+                self.end(job, "stopping", "the server ends")
+            self._stop = True
+        self.do(order)
+        self._thread.join()
+
+    def alive(self) -> List[Job]:
+        return [job for job in self.jobs.values() if not job.ended]
+
+    def job(self) -> Job:
+        """The newest."""
+        return self.jobs[max(self.jobs)]
+
+    def check(self) -> None:
+        if self.faults:
+            raise AssertionError("; ".join(self.faults))
+
+    #  The server's thread
+
+    def _run(self) -> None:
+        self.context = zmq.Context()
+        self.router = self.context.socket(zmq.ROUTER)
+        self.router.linger = 500
+        self.router.router_mandatory = True             # what cannot be sent: that client is gone
+        self.router.bind(self.endpoint)
+        self.door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.door.bind(self.ring_path)
+        self.door.listen(16)
+        self.door.setblocking(False)
+        self._ready.set()
+        try:
+            while not self._stop:
+                self._turn()
+        finally:
+            for job in self.jobs.values():
+                job.close()
+            self.door.close()
+            self.router.close()
+            self.context.term()
+
+    def _turn(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self.router, zmq.POLLIN)
+        poller.register(self.door.fileno(), zmq.POLLIN)
+        for job in self.alive():
+            if job.attached is not None:
+                poller.register(job.attached.fileno(), zmq.POLLIN)
+        ready = dict(poller.poll(5))
+        while not self._orders.empty():
+            order, done = self._orders.get()
+            order()
+            done.set()
+        if self.door.fileno() in ready:
+            self._open_door()
+        while self.router.poll(0):
+            peer, *frames = self.router.recv_multipart()
+            self._take(peer, frames)
+        for job in self.alive():
+            if job.attached is not None and job.attached.fileno() in ready and not job.attached.recv(64):
+                self.forget(job)
+        if not self.silent and not self.paused:
+            for job in self.alive():
+                self._feed(job)
+        self._beat()
+
+    def _open_door(self) -> None:
+        try:
+            connection, _ = self.door.accept()
+        except BlockingIOError:
+            return
+        if self.door_shut:
+            connection.close()
+            return
+        connection.settimeout(2)
+        token = connection.recv(64).decode()
+        for job in self.alive():
+            if job.token == token and job.descriptor >= 0 and not job.begun:
+                socket.send_fds(connection, [b"R"], [job.descriptor])
+                connection.setblocking(False)
+                job.attached = connection
+                job.begun = True
+                return
+        self.faults.append("a token that is none, or was used")
+        connection.close()
+
+    def forget(self, job: Job) -> None:
+        """The job is over: its memory is punched empty, its connection closed."""
+        job.ended = True
+        if job.memory is not None:
+            job.memory[:] = bytes(len(job.memory))
+        job.close()
+
+    def end(self, job: Job, reason: str, message: str, tag: int = 0) -> None:
+        self.send(job, [pack_head(ENDED, job.number, tag), dump({"reason": reason, "message": message})])
+        if reason == "stopping":
+            job.ended = True
+            job.close()
+        else:
+            self.forget(job)
+
+    def send(self, job: Job, frames: List[bytes]) -> None:
+        if not self._sent(job.peer, frames):
+            self.forget(job)
+
+    def _sent(self, peer: bytes, frames: List[bytes]) -> bool:
+        try:
+            self.router.send_multipart([peer, *frames])
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return False
+        return True
+
+    def _refuse(self, peer: bytes, tag: int, code: str, message: str) -> None:
+        self._sent(peer, [pack_head(ERROR, 0, tag), dump({"error": code, "message": message})])
+
+    def _take(self, peer: bytes, frames: List[bytes]) -> None:
+        self.messages.append(frames)
+        magic, version, kind, zero, number, tag = HEAD.unpack(frames[0])
+        if (magic, version, zero) != (b"TURN", 1, 0):
+            self.faults.append(f"a strange head: {frames[0]!r}")
+            return
+        if self.silent:
+            return
+        if kind == JOIN:
+            self._take_join(peer, tag, json.loads(frames[1]), frames[2:])
+            return
+        if kind == STATUS:
+            self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": len(self.alive())})])
+            return
+        job = self.jobs.get(number)
+        if job is None or job.ended or job.peer != peer:
+            #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the client's.
+            if job is None or job.peer != peer or job.left and kind != HEARTBEAT:
+                self.faults.append(f"kind {kind} for job {number}, which is not this connection's")
+            self._refuse(peer, tag, "unknown_job", f"no job {number} on this connection")
+        elif kind == INLINE:
+            job.inline = job.begun = True
+        elif kind == PROGRESS:
+            self._take_progress(job, *struct.unpack("<QQQ", frames[1]))
+        elif kind == LEAVE:
+            job.left = True
+            self.end(job, "left", "the client left", tag)
+        elif kind == HEARTBEAT:
+            job.heartbeats += 1
+            if not job.inline:
+                self.faults.append("a heartbeat from a job with a ring")
+        else:
+            self.faults.append(f"kind {kind}")
+
+    def _take_join(self, peer: bytes, tag: int, request: Dict[str, Any], id_frames: List[bytes]) -> None:
+        if self.refusal is not None:
+            self._refuse(peer, tag, *self.refusal)
+            return
+        if any(job.peer == peer for job in self.alive()):
+            self.faults.append("a second job on one connection")
+        job = Job(self._next_job, peer, request, id_frames, self.samples)
+        self._next_job += 1
+        self.jobs[job.number] = job
+        ring = None
+        if self.offer_ring and request.get("transport", "auto") == "auto":
+            total = job.slots * job.slot_bytes
+            job.descriptor = os.memfd_create("ring")
+            os.ftruncate(job.descriptor, total)
+            job.memory = mmap.mmap(job.descriptor, total)
+            ring = {"path": self.told_ring_path, "token": job.token, "bytes": str(total)}
+        answer = {
+            "job": str(job.number), "samples": str(len(job.ids)), "dataset_samples": str(self.samples),
+            "classes": ["cat", "dog"], "batch_size": job.size, "slots": job.slots, "slot_bytes": str(job.slot_bytes),
+            "fields": [{"name": "image", "dtype": "uint8", "shape": list(IMAGE), "offset": "0",
+                        "sample_bytes": str(IMAGE_BYTES)},
+                       {"name": "label", "dtype": "int64", "shape": [], "offset": str(job.label_offset),
+                        "sample_bytes": "8"}],
+            "ring": ring, "seed": request.get("seed", "1"), "fingerprint": "6d0c", "pipeline": [],
+            "heartbeat_ms": self.heartbeat_ms, "lease_ms": 90000, "something_new": [1, 2]}
+        answer.update(self.joined_changes)
+        self.send(job, [pack_head(JOINED, job.number, tag), dump(answer)])
+
+    def _take_progress(self, job: Job, consumed: int, released: int, kept: int) -> None:
+        job.progress_messages += 1
+        if not job.consumed <= consumed <= job.sent or not job.released <= released <= job.sent:
+            self.faults.append(f"progress {consumed}, {released} after {job.consumed}, {job.released} "
+                               f"of {job.sent} sent")
+        if released > consumed:
+            self.faults.append(f"released {released} of {consumed} consumed")
+        job.consumed, job.released, job.kept = consumed, released, kept
+
+    def _feed(self, job: Job) -> None:
+        while job.begun and not job.complete:
+            free = job.free_slots()
+            if not free or len(free) == 1 and job.in_hand() + 1 < job.slots:
+                return
+            if job.index < job.batches():
+                self.send_batch(job, free[0])
+            if job.index == job.batches():
+                self._end_epoch(job)
+
+    def send_batch(self, job: Job, slot: int) -> None:
+        begin = job.index * job.size
+        ids = job.ids[begin:begin + job.size]
+        if not job.may_write(slot):
+            self.faults.append(f"slot {slot} written over batch {job.holds[slot]}, which is held")
+        filled = self._filled(job, ids)
+        frames = [pack_head(BATCH, job.number),
+                  struct.pack("<QQQIIII", job.sent, job.epoch, job.index, slot, len(ids), int(job.inline), 0),
+                  struct.pack(f"<{len(ids)}Q", *ids)]
+        if job.inline:
+            frames.append(filled)
+        else:
+            assert job.memory is not None
+            job.memory[slot * job.slot_bytes:(slot + 1) * job.slot_bytes] = filled
+        job.holds[slot] = job.sent
+        job.sent += 1
+        job.index += 1
+        self.send(job, frames)
+
+    def _filled(self, job: Job, ids: List[int]) -> bytes:
+        images = b"".join(bytes([pattern(sample, job.epoch)]) * IMAGE_BYTES for sample in ids)
+        labels = struct.pack(f"<{len(ids)}q", *ids)
+        return (images.ljust(job.label_offset, b"\xee") + labels).ljust(job.slot_bytes, b"\xee")
+
+    def _end_epoch(self, job: Job) -> None:
+        last = job.epochs is not None and job.epoch + 1 == job.epochs
+        delivered = min(len(job.ids), job.batches() * job.size)
+        self.send(job, [pack_head(EPOCH_END, job.number),
+                        struct.pack("<QQQII", job.epoch, delivered, job.batches(), int(last), 0)])
+        job.complete = last
+        job.epoch += 1
+        job.index = 0
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        for job in self.alive():
+            if job.inline and not self.silent and now >= getattr(job, "beat_at", 0.0):
+                self.send(job, [pack_head(HEARTBEAT, job.number)])
+                job.beat_at = now + self.heartbeat_ms / 2000  # type: ignore[attr-defined]
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value).encode()

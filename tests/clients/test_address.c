@@ -1,0 +1,96 @@
+//  Where a client looks for its server is where a server listens, when neither is told.
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "address.h"
+#include "endpoint.h"
+
+static char s_directory [] = "/tmp/tureen-address-XXXXXX";
+
+static void
+s_expect_agreement (const char *runtime)
+{
+    char client [ADDRESS_BYTES], server [ADDRESS_BYTES];
+    message_error_t error;
+    if (runtime)
+        setenv ("XDG_RUNTIME_DIR", runtime, 1);
+    else
+        unsetenv ("XDG_RUNTIME_DIR");
+    assert_true (address_resolve (NULL, client, &error));
+    assert_int_equal (endpoint_default (server, sizeof server), 0);
+    assert_string_equal (client, server);
+}
+
+static void
+test_client_and_server_agree_on_the_default (void **state)
+{
+    (void) state;
+    unsetenv ("TUREEN_ENDPOINT");
+    assert_non_null (mkdtemp (s_directory));
+    s_expect_agreement (NULL);
+    s_expect_agreement ("");
+    s_expect_agreement ("relative");
+    s_expect_agreement ("/nowhere/at/all");
+    s_expect_agreement ("/dev/null");
+    s_expect_agreement (s_directory);
+    char address [ADDRESS_BYTES], expected [ADDRESS_BYTES];
+    message_error_t error;
+    assert_true (address_resolve (NULL, address, &error));
+    snprintf (expected, sizeof expected, "ipc://%s/tureen/server.sock", s_directory);
+    assert_string_equal (address, expected);
+    chmod (s_directory, 0500);          //  nothing to a superuser, who can write there all the same
+    s_expect_agreement (s_directory);
+    rmdir (s_directory);
+}
+
+static void
+test_what_is_given_wins (void **state)
+{
+    (void) state;
+    char address [ADDRESS_BYTES], large [2 * ADDRESS_BYTES];
+    message_error_t error;
+    setenv ("TUREEN_ENDPOINT", "tcp://host:1", 1);
+    assert_true (address_resolve ("ipc:///given", address, &error));
+    assert_string_equal (address, "ipc:///given");
+    assert_true (address_resolve (NULL, address, &error));
+    assert_string_equal (address, "tcp://host:1");
+    assert_true (address_resolve ("", address, &error));
+    assert_string_equal (address, "tcp://host:1");
+    unsetenv ("TUREEN_ENDPOINT");
+    assert_false (address_resolve ("inproc://x", address, &error));
+    memset (large, 'x', sizeof large - 1);
+    large [sizeof large - 1] = 0;
+    assert_false (address_resolve (large, address, &error));
+}
+
+//  The remedy names --listen only where the default is not what was asked.
+static void
+test_the_remedy_is_a_command_that_helps (void **state)
+{
+    (void) state;
+    char address [ADDRESS_BYTES];
+    message_error_t error;
+    assert_true (address_resolve (NULL, address, &error));
+    assert_false (address_fail (address, 100, &error));
+    assert_null (strstr (error.text, "--listen"));
+    assert_false (address_fail ("tcp://host:1", 100, &error));
+    assert_non_null (strstr (error.text, "--listen tcp://host:1"));
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_client_and_server_agree_on_the_default),
+        cmocka_unit_test (test_what_is_given_wins),
+        cmocka_unit_test (test_the_remedy_is_a_command_that_helps)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+//  The wire: golden frames, byte for byte, and messages that are almost right.
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "golden.h"
+#include "joining.h"
+#include "message.h"
+
+static golden_t s_golden;
+
+static void
+s_read (const char *name, size_t frames)
+{
+    if (!golden_read (&s_golden, name) || s_golden.count != frames)
+        fail_msg ("tests/golden/%s.hex: %zu frames, expected %zu", name, s_golden.count, frames);
+}
+
+//  Reads the head of the message in s_golden.
+static wire_head_t
+s_head (wire_kind_t kind)
+{
+    wire_head_t head;
+    message_error_t error;
+    assert_int_equal (message_read_head (s_golden.frames, s_golden.count, &head, &error), MESSAGE_OK);
+    assert_int_equal (head.kind, kind);
+    return head;
+}
+
+static message_joined_t *
+s_joined (const char *name, uint32_t batch_size)
+{
+    message_error_t error = { "" };
+    message_joined_t *joined;
+    s_read (name, 2);
+    if (!message_read_joined (s_golden.frames, s_golden.count, batch_size, &joined, &error))
+        fail_msg ("%s: %s", name, error.text);
+    return joined;
+}
+
+//  --------------------------------------------------------------------------
+//  Golden frames
+
+static void
+test_heads_are_encoded_as_described (void **state)
+{
+    (void) state;
+    static const struct { const char *name; wire_kind_t kind; uint64_t job, tag; size_t frames; } cases [] = {
+        { "inline", WIRE_INLINE, 5, 0, 1 }, { "leave", WIRE_LEAVE, 5, 4, 1 },
+        { "heartbeat", WIRE_HEARTBEAT, 5, 0, 1 },
+        { "status", WIRE_STATUS, 0, 6, 2 }, { "progress", WIRE_PROGRESS, 5, 0, 2 },
+        { "progress_large", WIRE_PROGRESS, 0x0102030405060708, 0, 2 }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_read (cases [index].name, cases [index].frames);
+        wire_head_t head = message_head (cases [index].kind, cases [index].job, cases [index].tag);
+        assert_int_equal (s_golden.frames [0].size, sizeof head);
+        assert_memory_equal (s_golden.frames [0].data, &head, sizeof head);
+    }
+}
+
+static void
+test_progress_is_encoded_as_described (void **state)
+{
+    (void) state;
+    wire_progress_t progress = { .consumed = 7, .released = 6, .kept = 5 };
+    s_read ("progress", 2);
+    assert_int_equal (s_golden.frames [1].size, sizeof progress);
+    assert_memory_equal (s_golden.frames [1].data, &progress, sizeof progress);
+    progress = (wire_progress_t) { .consumed = 0x1112131415161718, .released = 0x0807060504030201,
+        .kept = 0x8000000000000001 };
+    s_read ("progress_large", 2);
+    assert_memory_equal (s_golden.frames [1].data, &progress, sizeof progress);
+}
+
+//  A JOIN from options is the golden one, key for key.
+static void
+test_join_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join", 3);
+    //  The ids are the golden frame's own ranges.
+    tureen_range_t ranges [8];
+    size_t count = (s_golden.frames [2].size - 8) / sizeof *ranges;
+    assert_in_range (count, 1, 8);
+    memcpy (ranges, s_golden.frames [2].data + 8, count * sizeof *ranges);
+    tureen_options_t options = { .dataset = "train", .batch_size = 64, .epochs = 2, .pipeline = "train",
+        .order = TUREEN_SHARED, .slots = 4,
+        .seeded = true, .seed = 7, .name = "trial-3", .subset = ranges, .subset_count = count };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    assert_int_equal (joining_frame_count (joining), 2);
+    for (size_t index = 0; index < 2; index++) {
+        message_frame_t frame = joining_frame (joining, index);
+        assert_int_equal (frame.size, s_golden.frames [index + 1].size);
+        assert_memory_equal (frame.data, s_golden.frames [index + 1].data, frame.size);
+    }
+    joining_destroy (&joining);
+}
+
+static void
+test_seeded_join_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join_seeded", 2);
+    tureen_options_t options = { .dataset = "train", .epochs = 2, .pipeline = "train", .slots = 4,
+        .order = TUREEN_SEEDED, .seeded = true, .seed = 7, .name = "trial-3" };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    assert_int_equal (joining_frame_count (joining), 1);
+    message_frame_t frame = joining_frame (joining, 0);
+    assert_int_equal (frame.size, s_golden.frames [1].size);
+    assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
+    joining_destroy (&joining);
+}
+
+//  An order that nobody said is left to the server, which goes by the seed.
+static void
+test_orders_are_said_as_they_were_chosen (void **state)
+{
+    (void) state;
+    static const struct { tureen_order_t order; const char *said; } cases [] = {
+        { TUREEN_ORDER_DEFAULT, NULL }, { TUREEN_SHARED, "\"order\":\"shared\"" },
+        { TUREEN_PRIVATE, "\"order\":\"private\"" }, { TUREEN_LIST, "\"order\":\"list\"" },
+        { TUREEN_SEEDED, "\"order\":\"seeded\"" }
+    };
+    for (size_t index = 0; index < 2 * sizeof cases / sizeof *cases; index++) {
+        tureen_options_t options = { .dataset = "train", .order = cases [index / 2].order,
+            .seeded = index % 2, .seed = UINT64_MAX };
+        joining_t *joining;
+        message_error_t error;
+        assert_int_equal (joining_new (&joining, &options, &error), 0);
+        message_frame_t frame = joining_frame (joining, 0);
+        char text [256];
+        snprintf (text, sizeof text, "%.*s", (int) frame.size, (const char *) frame.data);
+        const char *said = cases [index / 2].said;
+        if (said? !strstr (text, said): strstr (text, "\"order\"") != NULL)
+            fail_msg ("case %zu: %s", index, text);
+        const char *seed = strstr (text, options.seeded? "\"seed\":\"18446744073709551615\"": "\"seed\"");
+        if ((seed != NULL) != options.seeded)
+            fail_msg ("case %zu: %s", index, text);
+        joining_destroy (&joining);
+    }
+}
+
+static void
+test_join_with_a_list_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join_list", 4);
+    assert_int_equal (s_golden.frames [2].data [0], WIRE_IDS_LIST);
+    uint64_t ids [64];
+    size_t count = (s_golden.frames [2].size - 8) / sizeof *ids;
+    memcpy (ids, s_golden.frames [2].data + 8, count * sizeof *ids);
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .order = TUREEN_LIST, .ids = ids,
+        .id_count = count };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    message_frame_t frame = joining_frame (joining, 1);
+    assert_int_equal (frame.size, s_golden.frames [2].size);
+    assert_memory_equal (frame.data, s_golden.frames [2].data, frame.size);
+    joining_destroy (&joining);
+}
+
+static void
+test_joined_is_read_as_described (void **state)
+{
+    (void) state;
+    message_joined_t *joined = s_joined ("joined", 64);
+    assert_int_equal (s_head (WIRE_JOINED).job, 5);
+    const tureen_info_t *info = message_joined_info (joined);
+    assert_int_equal (info->job, 5);
+    assert_int_equal (info->samples, 2020);
+    assert_int_equal (info->dataset_samples, 3000);
+    assert_int_equal (info->slots, 4);
+    assert_int_equal (info->seed, 7);
+    assert_int_equal (info->class_count, 2);
+    assert_string_equal (info->classes [0], "cat");
+    assert_int_equal (info->field_count, 2);
+    assert_string_equal (info->fields [0].name, "image");
+    assert_int_equal (info->fields [0].shape [2], 3);
+    assert_int_equal (info->fields [1].dimensions, 0);
+    assert_int_equal (info->fields [1].offset, 9633792);
+    assert_string_equal (info->pipeline, "[{\"op\": \"decode\"}, {\"share\": true}]");
+    assert_true (info->ring);
+    assert_int_equal (message_joined_slot_bytes (joined), 9637888);
+    assert_int_equal (message_joined_ring_bytes (joined), 38551552);
+    assert_int_equal (message_joined_heartbeat_ms (joined), 1000);
+    assert_string_equal (message_joined_ring_token (joined), "0123456789abcdef0123456789abcdef");
+    message_joined_destroy (&joined);
+    assert_null (joined);
+}
+
+static void
+test_batches_are_read_as_described (void **state)
+{
+    (void) state;
+    message_error_t error;
+    wire_batch_t batch;
+    message_joined_t *joined = s_joined ("joined", 64);
+    s_read ("batch", 3);
+    s_head (WIRE_BATCH);
+    assert_true (message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error));
+    assert_int_equal (batch.sequence, 41);
+    assert_int_equal (batch.epoch, 1);
+    assert_int_equal (batch.index, 9);
+    assert_int_equal (batch.slot, 3);
+    assert_int_equal (batch.count, 3);
+    message_joined_destroy (&joined);
+    joined = s_joined ("joined_inline", 2);
+    assert_false (message_joined_info (joined)->ring);
+    s_read ("batch_inline", 4);
+    s_head (WIRE_BATCH);
+    assert_true (message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error));
+    assert_int_equal (batch.flags, WIRE_BATCH_INLINE);
+    assert_int_equal (batch.slot, 1);
+    message_joined_destroy (&joined);
+}
+
+static void
+test_ends_and_errors_are_read_as_described (void **state)
+{
+    (void) state;
+    message_error_t error;
+    wire_epoch_end_t end;
+    s_read ("epoch_end", 2);
+    s_head (WIRE_EPOCH_END);
+    assert_true (message_read_epoch_end (s_golden.frames, s_golden.count, &end, &error));
+    assert_int_equal (end.epoch, 1);
+    assert_int_equal (end.samples, 2019);
+    assert_int_equal (end.batches, 32);
+    assert_int_equal (end.flags, WIRE_EPOCH_LAST);
+    static const struct { const char *name; wire_kind_t kind; const char *code, *text; } cases [] = {
+        { "ended", WIRE_ENDED, "left", "the client left" },
+        { "ended_stopping", WIRE_ENDED, "stopping", "the server ends" },
+        { "error", WIRE_ERROR, "unknown_dataset", "no data set 'trian'; this server has: train, val" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        message_note_t note;
+        s_read (cases [index].name, 2);
+        s_head (cases [index].kind);
+        assert_true (message_read_note (s_golden.frames, s_golden.count, &note, &error));
+        assert_string_equal (note.code, cases [index].code);
+        assert_string_equal (note.text, cases [index].text);
+    }
+}
+
+static void
+test_status_is_read_as_described (void **state)
+{
+    (void) state;
+    message_error_t error;
+    char *json;
+    s_read ("status_reply", 2);
+    assert_int_equal (s_head (WIRE_STATUS_REPLY).tag, 6);
+    assert_true (message_read_status (s_golden.frames, s_golden.count, &json, &error));
+    assert_string_equal (json, "{\"version\":\"0.1.0\",\"datasets\":[],\"jobs\":[]}");
+    free (json);
+}
+
+//  --------------------------------------------------------------------------
+//  Almost right
+
+static void
+test_heads_that_are_almost_right (void **state)
+{
+    (void) state;
+    message_error_t error;
+    wire_head_t head, right = message_head (WIRE_EPOCH_END, 5, 0);
+    uint8_t end [32] = { 0 };
+    message_frame_t frames [2] = { { (uint8_t *) &right, sizeof right }, { end, sizeof end } };
+    assert_int_equal (message_read_head (frames, 2, &head, &error), MESSAGE_OK);
+    assert_int_equal (message_read_head (frames, 0, &head, &error), MESSAGE_BROKEN);
+    assert_int_equal (message_read_head (frames, 1, &head, &error), MESSAGE_BROKEN);
+    assert_int_equal (message_read_head (frames, 9, &head, &error), MESSAGE_BROKEN);
+    frames [0].size--;
+    assert_int_equal (message_read_head (frames, 2, &head, &error), MESSAGE_BROKEN);
+    frames [0].size++;
+    right.version = 2;
+    assert_int_equal (message_read_head (frames, 2, &head, &error), MESSAGE_BROKEN);
+    assert_non_null (strstr (error.text, "version 2"));
+    right.version = WIRE_VERSION;
+    right.kind = 99;
+    assert_int_equal (message_read_head (frames, 9, &head, &error), MESSAGE_IGNORED);
+    right.magic [0] = 't';
+    assert_int_equal (message_read_head (frames, 2, &head, &error), MESSAGE_BROKEN);
+}
+
+//  The golden JOINED with one text replaced by another.
+static bool
+s_read_changed (const char *from, const char *to, message_error_t *error)
+{
+    s_read ("joined", 2);
+    char text [8192];
+    const char *json = (const char *) s_golden.frames [1].data;
+    size_t size = s_golden.frames [1].size;
+    const char *place = memmem (json, size, from, strlen (from));
+    if (!place)
+        fail_msg ("no %s in the golden frame", from);
+    int length = snprintf (text, sizeof text, "%.*s%s%.*s", (int) (place - json), json, to,
+        (int) (json + size - place - (ptrdiff_t) strlen (from)), place + strlen (from));
+    message_frame_t frames [2] = { s_golden.frames [0], { (uint8_t *) text, (size_t) length } };
+    message_joined_t *joined;
+    bool fine = message_read_joined (frames, 2, 64, &joined, error);
+    assert_true (fine == (joined != NULL));
+    message_joined_destroy (&joined);
+    return fine;
+}
+
+static void
+test_joined_that_is_almost_right (void **state)
+{
+    (void) state;
+    static const char *const cases [] [2] = {
+        { "\"job\":\"5\"", "\"job\":\"-5\"" }, { "\"job\":\"5\"", "\"job\":\"\"" },
+        { "\"job\":\"5\"", "\"jab\":1" },
+        { "\"job\":\"5\"", "\"job\":\"18446744073709551616\"" }, { "\"job\":\"5\"", "\"job\":5.0" },
+        { "\"batch_size\":64", "\"batch_size\":65" }, { "\"slots\":4", "\"slots\":0" },
+        { "\"slots\":4", "\"slots\":65" },
+        { "\"slots\":4", "\"slots\":5" }, { "\"slot_bytes\":\"9637888\"", "\"slot_bytes\":\"0\"" },
+        { "\"slot_bytes\":\"9637888\"", "\"slot_bytes\":\"9637889\"" },
+        { "\"slot_bytes\":\"9637888\"", "\"slot_bytes\":\"18446744073709551615\"" },
+        { "\"slot_bytes\":\"9637888\"", "\"slot_bytes\":\"9633792\"" },     //  no room for the labels
+        { "\"offset\":\"9633792\"", "\"offset\":\"9637880\"" },
+        { "\"offset\":\"9633792\"", "\"offset\":\"9633793\"" },
+        { "[224,224,3]", "[224,224,4]" }, { "[224,224,3]", "[224,-224,3]" },
+        { "[224,224,3]", "[1,1,1,1,1,1,1,1,1]" },
+        { "[224,224,3]", "[2147483647,2147483647,2147483647]" }, { "[224,224,3]", "3" },
+        { "\"sample_bytes\":\"8\"", "\"sample_bytes\":\"4\"" }, { "\"name\":\"label\"", "\"name\":\"\"" },
+        { "\"name\":\"label\"", "\"name\":\"la\\u0000bel\"" }, { "\"dtype\":\"int64\"", "\"dtype\":64" },
+        { "[\"cat\",\"dog\"]", "[\"cat\",1]" }, { "\"bytes\":\"38551552\"", "\"bytes\":\"38551553\"" },
+        { "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde" },
+        { "/run/user/1000/tureen/server.sock.ring", "" },
+        { "\"seed\":\"7\"", "\"seed\":\"7\",\"seed\":\"7\"" }
+    };
+    message_error_t error;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        if (s_read_changed (cases [index] [0], cases [index] [1], &error))
+            fail_msg ("%s was taken", cases [index] [1]);
+    //  And what must be taken: numbers instead of texts, unknown keys and types, no classes, no heartbeat.
+    static const char *const fine [] [2] = {
+        { "\"job\":\"5\"", "\"job\":5" },
+        { "\"seed\":\"7\"", "\"seed\":\"18446744073709551615\",\"future\":{}" },
+        { "\"dtype\":\"int64\"", "\"dtype\":\"datetime64\"" }, { "\"classes\":[\"cat\",\"dog\"],", "" },
+        { "\"heartbeat_ms\":1000", "\"heartbeat_ms\":0" }
+    };
+    for (size_t index = 0; index < sizeof fine / sizeof *fine; index++)
+        if (!s_read_changed (fine [index] [0], fine [index] [1], &error))
+            fail_msg ("%s: %s", fine [index] [1], error.text);
+}
+
+static void
+test_batches_that_are_almost_right (void **state)
+{
+    (void) state;
+    message_joined_t *joined = s_joined ("joined", 64);
+    s_read ("batch", 3);
+    wire_batch_t right, batch;
+    message_error_t error;
+    message_frame_t frames [4] = { s_golden.frames [0], { (uint8_t *) &right, sizeof right },
+        s_golden.frames [2] };
+    static const struct { uint32_t slot, count, flags; size_t frames, size, ids; bool fine; } cases [] = {
+        { 3, 3, 0, 3, 40, 24, true }, { 3, 3, 1u << 31, 3, 40, 24, true }, { 4, 3, 0, 3, 40, 24, false },
+        { 3, 0, 0, 3, 40, 0, false }, { 3, 65, 0, 3, 40, 65 * 8, false }, { 3, 3, 0, 3, 40, 16, false },
+        { 3, 3, 0, 3, 39, 24, false }, { 3, 3, 0, 2, 40, 24, false }, { 3, 3, 0, 4, 40, 24, false },
+        { 3, 3, 1, 3, 40, 24, false }, { 3, 3, 1, 4, 40, 24, false }, { UINT32_MAX, 3, 0, 3, 40, 24, false },
+        { 3, UINT32_MAX, 0, 3, 40, 24, false }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        memcpy (&right, s_golden.frames [1].data, sizeof right);
+        right.slot = cases [index].slot;
+        right.count = cases [index].count;
+        right.flags = cases [index].flags;
+        frames [1].size = cases [index].size;
+        frames [2].size = cases [index].ids;
+        if (message_read_batch (frames, cases [index].frames, joined, &batch, &error) != cases [index].fine)
+            fail_msg ("case %zu", index);
+    }
+    message_joined_destroy (&joined);
+}
+
+//  A server's sentence reaches a terminal: no control characters, no more than fits.
+static void
+test_notes_are_fit_for_a_terminal (void **state)
+{
+    (void) state;
+    char text [2048];
+    int length = snprintf (text, sizeof text, "{\"error\":\"x\",\"message\":\"a\\u001b[31m\\n%01000d\"}", 0);
+    message_frame_t frames [2] = { { NULL, 0 }, { (uint8_t *) text, (size_t) length } };
+    message_note_t note;
+    message_error_t error;
+    assert_true (message_read_note (frames, 2, &note, &error));
+    assert_int_equal (memcmp (note.text, "a [31m 000", 10), 0);
+    assert_int_equal (strlen (note.text), sizeof note.text - 1);
+    frames [1].size = 2;
+    memcpy (text, "{}", 2);
+    assert_true (message_read_note (frames, 2, &note, &error));
+    assert_string_equal (note.code, "unknown");
+    frames [1].size = MESSAGE_JSON_BYTES_MAX + 1u;      //  refused before it is looked at
+    assert_false (message_read_note (frames, 2, &note, &error));
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_heads_are_encoded_as_described),
+        cmocka_unit_test (test_progress_is_encoded_as_described),
+        cmocka_unit_test (test_join_is_encoded_as_described),
+        cmocka_unit_test (test_seeded_join_is_encoded_as_described),
+        cmocka_unit_test (test_orders_are_said_as_they_were_chosen),
+        cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
+        cmocka_unit_test (test_joined_is_read_as_described),
+        cmocka_unit_test (test_batches_are_read_as_described),
+        cmocka_unit_test (test_ends_and_errors_are_read_as_described),
+        cmocka_unit_test (test_status_is_read_as_described),
+        cmocka_unit_test (test_heads_that_are_almost_right),
+        cmocka_unit_test (test_joined_that_is_almost_right),
+        cmocka_unit_test (test_batches_that_are_almost_right),
+        cmocka_unit_test (test_notes_are_fit_for_a_terminal)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,529 @@
+//  `tureen read` as a process, against a fake server: its exit status, what it prints, what it writes.
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "fake_server.h"
+
+extern char **environ;
+
+enum { ARGUMENTS_MAX = 24, TEXT_BYTES = 16384 };
+
+static char s_directory [] = "/tmp/tureen-read-XXXXXX";
+static char s_out [TEXT_BYTES], s_err [TEXT_BYTES], s_ids [TEXT_BYTES];
+
+static const char *
+s_path (const char *name)
+{
+    static char path [128];
+    snprintf (path, sizeof path, "%s/%s", s_directory, name);
+    return path;
+}
+
+//  A whole file as a text; "" if there is none.
+static void
+s_load (const char *name, char text [TEXT_BYTES])
+{
+    FILE *file = fopen (s_path (name), "r");
+    size_t size = file? fread (text, 1, TEXT_BYTES - 1, file): 0;
+    text [size] = 0;
+    if (file)
+        fclose (file);
+}
+
+//  Where standard output goes: a path; "": closed; NULL: to the file `out`.
+static const char *s_stdout;
+
+//  Starts it with arguments up to NULL; output goes to files.  fake: its endpoint is added.
+static pid_t
+s_start_program (const char *name, const char *command, fake_server_t *fake, const char *const arguments [])
+{
+    char program [512];
+    const char *folder = getenv ("TUREEN_BIN");
+    snprintf (program, sizeof program, "%s/%s", folder? folder: ".", name);
+    const char *all [ARGUMENTS_MAX + 5] = { name, command };
+    size_t count = command? 2: 1;
+    while (*arguments)
+        all [count++] = *arguments++;
+    if (fake) {
+        all [count++] = "--connect";
+        all [count++] = fake_endpoint (fake);
+    }
+    posix_spawn_file_actions_t files;
+    posix_spawn_file_actions_init (&files);
+    unlink (s_path ("ids"));
+    posix_spawn_file_actions_addopen (&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen (&files, 1, s_stdout && *s_stdout? s_stdout: s_path ("out"),
+        O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (s_stdout && !*s_stdout)
+        posix_spawn_file_actions_addclose (&files, 1);
+    posix_spawn_file_actions_addopen (&files, 2, s_path ("err"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    pid_t process;
+    int rc = posix_spawn (&process, program, &files, NULL, (char *const *) all, environ);
+    posix_spawn_file_actions_destroy (&files);
+    if (rc)
+        fail_msg ("%s: %s", program, strerror (rc));
+    return process;
+}
+
+static pid_t
+s_start (fake_server_t *fake, const char *const arguments [])
+{
+    return s_start_program ("tureen_read", NULL, fake, arguments);
+}
+
+//  Its exit status, or 1000 + the signal; loads what it wrote.
+static int
+s_finish (pid_t process)
+{
+    int status;
+    assert_int_equal (waitpid (process, &status, 0), process);
+    s_load ("out", s_out);
+    s_load ("err", s_err);
+    s_load ("ids", s_ids);
+    return WIFEXITED (status)? WEXITSTATUS (status): 1000 + WTERMSIG (status);
+}
+
+#define RUN(fake, ...) s_finish (s_start (fake, (const char *const []) { __VA_ARGS__, NULL }))
+#define START(fake, ...) s_start (fake, (const char *const []) { __VA_ARGS__, NULL })
+
+static double
+s_result (const char *key)
+{
+    json_t *root = json_loads (s_out, 0, NULL);
+    if (!json_is_number (json_object_get (root, key)))
+        fail_msg ("no %s in: %s (%s)", key, s_out, s_err);
+    double value = json_number_value (json_object_get (root, key));
+    json_decref (root);
+    return value;
+}
+
+static fake_server_t *
+s_fake (uint64_t samples, uint64_t epochs)
+{
+    fake_plan_t plan = { .samples = samples, .epochs = epochs };
+    return fake_new (&plan);
+}
+
+//  --------------------------------------------------------------------------
+
+static void
+test_help (void **state)
+{
+    (void) state;
+    assert_int_equal (RUN (NULL, "--help"), 0);
+    assert_non_null (strstr (s_out, "Usage: tureen read --dataset NAME"));
+    static const char *const options [] = { "--connect", "--dataset", "--batch", "--epochs", "--rate",
+        "--subset",
+        "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
+        "--name",
+        "--ids", "--json", "--timeout" };
+    for (size_t index = 0; index < sizeof options / sizeof *options; index++)
+        assert_non_null (strstr (s_out, options [index]));
+}
+
+//  Each is refused with status 2 and a sentence that names it, before anybody is asked.
+static void
+test_unusable_arguments (void **state)
+{
+    (void) state;
+    static const char *const cases [] [4] = {
+        { NULL, NULL, NULL, "--dataset NAME is required" }, { "--batch", "0", NULL, "--batch '0'" },
+        { "--batch", "65537", NULL, "--batch" }, { "--batch", "1G", NULL, "--batch" },
+        { "--batch", "-1", NULL, "--batch" },
+        { "--batch", "64x", NULL, "--batch" }, { "--batch", "99999999999999999999", NULL, "--batch" },
+        { "--epochs", "", NULL, "--epochs" }, { "--slots", "2", NULL, "3 to 64" },
+        { "--rate", "0", NULL, "--rate" },
+        { "--rate", "nan", NULL, "--rate" }, { "--timeout", "soon", NULL, "--timeout" },
+        { "--subset", "5", NULL, "LO:HI" }, { "--subset", "5:5", NULL, "LO:HI" },
+        { "--subset", "1:2,", NULL, "LO:HI" },
+        { "--subset", "1:2;3:4", NULL, "LO:HI" }, { "--order", "random", NULL, "private, list or seeded" },
+        { "--list", "/nowhere/at/all", NULL, "--list /nowhere/at/all" }, { "--list", "-", NULL, "no ids" },
+        { "--pipeline", "train", NULL, "JSON list" }, { "--frobnicate", NULL, NULL, "--frobnicate" },
+        { "--batch", NULL, NULL, "needs a value" }, { "stray", NULL, NULL, "stray" },
+        { "--json=3", NULL, NULL, "option '--json' takes no value" },
+        { "--drop-last=no", NULL, NULL, "option '--drop-last' takes no value" },
+        { "--s", "3", NULL, "ambiguous" }, { "-x", NULL, NULL, "unknown" },
+        { "--dataset", "a", "--pipeline=[", "read: --pipeline: line 1" },
+        { "--dataset", "a", "--recipe=\xff", "read: --recipe: not UTF-8" },
+        { "--dataset", "a", "--name="
+            "12345678901234567890123456789012345678901234567890123456789012345", "read: --name: longer" },
+        { "--dataset", "a", "--connect=udp://x", "ipc://" },
+        { "--dataset", "a", "--subset=4:6,0:5", "read: --subset: the ranges must be ascending" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        int status = RUN (NULL, cases [index] [0], cases [index] [1], cases [index] [2]);
+        if (status != 2 || !strstr (s_err, cases [index] [3]))
+            fail_msg ("case %zu: status %d, \"%s\"", index, status, s_err);
+        assert_string_equal (s_out, "");
+    }
+}
+
+static void
+test_no_server (void **state)
+{
+    (void) state;
+    assert_int_equal (RUN (NULL, "--dataset=train", "--timeout=0.1", "--connect=ipc:///tmp/tureen-nowhere"),
+        1);
+    assert_non_null (strstr (s_err, "tureen serve"));
+}
+
+static void
+test_refused (void **state)
+{
+    (void) state;
+    fake_plan_t plan = { .refuse = "this server has: train, val" };
+    fake_server_t *fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=trian"), 1);
+    assert_non_null (strstr (s_err, "this server has: train, val"));
+    fake_destroy (&fake);
+}
+
+static void
+test_ids_and_result_of_whole_epochs (void **state)
+{
+    (void) state;
+    fake_server_t *fake = s_fake (7, 2);
+    char ids [160];
+    snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=3", "--epochs=2", "--json", ids), 0);
+    assert_string_equal (s_ids, "0: 0 1 2 3 4 5 6\n1: 0 1 2 3 4 5 6\n");
+    assert_true (s_result ("job") == FAKE_JOB);
+    assert_true (s_result ("epochs") == 2);
+    assert_true (s_result ("samples") == 14);
+    assert_true (s_result ("batches") == 6);
+    assert_true (s_result ("bytes") == 14 * (FAKE_PIXELS + 8));
+    assert_true (s_result ("seconds") > 0 && s_result ("samples_per_second") > 0
+        && s_result ("wait_seconds") >= 0);
+    assert_int_equal (fake_seen (fake).leaves, 1);
+    assert_int_equal (fake_seen (fake).wrong, 0);
+    fake_destroy (&fake);
+}
+
+//  Text for people, and that the ring and inline carry the same bytes.
+static void
+test_inline_has_the_same_checksum (void **state)
+{
+    (void) state;
+    char checksums [2] [64];
+    for (int round = 0; round < 2; round++) {
+        fake_server_t *fake = s_fake (64, 1);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=8", "--json",
+            round? "--inline": "--slots=3"), 0);
+        json_t *root = json_loads (s_out, 0, NULL);
+        snprintf (checksums [round], sizeof *checksums, "%s",
+            json_string_value (json_object_get (root, "checksum")));
+        assert_true (json_is_true (json_object_get (root, "ring")) == !round);
+        json_decref (root);
+        assert_int_equal (fake_seen (fake).inlines, round);
+        fake_destroy (&fake);
+    }
+    assert_string_equal (checksums [0], checksums [1]);
+    fake_server_t *fake = s_fake (64, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=8"), 0);
+    assert_non_null (strstr (s_out, "job 7 (shared memory, seed 7): 1 epochs, 64 samples in 8 batches"));
+    fake_destroy (&fake);
+}
+
+//  Every option reaches the server.
+static void
+test_options_reach_the_server (void **state)
+{
+    (void) state;
+    fake_server_t *fake = s_fake (8, 1);
+    assert_int_equal (RUN (fake, "--dataset=val", "--batch=1K", "--epochs=0", "--drop-last",
+        "--subset=0:1,2:1K",
+        "--recipe=eval", "--order=private", "--slots=5", "--seed=18446744073709551615", "--name=me"), 0);
+    static const char *const texts [] = { "\"dataset\":\"val\"", "\"batch_size\":1024", "\"epochs\":null",
+        "\"drop_last\":true", "\"pipeline\":\"eval\"", "\"order\":\"private\"", "\"slots\":5",
+        "\"seed\":\"18446744073709551615\"", "\"name\":\"me\"", "\"frames\":[\"subset\"]" };
+    fake_seen_t seen = fake_seen (fake);
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++)
+        if (!strstr (seen.join, texts [index]))
+            fail_msg ("%s is not in %s", texts [index], seen.join);
+    assert_int_equal (seen.id_bytes, 8 + 4 * 8);
+    fake_destroy (&fake);
+}
+
+//  What was not said of the order is left to the server; the result says the seed that gives the run again.
+static void
+test_seed_and_order (void **state)
+{
+    (void) state;
+    static const struct { const char *arguments [2], *order; bool seeded; } cases [] = {
+        { { "--json", NULL }, NULL, false }, { { "--seed=9", NULL }, NULL, true },
+        { { "--order=seeded", NULL }, "\"order\":\"seeded\"", false },
+        { { "--seed=9", "--order=seeded" }, "\"order\":\"seeded\"", true },
+        { { "--order=shared", "--seed=9" }, "\"order\":\"shared\"", true },
+        { { "--seed=9", "--order=list" }, "\"order\":\"list\"", true }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        fake_server_t *fake = s_fake (8, 1);
+        assert_int_equal (RUN (fake, "--dataset=train", "--json", cases [index].arguments [0],
+            cases [index].arguments [1]), 0);
+        fake_seen_t seen = fake_seen (fake);
+        if (cases [index].order? !strstr (seen.join, cases [index].order): strstr (seen.join, "order") != NULL)
+            fail_msg ("case %zu: %s", index, seen.join);
+        assert_int_equal (strstr (seen.join, "\"seed\":\"9\"") != NULL, cases [index].seeded);
+        json_t *root = json_loads (s_out, 0, NULL);
+        assert_string_equal (json_string_value (json_object_get (root, "seed")), "7");
+        json_decref (root);
+        fake_destroy (&fake);
+    }
+}
+
+static void
+test_a_list_of_ids (void **state)
+{
+    (void) state;
+    FILE *file = fopen (s_path ("list"), "w");
+    assert_non_null (file);
+    fputs ("5\n3 \n5\n", file);
+    fclose (file);
+    char list [160];
+    snprintf (list, sizeof list, "--list=%s", s_path ("list"));
+    fake_server_t *fake = s_fake (3, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", list), 0);
+    fake_seen_t seen = fake_seen (fake);
+    assert_non_null (strstr (seen.join, "\"order\":\"list\""));
+    assert_int_equal (seen.id_bytes, 8 + 3 * 8);
+    assert_int_equal (RUN (NULL, "--dataset=train", list, "--order=shared"), 2);
+    assert_int_equal (RUN (NULL, "--dataset=train", list, "--subset=0:1"), 2);
+    file = fopen (s_path ("list"), "w");
+    assert_non_null (file);
+    fputs ("5\nfive\n", file);
+    fclose (file);
+    assert_int_equal (RUN (NULL, "--dataset=train", list), 2);
+    assert_non_null (strstr (s_err, "line 2"));
+    fake_destroy (&fake);
+}
+
+//  40 samples at 200 a second take 0.2 seconds, and the schedule does not add up delays.
+static void
+test_rate_paces (void **state)
+{
+    (void) state;
+    fake_server_t *fake = s_fake (44, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--rate=200", "--json"), 0);
+    //  The last batch's turn counts as well, with its samples.
+    assert_true (s_result ("seconds") >= 0.2199);
+    assert_true (s_result ("seconds") < 2);
+    fake_destroy (&fake);
+    fake = s_fake (64, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=64", "--rate=320", "--json"), 0);
+    assert_true (s_result ("seconds") >= 0.1999);
+    assert_true (s_result ("samples_per_second") <= 320.1);
+    fake_destroy (&fake);
+}
+
+//  Waits until the ids file has something in it.
+static void
+s_wait_for_ids (void)
+{
+    for (int left = 1000; left > 0; left--) {
+        s_load ("ids", s_ids);
+        if (strlen (s_ids) > 12)
+            return;
+        usleep (5000);
+    }
+    fail_msg ("no ids came");
+}
+
+static void
+test_signals_end_in_order (void **state)
+{
+    (void) state;
+    static const int signals [] = { SIGINT, SIGTERM };
+    char ids [160];
+    snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
+    for (int index = 0; index < 2; index++) {
+        fake_server_t *fake = s_fake (100000, 1);
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=100", "--json", ids);
+        s_wait_for_ids ();
+        kill (process, signals [index]);
+        assert_int_equal (s_finish (process), 128 + signals [index]);
+        assert_int_equal (strncmp (s_ids, "0: 0 1 2 3 4", 12), 0);
+        assert_string_equal (s_ids + strlen (s_ids) - 5, " ...\n");
+        assert_true (s_result ("samples") >= 4 && s_result ("epochs") == 0);
+        assert_int_equal (fake_seen (fake).leaves, 1);
+        fake_destroy (&fake);
+    }
+}
+
+//  A signal that comes before the sleep has begun interrupts nothing; the sleep of 400 seconds ends all the
+//  same.
+static void
+test_a_signal_before_the_sleep (void **state)
+{
+    (void) state;
+    fake_server_t *fake = s_fake (100000, 1);
+    setenv ("TUREEN_TEST_LATE_SIGNAL", "15", 1);
+    pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=0.01", "--json");
+    unsetenv ("TUREEN_TEST_LATE_SIGNAL");
+    alarm (60);                         //  ends the test, not the wait for it
+    assert_int_equal (s_finish (process), 128 + SIGTERM);
+    alarm (0);
+    assert_true (s_result ("samples") == 4);
+    assert_int_equal (fake_seen (fake).leaves, 1);
+    fake_destroy (&fake);
+}
+
+//  Killed without a word: what was delivered is in the file.
+static void
+test_kill_leaves_the_ids (void **state)
+{
+    (void) state;
+    char ids [160];
+    snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
+    fake_server_t *fake = s_fake (100000, 1);
+    pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=100", ids);
+    s_wait_for_ids ();
+    kill (process, SIGKILL);
+    assert_int_equal (s_finish (process), 1000 + SIGKILL);
+    assert_int_equal (strncmp (s_ids, "0: 0 1 2 3", 10), 0);
+    assert_null (strchr (s_ids, '\n'));
+    //  The ring's socket tells the server at once.
+    for (int left = 400; left > 0 && !fake_seen (fake).ring_closed; left--)
+        usleep (5000);
+    assert_int_equal (fake_seen (fake).ring_closed, 1);
+    fake_destroy (&fake);
+}
+
+static void
+test_server_dies (void **state)
+{
+    (void) state;
+    char ids [160];
+    snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
+    fake_plan_t plan = { .samples = 1000, .deed = FAKE_DIE, .deed_batches = 3 };
+    fake_server_t *fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--json", ids), 1);
+    assert_non_null (strstr (s_err, "server"));
+    assert_string_equal (s_ids, "0: 0 1 2 3 4 5 ...\n");
+    assert_true (s_result ("samples") == 6);
+    fake_destroy (&fake);
+}
+
+static void
+test_unwritable_ids (void **state)
+{
+    (void) state;
+    fake_server_t *fake = s_fake (64, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--ids=/nowhere/ids"), 1);
+    assert_non_null (strstr (s_err, "/nowhere/ids"));
+    assert_int_equal (RUN (fake, "--dataset=train", "--ids=/dev/full"), 1);
+    assert_non_null (strstr (s_err, "No space"));
+    fake_destroy (&fake);
+}
+
+//  Who cannot say what happened has not succeeded.
+static void
+test_unwritable_output (void **state)
+{
+    (void) state;
+    static const struct { const char *path, *says; } cases [] = {
+        { "/dev/full", "standard output: No space" }, { "", "standard output: Bad file descriptor" } };
+    static const char *const status_arguments [] = { "--json", NULL };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_stdout = cases [index].path;
+        for (int command = 0; command < 4; command++) {
+            fake_server_t *fake = s_fake (8, 1);
+            int status = command == 0? RUN (fake, "--dataset=train", "--json")
+                : command == 1? RUN (fake, "--dataset=train")
+                : command == 2? RUN (NULL, "--help")
+                : s_finish (s_start_program ("tureen", "status", fake, status_arguments));
+            if (status != 1 || !strstr (s_err, cases [index].says))
+                fail_msg ("case %zu, command %d: status %d, \"%s\"", index, command, status, s_err);
+            fake_destroy (&fake);
+        }
+        fake_server_t *fake = s_fake (8, 1);
+        assert_int_equal (RUN (fake, "--dataset=train", "--ids=-"), 1);
+        assert_non_null (strstr (s_err, "--ids -: "));
+        //  What went wrong before is told as it was.
+        assert_int_equal (RUN (NULL, "--frobnicate"), 2);
+        fake_destroy (&fake);
+    }
+    s_stdout = NULL;
+}
+
+static void
+s_write (const char *name, const char *text)
+{
+    FILE *file = fopen (s_path (name), "w");
+    assert_non_null (file);
+    fputs (text, file);
+    fclose (file);
+}
+
+//  The ids of an earlier run are lost only once there is a job to write down.
+static void
+test_ids_survive_a_failed_join (void **state)
+{
+    (void) state;
+    char list [160];
+    snprintf (list, sizeof list, "--ids=%s", s_path ("list"));
+    s_write ("list", "0: the earlier run, which was a good deal longer than this one is\n");
+    fake_plan_t plan = { .refuse = "no" };
+    fake_server_t *fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=train", list), 1);
+    fake_destroy (&fake);
+    s_load ("list", s_ids);
+    assert_int_equal (strncmp (s_ids, "0: the earlier", 14), 0);
+    fake = s_fake (3, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", list), 0);
+    fake_destroy (&fake);
+    s_load ("list", s_ids);
+    assert_string_equal (s_ids, "0: 0 1 2\n");
+}
+
+static int
+s_set_up (void **state)
+{
+    (void) state;
+    return mkdtemp (s_directory)? 0: -1;
+}
+
+static int
+s_tear_down (void **state)
+{
+    (void) state;
+    static const char *const names [] = { "out", "err", "ids", "list" };
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        unlink (s_path (names [index]));
+    return rmdir (s_directory);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_help),
+        cmocka_unit_test (test_unusable_arguments),
+        cmocka_unit_test (test_no_server),
+        cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_ids_and_result_of_whole_epochs),
+        cmocka_unit_test (test_inline_has_the_same_checksum),
+        cmocka_unit_test (test_options_reach_the_server),
+        cmocka_unit_test (test_seed_and_order),
+        cmocka_unit_test (test_a_list_of_ids),
+        cmocka_unit_test (test_rate_paces),
+        cmocka_unit_test (test_signals_end_in_order),
+        cmocka_unit_test (test_a_signal_before_the_sleep),
+        cmocka_unit_test (test_kill_leaves_the_ids),
+        cmocka_unit_test (test_server_dies),
+        cmocka_unit_test (test_unwritable_ids),
+        cmocka_unit_test (test_unwritable_output),
+        cmocka_unit_test (test_ids_survive_a_failed_join)
+    };
+    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+}

@@ -1,0 +1,2 @@
+dataset
+  a = /x

@@ -1,0 +1,1 @@
+datcais no ZPLis no ZPLce 1M

@@ -1,0 +1,2 @@
+cache = 1M
+cache = 1M

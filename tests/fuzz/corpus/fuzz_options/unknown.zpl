@@ -1,0 +1,3 @@
+dataset
+    a = /x
+chace = 1M

@@ -1,0 +1,67 @@
+/*  fuzz_audit -- any file of recorded ids, read and audited.
+ *
+ *  The first byte's lowest bits say how many samples the audit is told of (none, 8, 300, all), the next one
+ *  whether the same file comes a second time as another job.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "audit.h"
+#include "audit_ids.h"
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+static void
+s_require (bool condition)
+{
+    if (!condition)
+        abort ();
+}
+
+static bool
+s_read (audit_t *audit, const uint8_t *data, size_t size)
+{
+    char error [256] = "";
+    FILE *file = size? fmemopen ((void *) data, size, "r"): fopen ("/dev/null", "r");
+    s_require (file);
+    bool fine = audit_ids_read (audit, "a file", file, error, sizeof error);
+    s_require (fine == (*error == 0));
+    fclose (file);
+    return fine;
+}
+
+static void
+s_look_at (const audit_t *audit)
+{
+    for (size_t index = 0; index < audit_finding_count (audit); index++) {
+        const audit_finding_t *finding = audit_finding (audit, index);
+        s_require (finding->job < audit_job_count (audit) && finding->other < audit_job_count (audit));
+        s_require (*finding->text && *audit_kind_name (finding->kind));
+        s_require ((finding->kind < AUDIT_FAULTS) == (index < audit_fault_count (audit)));
+        for (size_t epoch = 1; epoch < finding->epoch_count; epoch++)
+            s_require (finding->epochs [epoch - 1] < finding->epochs [epoch]);
+    }
+    for (size_t index = 0; index < audit_test_count (audit); index++) {
+        double p = audit_test (audit, index)->p;
+        s_require (p >= 0 && p <= 1.000001);
+    }
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+    static const uint64_t samples [] = { 0, 8, 300, (uint64_t) AUDIT_ID_MAX + 1 };
+    if (size < 1)
+        return 0;
+    audit_t *audit = audit_new (samples [data [0] & 3]);
+    s_require (audit);
+    bool fine = s_read (audit, data + 1, size - 1) && (!(data [0] & 4) || s_read (audit, data + 1, size - 1));
+    if (fine) {
+        s_require (audit_run (audit) == 0);
+        s_look_at (audit);
+    }
+    audit_destroy (&audit);
+    return 0;
+}

@@ -1,0 +1,108 @@
+//  What a server sends, through the client's parser.  The input is frames: two bytes of length
+//  (little-endian), then the bytes; each is copied to memory of its own, so that reading past one is seen.
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "message.h"
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+enum { FUZZ_FRAMES_MAX = 6 };
+
+//  A job to which batches may belong.
+static const char s_joined [] =
+    "{\"job\":\"5\",\"samples\":\"6\",\"dataset_samples\":\"3000\",\"batch_size\":2,"
+    "\"slots\":4,\"slot_bytes\":\"64\",\"fields\":[{\"name\":\"image\",\"dtype\":\"uint8\","
+    "\"shape\":[2,2,3],\"offset\":\"0\",\"sample_bytes\":\"12\"}],"
+    "\"ring\":null,\"seed\":\"7\",\"fingerprint\":\"6d\",\"pipeline\":[],"
+    "\"heartbeat_ms\":1000,\"lease_ms\":90000}";
+
+//  What was accepted must hold what message.h promises.
+static void
+s_check_joined (const message_joined_t *joined)
+{
+    const tureen_info_t *info = message_joined_info (joined);
+    size_t slot_bytes = message_joined_slot_bytes (joined);
+    assert (info->slots >= 1 && info->slots <= WIRE_SLOTS_MAX && info->batch_size == 2 && slot_bytes > 0);
+    assert (slot_bytes <= SIZE_MAX / info->slots);
+    for (size_t index = 0; index < info->field_count; index++) {
+        const tureen_field_t *field = &info->fields [index];
+        assert (field->dimensions <= TUREEN_DIMENSIONS_MAX && strlen (field->name) > 0);
+        assert (field->offset <= slot_bytes && field->sample_bytes * 2 <= slot_bytes - field->offset);
+    }
+    for (size_t index = 0; index < info->class_count; index++)
+        assert (info->classes [index]);
+    if (info->ring)
+        assert (strlen (message_joined_ring_token (joined)) == WIRE_TOKEN_BYTES
+        && message_joined_ring_path (joined));
+}
+
+static void
+s_parse_batch (const message_frame_t *frames, size_t count)
+{
+    message_error_t error;
+    wire_batch_t batch;
+    message_joined_t *joined;
+    message_frame_t own [2] = { { NULL, 0 }, { (const uint8_t *) s_joined, sizeof s_joined - 1 } };
+    bool fine = message_read_joined (own, 2, 2, &joined, &error);
+    assert (fine);
+    if (message_read_batch (frames, count, joined, &batch, &error))
+        assert (batch.count >= 1 && batch.count <= 2 && batch.slot < 4 && frames [2].size == batch.count * 8
+            && count == 4 && frames [3].size == 64);
+    message_joined_destroy (&joined);
+}
+
+static void
+s_parse (const message_frame_t *frames, size_t count)
+{
+    wire_head_t head;
+    message_error_t error;
+    message_note_t note;
+    wire_epoch_end_t end;
+    message_joined_t *joined;
+    char *json;
+    if (message_read_head (frames, count, &head, &error) != MESSAGE_OK)
+        return;
+    if (head.kind == WIRE_JOINED) {
+        if (message_read_joined (frames, count, 2, &joined, &error))
+            s_check_joined (joined);
+        message_joined_destroy (&joined);
+    }
+    else if (head.kind == WIRE_BATCH)
+        s_parse_batch (frames, count);
+    else if (head.kind == WIRE_EPOCH_END)
+        (void) !message_read_epoch_end (frames, count, &end, &error);
+    else if (head.kind == WIRE_ENDED || head.kind == WIRE_ERROR) {
+        if (message_read_note (frames, count, &note, &error))
+            assert (strlen (note.code) < sizeof note.code && strlen (note.text) < sizeof note.text);
+    }
+    else if (head.kind == WIRE_STATUS_REPLY && message_read_status (frames, count, &json, &error))
+        free (json);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+    message_frame_t frames [FUZZ_FRAMES_MAX] = { { NULL, 0 } };
+    uint8_t *copies [FUZZ_FRAMES_MAX];
+    size_t count = 0;
+    while (size >= 2 && count < FUZZ_FRAMES_MAX) {
+        size_t length = (size_t) data [0] | (size_t) data [1] << 8;
+        data += 2;
+        size -= 2;
+        length = length < size? length: size;
+        copies [count] = malloc (length? length: 1);
+        if (!copies [count])
+            break;
+        memcpy (copies [count], data, length);
+        frames [count] = (message_frame_t) { copies [count], length };
+        count++;
+        data += length;
+        size -= length;
+    }
+    s_parse (frames, count);
+    while (count--)
+        free (copies [count]);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/*  fuzz_request -- any message to the server, through everything that reads requests.
+ *
+ *  The input is a sequence of frames, each two bytes of length (little-endian) and then so many bytes; the
+ *  last may be cut.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "request.h"
+
+enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+static void
+s_require (bool condition)
+{
+    if (!condition)
+        abort ();
+}
+
+//  Frames in memory of their own, so that a read beyond one is seen.
+static size_t
+s_split (const uint8_t *data, size_t size, frame_t *frames, uint8_t **copies)
+{
+    size_t count = 0;
+    while (size >= 2 && count < FRAMES) {
+        size_t length = data [0] | (size_t) data [1] << 8;
+        data += 2;
+        size -= 2;
+        length = length < size? length: size;
+        copies [count] = malloc (length? length: 1);
+        s_require (copies [count]);
+        memcpy (copies [count], data, length);
+        frames [count] = (frame_t) { .data = copies [count], .size = length };
+        count++;
+        data += length;
+        size -= length;
+    }
+    return count;
+}
+
+static void
+s_try_ids (const frame_t *frames, const request_join_t *join)
+{
+    refusal_t refusal = { 0 };
+    roaring_bitmap_t *set = NULL;
+    uint32_t *ids = NULL;
+    size_t count = 0;
+    if (join->subset_given) {
+        if (request_subset (&frames [2], SAMPLES, &set, &refusal)) {
+            s_require (!roaring_bitmap_is_empty (set) && roaring_bitmap_maximum (set) < SAMPLES);
+            roaring_statistics_t statistics;
+            roaring_bitmap_statistics (set, &statistics);
+            s_require (statistics.n_run_containers == 0);
+            roaring_bitmap_free (set);
+        }
+        else
+            s_require (refusal.code && *refusal.message);
+    }
+    if (join->list_frames) {
+        if (request_list (&frames [2], join->list_frames, SAMPLES, &ids, &count, &refusal))
+            for (size_t index = 0; index < count; index++)
+                s_require (ids [index] < SAMPLES);
+        else
+            s_require (refusal.code && *refusal.message);
+    }
+    free (ids);
+}
+
+static void
+s_try_join (const frame_t *frames, size_t count)
+{
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    if (!request_join (frames, count, &join, &refusal)) {
+        s_require (refusal.code && *refusal.message);
+        return;
+    }
+    s_require (*join.dataset && join.batch_size && join.batch_size <= REQUEST_BATCH_MAX);
+    s_require (join.slots >= WIRE_SLOTS_MIN && join.slots <= WIRE_SLOTS_MAX);
+    s_require (join.pipeline && count == 2 + join.list_frames + join.subset_given);
+    s_try_ids (frames, &join);
+    request_join_clear (&join);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+    frame_t frames [FRAMES] = { { 0 } };
+    uint8_t *copies [FRAMES] = { 0 };
+    size_t count = s_split (data, size, frames, copies);
+    wire_head_t head;
+    refusal_t refusal = { 0 };
+    request_status_t status = request_head (frames, count, &head, &refusal);
+    s_require (status != REQUEST_REFUSED || (refusal.code && *refusal.message));
+    wire_progress_t progress;
+    if (status == REQUEST_OK && head.kind == WIRE_PROGRESS)
+        request_progress (&frames [1], &progress, &refusal);
+    if (status == REQUEST_OK && head.kind == WIRE_JOIN)
+        s_try_join (frames, count);
+    for (size_t index = 0; index < count; index++)
+        free (copies [index]);
+    return 0;
+}

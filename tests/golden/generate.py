@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""Writes the golden frames: one example of every message of docs/protocol.md, in NAME.hex beside this file.
+
+A file is one message: a line of hexadecimal a frame, in order; a line that begins with `#` is a comment.
+The comment above a frame says its values.  Only struct and json are used here, nothing of any client, so that
+the files are a second opinion on the layout.
+
+    generate.py            write the files
+    generate.py --check    exit 1 and name what differs, if the files are not what would be written
+"""
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any, List, Tuple
+
+HERE = Path(__file__).resolve().parent
+
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+
+Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
+Message = List[Frame]
+
+
+def head(kind: int, job: int = 0, tag: int = 0) -> Frame:
+    return ([f"head: kind {kind}, job {job}, tag {tag}"],
+            struct.pack("<4sBBHQQ", b"TURN", 1, kind, 0, job, tag))
+
+
+def text(value: Any) -> Frame:
+    """Compact JSON, keys in the order given."""
+    string = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return ["JSON: " + string], string.encode()
+
+
+def progress(consumed: int, released: int, kept: int) -> Frame:
+    return ([f"consumed {consumed}, released {released}, kept {kept:#x}"],
+            struct.pack("<QQQ", consumed, released, kept))
+
+
+def batch(sequence: int, epoch: int, index: int, slot: int, count: int, flags: int) -> Frame:
+    return ([f"sequence {sequence}, epoch {epoch}, index {index}, slot {slot}, count {count}, flags {flags}"],
+            struct.pack("<QQQIIII", sequence, epoch, index, slot, count, flags, 0))
+
+
+def epoch_end(epoch: int, samples: int, batches: int, flags: int) -> Frame:
+    return ([f"epoch {epoch}, samples {samples}, batches {batches}, flags {flags}"],
+            struct.pack("<QQQII", epoch, samples, batches, flags, 0))
+
+
+def ids(*numbers: int) -> Frame:
+    return ["ids: " + ", ".join(map(str, numbers))], struct.pack(f"<{len(numbers)}Q", *numbers)
+
+
+def id_set(form: int, comment: str, *numbers: int) -> Frame:
+    return ([f"id frame: form {form}, {comment}"],
+            struct.pack(f"<B7x{len(numbers)}Q", form, *numbers))
+
+
+def join(**changed: Any) -> Frame:
+    value = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
+             "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
+    value.update(changed)
+    return text(value)
+
+
+FIELDS = [{"name": "image", "dtype": "uint8", "shape": [224, 224, 3], "offset": "0", "sample_bytes": "150528"},
+          {"name": "label", "dtype": "int64", "shape": [], "offset": "9633792", "sample_bytes": "8"}]
+TINY = [{"name": "image", "dtype": "uint8", "shape": [2, 2, 3], "offset": "0", "sample_bytes": "12"},
+        {"name": "label", "dtype": "int64", "shape": [], "offset": "32", "sample_bytes": "8"}]
+TOKEN = "0123456789abcdef0123456789abcdef"
+RING = {"path": "/run/user/1000/tureen/server.sock.ring", "token": TOKEN, "bytes": "38551552"}
+PRINT = "6d0c4f1e2a3b5c7d"
+
+
+def joined(**changed: Any) -> Frame:
+    value = {"job": "5", "samples": "3000", "dataset_samples": "3000", "classes": ["cat", "dog"],
+             "batch_size": 64, "slots": 4, "slot_bytes": "9637888", "fields": FIELDS, "ring": RING,
+             "seed": "7", "fingerprint": PRINT, "pipeline": [{"op": "decode"}, {"share": True}],
+             "heartbeat_ms": 1000, "lease_ms": 90000}
+    value.update(changed)
+    return text(value)
+
+
+def tiny_slot() -> Frame:
+    """A slot of 64 bytes with two samples: images 0..11 and 12..23, labels 1 and -2."""
+    comment = "slot, 64 bytes: image 2 x [2,2,3] uint8 at 0 (0, 1, .. 23), 8 zeros, label 2 x int64 at 32 (1, -2), 16 zeros"
+    return [comment], struct.pack("<24B8x2q16x", *range(24), 1, -2)
+
+
+MESSAGES: List[Tuple[str, str, Message]] = [
+    ("join", "client to server", [
+        head(JOIN, tag=1), join(frames=["subset"]),
+        id_set(1, "ranges: 0 to 9, 10 to 19, 1000 to 2999", 0, 10, 10, 20, 1000, 3000)]),
+    ("join_words", "client to server", [
+        head(JOIN, tag=2), join(seed="18446744073709551615", pipeline="eval", drop_last=True, frames=["subset"]),
+        id_set(2, "words, of 130 samples: ids 0, 63, 64, 127, 129",
+               0x8000000000000001, 0x8000000000000001, 0x2)]),
+    ("join_list", "client to server", [
+        head(JOIN, tag=3),
+        join(batch_size=2, epochs=None, order="list", transport="inline",
+             pipeline=[{"op": "center_crop", "size": [224, 224]}], frames=["list", "list"]),
+        id_set(3, "list, first part: 5, 3, 3, 2999", 5, 3, 3, 2999),
+        id_set(3, "list, second part: 0, 5", 0, 5)]),
+    ("join_seeded", "client to server", [head(JOIN, tag=7), join(order="seeded")]),
+    ("inline", "client to server", [head(INLINE, job=5)]),
+    ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
+    ("progress_large", "client to server", [
+        head(PROGRESS, job=0x0102030405060708),
+        progress(0x1112131415161718, 0x0807060504030201, 0x8000000000000001)]),
+    ("leave", "client to server", [head(LEAVE, job=5, tag=4)]),
+    ("status", "client to server", [head(STATUS, tag=6), text({})]),
+    ("heartbeat", "both ways, inline jobs", [head(HEARTBEAT, job=5)]),
+    ("joined", "server to client, the answer to join.hex", [head(JOINED, job=5, tag=1), joined(samples="2020")]),
+    ("joined_inline", "server to client, the answer to join_list.hex", [
+        head(JOINED, job=5, tag=3),
+        joined(samples="6", batch_size=2, slot_bytes="64", fields=TINY, ring=None,
+               pipeline=[{"op": "center_crop", "size": [224, 224]}])]),
+    ("batch", "server to client", [
+        head(BATCH, job=5), batch(41, 1, 9, 3, 3, 0), ids(2999, 0, 1234567890123)]),
+    ("batch_inline", "server to client, a batch of joined_inline.hex", [
+        head(BATCH, job=5), batch(1, 0, 1, 1, 2, 1), ids(3, 2999), tiny_slot()]),
+    ("epoch_end", "server to client", [head(EPOCH_END, job=5), epoch_end(1, 2019, 32, 1)]),
+    ("ended", "server to client, the answer to leave.hex", [
+        head(ENDED, job=5, tag=4), text({"reason": "left", "message": "the client left"})]),
+    ("ended_stopping", "server to client", [
+        head(ENDED, job=5), text({"reason": "stopping", "message": "the server ends"})]),
+    ("status_reply", "server to client, the answer to status.hex", [
+        head(STATUS_REPLY, tag=6), text({"version": "0.1.0", "datasets": [], "jobs": []})]),
+    ("error", "server to client, the answer to a JOIN with tag 1", [
+        head(ERROR, tag=1),
+        text({"error": "unknown_dataset", "message": "no data set 'trian'; this server has: train, val"})]),
+]
+
+
+def rendered(name: str, way: str, message: Message) -> str:
+    lines = [f"# {name}: {way}"]
+    for comments, data in message:
+        lines += ["# " + comment for comment in comments]
+        lines.append(data.hex())
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    wanted = {name + ".hex": rendered(name, way, message) for name, way, message in MESSAGES}
+    if sys.argv[1:] != ["--check"]:
+        for name, content in wanted.items():
+            (HERE / name).write_text(content, encoding="utf-8")
+        return 0
+    present = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.hex")}
+    differing = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+    for name in differing:
+        print(f"{name} is not what generate.py writes", file=sys.stderr)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

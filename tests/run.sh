@@ -1,0 +1,37 @@
+#!/bin/sh
+#  Installs what is missing, builds and runs every test, from any directory and from a clean clone.
+#
+#      sh tests/run.sh [PRESET [CTEST ARGUMENTS]]     PRESET: release (default), debug, asan-ubsan, tsan, clang, fuzz
+set -eu
+
+root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
+cd "$root"
+preset=${1:-release}
+[ $# -eq 0 ] || shift
+#  The distribution's cmake, ctest and python3, whatever else comes first on the caller's PATH.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+export PATH
+
+groups="build test"
+case $preset in clang | fuzz) groups="$groups ci" ;; esac
+sh scripts/install-packages.sh $groups
+
+sh scripts/build.sh "$preset"
+
+ctest_under=
+case $preset in
+asan-ubsan | fuzz)
+    ASAN_OPTIONS=detect_leaks=1:${ASAN_OPTIONS:-}
+    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}
+    export ASAN_OPTIONS UBSAN_OPTIONS ;;
+tsan)
+    suppressions=tests/tsan.supp
+    [ ! -f "$suppressions" ] || TSAN_OPTIONS="suppressions=$root/$suppressions ${TSAN_OPTIONS:-}"
+    TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
+    export TSAN_OPTIONS
+    #  gcc 12's thread sanitizer finds no place for its shadow memory where the kernel randomises 32 bits of addresses.
+    ctest_under="setarch $(uname -m) -R"
+    $ctest_under true 2>/dev/null || ctest_under= ;;
+esac
+exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+    --parallel "$(nproc)" "$@"

@@ -1,0 +1,357 @@
+/*  Guards: what sampler.h says of single events.  */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "sampler.h"
+#include "seed.h"
+
+enum { SAMPLES = 70000 };           //  two containers
+
+static uint32_t
+s_join_range (sampler_t *sampler, sampler_order_t order, uint32_t from, uint32_t to)
+{
+    roaring_bitmap_t *data = roaring_bitmap_from_range (from, to, 1);
+    uint32_t job = sampler_join (sampler, &(sampler_join_t) { .order = order, .data = data });
+    roaring_bitmap_free (data);
+    return job;
+}
+
+static uint32_t
+s_join_list (sampler_t *sampler, const uint32_t *list, size_t count)
+{
+    uint32_t job = sampler_join (sampler,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = list, .list_count = count });
+    return job;
+}
+
+//  One draw of a job that is alone in its round.
+static uint32_t
+s_draw (sampler_t *sampler, uint32_t job)
+{
+    sampler_offer_t offer;
+    sampler_round_begin (sampler, &job, 1);
+    assert_true (sampler_offer (sampler, &offer));
+    assert_int_equal (offer.job_count, 1);
+    assert_int_equal (offer.jobs [0], job);
+    uint32_t id = sampler_pick (sampler, NULL);
+    sampler_commit (sampler, id);
+    assert_false (sampler_offer (sampler, &offer));
+    sampler_check (sampler);
+    return id;
+}
+
+//  Numbers are the smallest free ones, and there are only so many.
+static void
+test_join_gives_the_smallest_free_number (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++) {
+        roaring_bitmap_t *data = roaring_bitmap_of (2, job, job + 1);
+        assert_int_equal (sampler_join (sampler, &(sampler_join_t) { .data = data }), job);
+        roaring_bitmap_free (data);
+    }
+    size_t count;
+    assert_int_equal (sampler_group_count (sampler), 1);
+    sampler_group (sampler, 0, &count);
+    assert_int_equal (count, SAMPLER_JOBS_MAX);
+    roaring_bitmap_t *data = roaring_bitmap_of (1, 5);
+    assert_int_equal (sampler_join (sampler, &(sampler_join_t) { .data = data }), SAMPLER_JOB_NONE);
+    roaring_bitmap_free (data);
+    sampler_leave (sampler, 200);
+    sampler_leave (sampler, 7);
+    sampler_check (sampler);
+    assert_int_equal (s_join_range (sampler, SAMPLER_ORDER_PRIVATE, 0, 10), 7);
+    assert_int_equal (s_join_range (sampler, SAMPLER_ORDER_PRIVATE, 0, 10), 200);
+    sampler_destroy (&sampler);
+    assert_null (sampler);
+    sampler_destroy (&sampler);
+}
+
+//  The largest group there can be: its rounds still give everyone one sample.
+static void
+test_round_of_all_jobs (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        s_join_range (sampler, SAMPLER_ORDER_SHARED, job % 7, SAMPLES - job % 5);
+    size_t count;
+    const uint32_t *jobs = sampler_group (sampler, 0, &count);
+    for (int round = 0; round < 20; round++) {
+        sampler_offer_t offer;
+        size_t served = 0;
+        sampler_round_begin (sampler, jobs, count);
+        while (sampler_offer (sampler, &offer)) {
+            served += offer.job_count;
+            sampler_commit (sampler, sampler_pick (sampler, NULL));
+        }
+        assert_int_equal (served, SAMPLER_JOBS_MAX);
+    }
+    sampler_check (sampler);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        assert_int_equal (sampler_remaining (sampler, job), SAMPLES - job % 5 - job % 7 - 20);
+    sampler_destroy (&sampler);
+}
+
+//  Repeats come as often as listed; an id is needed until its last place is past.
+static void
+test_list_with_repeats (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    const uint32_t list [] = { 9, 69999, 9, 3, 9, 3 };
+    uint32_t job = s_join_list (sampler, list, 6);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        assert_int_equal (sampler_epoch_samples (sampler, job), 6);
+        for (size_t place = 0; place < 6; place++) {
+            assert_int_equal (sampler_remaining (sampler, job), 6 - place);
+            assert_int_equal (sampler_needs (sampler, job, 9), place < 5);
+            assert_int_equal (sampler_needs (sampler, job, 69999), place < 2);
+            assert_int_equal (sampler_needs (sampler, job, 3), true);
+            assert_int_equal (s_draw (sampler, job), list [place]);
+        }
+        assert_int_equal (sampler_remaining (sampler, job), 0);
+        assert_false (sampler_needs (sampler, job, 3));
+        assert_true (sampler_has (sampler, job, 3));
+        sampler_epoch_begin (sampler, job);
+    }
+    sampler_destroy (&sampler);
+}
+
+//  A dropped id leaves all its places, those to come and those of the next epoch, wherever the cursor stands.
+static void
+test_list_and_drops (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    const uint32_t list [] = { 1, 1, 2, 3, 1, 4, 1 };
+    uint32_t job = s_join_list (sampler, list, 7);
+    assert_int_equal (s_draw (sampler, job), 1);
+    sampler_drop (sampler, 1);
+    sampler_drop (sampler, 1);
+    sampler_check (sampler);
+    assert_int_equal (sampler_dropped_count (sampler), 1);
+    assert_int_equal (sampler_epoch_samples (sampler, job), 3);
+    assert_int_equal (sampler_remaining (sampler, job), 3);
+    assert_int_equal (s_draw (sampler, job), 2);
+    sampler_drop (sampler, 4);
+    assert_int_equal (s_draw (sampler, job), 3);
+    assert_int_equal (sampler_remaining (sampler, job), 0);
+    sampler_epoch_begin (sampler, job);
+    assert_int_equal (sampler_remaining (sampler, job), 2);
+    assert_int_equal (s_draw (sampler, job), 2);
+    uint32_t late = s_join_list (sampler, list, 7);
+    assert_int_equal (sampler_epoch_samples (sampler, late), 2);
+    assert_int_equal (s_draw (sampler, late), 2);
+    const uint32_t unreadable [] = { 1, 4, 4 };
+    uint32_t empty = s_join_list (sampler, unreadable, 3);
+    assert_int_equal (sampler_epoch_samples (sampler, empty), 0);
+    assert_int_equal (sampler_remaining (sampler, empty), 0);
+    sampler_destroy (&sampler);
+}
+
+//  Data come as runs, and CRoaring 0.2.66 overruns the heap where it undoes a short one that ends a
+//  container.
+static void
+test_data_of_runs_at_the_end_of_a_container (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    for (uint32_t from = 65536 - 5000; from < 65536; from += 499) {
+        uint32_t job = s_join_range (sampler, SAMPLER_ORDER_SHARED, from, 65536);
+        assert_int_equal (sampler_epoch_samples (sampler, job), 65536 - from);
+        assert_true (sampler_needs (sampler, job, 65535));
+        assert_false (sampler_needs (sampler, job, 65536));
+        s_draw (sampler, job);
+    }
+    sampler_destroy (&sampler);
+}
+
+//  LIST without ids is the data, ascending, across containers.
+static void
+test_list_of_data_ascends (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    uint32_t job = s_join_range (sampler, SAMPLER_ORDER_LIST, 65530, 65545);
+    sampler_drop (sampler, 65530);
+    sampler_drop (sampler, 65536);
+    for (uint32_t id = 65531; id < 65545; id++)
+        if (id != 65536)
+            assert_int_equal (s_draw (sampler, job), id);
+    assert_int_equal (sampler_remaining (sampler, job), 0);
+    sampler_destroy (&sampler);
+}
+
+//  What was dropped before a join is left out of it, and drops reach every job once.
+static void
+test_drop_reaches_present_and_future_jobs (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    uint32_t first = s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 10);
+    uint32_t drawn = s_draw (sampler, first);
+    sampler_drop (sampler, drawn);
+    sampler_drop (sampler, (drawn + 1) % 10);
+    sampler_check (sampler);
+    assert_int_equal (sampler_remaining (sampler, first), 8);
+    assert_int_equal (sampler_epoch_samples (sampler, first), 8);
+    assert_false (sampler_has (sampler, first, drawn));
+    uint32_t second = s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 10);
+    assert_int_equal (sampler_epoch_samples (sampler, second), 8);
+    assert_false (sampler_needs (sampler, second, drawn));
+    for (uint32_t id = 0; id < 10; id++)
+        sampler_drop (sampler, id);
+    sampler_check (sampler);
+    assert_int_equal (sampler_remaining (sampler, first), 0);
+    assert_int_equal (sampler_epoch_samples (sampler, second), 0);
+    assert_int_equal (sampler_dropped_count (sampler), 10);
+    sampler_destroy (&sampler);
+}
+
+//  An epoch cut short leaves nothing behind: the next one has all the data.
+static void
+test_epoch_begin_forgets_what_remained (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    uint32_t job = s_join_range (sampler, SAMPLER_ORDER_PRIVATE, 0, 100);
+    for (int draw = 0; draw < 60; draw++)
+        s_draw (sampler, job);
+    assert_int_equal (sampler_remaining (sampler, job), 40);
+    sampler_epoch_begin (sampler, job);
+    sampler_check (sampler);
+    assert_int_equal (sampler_remaining (sampler, job), 100);
+    sampler_destroy (&sampler);
+}
+
+static void
+s_assert_groups (const sampler_t *sampler, size_t groups, const uint32_t *members, const size_t *counts)
+{
+    assert_int_equal (sampler_group_count (sampler), groups);
+    for (size_t group = 0; group < groups; group++) {
+        size_t count;
+        const uint32_t *jobs = sampler_group (sampler, group, &count);
+        assert_int_equal (count, counts [group]);
+        for (size_t place = 0; place < count; place++)
+            assert_int_equal (jobs [place], *members++);
+    }
+}
+
+//  Overlap joins groups, also through a third job, and a leave parts them; only SHARED jobs count.
+static void
+test_groups_are_components_of_overlap (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    s_assert_groups (sampler, 0, NULL, NULL);
+    s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 10);
+    s_join_range (sampler, SAMPLER_ORDER_PRIVATE, 0, 30);
+    s_join_range (sampler, SAMPLER_ORDER_SHARED, 20, 30);
+    s_join_range (sampler, SAMPLER_ORDER_LIST, 0, 30);
+    s_assert_groups (sampler, 4, (uint32_t []) { 0, 1, 2, 3 }, (size_t []) { 1, 1, 1, 1 });
+    uint32_t bridge = s_join_range (sampler, SAMPLER_ORDER_SHARED, 9, 21);
+    s_assert_groups (sampler, 3, (uint32_t []) { 0, 2, 4, 1, 3 }, (size_t []) { 3, 1, 1 });
+    //  What remains plays no part: two jobs that have nothing left in common stay together.
+    while (sampler_remaining (sampler, bridge))
+        s_draw (sampler, bridge);
+    s_assert_groups (sampler, 3, (uint32_t []) { 0, 2, 4, 1, 3 }, (size_t []) { 3, 1, 1 });
+    sampler_leave (sampler, bridge);
+    s_assert_groups (sampler, 4, (uint32_t []) { 0, 1, 2, 3 }, (size_t []) { 1, 1, 1, 1 });
+    //  The number is given again, to data that touch only one of them.
+    s_join_range (sampler, SAMPLER_ORDER_SHARED, 29, 40);
+    s_assert_groups (sampler, 4, (uint32_t []) { 0, 1, 2, 4, 3 }, (size_t []) { 1, 1, 2, 1 });
+    //  A group is fixed until the next join or leave, even when its only common id is dropped.
+    sampler_drop (sampler, 29);
+    s_assert_groups (sampler, 4, (uint32_t []) { 0, 1, 2, 4, 3 }, (size_t []) { 1, 1, 2, 1 });
+    sampler_leave (sampler, 3);
+    s_assert_groups (sampler, 4, (uint32_t []) { 0, 1, 2, 4 }, (size_t []) { 1, 1, 1, 1 });
+    sampler_destroy (&sampler);
+}
+
+//  Equal jobs that draw together share every draw: one preparation for all of them.
+static void
+test_equal_jobs_share_every_draw (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    for (int job = 0; job < 4; job++)
+        s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 500);
+    const uint32_t jobs [] = { 3, 1, 0, 2 };
+    for (uint64_t left = 500; left > 0; left--) {
+        sampler_offer_t offer;
+        sampler_round_begin (sampler, jobs, 4);
+        assert_true (sampler_offer (sampler, &offer));
+        assert_int_equal (offer.job_count, 4);
+        assert_int_equal (offer.class_size, left);
+        sampler_commit (sampler, sampler_pick (sampler, NULL));
+        assert_false (sampler_offer (sampler, &offer));
+    }
+    sampler_check (sampler);
+    sampler_destroy (&sampler);
+}
+
+//  What is available comes first, as long as it is in the class; then anything else.
+static void
+test_pick_prefers_what_is_available (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    roaring_bitmap_t *available = roaring_bitmap_from_range (100, 60000, 997);
+    roaring_bitmap_add (available, 69999);                  //  in no job's data
+    uint64_t cheap = roaring_bitmap_get_cardinality (available) - 1;
+    s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 60000);
+    s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 60000);
+    const uint32_t jobs [] = { 0, 1 };
+    for (uint64_t draw = 0; draw < cheap + 100; draw++) {
+        sampler_offer_t offer;
+        sampler_round_begin (sampler, jobs, 2);
+        assert_true (sampler_offer (sampler, &offer));
+        uint32_t id = sampler_pick (sampler, available);
+        assert_int_equal (roaring_bitmap_contains (available, id), draw < cheap);
+        sampler_commit (sampler, id);
+        assert_false (sampler_offer (sampler, &offer));
+    }
+    roaring_bitmap_free (available);
+    sampler_destroy (&sampler);
+}
+
+//  One seed, one order: whatever else happens on the machine.
+static void
+test_same_seed_same_order (void **state)
+{
+    (void) state;
+    uint32_t orders [2] [300];
+    for (int run = 0; run < 2; run++) {
+        sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+        uint32_t job = s_join_range (sampler, SAMPLER_ORDER_PRIVATE, 0, 300);
+        for (int draw = 0; draw < 300; draw++)
+            orders [run] [draw] = s_draw (sampler, job);
+        sampler_destroy (&sampler);
+    }
+    assert_memory_equal (orders [0], orders [1], sizeof orders [0]);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_join_gives_the_smallest_free_number),
+        cmocka_unit_test (test_round_of_all_jobs),
+        cmocka_unit_test (test_list_with_repeats),
+        cmocka_unit_test (test_list_and_drops),
+        cmocka_unit_test (test_data_of_runs_at_the_end_of_a_container),
+        cmocka_unit_test (test_list_of_data_ascends),
+        cmocka_unit_test (test_drop_reaches_present_and_future_jobs),
+        cmocka_unit_test (test_epoch_begin_forgets_what_remained),
+        cmocka_unit_test (test_groups_are_components_of_overlap),
+        cmocka_unit_test (test_equal_jobs_share_every_draw),
+        cmocka_unit_test (test_pick_prefers_what_is_available),
+        cmocka_unit_test (test_same_seed_same_order),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,493 @@
+#include "simulation.h"
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "prepared.h"
+
+enum { CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000 };
+
+static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
+
+typedef enum { EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
+
+typedef struct {
+    int64_t at_us;
+    uint64_t order;             //  of equal times: first come, first served
+    event_kind_t kind;
+    version_t *version;
+    place_t *place;
+    int client;
+} event_t;
+
+typedef struct {
+    simulated_job_t options;
+    const pipeline_t *pipeline;
+    job_t *job;                 //  NULL: over
+    uint64_t id;
+    bool stopped, finished, ended;
+    wire_batch_t waiting [WIRE_SLOTS_MAX];
+    size_t waiting_first, waiting_count;
+    bool busy;                  //  holds a batch
+    bool overdue;               //  would have released it, but is stopped
+    uint64_t next_sequence, next_epoch, next_index;
+    uint64_t slots_used;        //  bits
+    wire_progress_t progress;
+    seen_epoch_t *epochs;
+    size_t epoch_count;
+    uint32_t *occurrences;      //  of each id in the epoch being received
+} client_t;
+
+struct simulation {
+    simulation_options_t options;
+    broker_t *broker;
+    dataset_t *dataset;
+    int64_t now_us;
+    event_t heap [HEAP_MAX];
+    size_t heap_count;
+    uint64_t orders;
+    int64_t *worker_free_us;
+    client_t clients [CLIENTS_MAX];
+    int client_count;
+    refusal_t refusal;
+    size_t memory_peak;
+};
+
+//  ---- events by time
+
+static bool
+s_before (const event_t *one, const event_t *other)
+{
+    return one->at_us != other->at_us? one->at_us < other->at_us: one->order < other->order;
+}
+
+static void
+s_push (simulation_t *self, event_t event)
+{
+    assert_true (self->heap_count < HEAP_MAX);
+    event.order = self->orders++;
+    size_t place = self->heap_count++;
+    while (place > 0 && s_before (&event, &self->heap [(place - 1) / 2])) {
+        self->heap [place] = self->heap [(place - 1) / 2];
+        place = (place - 1) / 2;
+    }
+    self->heap [place] = event;
+}
+
+static event_t
+s_pop (simulation_t *self)
+{
+    event_t first = self->heap [0], last = self->heap [--self->heap_count];
+    size_t place = 0;
+    for (size_t child; (child = 2 * place + 1) < self->heap_count; place = child) {
+        if (child + 1 < self->heap_count && s_before (&self->heap [child + 1], &self->heap [child]))
+            child++;
+        if (!s_before (&self->heap [child], &last))
+            break;
+        self->heap [place] = self->heap [child];
+    }
+    self->heap [place] = last;
+    return first;
+}
+
+//  ---- life
+
+simulation_t *
+simulation_new (const simulation_options_t *options)
+{
+    simulation_t *self = calloc (1, sizeof *self);
+    assert_non_null (self);
+    self->options = *options;
+    broker_options_t broker = {
+        .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
+        .jobs_bytes_max = SIZE_MAX / 2,
+        .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
+    };
+    self->broker = broker_new (&broker);
+    self->dataset = broker_add_dataset (self->broker, "data", options->samples, NULL);
+    self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
+    assert_non_null (self->worker_free_us);
+    s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
+    return self;
+}
+
+broker_t *
+simulation_broker (simulation_t *self)
+{
+    return self->broker;
+}
+
+int64_t
+simulation_now_us (const simulation_t *self)
+{
+    return self->now_us;
+}
+
+//  ---- what clients see
+
+static seen_epoch_t *
+s_epoch (client_t *client, uint64_t epoch)
+{
+    if (epoch >= client->epoch_count) {
+        size_t count = (size_t) epoch + 1;
+        client->epochs = realloc (client->epochs, count * sizeof *client->epochs);
+        assert_non_null (client->epochs);
+        memset (client->epochs + client->epoch_count, 0,
+            (count - client->epoch_count) * sizeof *client->epochs);
+        client->epoch_count = count;
+    }
+    return &client->epochs [epoch];
+}
+
+static bool
+s_in_data (const simulation_t *self, const client_t *client, uint32_t id)
+{
+    if (client->options.to == 0)
+        return id < self->options.samples;
+    return id >= client->options.from && id < client->options.to;
+}
+
+static void
+s_receive (simulation_t *self, client_t *client, const wire_batch_t *batch)
+{
+    static uint32_t rows [REQUEST_BATCH_MAX];
+    static uint64_t ids [REQUEST_BATCH_MAX];
+    uint32_t count = job_batch_rows (client->job, batch->slot, rows, ids);
+    assert_int_equal (count, batch->count);
+    assert_true (count > 0 && count <= client->options.batch_size);
+    assert_int_equal (batch->sequence, client->next_sequence++);
+    assert_int_equal (batch->epoch, client->next_epoch);
+    assert_int_equal (batch->index, client->next_index++);
+    assert_true (batch->slot < client->options.slots);
+    assert_false (client->slots_used >> batch->slot & 1);       //  not written again before it was released
+    client->slots_used |= 1ull << batch->slot;
+    seen_epoch_t *epoch = s_epoch (client, batch->epoch);
+    epoch->ids = realloc (epoch->ids, (epoch->count + count) * sizeof *epoch->ids);
+    assert_non_null (epoch->ids);
+    for (uint32_t index = 0; index < count; index++) {
+        uint32_t id = (uint32_t) ids [index];
+        assert_true (s_in_data (self, client, id));
+        if (client->occurrences [id]++ && !client->options.list)
+            fail_msg ("seed %llu: id %u twice in epoch %llu", (unsigned long long) self->options.seed, id,
+                (unsigned long long) batch->epoch);
+        epoch->ids [epoch->count++] = id;
+    }
+    epoch->batches++;
+    client->waiting [(client->waiting_first + client->waiting_count++) % WIRE_SLOTS_MAX] = *batch;
+}
+
+static void
+s_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end)
+{
+    assert_int_equal (end->epoch, client->next_epoch++);
+    client->next_index = 0;
+    seen_epoch_t *epoch = s_epoch (client, end->epoch);
+    epoch->ended = true;
+    epoch->told_samples = end->samples;
+    assert_int_equal (epoch->count, end->samples);
+    assert_int_equal (epoch->batches, end->batches);
+    memset (client->occurrences, 0, self->options.samples * sizeof *client->occurrences);
+    if (end->flags & WIRE_EPOCH_LAST)
+        client->finished = true;
+}
+
+//  ---- what clients do
+
+static void
+s_send_progress (simulation_t *self, client_t *client)
+{
+    refusal_t refusal;
+    if (client->job && !broker_progress (self->broker, client->job, &client->progress, self->now_us / 1000,
+        &refusal))
+        fail_msg ("progress refused: %s", refusal.message);
+}
+
+//  Takes the next batch if there is one, and holds it for as long as it lasts.
+static void
+s_take (simulation_t *self, int number)
+{
+    client_t *client = &self->clients [number];
+    if (client->busy || client->stopped || client->waiting_count == 0 || !client->job)
+        return;
+    const wire_batch_t *batch = &client->waiting [client->waiting_first];
+    client->busy = true;
+    client->progress.consumed++;
+    s_send_progress (self, client);
+    int64_t wait_us = client->options.sample_us * batch->count;
+    if (batch->sequence == 0)
+        wait_us += client->options.first_us;
+    s_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us + wait_us, .client = number });
+}
+
+static void
+s_release (simulation_t *self, int number)
+{
+    client_t *client = &self->clients [number];
+    client->overdue = client->stopped;          //  a stopped client keeps what it holds
+    if (client->stopped || !client->job)
+        return;
+    client->busy = false;
+    client->slots_used &= ~(1ull << client->waiting [client->waiting_first].slot);
+    client->waiting_first = (client->waiting_first + 1) % WIRE_SLOTS_MAX;
+    client->waiting_count--;
+    client->progress.released++;
+    s_send_progress (self, client);
+    s_take (self, number);
+}
+
+int
+simulation_join (simulation_t *self, const simulated_job_t *job)
+{
+    assert_true (self->client_count < CLIENTS_MAX);
+    client_t *client = &self->clients [self->client_count];
+    *client = (client_t) { .options = *job };
+    json_t *list = json_loads (job->pipeline? job->pipeline: s_pixel, 0, NULL);
+    char error [256];
+    if (pipeline_new (&client->pipeline, list, error, sizeof error))
+        fail_msg ("%s", error);
+    json_decref (list);
+    roaring_bitmap_t *subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL;
+    broker_join_t join = {
+        .dataset = self->dataset, .pipeline = client->pipeline, .batch_size = job->batch_size,
+            .slots = job->slots,
+        .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .subset = subset,
+        .list = job->list, .list_count = job->list_count, .seed = job->seed, .slot_bytes = 4096
+    };
+    client->job = broker_join (self->broker, &join, self->now_us / 1000, &self->refusal);
+    if (subset)
+        roaring_bitmap_free (subset);
+    if (!client->job) {
+        pipeline_destroy (&client->pipeline);
+        return -1;
+    }
+    client->occurrences = calloc (self->options.samples, sizeof *client->occurrences);
+    assert_non_null (client->occurrences);
+    client->id = job_id (client->job);
+    job_set_user (client->job, client, false);
+    broker_attached (self->broker, client->job, self->now_us / 1000);
+    return self->client_count++;
+}
+
+const refusal_t *
+simulation_refusal (const simulation_t *self)
+{
+    return &self->refusal;
+}
+
+void
+simulation_gone (simulation_t *self, int number)
+{
+    client_t *client = &self->clients [number];
+    if (client->job)
+        broker_gone (self->broker, client->job);
+}
+
+void
+simulation_stop (simulation_t *self, int number)
+{
+    self->clients [number].stopped = true;
+}
+
+void
+simulation_continue (simulation_t *self, int number)
+{
+    client_t *client = &self->clients [number];
+    client->stopped = false;
+    if (client->overdue)
+        s_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us, .client = number });
+    else
+        s_take (self, number);
+}
+
+//  ---- what workers do
+
+static void
+s_prepare (simulation_t *self, version_t *version)
+{
+    uint32_t first = 0;
+    for (uint32_t worker = 1; worker < self->options.workers; worker++)
+        if (self->worker_free_us [worker] < self->worker_free_us [first])
+            first = worker;
+    int64_t start_us = self->worker_free_us [first] > self->now_us? self->worker_free_us [first]: self->now_us;
+    int64_t cost_us = self->options.cost_us? self->options.cost_us (self->options.context, version->id): 100;
+    self->worker_free_us [first] = start_us + cost_us;
+    s_push (self, (event_t) { .kind = EVENT_PREPARED, .at_us = start_us + cost_us, .version = version });
+}
+
+static void
+s_carry_out (simulation_t *self, const action_t *action)
+{
+    client_t *client = action->job? job_user (action->job): NULL;
+    switch (action->kind) {
+    case ACTION_PREPARE:
+        assert_non_null (action->version->memory);
+        s_prepare (self, action->version);
+        break;
+    case ACTION_COPY:
+        if (self->options.copied && !job_is_over (action->job))
+            self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
+        s_push (self, (event_t) { .kind = EVENT_COPIED, .at_us = self->now_us + COPY_US,
+            .place = action->place });
+        break;
+    case ACTION_SEND_BATCH:
+        if (!job_is_over (action->job))
+            s_receive (self, client, &action->batch);
+        break;
+    case ACTION_SEND_EPOCH_END:
+        if (!job_is_over (action->job))
+            s_receive_end (self, client, &action->epoch_end);
+        break;
+    case ACTION_SEND_ENDED:
+        client->ended = true;
+        break;
+    case ACTION_BURY:
+        client->job = NULL;
+        broker_bury (self->broker, action->job);
+        break;
+    }
+}
+
+static void
+s_settle (simulation_t *self)
+{
+    action_t action;
+    broker_advance (self->broker, self->now_us / 1000);
+    while (broker_next (self->broker, &action))
+        s_carry_out (self, &action);
+    for (int number = 0; number < self->client_count; number++)
+        s_take (self, number);
+    json_t *status = NULL;
+    if (self->options.check) {
+        broker_check (self->broker);
+        status = broker_status (self->broker, self->now_us / 1000);
+        size_t memory = (size_t) json_integer_value (json_object_get (status, "cache_bytes"));
+        if (memory > self->memory_peak)
+            self->memory_peak = memory;
+        json_decref (status);
+    }
+}
+
+static void
+s_happen (simulation_t *self, const event_t *event)
+{
+    switch (event->kind) {
+    case EVENT_PREPARED:
+        broker_prepared (self->broker, event->version,
+            !self->options.readable || self->options.readable (self->options.context, event->version->id)?
+                NULL: "made unreadable");
+        break;
+    case EVENT_COPIED:
+        broker_copied (self->broker, event->place);
+        break;
+    case EVENT_CONSUME:
+        s_release (self, event->client);
+        break;
+    case EVENT_TICK:
+        s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = self->now_us + TICK_US });
+        break;
+    }
+}
+
+bool
+simulation_run (simulation_t *self, int64_t until_us)
+{
+    s_settle (self);
+    for (;;) {
+        //  A start that waits for others is an event too.
+        int64_t wakeup_ms = broker_wakeup (self->broker);
+        bool idle = self->heap_count == 1 && wakeup_ms == INT64_MAX;    //  only the tick
+        if (idle)
+            return true;
+        int64_t next_us = self->heap [0].at_us;
+        if (wakeup_ms < INT64_MAX && wakeup_ms * 1000 < next_us)
+            next_us = wakeup_ms * 1000;
+        if (next_us > until_us) {
+            self->now_us = until_us;
+            return false;
+        }
+        self->now_us = next_us > self->now_us? next_us: self->now_us;
+        if (self->heap [0].at_us <= self->now_us) {
+            event_t event = s_pop (self);
+            s_happen (self, &event);
+        }
+        s_settle (self);
+    }
+}
+
+void
+simulation_destroy (simulation_t **self_p)
+{
+    simulation_t *self = *self_p;
+    for (int number = 0; number < self->client_count; number++)
+        simulation_gone (self, number);
+    while (!simulation_run (self, self->now_us + TICK_US));
+    for (int number = 0; number < self->client_count; number++) {
+        client_t *client = &self->clients [number];
+        assert_null (client->job);
+        pipeline_destroy (&client->pipeline);
+        for (size_t epoch = 0; epoch < client->epoch_count; epoch++)
+            free (client->epochs [epoch].ids);
+        free (client->epochs);
+        free (client->occurrences);
+    }
+    broker_destroy (&self->broker);
+    free (self->worker_free_us);
+    free (self);
+    *self_p = NULL;
+}
+
+//  ---- answers
+
+bool
+simulation_finished (const simulation_t *self, int client)
+{
+    return self->clients [client].finished;
+}
+
+bool
+simulation_ended (const simulation_t *self, int client)
+{
+    return self->clients [client].ended;
+}
+
+size_t
+simulation_epochs (const simulation_t *self, int client)
+{
+    return self->clients [client].epoch_count;
+}
+
+const seen_epoch_t *
+simulation_epoch (const simulation_t *self, int client, size_t epoch)
+{
+    return &self->clients [client].epochs [epoch];
+}
+
+static uint64_t
+s_counter (simulation_t *self, const char *key)
+{
+    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
+    json_decref (status);
+    return value;
+}
+
+uint64_t
+simulation_prepared (simulation_t *self)
+{
+    return s_counter (self, "prepared");
+}
+
+uint64_t
+simulation_delivered (simulation_t *self)
+{
+    return s_counter (self, "delivered");
+}
+
+size_t
+simulation_memory_peak (const simulation_t *self)
+{
+    return self->memory_peak;
+}

@@ -1,0 +1,76 @@
+/*  simulation -- drives the real broker with made-up clients, workers and time, from one seed.
+ *
+ *  Workers take the versions in the order in which they are handed out, and take as long as cost_us says for
+ *  each id; clients take a batch, hold it for as long as its samples last at their speed, and release it.
+ *  Every batch is checked as it arrives: sequence, epoch, index, slot not in use, ids of the job's data, none
+ *  twice. broker_check () runs after every event while the simulation is small.
+ */
+#ifndef SIMULATION_H
+#define SIMULATION_H
+#include "broker.h"
+#include "random.h"
+
+typedef struct simulation simulation_t;
+
+typedef struct {
+    uint64_t seed;
+    uint32_t samples;
+    size_t cache_versions;      //  budget, in versions of one pixel
+    uint32_t workers;
+    uint32_t gather_ms;
+    sampler_policy_t policy;
+    bool check;                 //  broker_check () after every event
+    int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
+    bool (*readable) (void *context, uint32_t id);      //  NULL: all are
+    void (*copied) (void *context, broker_t *broker, int client, const place_t *place);     //  each copy; NULL: not
+    void *context;
+} simulation_options_t;
+
+typedef struct {
+    const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared
+    uint32_t batch_size, slots;
+    uint64_t epochs;
+    bool drop_last;
+    sampler_order_t order;
+    uint64_t seed;
+    uint32_t from, to;          //  data: ids from .. to-1; both 0: all
+    const uint32_t *list;
+    size_t list_count;
+    int64_t sample_us;          //  the client's pace; 0: it consumes at once
+    int64_t first_us;           //  the first batch is held so much longer: puts jobs out of phase
+} simulated_job_t;
+
+//  One finished or unfinished epoch as the client saw it.
+typedef struct {
+    uint32_t *ids;
+    size_t count;
+    uint64_t batches;
+    bool ended;                 //  EPOCH_END came
+    uint64_t told_samples;      //  what it said
+} seen_epoch_t;
+
+simulation_t *simulation_new (const simulation_options_t *options);
+void simulation_destroy (simulation_t **self_p);
+broker_t *simulation_broker (simulation_t *self);
+int64_t simulation_now_us (const simulation_t *self);
+
+//  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).
+int simulation_join (simulation_t *self, const simulated_job_t *job);
+const refusal_t *simulation_refusal (const simulation_t *self);
+//  The client leaves or dies; it stops or goes on consuming.
+void simulation_gone (simulation_t *self, int client);
+void simulation_stop (simulation_t *self, int client);
+void simulation_continue (simulation_t *self, int client);
+
+//  Lets time pass until then, or until nothing happens any more (true).
+bool simulation_run (simulation_t *self, int64_t until_us);
+
+bool simulation_finished (const simulation_t *self, int client);    //  the last epoch has ended
+bool simulation_ended (const simulation_t *self, int client);       //  the server ended the job
+size_t simulation_epochs (const simulation_t *self, int client);
+const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
+uint64_t simulation_prepared (simulation_t *self);
+uint64_t simulation_delivered (simulation_t *self);
+size_t simulation_memory_peak (const simulation_t *self);           //  bytes of versions
+
+#endif

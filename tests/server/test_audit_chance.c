@@ -1,0 +1,295 @@
+//  What the audit says of true shuffles: that they are, and with the p-values that chance gives them.
+//
+//  All runs follow from TEST_SEED.  With the default one the result is the same everywhere; with others
+//  a run of this program raises a false alarm about once in a hundred.
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "audit.h"
+#include "orders.h"
+#include "relation.h"
+#include "tails.h"
+
+//  --------------------------------------------------------------------------
+//  The tails
+
+//  Within a part in a million.
+static void
+s_assert_near (double found, double expected)
+{
+    if (fabs (found - expected) > 1e-6 * expected)
+        fail_msg ("%.10g instead of %.10g", found, expected);
+}
+
+static double
+s_chi_square_tail (double x, double degrees)
+{
+    return tails_skewed ((x - degrees) / sqrt (2 * degrees), sqrt (8 / degrees));
+}
+
+static void
+test_tails_are_the_tables (void **state)
+{
+    (void) state;
+    s_assert_near (tails_normal (1.959963984540054), 0.025);
+    s_assert_near (tails_normal (6), 9.865876450376946e-10);
+    s_assert_near (tails_skewed (6, 0), 9.865876450376946e-10);
+    //  Closed forms: with two degrees e^(-x/2); with four (1 + x/2) e^(-x/2).
+    for (double x = 0.5; x < 600; x *= 1.7) {
+        s_assert_near (s_chi_square_tail (x, 2), exp (-x / 2));
+        s_assert_near (s_chi_square_tail (x, 4), (1 + x / 2) * exp (-x / 2));
+    }
+    double even = 0, half = 0;
+    for (int index = 0; index < 50; index++) {
+        //  With 100 degrees: Poisson's lower tail.
+        even += exp (-80 + index * log (80) - lgamma (index + 1));
+        half += exp (-30 + index * log (30) - lgamma (index + 1));
+    }
+    s_assert_near (s_chi_square_tail (160, 100), even);
+    s_assert_near (s_chi_square_tail (60, 100), half);
+    s_assert_near (tails_binomial (10, 0.5, 9), 11.0 / 1024);
+    s_assert_near (tails_binomial (3, 0.1, 1), 1 - 0.729);
+    s_assert_near (tails_binomial (3, 0.1, 0), 1);
+    //  Of 10, of which 4 are marked, 3 drawn: all marked 4, two of them 36 of 120.
+    s_assert_near (tails_hypergeometric (10, 4, 3, 3), 4.0 / 120);
+    s_assert_near (tails_hypergeometric (10, 4, 3, 2), 40.0 / 120);
+    s_assert_near (tails_hypergeometric (10, 4, 3, 0), 1);
+}
+
+//  --------------------------------------------------------------------------
+//  The moments
+
+enum { ALL_OF_SEVEN = 5040 };
+
+//  The next permutation in the order of the dictionary; false: that was the last.
+static bool
+s_next_permutation (uint32_t *ids, size_t count)
+{
+    size_t pivot = count - 1, last = count - 1;
+    while (pivot > 0 && ids [pivot - 1] > ids [pivot])
+        pivot--;
+    if (pivot == 0)
+        return false;
+    while (ids [last] < ids [pivot - 1])
+        last--;
+    orders_swap (ids, pivot - 1, last);
+    for (size_t low = pivot, high = count - 1; low < high; low++, high--)
+        orders_swap (ids, low, high);
+    return true;
+}
+
+//  Mean and variance of correlation and nearness over all permutations of seven are those that are claimed.
+static void
+test_moments_are_exact (void **state)
+{
+    (void) state;
+    moments_t (*const figures [2]) (const uint32_t *relative, size_t count)
+        = { relation_rank, relation_nearness };
+    for (size_t figure = 0; figure < 2; figure++) {
+        uint32_t *ids = orders_ascending (7);
+        double sum = 0, squares = 0;
+        moments_t claimed;
+        do {
+            claimed = figures [figure] (ids, 7);
+            sum += claimed.value;
+            squares += claimed.value * claimed.value;
+        } while (s_next_permutation (ids, 7));
+        free (ids);
+        double mean = sum / ALL_OF_SEVEN;
+        assert_true (fabs (mean - claimed.mean) < 1e-12);
+        assert_true (fabs (squares / ALL_OF_SEVEN - mean * mean - claimed.variance) < 1e-12);
+    }
+}
+
+//  Of tables there are too many permutations: means and variances of 40,000 shuffles, with odd margins.
+static void
+test_table_moments_are_those_of_shuffles (void **state)
+{
+    (void) state;
+    enum { ROUNDS = 40000, COUNT = 205 };
+    uint64_t random = test_seed ();
+    double sum [2] = { 0 }, squares [2] = { 0 };
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t *ids = orders_shuffle (&random, COUNT);
+        moments_t both [2] = { relation_tenths (ids, COUNT), relation_pairs (ids, COUNT) };
+        for (int figure = 0; figure < 2; figure++) {
+            double z = (both [figure].value - both [figure].mean) / sqrt (both [figure].variance);
+            sum [figure] += z;
+            squares [figure] += z * z;
+        }
+        free (ids);
+    }
+    for (int figure = 0; figure < 2; figure++) {
+        double mean = sum [figure] / ROUNDS, variance = squares [figure] / ROUNDS;
+        printf ("mean %.4f, variance %.4f\n", mean, variance);
+        //  Five standard errors; a fourth moment of 6 is above that of either figure.
+        assert_true (fabs (mean) < 5 / sqrt (ROUNDS));
+        assert_true (fabs (variance - 1) < 5 * sqrt (5.0 / ROUNDS));
+    }
+}
+
+//  --------------------------------------------------------------------------
+//  The tests
+
+typedef struct { size_t samples; unsigned epochs, runs; } mix_t;
+
+//  A job of true shuffles, its last samples left out of each epoch.
+static void
+s_add_shuffles (audit_t *audit, uint64_t *random, size_t samples, unsigned epochs, size_t dropped)
+{
+    assert_int_equal (audit_add_job (audit, "shuffles"), 0);
+    for (unsigned epoch = 0; epoch < epochs; epoch++)
+        orders_add (audit, epoch, orders_shuffle (random, samples), samples - dropped, true);
+}
+
+static void
+s_assert_clean (const audit_t *audit, uint64_t seed)
+{
+    for (size_t index = 0; index < audit_finding_count (audit); index++) {
+        const audit_finding_t *finding = audit_finding (audit, index);
+        if (finding->kind < AUDIT_FAULTS || finding->kind == AUDIT_TRACE
+        ||  finding->kind == AUDIT_SAME_ORDER || finding->kind == AUDIT_RELATED_ORDER)
+            fail_msg ("seed %" PRIu64 ": %s: %s", seed, audit_kind_name (finding->kind), finding->text);
+    }
+}
+
+//  Guards: false alarms, over sizes, epochs, several files, epochs that lack a few.
+static void
+test_true_shuffles_raise_no_alarm (void **state)
+{
+    (void) state;
+    static const mix_t mixes [] = { { 20, 30, 20 }, { 21, 2, 20 }, { 50, 12, 20 }, { 64, 30, 10 },
+        { 100, 30, 20 }, { 101, 2, 20 }, { 256, 12, 20 }, { 333, 30, 10 }, { 1000, 12, 10 }, { 4000, 12, 6 },
+        { 10007, 5, 2 }, { 100000, 3, 1 } };
+    uint64_t seed = test_seed (), runs = 0, tests = 0;
+    for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++)
+        for (unsigned run = 0; run < mixes [mix].runs; run++, seed++) {
+            uint64_t random = seed * 7919;
+            audit_t *audit = audit_new (run % 2? mixes [mix].samples: 0);
+            assert_non_null (audit);
+            for (unsigned file = 0; file <= run % 3; file++)
+                s_add_shuffles (audit, &random, mixes [mix].samples, mixes [mix].epochs, run % 2? 0: run % 5);
+            assert_int_equal (audit_run (audit), 0);
+            s_assert_clean (audit, seed);
+            tests += audit_test_count (audit);
+            runs++;
+            audit_destroy (&audit);
+        }
+    printf ("%" PRIu64 " runs, %" PRIu64 " tests\n", runs, tests);
+}
+
+//  Groups of tests whose p-values are tallied.
+typedef enum { GROUP_PHI2, GROUP_HEADS, GROUP_PAIRS, GROUP_IDS, GROUPS } group_t;
+
+static group_t
+s_group (audit_kind_t kind)
+{
+    switch (kind) {
+        case AUDIT_STALE:
+        case AUDIT_RELATED_ORDER:
+            return GROUP_PHI2;
+        case AUDIT_TAIL_TO_HEAD:
+            return GROUP_HEADS;
+        case AUDIT_PAIRS:
+            return GROUP_PAIRS;
+        case AUDIT_BUFFERED:
+        case AUDIT_UNSHUFFLED:
+            return GROUP_IDS;
+        default:
+            return GROUPS;
+    }
+}
+
+enum { LEVELS = 3 };
+
+typedef struct { uint64_t tests, below [LEVELS]; } tally_t;
+
+static const double s_levels [LEVELS] = { 1e-1, 1e-2, 1e-3 };
+
+static void
+s_tally (const audit_t *audit, tally_t tallies [GROUPS] [2])
+{
+    for (size_t index = 0; index < audit_test_count (audit); index++) {
+        const audit_test_t *test = audit_test (audit, index);
+        if (s_group (test->kind) == GROUPS)
+            continue;
+        tally_t *tally = &tallies [s_group (test->kind)] [test->pooled];
+        tally->tests++;
+        for (int level = 0; level < LEVELS; level++)
+            tally->below [level] += test->p < s_levels [level];
+    }
+}
+
+//  No more than the level says, by more than a fifth and five standard errors (tests of one run are not
+//  independent: hence six); and not so few that the test would be blind.
+static void
+s_assert_rates (const tally_t *tally, const char *what, double least)
+{
+    for (int level = 0; level < LEVELS; level++) {
+        double due = (double) tally->tests * s_levels [level], found = (double) tally->below [level];
+        printf ("%-28s level %.0e: %5.0f of %6" PRIu64 " tests, %.3f of what is due\n", what,
+            s_levels [level], found, tally->tests, found / due);
+        if (found > 1.2 * due + 6 * sqrt (due))
+            fail_msg ("%s: %.0f tests below %.0e, where %.1f are due", what, found, s_levels [level], due);
+        if (found < least * due - 6 * sqrt (due))
+            fail_msg ("%s: only %.0f tests below %.0e, where %.1f are due", what, found, s_levels [level],
+                due);
+    }
+}
+
+static void
+s_assert_law (size_t samples, unsigned runs)
+{
+    //  Counts jump: the last twentieth of 400 has 20 samples, of which one comes first again.  And a pooled
+    //  count is judged by a bound.
+    static const struct { const char *name; double least; } groups [GROUPS] = { { "phi2", 0.5 },
+        { "t5h5", 0.1 }, { "pair-repeat", 0.7 }, { "order by id", 0.7 } };
+    tally_t tallies [GROUPS] [2] = { { { 0 } } };
+    uint64_t random = test_seed () + samples;
+    for (unsigned run = 0; run < runs; run++) {
+        audit_t *audit = audit_new (0);
+        assert_non_null (audit);
+        s_add_shuffles (audit, &random, samples, 10, run % 2? 0: 3);
+        assert_int_equal (audit_run (audit), 0);
+        s_tally (audit, tallies);
+        audit_destroy (&audit);
+    }
+    for (int group = 0; group < GROUPS; group++)
+        for (int pooled = 0; pooled < 2; pooled++) {
+            char what [64];
+            snprintf (what, sizeof what, "%zu: %s%s", samples, groups [group].name, pooled? ", pooled": "");
+            if (tallies [group] [pooled].tests)
+                s_assert_rates (&tallies [group] [pooled], what, groups [group].least);
+        }
+}
+
+//  Guards A1: from the least number of samples on, a p of 1 in 100 comes once in 100 tests.
+static void
+test_p_values_are_what_they_say (void **state)
+{
+    (void) state;
+    s_assert_law (AUDIT_RANK_LEAST, 2000);
+    s_assert_law (AUDIT_TENTHS_LEAST, 2000);
+    s_assert_law (AUDIT_PAIRS_LEAST, 2000);
+    s_assert_law (1000, 500);
+    s_assert_law (4000, 150);
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_tails_are_the_tables),
+        cmocka_unit_test (test_moments_are_exact),
+        cmocka_unit_test (test_table_moments_are_those_of_shuffles),
+        cmocka_unit_test (test_true_shuffles_raise_no_alarm),
+        cmocka_unit_test (test_p_values_are_what_they_say)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

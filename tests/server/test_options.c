@@ -1,0 +1,607 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "machine.h"
+#include "options.h"
+#include "seed.h"
+
+enum { ARGUMENTS_MAX = 160, ERROR_BYTES = 512 };
+
+static char s_config_path [] = "/tmp/test_options.XXXXXX";
+
+//  Parses blank-separated arguments.
+static options_status_t
+s_parse (options_t *options, const char *arguments, char error [ERROR_BYTES])
+{
+    char *text = strdup (arguments), *argv [ARGUMENTS_MAX + 1] = { "serve" }, *rest = text;
+    assert_non_null (text);
+    int argc = 1;
+    for (char *word; *arguments && (word = strsep (&rest, " ")) && argc < ARGUMENTS_MAX;)
+        argv [argc++] = word;
+    options_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
+    free (text);
+    return status;
+}
+
+static options_t
+s_parsed (const char *arguments)
+{
+    options_t options;
+    char error [ERROR_BYTES];
+    if (s_parse (&options, arguments, error) != OPTIONS_RUN)
+        fail_msg ("%s: %s", arguments, error);
+    assert_string_equal (error, "");
+    return options;
+}
+
+static void
+s_refused (const char *arguments, const char *fragment)
+{
+    options_t options;
+    char error [ERROR_BYTES];
+    if (s_parse (&options, arguments, error) != OPTIONS_ERROR)
+        fail_msg ("taken: %s", arguments);
+    if (!strstr (error, fragment))
+        fail_msg ("%s: expected '%s', got '%s'", arguments, fragment, error);
+    options_clear (&options);
+}
+
+static void
+s_write (const char *path, const void *text, size_t size)
+{
+    FILE *file = fopen (path, "w");
+    assert_non_null (file);
+    assert_int_equal (fwrite (text, 1, size, file), size);
+    assert_int_equal (fclose (file), 0);
+}
+
+//  Parses a file of this text, with more arguments before it.
+static options_status_t
+s_parse_file (options_t *options, const char *text, size_t size, const char *arguments,
+    char error [ERROR_BYTES])
+{
+    char all [1024];
+    s_write (s_config_path, text, size);
+    snprintf (all, sizeof all, "%s%s--config %s", arguments, *arguments? " ": "", s_config_path);
+    return s_parse (options, all, error);
+}
+
+static options_t
+s_parsed_file (const char *text, const char *arguments)
+{
+    options_t options;
+    char error [ERROR_BYTES];
+    if (s_parse_file (&options, text, strlen (text), arguments, error) != OPTIONS_RUN)
+        fail_msg ("%s: %s", text, error);
+    return options;
+}
+
+static void
+s_refused_file (const char *text, size_t line, const char *fragment)
+{
+    options_t options;
+    char error [ERROR_BYTES], place [64];
+    if (s_parse_file (&options, text, strlen (text), "", error) != OPTIONS_ERROR)
+        fail_msg ("taken: %s", text);
+    if (line)
+        snprintf (place, sizeof place, "%s:%zu: ", s_config_path, line);
+    else
+        snprintf (place, sizeof place, "%s: ", s_config_path);
+    if (strncmp (error, place, strlen (place)) != 0 || !strstr (error, fragment))
+        fail_msg ("%s: expected '%s' and '%s', got '%s'", text, place, fragment, error);
+    options_clear (&options);
+}
+
+//  --- Command line -----------------------------------------------------------------------------------------
+
+static void
+sizes (void **state)
+{
+    (void) state;
+    static const struct { const char *text; uint64_t bytes; } good [] = {
+        { "0", 0 }, { "1", 1 }, { "64M", 67108864 }, { "4G", UINT64_C (1) << 32 }, { "1K", 1024 },
+        { "1KiB", 1024 },
+        { "1KB", 1024 }, { "7B", 7 }, { "2TiB", UINT64_C (1) << 41 }, { "007M", 7 << 20 },
+        { "9223372036854775808", UINT64_C (1) << 63 }, { "8388608T", UINT64_C (1) << 63 },
+    };
+    uint64_t bytes;
+    for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
+        if (!options_size (good [index].text, &bytes))
+            fail_msg ("%s", good [index].text);
+        assert_true (bytes == good [index].bytes);
+    }
+    static const char *const bad [] = { "", " ", "M", "64m", "64MM", "64 M", " 64", "-1", "+1", "0x10",
+        "1.5G", "1iB", "1Ki", "1KIB", "1P", "1BB", "64M ", "9223372036854775809", "18446744073709551616",
+        "8388609T", "16777216T",
+        "99999999999999999999999999", "9223372036854775809B", "18014398509481984K" };
+    for (size_t index = 0; index < sizeof bad / sizeof *bad; index++)
+        if (options_size (bad [index], &bytes))
+            fail_msg ("taken: '%s'", bad [index]);
+}
+
+static void
+both_ways_to_write_an_option (void **state)
+{
+    (void) state;
+    static const char *const ways [] = {
+        "--dataset train=/data/a=b --listen tcp://127.0.0.1:5555 --cache 64M --workers 3 --policy dsa",
+        "--dataset=train=/data/a=b --listen=tcp://127.0.0.1:5555 --cache=64M --workers=3 --policy=dsa",
+        //  The last one counts.
+        "--cache 1 --dataset=train=/data/a=b --listen=x --listen tcp://127.0.0.1:5555 --cache 64M --workers=3 --policy=dsa",
+    };
+    for (size_t index = 0; index < 3; index++) {
+        options_t options = s_parsed (ways [index]);
+        assert_int_equal (options.dataset_count, 1);
+        assert_string_equal (options.datasets [0].name, "train");
+        assert_string_equal (options.datasets [0].path, "/data/a=b");
+        assert_string_equal (options.listen, "tcp://127.0.0.1:5555");
+        assert_int_equal (options.cache_bytes, 67108864);
+        assert_int_equal (options.workers, 3);
+        assert_string_equal (options.policy, "dsa");
+        options_clear (&options);
+    }
+}
+
+static void
+defaults (void **state)
+{
+    (void) state;
+    options_t options = s_parsed ("--dataset a=b");
+    assert_null (options.listen);
+    assert_int_equal (options.cache_bytes, machine_memory_bytes ("") / 4);
+    assert_true (options.cache_bytes > 0);
+    assert_int_equal (options.workers, machine_processors (""));
+    assert_string_equal (options.policy, "follow");
+    options_clear (&options);
+    options_clear (&options);
+    assert_int_equal (options.dataset_count, 0);
+}
+
+static void
+many_datasets (void **state)
+{
+    (void) state;
+    char arguments [4096] = "";
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
+        sprintf (arguments + strlen (arguments), "--dataset d%zu=/x/%zu ", index, index);
+    strcat (arguments, "--workers 1");
+    options_t options = s_parsed (arguments);
+    assert_int_equal (options.dataset_count, OPTIONS_DATASETS_MAX);
+    assert_string_equal (options.datasets [63].name, "d63");
+    assert_string_equal (options.datasets [63].path, "/x/63");
+    options_clear (&options);
+    strcat (arguments, " --dataset more=/x");
+    s_refused (arguments, "dataset more: there are more than 64");
+}
+
+static void
+help_comes_first (void **state)
+{
+    (void) state;
+    options_t options;
+    char error [ERROR_BYTES];
+    static const char *const asks [] = { "-h", "--help", "--dataset a=b -h",
+        "--workers 3 --help --nonsense" };
+    for (size_t index = 0; index < 4; index++) {
+        assert_int_equal (s_parse (&options, asks [index], error), OPTIONS_HELP);
+        options_clear (&options);
+    }
+    static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
+        "--workers N",
+        "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
+        "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
+    for (size_t index = 0; index < sizeof words / sizeof *words; index++)
+        if (!strstr (options_help (), words [index]))
+            fail_msg ("no '%s' in the help", words [index]);
+}
+
+static void
+arguments_refused (void **state)
+{
+    (void) state;
+    static const struct { const char *arguments, *fragment; } cases [] = {
+        { "", "no data set: name one, as in tureen serve --dataset train=/data/train" },
+        { "--workers 3", "no data set" },
+        { "train", "unexpected argument 'train'" },
+        { "-v", "unexpected argument '-v'" },
+        { "--", "unexpected argument '--'" },
+        { "--=x", "unexpected argument '--=x'" },
+        { "--datasets a=b", "unknown option '--datasets'; did you mean --dataset?" },
+        { "--chace 4G", "unknown option '--chace'; did you mean --cache?" },
+        { "--worker=4", "did you mean --workers?" },
+        { "--hlep", "did you mean --help?" },
+        { "--frobnicate 4", "unknown option '--frobnicate'; see --help" },
+        { "--0123456789012345678901234567890123456789012345678901234567890123456789 4",
+            "unknown option '--0123" },
+        { "--help=1", "--help takes no value" },
+        { "--dataset", "--dataset needs a value: NAME=PATH" },
+        { "--cache", "--cache needs a value" },
+        { "--cache --workers 3", "--cache needs a value" },
+        { "--config", "--config needs a value" },
+        { "--config a --config b", "--config is given twice: a and b" },
+        { "--listen=", "listen: the value is missing" },
+        { "--dataset train", "expected NAME=PATH, as in train=/data/train, got 'train'" },
+        { "--dataset =/data", "a name has 1 to 64 letters, digits, '.', '_' or '-', got ''" },
+        { "--dataset a/b=/data", "got 'a/b'" },
+        { "--dataset a\033b=/data", "got 'a\\x1bb'" },
+        { "--dataset 01234567890123456789012345678901234567890123456789012345678901234=/x",
+            "a name has 1 to 64" },
+        { "--dataset train=", "dataset train: the path is missing" },
+        { "--dataset=", "expected NAME=PATH" },
+        { "--dataset a=/x --dataset a=/y", "dataset a: there are two of that name: /x and /y" },
+        { "--cache 0", "cache: expected a size in bytes, as in 512M or 4G, got '0'" },
+        { "--cache 4g", "got '4g'" },
+        { "--workers 0", "workers: expected a number from 1 to 1024, got '0'" },
+        { "--workers 1025", "got '1025'" },
+        { "--workers 99999999999999999999", "got '99999999999999999999'" },
+        { "--workers 4x", "got '4x'" },
+        { "--workers -1", "got '-1'" },
+        { "--policy resident", "policy: there is no 'resident'; there is: follow, dsa" },
+        { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
+        { "--config /tmp", "/tmp: cannot be read: Is a directory" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        s_refused (cases [index].arguments, cases [index].fragment);
+    options_t options = s_parsed ("--dataset a=/x --workers 1024");
+    assert_int_equal (options.workers, 1024);
+    options_clear (&options);
+}
+
+static void
+empty_argument (void **state)
+{
+    (void) state;
+    options_t options;
+    char error [ERROR_BYTES], *argv [] = { "serve", strdup (""), NULL };
+    assert_int_equal (options_parse (&options, 2, argv, error, sizeof error), OPTIONS_ERROR);
+    assert_non_null (strstr (error, "unexpected argument ''"));
+    options_clear (&options);
+    free (argv [1]);
+}
+
+//  An error that does not fit is cut, not spilled.
+static void
+short_error_buffer (void **state)
+{
+    (void) state;
+    options_t options;
+    char *argv [] = { "serve", "--config", "/nonexistent/a/rather/long/path", NULL };
+    for (size_t size = 1; size < 80; size++) {
+        char *error = malloc (size);
+        assert_int_equal (options_parse (&options, 3, argv, error, size), OPTIONS_ERROR);
+        assert_true (strlen (error) < size);
+        options_clear (&options);
+        free (error);
+    }
+}
+
+//  --- File -------------------------------------------------------------------------------------------------
+
+static void
+everything_from_a_file (void **state)
+{
+    (void) state;
+    options_t options = s_parsed_file (
+        "# Tureen\r\n"
+        "\n"
+        "listen = \"ipc:///run/tureen/server.sock\"   # here\n"
+        "dataset\n"
+        "    train = /data/image net/train # all\n"
+        "        \n"
+        "    # a comment\n"
+        "    val-2.x = '/data/#1'\n"
+        "cache=4G\n"
+        "workers\t=\t7\n"
+        "policy = dsa", "");
+    assert_string_equal (options.listen, "ipc:///run/tureen/server.sock");
+    assert_int_equal (options.dataset_count, 2);
+    assert_string_equal (options.datasets [0].name, "train");
+    assert_string_equal (options.datasets [0].path, "/data/image net/train");
+    assert_string_equal (options.datasets [1].name, "val-2.x");
+    assert_string_equal (options.datasets [1].path, "/data/#1");
+    assert_true (options.cache_bytes == UINT64_C (4) << 30);
+    assert_int_equal (options.workers, 7);
+    options_clear (&options);
+}
+
+static void
+command_line_wins_and_datasets_add_up (void **state)
+{
+    (void) state;
+    const char *text = "listen = file\ncache = 4G\nworkers = 7\ndataset\n    a = /file\n";
+    options_t options = s_parsed_file (text, "--cache 1M --dataset b=/line --listen line");
+    assert_string_equal (options.listen, "line");
+    assert_int_equal (options.cache_bytes, 1 << 20);
+    assert_int_equal (options.workers, 7);
+    assert_int_equal (options.dataset_count, 2);
+    assert_string_equal (options.datasets [0].path, "/line");
+    assert_string_equal (options.datasets [1].path, "/file");
+    options_clear (&options);
+    char error [ERROR_BYTES];
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--dataset a=/line", error),
+        OPTIONS_ERROR);
+    assert_non_null (strstr (error, ":5: dataset a: there are two of that name: /line and /file"));
+    options_clear (&options);
+    //  What the command line overrides is checked all the same.
+    text = "cache = much\n";
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--cache 1M", error), OPTIONS_ERROR);
+    assert_non_null (strstr (error, ":1: cache: expected a size"));
+    options_clear (&options);
+}
+
+static void
+files_refused (void **state)
+{
+    (void) state;
+    static const struct { const char *text; size_t line; const char *fragment; } cases [] = {
+        { "\n# x\nchace = 4G\n", 3, "unknown setting 'chace'; did you mean cache?" },
+        { "dataset\n    a = /x\n\nfoobar = 1\n", 4, "unknown setting 'foobar'; there are dataset, listen" },
+        { "config = x\n", 1, "unknown setting 'config'" },
+        { "dataset = /x\n", 1, "expected no value here, but lines" },
+        { "dataset\ncache = 1M\n", 1, "expected lines '    NAME = PATH' below it" },
+        { "dataset\n    a\n", 2, "dataset a: the path is missing" },
+        { "dataset\n    a = /x\n    a = /y\n", 3, "there are two of that name: /x and /y" },
+        { "dataset\n    a = /x\ndataset\n    a = /y\n", 4, "there are two of that name" },
+        { "dataset\n    a@b = /x\n", 2, "a name has 1 to 64" },
+        { "dataset\n    a = /x\n        b = /y\n", 3, "indent by 4 blanks" },
+        { "cache = 1M\n    a = /x\n", 1, "cache: nothing belongs below it" },
+        { "cache = 1M\ncache = 2M\n", 2, "cache: it is there twice, now as '2M'" },
+        { "workers = 0\n", 1, "workers: expected a number from 1 to 1024, got '0'" },
+        { "policy = resident\n", 1, "policy: there is no 'resident'; there is: follow, dsa" },
+        { "cache\n", 1, "cache: the value is missing" },
+        { "cache = \"\"\n", 1, "cache: the value is missing" },
+        { "cache =\n", 1, "the value after '=' is missing" },
+        { "listen = # x\n", 1, "the value after '=' is missing" },
+        { "  cache = 4G\n", 1, "indent by 4 blanks" },
+        { "    cache = 4G\n", 1, "indent by 4 blanks" },
+        { "dataset\n\ta = /x\n", 2, "expected a name, got '\\x09a = /x'" },
+        { "dataset\n  # x\n", 2, "indent a comment by 4 blanks or not at all" },
+        { "cache: 4G\n", 1, "expected '=' and a value, got ': 4G'" },
+        { "cache 4G\n", 1, "expected '=' and a value, got '4G'" },
+        { "= 4G\n", 1, "expected a name, got '= 4G'" },
+        { "/cache = 4G\n", 1, "expected a name" },
+        { "cache/ = 4G\n", 1, "expected a name" },
+        { "\xc3\xa4 = 4G\n", 1, "expected a name, got '\xc3\xa4 = 4G'" },
+        { "listen = \"x\n", 1, "the quotation mark \" is not closed" },
+        { "listen = 'x\n", 1, "the quotation mark ' is not closed" },
+        { "listen = \"x\" y\n", 1, "'y' after the quotation" },
+        { "listen = \v\"x\n", 1, "a control character, 11" },
+        { "listen = a\rb\n", 1, "a control character, 13" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        s_refused_file (cases [index].text, cases [index].line, cases [index].fragment);
+    options_t options;
+    char error [ERROR_BYTES];
+    assert_int_equal (s_parse_file (&options, "cache = 1M\n\0listen = x\n", 23, "", error), OPTIONS_ERROR);
+    assert_non_null (strstr (error, "holds a zero byte"));
+    options_clear (&options);
+    assert_int_equal (s_parse_file (&options, "", 0, "", error), OPTIONS_ERROR);
+    assert_non_null (strstr (error, "no data set"));
+    options_clear (&options);
+}
+
+static void
+files_too_large (void **state)
+{
+    (void) state;
+    char *text = malloc (70000);
+    assert_non_null (text);
+    memset (text, 'x', 70000);
+    text [1500] = 0;
+    s_refused_file (text, 1, "the line has more than 1000 bytes");
+    memset (text, '\n', 65537);
+    text [65537] = 0;
+    s_refused_file (text, 0, "has more than 65536 bytes");
+    memcpy (text, "dataset\n    a = /x", 18);
+    text [65536] = 0;
+    options_t options = s_parsed_file (text, "");
+    assert_int_equal (options.dataset_count, 1);
+    options_clear (&options);
+    //  As many lines as fit: czmq ends its items by recursion.
+    for (size_t at = 0; at < 65536; at += 4)
+        memcpy (text + at, "a=1\n", 4);
+    s_refused_file (text, 1, "unknown setting 'a'");
+    free (text);
+}
+
+//  Property: whatever is made of a good file by random changes, nothing crashes, czmq says nothing on
+//  standard output (so that our own check let through no line that it refuses), and every error has a reason.
+static void
+damaged_files (void **state)
+{
+    (void) state;
+    static const char good [] = "# x\nlisten = \"ipc:///x\"\ndataset\n"
+        "    train = /data # y\n    val = '/v'\ncache = 4G\n";
+    static const char likely [] = " \t\n\r\v#='\"/.ax1\x1f\x80\xff";
+    size_t taken = 0;
+    for (uint64_t seed = test_seed (), round = 0; round < 3000; seed++, round++) {
+        uint64_t random = seed;
+        char text [sizeof good], error [ERROR_BYTES];
+        memcpy (text, good, sizeof good);
+        for (uint64_t hits = 1 + test_below (&random, 4); hits; hits--)
+            text [test_below (&random, sizeof good - 1)] = likely [test_below (&random, sizeof likely - 1)];
+        options_t options;
+        options_status_t status = s_parse_file (&options, text, sizeof good - 1, "", error);
+        if (strstr (error, "is no ZPL"))
+            fail_msg ("seed %" PRIu64 ": our check let through:\n%s", seed, text);
+        assert_true (status == OPTIONS_RUN? !*error: *error != 0);
+        taken += status == OPTIONS_RUN;
+        options_clear (&options);
+    }
+    assert_true (taken > 50);
+}
+
+//  czmq takes over SIGINT and SIGTERM once it is initialised; reading settings must not do that.
+static void
+signals_are_left_alone (void **state)
+{
+    (void) state;
+    options_t options = s_parsed_file ("dataset\n    a = /x\n", "");
+    options_clear (&options);
+    s_refused_file ("  bad", 1, "indent");
+    static const int signals [] = { SIGINT, SIGTERM };
+    for (size_t index = 0; index < 2; index++) {
+        struct sigaction action;
+        assert_int_equal (sigaction (signals [index], NULL, &action), 0);
+        assert_true (action.sa_handler == SIG_DFL);
+    }
+}
+
+//  --- The machine ------------------------------------------------------------------------------------------
+
+static char s_root [] = "/tmp/test_machine.XXXXXX";
+
+static void
+s_put (const char *path, const char *text)
+{
+    char whole [512];
+    snprintf (whole, sizeof whole, "%s/%s", s_root, path);
+    for (char *at = whole + strlen (s_root) + 1; (at = strchr (at, '/')); *at++ = '/') {
+        *at = 0;
+        mkdir (whole, 0700);
+    }
+    s_write (whole, text, strlen (text));
+}
+
+//  A new empty root.
+static void
+s_clear_root (void)
+{
+    char command [128];
+    snprintf (command, sizeof command, "rm -rf %s && mkdir %s", s_root, s_root);
+    assert_int_equal (system (command), 0);
+}
+
+static void
+memory_limits (void **state)
+{
+    (void) state;
+    s_clear_root ();
+    uint64_t physical = machine_memory_bytes (s_root);
+    assert_true (physical > (1 << 20));
+    s_put ("proc/self/cgroup", "0::/a/b\n");
+    assert_int_equal (machine_memory_bytes (s_root), physical);
+    s_put ("sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_int_equal (machine_memory_bytes (s_root), physical);
+    s_put ("sys/fs/cgroup/a/memory.max", "1048576\n");
+    assert_int_equal (machine_memory_bytes (s_root), 1048576);
+    s_put ("sys/fs/cgroup/a/b/memory.max", "524288\n");
+    assert_int_equal (machine_memory_bytes (s_root), 524288);
+    //  In a container the host's path is not there: the mount's root counts.
+    s_clear_root ();
+    s_put ("proc/self/cgroup", "0::/docker/1234\n");
+    s_put ("sys/fs/cgroup/memory.max", "4096\n");
+    assert_int_equal (machine_memory_bytes (s_root), 4096);
+    s_put ("proc/self/cgroup", "0::/../outside\n");
+    assert_int_equal (machine_memory_bytes (s_root), 4096);
+    s_clear_root ();
+    s_put ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/slice/unit\n1:name=memoryx:/\n0::/\n");
+    s_put ("sys/fs/cgroup/memory/slice/memory.limit_in_bytes", "8192\n");
+    s_put ("sys/fs/cgroup/memory/slice/unit/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_int_equal (machine_memory_bytes (s_root), 8192);
+    s_put ("sys/fs/cgroup/memory/slice/memory.limit_in_bytes", "0\n");
+    assert_int_equal (machine_memory_bytes (s_root), 1);
+}
+
+static void
+memory_below_the_address_space (void **state)
+{
+    (void) state;
+    s_clear_root ();
+    uint64_t physical = machine_memory_bytes (s_root), limited = 0;
+    int pipes [2];
+    assert_int_equal (pipe (pipes), 0);
+    pid_t child = fork ();
+    assert_true (child >= 0);
+    if (child == 0) {
+        struct rlimit limit = { .rlim_cur = physical / 2, .rlim_max = RLIM_INFINITY };
+        limited = setrlimit (RLIMIT_AS, &limit)? 0: machine_memory_bytes (s_root);
+        _exit (write (pipes [1], &limited, sizeof limited) != sizeof limited);
+    }
+    assert_int_equal (read (pipes [0], &limited, sizeof limited), sizeof limited);
+    assert_int_equal (waitpid (child, NULL, 0), child);
+    close (pipes [0]);
+    close (pipes [1]);
+    assert_int_equal (limited, physical / 2);
+}
+
+static void
+processor_limits (void **state)
+{
+    (void) state;
+    s_clear_root ();
+    uint32_t all = machine_processors (s_root);
+    assert_true (all >= 1);
+    static const struct { const char *text; uint32_t processors; } cases [] = {
+        { "max 100000\n", 0 }, { "100000 100000\n", 1 }, { "50000 100000\n", 1 }, { "1 100000\n", 1 },
+        { "100001 100000\n", 2 }, { "200000 100000\n", 2 }, { "99900000 100000\n", 999 }, { "0 0\n", 0 },
+        { "-5 100000\n", 0 }, { "100000\n", 0 }, { "", 0 },
+    };
+    s_put ("proc/self/cgroup", "0::/job\n");
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_put ("sys/fs/cgroup/job/cpu.max", cases [index].text);
+        uint32_t paid = cases [index].processors;
+        assert_int_equal (machine_processors (s_root), paid && paid < all? paid: all);
+    }
+    s_clear_root ();
+    s_put ("proc/self/cgroup", "8:cpuset:/\n3:cpuacct,cpu:/job\n");
+    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
+    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+    assert_int_equal (machine_processors (s_root), all);
+    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "30000\n");
+    assert_int_equal (machine_processors (s_root), 1);
+}
+
+static int
+s_set_up (void **state)
+{
+    (void) state;
+    int descriptor = mkstemp (s_config_path);
+    if (descriptor < 0 || close (descriptor) != 0)
+        return -1;
+    return mkdtemp (s_root)? 0: -1;
+}
+
+static int
+s_tear_down (void **state)
+{
+    (void) state;
+    s_clear_root ();
+    return rmdir (s_root) | unlink (s_config_path);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (sizes),
+        cmocka_unit_test (both_ways_to_write_an_option),
+        cmocka_unit_test (defaults),
+        cmocka_unit_test (many_datasets),
+        cmocka_unit_test (help_comes_first),
+        cmocka_unit_test (arguments_refused),
+        cmocka_unit_test (empty_argument),
+        cmocka_unit_test (short_error_buffer),
+        cmocka_unit_test (everything_from_a_file),
+        cmocka_unit_test (command_line_wins_and_datasets_add_up),
+        cmocka_unit_test (files_refused),
+        cmocka_unit_test (files_too_large),
+        cmocka_unit_test (damaged_files),
+        cmocka_unit_test (signals_are_left_alone),
+        cmocka_unit_test (memory_limits),
+        cmocka_unit_test (memory_below_the_address_space),
+        cmocka_unit_test (processor_limits),
+    };
+    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+}

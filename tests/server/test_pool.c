@@ -1,0 +1,178 @@
+//  Exchange and pool: what goes in comes out, once, and ends cleanly.  Threads only do work; assertions are
+//  made here.
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "exchange.h"
+#include "pool.h"
+
+typedef struct {
+    int number;
+    int result;
+} task_t;
+
+static bool
+s_readable (int descriptor, int timeout_ms)
+{
+    struct pollfd item = { .fd = descriptor, .events = POLLIN };
+    return poll (&item, 1, timeout_ms) == 1;
+}
+
+//  Guards: first in first out, full is told, the descriptor is readable exactly while something is there.
+static void
+test_exchange_is_a_bounded_queue (void **state)
+{
+    (void) state;
+    int objects [4];
+    exchange_t *exchange = exchange_new (3);
+    assert_non_null (exchange);
+    assert_false (s_readable (exchange_descriptor (exchange), 0));
+    for (int round = 0; round < 5; round++) {
+        for (int index = 0; index < 3; index++)
+            assert_true (exchange_put (exchange, &objects [index]));
+        assert_false (exchange_put (exchange, &objects [3]));
+        for (int index = 0; index < 3; index++) {
+            assert_true (s_readable (exchange_descriptor (exchange), 0));
+            assert_ptr_equal (exchange_try (exchange), &objects [index]);
+        }
+        assert_false (s_readable (exchange_descriptor (exchange), 0));
+        assert_null (exchange_try (exchange));
+    }
+    exchange_close (exchange);
+    assert_null (exchange_take (exchange));
+    exchange_destroy (&exchange);
+}
+
+static void
+s_square (void *context, void *argument)
+{
+    task_t *task = argument;
+    int *runs = context;
+    ++*runs;
+    task->result = task->number * task->number;
+}
+
+static atomic_int s_contexts;
+
+static void *
+s_context_new (void)
+{
+    atomic_fetch_add (&s_contexts, 1);
+    return calloc (1, sizeof (int));
+}
+
+static void
+s_context_destroy (void *context)
+{
+    atomic_fetch_sub (&s_contexts, 1);
+    free (context);
+}
+
+enum { TASKS = 1000, TASKS_MAX = 64 };
+
+//  Guards: every task comes back once, done, with at most tasks_max out; contexts are one a thread.
+static void
+test_every_task_comes_back_done (void **state)
+{
+    (void) state;
+    static task_t tasks [TASKS];
+    pool_options_t options = { .name = "test", .threads = 4, .tasks_max = TASKS_MAX, .work = s_square,
+        .context_new = s_context_new, .context_destroy = s_context_destroy };
+    pool_t *pool = pool_new (&options);
+    assert_non_null (pool);
+    assert_int_equal (atomic_load (&s_contexts), 4);
+    int submitted = 0, back = 0;
+    while (back < TASKS) {
+        while (submitted < TASKS && submitted - back < TASKS_MAX) {
+            tasks [submitted] = (task_t) { .number = submitted, .result = -1 };
+            pool_submit (pool, &tasks [submitted++]);
+        }
+        assert_true (s_readable (pool_descriptor (pool), 10000));
+        for (task_t *task; (task = pool_done (pool)); back++) {
+            assert_int_equal (task->result, task->number * task->number);
+            task->result = -2;                  //  coming back twice would show
+        }
+    }
+    pool_destroy (&pool);
+    assert_null (pool);
+    assert_int_equal (atomic_load (&s_contexts), 0);
+}
+
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool begun, may_end;
+} gate_t;
+
+static void
+s_wait_at_gate (void *context, void *argument)
+{
+    (void) context;
+    gate_t *gate = argument;
+    pthread_mutex_lock (&gate->lock);
+    gate->begun = true;
+    pthread_cond_broadcast (&gate->changed);
+    while (!gate->may_end)
+        pthread_cond_wait (&gate->changed, &gate->lock);
+    pthread_mutex_unlock (&gate->lock);
+}
+
+static void *
+s_open_gate_later (void *argument)
+{
+    gate_t *gate = argument;
+    struct timespec pause = { .tv_nsec = 20000000 };
+    nanosleep (&pause, NULL);
+    pthread_mutex_lock (&gate->lock);
+    gate->may_end = true;
+    pthread_cond_broadcast (&gate->changed);
+    pthread_mutex_unlock (&gate->lock);
+    return NULL;
+}
+
+//  Guards: stopping finishes what was begun and gives the rest back undone; nothing is lost.
+static void
+test_stop_gives_back_what_was_not_begun (void **state)
+{
+    (void) state;
+    gate_t gates [3];
+    for (int index = 0; index < 3; index++)
+        gates [index] = (gate_t) { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+    pool_options_t options = { .name = "test", .threads = 1, .tasks_max = 8, .work = s_wait_at_gate };
+    pool_t *pool = pool_new (&options);
+    assert_non_null (pool);
+    for (int index = 0; index < 3; index++)
+        pool_submit (pool, &gates [index]);
+    pthread_mutex_lock (&gates [0].lock);
+    while (!gates [0].begun)
+        pthread_cond_wait (&gates [0].changed, &gates [0].lock);
+    pthread_mutex_unlock (&gates [0].lock);
+    pthread_t helper;
+    assert_int_equal (pthread_create (&helper, NULL, s_open_gate_later, &gates [0]), 0);
+    pool_stop (pool);
+    pthread_join (helper, NULL);
+    assert_ptr_equal (pool_done (pool), &gates [0]);
+    assert_null (pool_done (pool));
+    assert_non_null (pool_drain (pool));
+    assert_non_null (pool_drain (pool));
+    assert_null (pool_drain (pool));
+    assert_false (gates [1].begun || gates [2].begun);
+    pool_destroy (&pool);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_exchange_is_a_bounded_queue),
+        cmocka_unit_test (test_every_task_comes_back_done),
+        cmocka_unit_test (test_stop_gives_back_what_was_not_begun)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,676 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "frames.h"
+#include "request.h"
+#include "seed.h"
+
+//  --- Golden frames ----------------------------------------------------------------------------------------
+
+//  Loads a golden message, checks its head, and leaves the frames to the caller.
+static void
+s_load_head (message_t *message, const char *name, wire_kind_t kind, uint64_t job, uint64_t tag)
+{
+    wire_head_t head;
+    refusal_t refusal = { 0 };
+    message_load (message, name);
+    request_status_t status = request_head (message->frames, message->count, &head, &refusal);
+    if (status != REQUEST_OK)
+        fail_msg ("%s: %s", name, refusal.message);
+    assert_int_equal (head.version, WIRE_VERSION);
+    assert_int_equal (head.kind, kind);
+    assert_int_equal (head.job, job);
+    assert_int_equal (head.tag, tag);
+}
+
+static void
+golden_messages_without_a_body (void **state)
+{
+    (void) state;
+    static const struct { const char *name; wire_kind_t kind; uint64_t job, tag; } messages [] = {
+        { "inline", WIRE_INLINE, 5, 0 }, { "leave", WIRE_LEAVE, 5, 4 },
+        { "status", WIRE_STATUS, 0, 6 }, { "heartbeat", WIRE_HEARTBEAT, 5, 0 },
+    };
+    for (size_t index = 0; index < sizeof messages / sizeof *messages; index++) {
+        message_t message;
+        s_load_head (&message, messages [index].name, messages [index].kind, messages [index].job,
+            messages [index].tag);
+        message_unload (&message);
+    }
+}
+
+static void
+golden_progress (void **state)
+{
+    (void) state;
+    message_t message;
+    wire_progress_t progress;
+    refusal_t refusal;
+    s_load_head (&message, "progress", WIRE_PROGRESS, 5, 0);
+    assert_true (request_progress (&message.frames [1], &progress, &refusal));
+    assert_int_equal (progress.consumed, 7);
+    assert_int_equal (progress.released, 6);
+    assert_int_equal (progress.kept, 5);
+    message_unload (&message);
+    s_load_head (&message, "progress_large", WIRE_PROGRESS, 0x0102030405060708, 0);
+    assert_true (request_progress (&message.frames [1], &progress, &refusal));
+    assert_true (progress.consumed == 0x1112131415161718);
+    assert_true (progress.released == 0x0807060504030201);
+    assert_true (progress.kept == 0x8000000000000001);
+    message_unload (&message);
+}
+
+static void
+s_golden_join (message_t *message, const char *name, uint64_t tag, request_join_t *join)
+{
+    refusal_t refusal = { 0 };
+    s_load_head (message, name, WIRE_JOIN, 0, tag);
+    if (!request_join (message->frames, message->count, join, &refusal))
+        fail_msg ("%s: %s", name, refusal.message);
+    assert_string_equal (join->dataset, "train");
+    assert_string_equal (join->name, "trial-3");
+    assert_int_equal (join->slots, 4);
+    assert_true (join->seed_given);
+}
+
+static void
+golden_join_with_ranges (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    s_golden_join (&message, "join", 1, &join);
+    assert_int_equal (join.batch_size, 64);
+    assert_int_equal (join.epochs, 2);
+    assert_false (join.drop_last);
+    assert_string_equal (json_string_value (join.pipeline), "train");
+    assert_int_equal (join.order, REQUEST_SHARED);
+    assert_false (join.inline_only);
+    assert_int_equal (join.seed, 7);
+    assert_true (join.subset_given);
+    assert_int_equal (join.list_frames, 0);
+    request_join_clear (&join);
+    roaring_bitmap_t *set;
+    assert_true (request_subset (&message.frames [2], 3000, &set, &refusal));
+    assert_int_equal (roaring_bitmap_get_cardinality (set), 2020);
+    assert_true (roaring_bitmap_contains (set, 19) && !roaring_bitmap_contains (set, 20));
+    assert_true (roaring_bitmap_contains (set, 1000) && roaring_bitmap_contains (set, 2999));
+    roaring_bitmap_free (set);
+    assert_false (request_subset (&message.frames [2], 2999, &set, &refusal));
+    assert_refusal (&refusal, "bad_request", "range 2 ends at 3000, the data set has 2999 samples");
+    message_unload (&message);
+}
+
+static void
+golden_join_with_words (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    s_golden_join (&message, "join_words", 2, &join);
+    assert_true (join.drop_last);
+    assert_string_equal (json_string_value (join.pipeline), "eval");
+    assert_true (join.seed == UINT64_MAX);
+    assert_true (join.subset_given);
+    request_join_clear (&join);
+    roaring_bitmap_t *set;
+    assert_true (request_subset (&message.frames [2], 130, &set, &refusal));
+    uint32_t ids [5];
+    assert_int_equal (roaring_bitmap_get_cardinality (set), 5);
+    roaring_bitmap_to_uint32_array (set, ids);
+    static const uint32_t expected [] = { 0, 63, 64, 127, 129 };
+    assert_memory_equal (ids, expected, sizeof ids);
+    roaring_bitmap_free (set);
+    message_unload (&message);
+}
+
+static void
+golden_join_with_a_list (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    s_golden_join (&message, "join_list", 3, &join);
+    assert_int_equal (join.batch_size, 2);
+    assert_int_equal (join.epochs, 0);
+    assert_int_equal (join.order, REQUEST_LIST);
+    assert_true (join.inline_only);
+    assert_int_equal (join.list_frames, 2);
+    assert_false (join.subset_given);
+    assert_int_equal (json_array_size (join.pipeline), 1);
+    request_join_clear (&join);
+    uint32_t *ids;
+    size_t count;
+    assert_true (request_list (&message.frames [2], 2, 3000, &ids, &count, &refusal));
+    static const uint32_t expected [] = { 5, 3, 3, 2999, 0, 5 };
+    assert_int_equal (count, 6);
+    assert_memory_equal (ids, expected, sizeof expected);
+    free (ids);
+    message_unload (&message);
+}
+
+//  --- Head -------------------------------------------------------------------------------------------------
+
+static const wire_head_t s_good_head = { .magic = { 'T', 'U', 'R', 'N' }, .version = 1, .kind = WIRE_JOIN,
+    .job = 3, .tag = 9 };
+
+//  Expects the refusal of count frames, of which frame 0 is size bytes of the head.
+static wire_head_t
+s_refused_head (const wire_head_t *sent, size_t size, size_t count, const char *code, const char *fragment)
+{
+    uint8_t bytes [sizeof *sent + 8] = { 0 };
+    memcpy (bytes, sent, sizeof *sent);
+    frame_t frames [WIRE_FRAMES_MAX + 1] = { frame_of (bytes, size) };
+    wire_head_t head;
+    refusal_t refusal = { 0 };
+    assert_int_equal (request_head (frames, count, &head, &refusal), REQUEST_REFUSED);
+    assert_refusal (&refusal, code, fragment);
+    return head;
+}
+
+static void
+golden_join_seeded (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    s_golden_join (&message, "join_seeded", 7, &join);
+    assert_int_equal (join.order, REQUEST_SEEDED);
+    assert_true (join.seed == 7 && !join.subset_given && join.list_frames == 0);
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
+static void
+head_that_is_not_ours_is_ignored (void **state)
+{
+    (void) state;
+    wire_head_t head;
+    refusal_t refusal = { 0 };
+    static const char *const foreign [] = { "", "T", "TUR", "turn\001\001", "GET / HTTP/1.1\r\n\r\n",
+        "TURm" };
+    assert_int_equal (request_head (NULL, 0, &head, &refusal), REQUEST_IGNORED);
+    for (size_t index = 0; index < sizeof foreign / sizeof *foreign; index++) {
+        frame_t frames [2] = { frame_of_text (foreign [index]), frame_of_text ("{}") };
+        assert_int_equal (request_head (frames, 2, &head, &refusal), REQUEST_IGNORED);
+    }
+    frame_t empty = frame_of (NULL, 0);
+    assert_int_equal (request_head (&empty, 1, &head, &refusal), REQUEST_IGNORED);
+    assert_null (refusal.code);
+}
+
+static void
+head_refusals (void **state)
+{
+    (void) state;
+    wire_head_t sent = s_good_head, head;
+    head = s_refused_head (&sent, 23, 2, "malformed", "has 24 bytes, got 23");
+    assert_int_equal (head.tag, 0);
+    head = s_refused_head (&sent, 25, 2, "malformed", "has 24 bytes, got 25");
+    assert_int_equal (head.tag, 9);
+    s_refused_head (&sent, 4, 1, "malformed", "got 4");
+    sent.version = 2;
+    head = s_refused_head (&sent, 24, 2, "version",
+        "version 2 is none of this server's: it speaks version 1");
+    assert_int_equal (head.tag, 9);
+    assert_int_equal (head.job, 3);
+    head = s_refused_head (&sent, 5, 2, "version", "version 2");
+    assert_int_equal (head.tag, 0);
+    sent = s_good_head;
+    sent.zero = 1;
+    s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
+    sent = s_good_head;
+    static const uint8_t kinds [] = { 0, 7, 129, 134, 255 };
+    for (size_t index = 0; index < sizeof kinds; index++) {
+        sent.kind = kinds [index];
+        char fragment [16];
+        snprintf (fragment, sizeof fragment, "kind %u;", kinds [index]);
+        head = s_refused_head (&sent, 24, 2, "unknown_kind", fragment);
+        assert_int_equal (head.tag, 9);
+    }
+}
+
+static void
+wrong_number_of_frames (void **state)
+{
+    (void) state;
+    static const struct { wire_kind_t kind; size_t count; const char *fragment; } cases [] = {
+        { WIRE_JOIN, 1, "JOIN has 2 to 130 frames, got 1" },
+        { WIRE_JOIN, 131, "JOIN has 2 to 130 frames, got 131" },
+        { WIRE_INLINE, 2, "INLINE has 1 frame, got 2" },
+        { WIRE_PROGRESS, 1, "PROGRESS has 2 frames, got 1" },
+        { WIRE_PROGRESS, 3, "PROGRESS has 2 frames, got 3" },
+        { WIRE_LEAVE, 2, "LEAVE has 1 frame, got 2" },
+        { WIRE_STATUS, 1, "STATUS has 2 frames, got 1" },
+        { WIRE_STATUS, 3, "STATUS has 2 frames, got 3" },
+        { WIRE_HEARTBEAT, 2, "HEARTBEAT has 1 frame, got 2" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        wire_head_t sent = s_good_head;
+        sent.kind = (uint8_t) cases [index].kind;
+        s_refused_head (&sent, 24, cases [index].count, "malformed", cases [index].fragment);
+    }
+}
+
+static void
+progress_of_a_wrong_size (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [32];
+    static const size_t sizes [] = { 0, 23, 25, 32 };
+    for (size_t index = 0; index < 4; index++) {
+        frame_t frame = frame_of (bytes, sizes [index]);
+        wire_progress_t progress;
+        refusal_t refusal = { 0 };
+        assert_false (request_progress (&frame, &progress, &refusal));
+        assert_refusal (&refusal, "malformed", "has 24 bytes, got ");
+    }
+}
+
+static void
+refusals_are_cut_at_a_character (void **state)
+{
+    (void) state;
+    for (size_t shift = 0; shift < 3; shift++) {
+        char text [1024] = "";
+        memset (text, 'x', shift);
+        for (size_t index = 0; index < 300; index++)
+            memcpy (text + shift + 3 * index, "\xe2\x82\xac", 4);
+        refusal_t refusal;
+        assert_false (refuse (&refusal, "busy", "%s", text));
+        size_t length = strlen (refusal.message);
+        assert_true (length < sizeof refusal.message && length > sizeof refusal.message - 8);
+        assert_string_equal (refusal.message + length - 3, "...");
+        assert_int_equal ((length - 3 - shift) % 3, 0);
+    }
+}
+
+//  --- JSON -------------------------------------------------------------------------------------------------
+
+static bool
+s_join (const char *json, size_t frame_count, request_join_t *join, refusal_t *refusal)
+{
+    frame_t frames [FRAMES_MAX] = { frame_of (&s_good_head, sizeof s_good_head), frame_of_text (json) };
+    *refusal = (refusal_t) { 0 };
+    return request_join (frames, frame_count, join, refusal);
+}
+
+static void
+s_refused_join (const char *json, size_t frame_count, const char *code, const char *fragment)
+{
+    request_join_t join;
+    refusal_t refusal;
+    if (s_join (json, frame_count, &join, &refusal))
+        fail_msg ("taken: %s", json);
+    assert_refusal (&refusal, code, fragment);
+    assert_null (join.pipeline);
+}
+
+//  The least JOIN and one more member.
+static void
+s_refused_member (const char *member, const char *fragment)
+{
+    char json [1024];
+    snprintf (json, sizeof json, "{\"dataset\":\"d\",\"batch_size\":8,%s}", member);
+    s_refused_join (json, 2, "bad_request", fragment);
+}
+
+static request_join_t
+s_good_join (const char *members, size_t frame_count)
+{
+    char json [1024];
+    request_join_t join;
+    refusal_t refusal;
+    snprintf (json, sizeof json, "{\"dataset\":\"d\",\"batch_size\":8%s}", members);
+    if (!s_join (json, frame_count, &join, &refusal))
+        fail_msg ("%s: %s", json, refusal.message);
+    return join;
+}
+
+static void
+join_defaults (void **state)
+{
+    (void) state;
+    request_join_t join = s_good_join ("", 2);
+    assert_string_equal (join.dataset, "d");
+    assert_string_equal (join.name, "");
+    assert_int_equal (join.batch_size, 8);
+    assert_int_equal (join.epochs, 0);
+    assert_false (join.drop_last);
+    assert_string_equal (json_string_value (join.pipeline), "train");
+    assert_int_equal (join.order, REQUEST_SHARED);
+    assert_int_equal (join.slots, 4);
+    assert_false (join.inline_only);
+    assert_false (join.seed_given);
+    assert_false (join.subset_given);
+    assert_int_equal (join.list_frames, 0);
+    request_join_clear (&join);
+    request_join_clear (&join);
+}
+
+static void
+join_extremes (void **state)
+{
+    (void) state;
+    request_join_t join = s_good_join (",\"epochs\":9007199254740992,\"slots\":64,\"order\":\"private\","
+        "\"name\":\"\",\"seed\":\"0\",\"frames\":[],\"pipeline\":[],"
+        "\"transport\":\"inline\",\"drop_last\":true", 2);
+    assert_true (join.epochs == UINT64_C (1) << 53);
+    assert_int_equal (join.slots, 64);
+    assert_int_equal (join.order, REQUEST_PRIVATE);
+    assert_true (join.seed_given && join.seed == 0 && join.inline_only && join.drop_last);
+    request_join_clear (&join);
+    join = s_good_join (",\"slots\":3,\"epochs\":1,\"seed\":9223372036854775807,"
+        "\"name\":\"gr\\u00fc\\u00dfe \\u20ac\"", 2);
+    assert_true (join.seed == INT64_MAX && join.slots == 3 && join.epochs == 1);
+    assert_string_equal (join.name, "gr\xc3\xbc\xc3\x9f" "e \xe2\x82\xac");
+    request_join_clear (&join);
+    join = s_good_join (",\"seed\":\"000000000000000000000000000007\",\"order\":\"list\"", 2);
+    assert_true (join.seed == 7 && join.order == REQUEST_LIST && join.list_frames == 0);
+    request_join_clear (&join);
+    join = s_good_join (",\"frames\":[\"subset\"],\"order\":\"list\"", 3);
+    assert_true (join.subset_given && join.order == REQUEST_LIST);
+    request_join_clear (&join);
+    request_join_t largest;
+    refusal_t refusal;
+    assert_true (s_join ("{\"dataset\":\"0123456789012345678901234567890123456789012345678901234567890123\","
+        "\"batch_size\":65536}", 2, &largest, &refusal));
+    assert_int_equal (largest.batch_size, 65536);
+    assert_int_equal (strlen (largest.dataset), 64);
+    request_join_clear (&largest);
+}
+
+//  A seed by itself asks for the run again; beside an order, wherever it stands, it is what it was.
+static void
+join_orders (void **state)
+{
+    (void) state;
+    static const struct { const char *members; request_order_t order; } cases [] = {
+        { "", REQUEST_SHARED },
+        { ",\"seed\":\"7\"", REQUEST_SEEDED },
+        { ",\"seed\":0", REQUEST_SEEDED },
+        { ",\"order\":\"seeded\"", REQUEST_SEEDED },
+        { ",\"order\":\"seeded\",\"seed\":\"7\"", REQUEST_SEEDED },
+        { ",\"order\":\"shared\",\"seed\":\"7\"", REQUEST_SHARED },
+        { ",\"seed\":\"7\",\"order\":\"shared\"", REQUEST_SHARED },
+        { ",\"seed\":\"7\",\"order\":\"private\"", REQUEST_PRIVATE },
+        { ",\"seed\":\"7\",\"order\":\"list\"", REQUEST_LIST },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        request_join_t join = s_good_join (cases [index].members, 2);
+        if (join.order != cases [index].order)
+            fail_msg ("%s: order %d", cases [index].members, (int) join.order);
+        assert_int_equal (join.seed_given, strstr (cases [index].members, "seed\":") != NULL);
+        request_join_clear (&join);
+    }
+    request_join_t join = s_good_join (",\"seed\":\"7\",\"frames\":[\"subset\"]", 3);
+    assert_true (join.subset_given && join.order == REQUEST_SEEDED);
+    request_join_clear (&join);
+}
+
+static void
+json_that_is_none (void **state)
+{
+    (void) state;
+    static const char *const texts [] = { "", " ", "{", "{}x", "{\"a\":1,}", "{'a':1}", "\"\\ud800\"", "nul",
+        "{\"a\":\"\xff\"}", "{\"a\":\"\xc0\x80\"}", "{\"a\":NaN}", "{\"a\":01}", "\xef\xbb\xbf{}" };
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++)
+        s_refused_join (texts [index], 2, "malformed", "no JSON, line ");
+    s_refused_join ("{\"dataset\":\"a\",\"dataset\":\"b\"}", 2, "malformed", "duplicate");
+    s_refused_join ("{\"dataset\":\"a\\u0000b\"}", 2, "malformed", "no JSON");
+    s_refused_join ("{\"seed\":18446744073709551615}", 2, "malformed", "goes into a string");
+    s_refused_join ("{\"dataset\":\"a\001\"}", 2, "malformed", "no JSON");
+    s_refused_join ("[]", 2, "malformed", "is no object");
+    s_refused_join ("{}", 1, "malformed", "JOIN has 2 to 130 frames, got 1");
+    s_refused_join ("{}", 2, "bad_request", "dataset is missing");
+    s_refused_join ("{\"dataset\":\"a\"}", 2, "bad_request", "batch_size is missing");
+}
+
+static void
+json_with_a_zero_byte (void **state)
+{
+    (void) state;
+    static const char json [] = "{\"dataset\":\"a\"}\0{}";
+    frame_t frames [2] = { frame_of (&s_good_head, sizeof s_good_head), frame_of (json, sizeof json) };
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    assert_false (request_join (frames, 2, &join, &refusal));
+    assert_refusal (&refusal, "malformed", "zero byte");
+    frames [1] = frame_of (NULL, 0);
+    assert_false (request_join (frames, 2, &join, &refusal));
+    assert_refusal (&refusal, "malformed", "no JSON");
+}
+
+//  A JOIN whose pipeline nests, so that the object is level 1.
+static char *
+s_nested (size_t levels)
+{
+    char *json = calloc (1, 128 + 2 * levels);
+    assert_non_null (json);
+    strcpy (json,
+        "{\"name\":\"[[[[[[[[[[[[[[[[[[[[[\\\"{{{{{\",\"dataset\":\"d\",\"batch_size\":1,\"pipeline\":");
+    memset (json + strlen (json), '[', levels - 1);
+    memset (json + strlen (json), ']', levels - 1);
+    strcat (json, "}");
+    return json;
+}
+
+static void
+json_too_deep (void **state)
+{
+    (void) state;
+    request_join_t join;
+    refusal_t refusal;
+    char *json = s_nested (16);
+    assert_true (s_join (json, 2, &join, &refusal));
+    request_join_clear (&join);
+    free (json);
+    json = s_nested (17);
+    s_refused_join (json, 2, "malformed", "nests 17 levels deep, at most 16");
+    free (json);
+    json = s_nested (20000);
+    s_refused_join (json, 2, "malformed", "nests 20000 levels deep");
+    free (json);
+}
+
+//  Closing brackets that belong to nothing must not make room for opening ones.
+static void
+json_depth_is_not_fooled (void **state)
+{
+    (void) state;
+    char json [4000] = "";
+    memset (json, ']', 1000);
+    memset (json + 1000, '[', 20);
+    s_refused_join (json, 2, "malformed", "nests 20 levels");
+    memset (json, '"', 2);
+    memset (json + 2, '[', 1018);
+    s_refused_join (json, 2, "malformed", "nests 1018 levels");
+}
+
+static void
+json_too_large (void **state)
+{
+    (void) state;
+    char *json = malloc (65538);
+    assert_non_null (json);
+    memset (json, ' ', 65537);
+    json [65537] = 0;
+    const char *text = "{\"dataset\":\"d\",\"batch_size\":1}";
+    memcpy (json, text, strlen (text));
+    s_refused_join (json, 2, "malformed", "has 65537 bytes, at most 65536");
+    json [65536] = 0;
+    request_join_t join;
+    refusal_t refusal;
+    assert_true (s_join (json, 2, &join, &refusal));
+    request_join_clear (&join);
+    free (json);
+}
+
+static void
+values_of_a_wrong_kind (void **state)
+{
+    (void) state;
+    static const struct { const char *member, *fragment; } cases [] = {
+        { "\"epochs\":0", "epochs: expected null or an integer from 1 to 2^53, got 0" },
+        { "\"epochs\":-1", "got -1" },
+        { "\"epochs\":9007199254740993", "got 9007199254740993" },
+        { "\"epochs\":2.0", "got 2.0" },
+        { "\"epochs\":\"2\"", "got \"2\"" },
+        { "\"drop_last\":1", "drop_last: expected true or false, got 1" },
+        { "\"drop_last\":null", "got null" },
+        { "\"pipeline\":{}", "pipeline: expected a list of operations or the name of a recipe, got {}" },
+        { "\"pipeline\":null", "got null" },
+        { "\"order\":\"Shared\"",
+            "order: expected \"shared\", \"private\", \"list\" or \"seeded\", got \"Shared\"" },
+        { "\"order\":3", "got 3" },
+        { "\"slots\":2", "slots: expected an integer from 3 to 64, got 2" },
+        { "\"slots\":65", "got 65" },
+        { "\"slots\":true", "got true" },
+        { "\"slots\":4294967300", "got 4294967300" },
+        { "\"transport\":\"ring\"", "transport: expected \"auto\" or \"inline\", got \"ring\"" },
+        { "\"transport\":[]", "got []" },
+        { "\"seed\":\"\"", "seed: expected a string of decimal digits, below 2^64, got \"\"" },
+        { "\"seed\":\"18446744073709551616\"", "got \"18446744073709551616\"" },
+        { "\"seed\":\"99999999999999999999999\"", "got \"9999" },
+        { "\"seed\":\"-1\"", "got \"-1\"" },
+        { "\"seed\":\"+1\"", "got \"+1\"" },
+        { "\"seed\":\" 1\"", "got \" 1\"" },
+        { "\"seed\":\"1 \"", "got \"1 \"" },
+        { "\"seed\":\"0x10\"", "got \"0x10\"" },
+        { "\"seed\":-5", "got -5" },
+        { "\"seed\":1.5", "got 1.5" },
+        { "\"seed\":null", "got null" },
+        { "\"name\":7", "name: expected a printable text of at most 64 bytes, got 7" },
+        { "\"name\":\"a\\nb\"", "got \"a\\nb\"" },
+        { "\"name\":\"\\u007f\"", "got \"\\x7f\"" },
+        { "\"name\":\"\\u0085\"", "got \"\\xc2\\x85\"" },
+        { "\"name\":\"01234567890123456789012345678901234567890123456789012345678901234\"",
+            "name: expected" },
+        { "\"frames\":\"subset\"", "frames: expected a list of \"subset\" or \"list\", got \"subset\"" },
+        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\" or \"list\", got \"ids\"" },
+        { "\"frames\":[\"subset\",1]", "frames [1]: expected" },
+        { "\"frames\":[\"subset\",\"subset\"]", "frames [1]: \"subset\" stands there once at most" },
+        { "\"frames\":[\"list\"]", "frames: \"list\" needs order \"list\"" },
+        { "\"frames\":[\"list\"],\"seed\":\"7\"", "frames: \"list\" needs order \"list\"" },
+        { "\"frames\":[\"list\"],\"order\":\"seeded\"", "frames: \"list\" needs order \"list\"" },
+        { "\"frames\":[\"list\",\"subset\"],\"order\":\"list\"", "exclude each other" },
+        { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
+        { "\"Epochs\":1",
+            "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
+            "slots, transport, seed, name, frames" },
+        { "\"\":1", "unknown key ''" },
+        { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        s_refused_member (cases [index].member, cases [index].fragment);
+    s_refused_join ("{\"dataset\":\"\",\"batch_size\":1}", 2, "bad_request",
+        "dataset: expected a printable text of 1");
+    s_refused_join ("{\"dataset\":3,\"batch_size\":1}", 2, "bad_request", "dataset: expected");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":0}", 2, "bad_request",
+        "integer from 1 to 65536, got 0");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":65537}", 2, "bad_request", "got 65537");
+}
+
+static void
+frames_that_do_not_match (void **state)
+{
+    (void) state;
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1}", 3, "malformed",
+        "frames names 0, so JOIN has 2 frames; got 3");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"subset\"]}", 2, "malformed",
+        "has 3 frames; got 2");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"list\"]}",
+        5, "malformed", "frames names 2, so JOIN has 4 frames; got 5");
+}
+
+//  What a client sends is repeated to it, and logged: it must not flood either.
+static void
+long_values_are_cut (void **state)
+{
+    (void) state;
+    char *json = calloc (1, 60100);
+    assert_non_null (json);
+    strcpy (json, "{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"");
+    memset (json + strlen (json), 'o', 60000);
+    strcat (json, "\"}");
+    s_refused_join (json, 2, "bad_request", "oooo...");
+    memcpy (json + 30, "\"oooooooo", 9);
+    request_join_t join;
+    refusal_t refusal;
+    assert_false (s_join (json, 2, &join, &refusal));
+    assert_true (strlen (refusal.message) < 300);
+    free (json);
+}
+
+//  Random bytes, and a good JOIN with random bytes changed: no crash, and every refusal has a code and a
+//  reason.
+static void
+random_bytes (void **state)
+{
+    (void) state;
+    static const char good [] = "{\"dataset\":\"d\",\"batch_size\":8,\"epochs\":null,\"seed\":\"7\","
+        "\"pipeline\":[{\"op\":\"flip\",\"p\":0.5}],\"name\":\"\\u00e4\",\"frames\":[\"subset\"]}";
+    for (uint64_t seed = test_seed (), round = 0; round < 20000; seed++, round++) {
+        uint64_t random = seed;
+        char text [sizeof good];
+        memcpy (text, good, sizeof good);
+        size_t size = sizeof good - 1;
+        for (uint64_t hits = test_below (&random, 4) + (round % 8? 0: 200); hits; hits--)
+            text [test_below (&random, size)] = (char) test_below (&random, 256);
+        wire_head_t sent = s_good_head;
+        if (test_below (&random, 4) == 0)
+            ((uint8_t *) &sent) [test_below (&random, sizeof sent)] = (uint8_t) test_below (&random, 256);
+        frame_t frames [3] = { frame_of (&sent, sizeof sent), frame_of (text, size), frame_of (text, 8) };
+        refusal_t refusal = { 0 };
+        wire_head_t head;
+        if (request_head (frames, 3, &head, &refusal) == REQUEST_REFUSED)
+            assert_true (refusal.code && *refusal.message);
+        request_join_t join;
+        refusal = (refusal_t) { 0 };
+        if (request_join (frames, 3, &join, &refusal))
+            request_join_clear (&join);
+        else
+            assert_true (refusal.code && *refusal.message);
+        for (const char *at = refusal.message; *at; at++)
+            assert_true ((uint8_t) *at >= ' ' && *at != 0x7f);
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (golden_messages_without_a_body),
+        cmocka_unit_test (golden_progress),
+        cmocka_unit_test (golden_join_with_ranges),
+        cmocka_unit_test (golden_join_with_words),
+        cmocka_unit_test (golden_join_with_a_list),
+        cmocka_unit_test (golden_join_seeded),
+        cmocka_unit_test (head_that_is_not_ours_is_ignored),
+        cmocka_unit_test (head_refusals),
+        cmocka_unit_test (wrong_number_of_frames),
+        cmocka_unit_test (progress_of_a_wrong_size),
+        cmocka_unit_test (refusals_are_cut_at_a_character),
+        cmocka_unit_test (join_defaults),
+        cmocka_unit_test (join_extremes),
+        cmocka_unit_test (join_orders),
+        cmocka_unit_test (json_that_is_none),
+        cmocka_unit_test (json_with_a_zero_byte),
+        cmocka_unit_test (json_too_deep),
+        cmocka_unit_test (json_depth_is_not_fooled),
+        cmocka_unit_test (json_too_large),
+        cmocka_unit_test (values_of_a_wrong_kind),
+        cmocka_unit_test (frames_that_do_not_match),
+        cmocka_unit_test (long_values_are_cut),
+        cmocka_unit_test (random_bytes),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

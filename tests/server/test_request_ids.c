@@ -1,0 +1,370 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "frames.h"
+#include "request.h"
+#include "seed.h"
+
+//  A frame of numbers, at an odd address so that the sanitizer sees a careless read.
+typedef struct {
+    uint8_t *block;
+    frame_t frame;
+} ids_t;
+
+static ids_t
+s_ids (uint8_t form, const uint64_t *numbers, size_t count)
+{
+    size_t size = 8 + 8 * count;
+    ids_t ids = { .block = calloc (1, size + 1) };
+    assert_non_null (ids.block);
+    ids.block [1] = form;
+    if (count)
+        memcpy (ids.block + 1 + 8, numbers, 8 * count);
+    ids.frame = frame_of (ids.block + 1, size);
+    return ids;
+}
+
+static void
+s_refused_subset (uint8_t form, const uint64_t *numbers, size_t count, uint32_t sample_count,
+    const char *code, const char *fragment)
+{
+    ids_t ids = s_ids (form, numbers, count);
+    roaring_bitmap_t *set = (roaring_bitmap_t *) &ids;
+    refusal_t refusal = { 0 };
+    assert_false (request_subset (&ids.frame, sample_count, &set, &refusal));
+    assert_null (set);
+    assert_refusal (&refusal, code, fragment);
+    free (ids.block);
+}
+
+static void
+ranges_refused (void **state)
+{
+    (void) state;
+    s_refused_subset (1, NULL, 0, 100, "bad_request", "subset: it is empty");
+    s_refused_subset (1, (uint64_t []) { 3 }, 1, 100, "malformed", "pairs, got 1 numbers");
+    s_refused_subset (1, (uint64_t []) { 3, 3 }, 2, 100, "bad_request", "range 0 is empty: 3 to 3");
+    s_refused_subset (1, (uint64_t []) { 1, 2, 9, 4 }, 4, 100, "bad_request", "range 1 is empty: 9 to 4");
+    s_refused_subset (1, (uint64_t []) { 1, 101 }, 2, 100, "bad_request",
+        "range 0 ends at 101, the data set has 100");
+    s_refused_subset (1, (uint64_t []) { 1, 5, 4, 6 }, 4, 100, "bad_request",
+        "range 1 begins at 4, before the end of the one before it, 5");
+    s_refused_subset (1, (uint64_t []) { 50, 60, 0, 10 }, 4, 100, "bad_request", "range 1 begins at 0");
+    s_refused_subset (1, (uint64_t []) { 0, UINT64_MAX }, 2, UINT32_MAX, "bad_request",
+        "range 0 ends at 18446744073709551615, the data set has 4294967295");
+    s_refused_subset (1, (uint64_t []) { 0, UINT64_C (1) << 32 }, 2, UINT32_MAX, "bad_request",
+        "ends at 4294967296");
+    s_refused_subset (1, (uint64_t []) { 0, 1 }, 2, 0, "bad_request", "the data set has 0 samples");
+}
+
+static void
+words_refused (void **state)
+{
+    (void) state;
+    s_refused_subset (2, (uint64_t []) { 1, 0, 0 }, 3, 128, "malformed", "128 samples make 2 words, got 3");
+    s_refused_subset (2, NULL, 0, 0, "bad_request", "subset: it is empty");
+    s_refused_subset (2, (uint64_t []) { 0, 0 }, 2, 65, "bad_request", "subset: it is empty");
+    s_refused_subset (2, (uint64_t []) { 0, 2 }, 2, 65, "bad_request",
+        "bit 1 of word 1 is sample 65, the data set has 65 samples");
+    s_refused_subset (2, (uint64_t []) { UINT64_C (1) << 63 }, 1, 63, "bad_request",
+        "bit 63 of word 0 is sample 63");
+    s_refused_subset (2, NULL, 0, 65, "bad_request", "subset: it is empty");
+}
+
+static void
+subset_frames_refused (void **state)
+{
+    (void) state;
+    s_refused_subset (3, (uint64_t []) { 1 }, 1, 64, "bad_request",
+        "expected form 1 (ranges) or 2 (words), got 3");
+    s_refused_subset (0, (uint64_t []) { 1 }, 1, 64, "bad_request", "got 0");
+    s_refused_subset (255, (uint64_t []) { 1 }, 1, 64, "bad_request", "got 255");
+    uint8_t bytes [64] = { 1 };
+    static const size_t sizes [] = { 0, 1, 7, 9, 23 };
+    roaring_bitmap_t *set;
+    refusal_t refusal = { 0 };
+    for (size_t index = 0; index < 5; index++) {
+        frame_t frame = frame_of (bytes, sizes [index]);
+        assert_false (request_subset (&frame, 64, &set, &refusal));
+        assert_refusal (&refusal, "malformed", "8 bytes and then 8 for each number, got ");
+    }
+    for (size_t index = 1; index < 8; index++) {
+        bytes [index] = 7;
+        frame_t frame = frame_of (bytes, 24);
+        char fragment [48];
+        snprintf (fragment, sizeof fragment, "byte %zu of the frame is zero, got 7", index);
+        assert_false (request_subset (&frame, 64, &set, &refusal));
+        assert_refusal (&refusal, "malformed", fragment);
+        bytes [index] = 0;
+    }
+}
+
+static void
+lists_refused (void **state)
+{
+    (void) state;
+    ids_t good = s_ids (3, (uint64_t []) { 1, 2 }, 2), empty = s_ids (3, NULL, 0);
+    ids_t words = s_ids (2, (uint64_t []) { 1 }, 1), beyond = s_ids (3, (uint64_t []) { 9, 10 }, 2);
+    ids_t huge = s_ids (3, (uint64_t []) { UINT64_C (1) << 32 }, 1);
+    const struct { frame_t second; uint32_t samples; const char *code, *fragment; } cases [] = {
+        { empty.frame, 10, "bad_request", "list frame 1: it is empty" },
+        { words.frame, 10, "bad_request", "list frame 1: expected form 3 (list), got 2" },
+        { beyond.frame, 10, "bad_request",
+            "list frame 1: number 1 is sample 10, the data set has 10 samples" },
+        { huge.frame, UINT32_MAX, "bad_request", "is sample 4294967296" },
+        { good.frame, 1, "bad_request", "list frame 0: number 0 is sample 1, the data set has 1 samples" },
+        { frame_of (good.frame.data, 15), 10, "malformed", "list frame 1: expected 8 bytes and then" },
+    };
+    uint32_t *ids;
+    size_t count;
+    refusal_t refusal = { 0 };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        frame_t frames [2] = { good.frame, cases [index].second };
+        assert_false (request_list (frames, 2, cases [index].samples, &ids, &count, &refusal));
+        assert_null (ids);
+        assert_refusal (&refusal, cases [index].code, cases [index].fragment);
+    }
+    assert_false (request_list (NULL, 0, 10, &ids, &count, &refusal));
+    assert_refusal (&refusal, "bad_request", "list: it is empty");
+    free (good.block);
+    free (empty.block);
+    free (words.block);
+    free (beyond.block);
+    free (huge.block);
+}
+
+static void
+frames_above_a_mebibyte (void **state)
+{
+    (void) state;
+    uint64_t *zeros = calloc (131072, 8);
+    assert_non_null (zeros);
+    s_refused_subset (2, zeros, 131072, 131072 * 64, "malformed", "at most 1048576 bytes, got 1048584");
+    zeros [131070] = 1;
+    ids_t ids = s_ids (2, zeros, 131071);
+    roaring_bitmap_t *set;
+    refusal_t refusal = { 0 };
+    assert_true (request_subset (&ids.frame, 131071 * 64, &set, &refusal));
+    assert_int_equal (roaring_bitmap_minimum (set), 131070 * 64);
+    roaring_bitmap_free (set);
+    free (ids.block);
+    free (zeros);
+}
+
+static void
+s_assert_no_runs (const roaring_bitmap_t *set)
+{
+    roaring_statistics_t statistics;
+    roaring_bitmap_statistics (set, &statistics);
+    assert_int_equal (statistics.n_run_containers, 0);
+}
+
+//  Guards against roaring_bitmap_remove_run_compression on runs that end a container: see request_ids.c.
+static void
+ranges_that_end_a_container (void **state)
+{
+    (void) state;
+    static const uint64_t lengths [] = { 1, 2, 100, 4095, 4096, 4097, 65535, 65536, 65537, 140000 };
+    for (size_t index = 0; index < sizeof lengths / sizeof *lengths; index++) {
+        uint64_t end = 196608, begin = end - lengths [index];
+        ids_t ids = s_ids (1, (uint64_t []) { begin, end, end, end + 1 }, 4);
+        roaring_bitmap_t *set;
+        refusal_t refusal = { 0 };
+        assert_true (request_subset (&ids.frame, 200000, &set, &refusal));
+        assert_int_equal (roaring_bitmap_get_cardinality (set), lengths [index] + 1);
+        assert_int_equal (roaring_bitmap_minimum (set), begin);
+        assert_int_equal (roaring_bitmap_maximum (set), end);
+        s_assert_no_runs (set);
+        roaring_bitmap_free (set);
+        free (ids.block);
+    }
+}
+
+//  The largest ids there can be.
+static void
+range_at_the_end_of_all_ids (void **state)
+{
+    (void) state;
+    ids_t ids = s_ids (1, (uint64_t []) { UINT32_MAX - 70000, UINT32_MAX }, 2);
+    roaring_bitmap_t *set;
+    refusal_t refusal = { 0 };
+    assert_true (request_subset (&ids.frame, UINT32_MAX, &set, &refusal));
+    assert_int_equal (roaring_bitmap_get_cardinality (set), 70000);
+    assert_int_equal (roaring_bitmap_maximum (set), UINT32_MAX - 1);
+    s_assert_no_runs (set);
+    roaring_bitmap_free (set);
+    free (ids.block);
+}
+
+//  The model: one byte for each sample.  Density and stretches vary, so that all kinds of containers come up.
+static void
+s_fill_model (uint64_t *random, uint8_t *model, uint32_t samples)
+{
+    uint32_t stretch_max = 1 + (uint32_t) test_below (random, test_below (random, 4)? 200: 100000);
+    uint64_t density = 1 + test_below (random, 9);
+    for (uint32_t id = 0; id < samples;) {
+        uint8_t in = test_below (random, 10) < density;
+        for (uint64_t left = 1 + test_below (random, stretch_max); left && id < samples; left--)
+            model [id++] = in;
+    }
+    model [test_below (random, samples)] = 1;
+}
+
+static ids_t
+s_model_as_words (const uint8_t *model, uint32_t samples)
+{
+    size_t count = ((size_t) samples + 63) / 64;
+    uint64_t *words = calloc (count, 8);
+    assert_non_null (words);
+    for (uint32_t id = 0; id < samples; id++)
+        words [id / 64] |= (uint64_t) model [id] << id % 64;
+    ids_t ids = s_ids (2, words, count);
+    free (words);
+    return ids;
+}
+
+//  Ranges, some of them cut in two that touch.
+static ids_t
+s_model_as_ranges (uint64_t *random, const uint8_t *model, uint32_t samples)
+{
+    uint64_t *numbers = calloc ((size_t) samples + 2, 16);
+    assert_non_null (numbers);
+    size_t count = 0;
+    for (uint32_t id = 0; id < samples; id++) {
+        if (!model [id])
+            continue;
+        if (id && model [id - 1] && test_below (random, 50))
+            numbers [count - 1]++;
+        else {
+            numbers [count++] = id;
+            numbers [count++] = id + 1;
+        }
+    }
+    ids_t ids = s_ids (1, numbers, count);
+    free (numbers);
+    return ids;
+}
+
+static void
+s_compare (uint64_t seed, const ids_t *ids, const uint8_t *model, uint32_t samples)
+{
+    roaring_bitmap_t *set;
+    refusal_t refusal = { 0 };
+    if (!request_subset (&ids->frame, samples, &set, &refusal))
+        fail_msg ("seed %" PRIu64 ": %s", seed, refusal.message);
+    uint64_t members = 0;
+    for (uint32_t id = 0; id < samples; id++) {
+        members += model [id];
+        if (roaring_bitmap_contains (set, id) != (model [id] == 1))
+            fail_msg ("seed %" PRIu64 ": id %u of %u", seed, id, samples);
+    }
+    assert_int_equal (roaring_bitmap_get_cardinality (set), members);
+    s_assert_no_runs (set);
+    roaring_bitmap_free (set);
+}
+
+//  Property: a set comes out the same from both forms as from an array of bytes.  Replay: TEST_SEED=<seed>.
+static void
+sets_match_the_model (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), round = 0; round < 120; seed++, round++) {
+        uint64_t random = seed;
+        uint32_t samples = 1 + (uint32_t) test_below (&random, round % 4? 3000: 300000);
+        samples = samples > 70 && test_below (&random, 3) == 0? samples / 64 * 64: samples;
+        uint8_t *model = calloc (samples, 1);
+        assert_non_null (model);
+        s_fill_model (&random, model, samples);
+        ids_t words = s_model_as_words (model, samples);
+        ids_t ranges = s_model_as_ranges (&random, model, samples);
+        s_compare (seed, &words, model, samples);
+        if (ranges.frame.size <= WIRE_FRAME_BYTES_MAX)
+            s_compare (seed, &ranges, model, samples);
+        free (ranges.block);
+        free (words.block);
+        free (model);
+    }
+}
+
+//  Whether a frame is a valid subset, and of how many, by the protocol's words.
+static bool
+s_model_accepts (const frame_t *frame, uint32_t samples, uint64_t *members)
+{
+    if (frame->size < 8 || frame->size % 8 || memcmp (frame->data + 1, "\0\0\0\0\0\0\0", 7) != 0)
+        return false;
+    size_t count = frame->size / 8 - 1;
+    uint64_t *numbers = calloc (count + 1, 8), end = 0;
+    assert_non_null (numbers);
+    memcpy (numbers, frame->data + 8, 8 * count);
+    bool good = frame->data [0] == 1? count % 2 == 0
+        : frame->data [0] == 2 && count <= ((size_t) samples + 63) / 64;
+    *members = 0;
+    for (size_t index = 0; good && frame->data [0] == 1 && index < count; index += 2) {
+        good = numbers [index] >= end && numbers [index] < numbers [index + 1]
+            && numbers [index + 1] <= samples;
+        *members += numbers [index + 1] - numbers [index];
+        end = numbers [index + 1];
+    }
+    for (size_t index = 0; good && frame->data [0] == 2 && index < count; index++)
+        for (unsigned bit = 0; bit < 64; bit++)
+            if (numbers [index] >> bit & 1) {
+                good = good && index * 64 + bit < samples;
+                ++*members;
+            }
+    free (numbers);
+    return good && *members > 0;
+}
+
+//  Property: damage is refused exactly where the rules are broken, and what is still a set is read as one.
+static void
+damaged_sets_match_the_model (void **state)
+{
+    (void) state;
+    size_t taken = 0, refused = 0;
+    for (uint64_t seed = test_seed (), round = 0; round < 4000; seed++, round++) {
+        uint64_t random = seed, members = 0;
+        uint32_t samples = 1 + (uint32_t) test_below (&random, 300);
+        uint8_t model [300] = { 0 };
+        s_fill_model (&random, model, samples);
+        ids_t ids = test_below (&random, 2)? s_model_as_words (model, samples)
+            : s_model_as_ranges (&random, model, samples);
+        for (uint64_t hits = 1 + test_below (&random, 3); hits; hits--)
+            ids.block [1 + test_below (&random, ids.frame.size)] ^= (uint8_t) (1u << test_below (&random, 8));
+        if (test_below (&random, 4) == 0)
+            ids.frame.size -= test_below (&random, 17) % (ids.frame.size + 1);
+        bool expected = s_model_accepts (&ids.frame, samples, &members);
+        roaring_bitmap_t *set;
+        refusal_t refusal = { 0 };
+        bool got = request_subset (&ids.frame, samples, &set, &refusal);
+        if (got != expected || (got && roaring_bitmap_get_cardinality (set) != members))
+            fail_msg ("seed %" PRIu64 ": expected %d, got %d %s", seed, expected, got, refusal.message);
+        taken += got;
+        refused += !got;
+        if (got)
+            roaring_bitmap_free (set);
+        free (ids.block);
+    }
+    assert_true (taken > 100 && refused > 100);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (ranges_refused),
+        cmocka_unit_test (words_refused),
+        cmocka_unit_test (subset_frames_refused),
+        cmocka_unit_test (lists_refused),
+        cmocka_unit_test (frames_above_a_mebibyte),
+        cmocka_unit_test (ranges_that_end_a_container),
+        cmocka_unit_test (range_at_the_end_of_all_ids),
+        cmocka_unit_test (sets_match_the_model),
+        cmocka_unit_test (damaged_sets_match_the_model),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

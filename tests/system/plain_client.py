@@ -1,0 +1,312 @@
+"""A client written from docs/protocol.md alone: pyzmq, struct, mmap, a Unix socket.  It shares nothing with Tureen's
+own clients, so it proves the document.  One thread; the caller decides when anything is sent, which tests need.
+
+    job = Job (endpoint); job.join (dataset="train", batch_size=64, epochs=2); job.take_ring ()
+    for event in job.events (): ...
+
+As a program: `plain_client.py '{"endpoint": .., "join": {..}}'` prints what it got as JSON.
+"""
+import array
+import collections
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import time
+
+import zmq
+
+HEAD = struct.Struct("<4sBBHQQ")
+BATCH = struct.Struct("<QQQIIII")
+EPOCH_END = struct.Struct("<QQQII")
+PROGRESS = struct.Struct("<QQQ")
+
+JOIN, INLINE, PROGRESS_KIND, LEAVE, STATUS, HEARTBEAT = range(1, 7)
+JOINED, BATCH_KIND, EPOCH_END_KIND, ENDED, STATUS_REPLY, ERROR = range(129, 135)
+
+Message = collections.namedtuple("Message", "kind job tag frames")
+Batch = collections.namedtuple("Batch", "sequence epoch index slot count ids fields")
+EpochEnd = collections.namedtuple("EpochEnd", "epoch samples batches last")
+Ended = collections.namedtuple("Ended", "reason message")
+
+SIZES = {"uint8": ("B", 1), "int64": ("q", 8), "float32": ("f", 4)}
+
+
+class Refused(Exception):
+    def __init__(self, code, message):
+        super().__init__("%s: %s" % (code, message))
+        self.code, self.message = code, message
+
+
+class NoAnswer(Exception):
+    pass
+
+
+def ids_ranges(*ranges):
+    return b"\x01" + bytes(7) + b"".join(struct.pack("<QQ", lo, hi) for lo, hi in ranges)
+
+
+def ids_words(ids, samples):
+    words = [0] * ((samples + 63) // 64)
+    for number in ids:
+        words[number // 64] |= 1 << number % 64
+    return b"\x02" + bytes(7) + struct.pack("<%dQ" % len(words), *words)
+
+
+def ids_list(ids):
+    return b"\x03" + bytes(7) + struct.pack("<%dQ" % len(ids), *ids)
+
+
+class Connection:
+    """A DEALER; one message at a time."""
+
+    def __init__(self, endpoint, timeout=30):
+        self.context = zmq.Context.instance()
+        self.socket = self.context.socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 1000)
+        self.socket.connect(endpoint)
+        self.timeout = timeout
+        self.tag = 0
+        self.waiting = collections.deque()      # messages that came while an answer was waited for
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, kind, job=0, tag=0, *frames):
+        self.socket.send_multipart([HEAD.pack(b"TURN", 1, kind, 0, job, tag), *frames])
+
+    def send_raw(self, frames):
+        self.socket.send_multipart(frames)
+
+    def receive(self, seconds=None):
+        """The next message, or None after that time."""
+        if self.waiting:
+            return self.waiting.popleft()
+        return self._receive(self.timeout if seconds is None else seconds)
+
+    def _receive(self, seconds):
+        if not self.socket.poll(max(0, int(seconds * 1000))):
+            return None
+        frames = self.socket.recv_multipart()
+        magic, version, kind, zero, job, tag = HEAD.unpack(frames[0])
+        if (magic, version, zero) != (b"TURN", 1, 0):
+            raise AssertionError("a head that is none: %r" % frames[0])
+        return Message(kind, job, tag, frames[1:])
+
+    def ask(self, kind, job=0, *frames):
+        """Sends it and gives the answer, by its tag; an ERROR is raised."""
+        self.tag += 1
+        self.send(kind, job, self.tag, *frames)
+        deadline = time.monotonic() + self.timeout
+        while True:
+            message = self._receive(deadline - time.monotonic())
+            if message is None:
+                raise NoAnswer("to kind %d" % kind)
+            if message.tag == self.tag and message.kind in (JOINED, ENDED, STATUS_REPLY, ERROR):
+                break
+            self.waiting.append(message)
+        if message.kind == ERROR:
+            raise refusal(message)
+        return message
+
+    def status(self):
+        return json.loads(self.ask(STATUS, 0, b"{}").frames[0].decode())
+
+
+def refusal(message):
+    text = json.loads(message.frames[0].decode())
+    return Refused(text["error"], text["message"])
+
+
+class Job(Connection):
+    """One job.  Batches of the ring are lent until they are released."""
+
+    def __init__(self, endpoint, timeout=30):
+        super().__init__(endpoint, timeout)
+        self.joined = self.memory = self.ring_socket = None
+        self.is_inline = False
+        self.beat_at = 0.0
+
+    def join(self, id_frames=(), **keys):
+        answer = self.ask(JOIN, 0, json.dumps(keys).encode(), *id_frames)
+        self.joined = json.loads(answer.frames[0].decode())
+        self.number = int(self.joined["job"])
+        assert answer.job == self.number
+        self.sent = self.consumed = self.released = self.kept = 0
+        self.is_inline = self.joined["ring"] is None
+        return self.joined
+
+    #   ---- memory
+
+    def open_door(self, token=None):
+        """Connects to the ring's socket and says the token; returns the socket, and the descriptor or None."""
+        ring = self.joined["ring"]
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        door.settimeout(self.timeout)
+        door.connect(ring["path"])
+        try:
+            door.sendall((ring["token"] if token is None else token).encode())
+            data, control, _, _ = door.recvmsg(1, socket.CMSG_SPACE(4))
+        except (BrokenPipeError, ConnectionResetError):
+            return door, None
+        for level, kind, bytes_ in control:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and data == b"R":
+                return door, array.array("i", bytes_[:4])[0]
+        return door, None
+
+    def take_ring(self):
+        self.ring_socket, descriptor = self.open_door()
+        if descriptor is None:
+            raise AssertionError("no descriptor came")
+        size = int(self.joined["ring"]["bytes"])
+        assert os.fstat(descriptor).st_size == size == self.joined["slots"] * int(self.joined["slot_bytes"])
+        self.memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED)
+        os.close(descriptor)
+
+    def go_inline(self):
+        self.send(INLINE, self.number)
+        self.is_inline = True
+
+    def start(self):
+        """Whatever the server offers."""
+        if not self.is_inline:
+            self.take_ring()
+
+    #   ---- events
+
+    def beat(self):
+        """The heartbeat of inline jobs; called whenever we wait."""
+        if self.is_inline and time.monotonic() >= self.beat_at:
+            self.send(HEARTBEAT, self.number)
+            self.beat_at = time.monotonic() + self.joined["heartbeat_ms"] / 2000
+
+    def event(self, seconds=None):
+        """The next Batch, EpochEnd or Ended; None after that time.  An ERROR is raised."""
+        deadline = time.monotonic() + (self.timeout if seconds is None else seconds)
+        while True:
+            self.beat()
+            left = deadline - time.monotonic()
+            message = self.receive(max(0, min(left, 0.2)))
+            if message is None:
+                if left <= 0:
+                    return None
+                continue
+            if message.kind == ERROR:
+                raise refusal(message)
+            if message.kind == ENDED:
+                return Ended(**json.loads(message.frames[0].decode()))
+            if message.job != self.number:
+                raise AssertionError("a message for job %d, not %d" % (message.job, self.number))
+            if message.kind == BATCH_KIND:
+                return self._batch(message.frames)
+            if message.kind == EPOCH_END_KIND:
+                epoch, samples, batches, flags, _ = EPOCH_END.unpack(message.frames[0])
+                return EpochEnd(epoch, samples, batches, bool(flags & 1))
+
+    def _batch(self, frames):
+        sequence, epoch, index, slot, count, flags, _ = BATCH.unpack(frames[0])
+        assert sequence == self.sent, "batch %d came, not %d" % (sequence, self.sent)
+        assert bool(flags & 1) == self.is_inline and len(frames) == (3 if self.is_inline else 2)
+        assert 1 <= count <= self.joined["batch_size"] and slot < self.joined["slots"]
+        self.sent += 1
+        ids = struct.unpack("<%dQ" % count, frames[1])
+        slot_bytes = int(self.joined["slot_bytes"])
+        if self.is_inline:
+            assert len(frames[2]) == slot_bytes
+            memory = memoryview(frames[2])
+        else:
+            memory = memoryview(self.memory)[slot * slot_bytes:(slot + 1) * slot_bytes]
+        fields = {}
+        for field in self.joined["fields"]:
+            begin, size = int(field["offset"]), int(field["sample_bytes"])
+            kind, bytes_ = SIZES[field["dtype"]]
+            values = bytes_
+            for length in field["shape"]:
+                values *= length
+            assert values == size
+            fields[field["name"]] = memory[begin:begin + count * size].cast(kind)
+        return Batch(sequence, epoch, index, slot, count, ids, fields)
+
+    def progress(self, consumed=None, released=None, kept=0):
+        if consumed is not None:
+            self.consumed = consumed
+        if released is not None:
+            self.released = released
+        self.send(PROGRESS_KIND, self.number, 0, PROGRESS.pack(self.consumed, self.released, kept))
+
+    def done_with(self, batch):
+        self.progress(batch.sequence + 1, batch.sequence + 1)
+
+    def leave(self):
+        """LEAVE, and its answer."""
+        answer = self.ask(LEAVE, self.number)
+        self.waiting.clear()
+        self.drop_ring()
+        return Ended(**json.loads(answer.frames[0].decode()))
+
+    def drop_ring(self):
+        if self.ring_socket:
+            self.ring_socket.close()
+        self.ring_socket = self.memory = None   # mapped until the last view of it goes
+
+    def close(self):
+        self.drop_ring()
+        super().close()
+
+    def run(self, labels=None, pause=0.0, seen=None):
+        """Takes everything to the job's end.  Checks the numbering, the ends of epochs and the labels.  seen (id, image
+        bytes) is called for each sample.  {epoch: ids}"""
+        epochs, index = {}, 0
+        while True:
+            event = self.event()
+            if event is None:
+                raise NoAnswer("no batch within %s seconds" % self.timeout)
+            if isinstance(event, Ended):
+                raise Refused("ended", "%s: %s" % event)
+            if isinstance(event, EpochEnd):
+                ids = epochs.setdefault(event.epoch, [])
+                assert (event.samples, event.batches) == (len(ids), index), "%s: %d in %d" % (event, len(ids), index)
+                index = 0
+                if event.last:
+                    return epochs
+                continue
+            assert event.index == index, "batch %d of the epoch came, not %d" % (event.index, index)
+            index += 1
+            epochs.setdefault(event.epoch, []).extend(event.ids)
+            if labels is not None:
+                expected = [labels[number] for number in event.ids]
+                assert event.fields["label"].tolist() == expected, "labels of batch %d" % event.sequence
+            if seen:
+                image = event.fields["image"]
+                size = len(image) // event.count
+                for row, number in enumerate(event.ids):
+                    seen(number, bytes(image[row * size:(row + 1) * size]))
+            if pause:
+                time.sleep(pause)
+            fields = event.fields
+            event = event._replace(fields=None)
+            fields.clear()
+            self.done_with(event)
+
+
+def main():
+    request = json.loads(sys.argv[1])
+    frames = []
+    if "ranges" in request:
+        frames, request["join"]["frames"] = [ids_ranges(*request["ranges"])], ["subset"]
+    if "list" in request:
+        frames, request["join"]["frames"] = [ids_list(request["list"])], ["list"]
+    job = Job(request["endpoint"], request.get("timeout", 60))
+    joined = job.join(frames, **request["join"])
+    job.start()
+    epochs = job.run(request.get("labels"), request.get("pause", 0))
+    ended = job.leave()
+    job.close()
+    print(json.dumps({"epochs": epochs, "ended": ended.reason, "samples": int(joined["samples"]),
+                      "ring": joined["ring"] is not None}))
+
+
+if __name__ == "__main__":
+    main()

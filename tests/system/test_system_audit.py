@@ -1,0 +1,147 @@
+"""`tureen audit`: on what real jobs recorded, on the same with a fault planted, and on files that are none.
+
+The jobs' orders are drawn by the server, afresh each time: of 10,000 runs of this program one or two may fail by chance,
+which is what the audit promises.
+"""
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+import harness
+from harness import SystemTest
+
+
+def audit(*arguments):
+    """Exit status, the JSON object (None if there is none), standard error."""
+    done = harness.run("audit", "--json", *arguments)
+    return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
+
+
+class Jobs(SystemTest):
+    SAMPLES = 500
+
+    def record(self):
+        """Files of three jobs that share a server: two of equal data, the second late; one with --drop-last."""
+        folder = tempfile.mkdtemp(prefix="tu-audit-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        with self.serve(cache="8M") as server:
+            jobs = [server.read(batch=16, epochs=6)]
+            harness.wait_until("the first runs", lambda: jobs[0].delivered() > 200)
+            jobs += [server.read(batch=16, epochs=6), server.read("--drop-last", batch=64, epochs=6)]
+            files = []
+            for number, job in enumerate(jobs):
+                self.assertEqual(job.wait(), 0)
+                files.append(os.path.join(folder, "job%d.ids" % number))
+                shutil.copy(job.ids, files[-1])
+        return files
+
+    def test_real_jobs_are_clean_and_a_planted_fault_is_named(self):
+        files = self.record()
+        status, result, errors = audit("--samples", self.SAMPLES, *files[:2])
+        self.assertEqual((status, result["faults"], errors), (0, [], ""))
+        self.assertTrue(result["clean"])
+        self.assertGreater(result["tests"], 80)
+        self.assertEqual([file["exactly_once"] for file in result["files"]], ["yes"] * 2)
+        self.assertEqual([file["epochs"] for file in result["files"]], [6] * 2)
+        for file in result["files"]:
+            self.assertEqual(file["phi2"]["count"], 5)
+            self.assertGreater(file["phi2"]["spread"], 0)
+            self.assertLess(abs(file["pair_repeat"]["value"] - 1), 0.2)
+        status, result, errors = audit(files[2])
+        self.assertEqual((status, result["faults"]), (0, []))
+        self.assertEqual(result["files"][0]["exactly_once"], "at_most")
+        self.assertEqual([note["kind"] for note in result["notes"]], ["drop_last"])
+        self.plant(files[0])
+
+    def plant(self, path):
+        """One id of epoch 3 is gone, another comes in its place."""
+        with open(path) as file:
+            lines = file.read().split("\n")
+        ids = lines[3].split()
+        gone, twice = ids[20], ids[400]
+        ids[20] = twice
+        lines[3] = " ".join(ids)
+        with open(path, "w") as file:
+            file.write("\n".join(lines))
+        status, result, _ = audit(path)
+        self.assertEqual(status, 1)
+        self.assertEqual([(fault["file"], fault["epoch"], fault["epochs"], fault["kind"], fault["p"])
+                          for fault in result["faults"]],
+                         [(path, 3, [3], "missing", None), (path, 3, [3], "doubled", None)])
+        self.assertIn("lacks 1 of 500 samples: " + gone, result["faults"][0]["message"])
+        self.assertIn("more than once: " + twice, result["faults"][1]["message"])
+        #  For people: the table, and a sentence for each.
+        done = harness.run("audit", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"file +epochs +samples +exactly once +phi2")
+        self.assertIn("%s: fault: epoch 3 lacks 1 of 500 samples: %s.\n" % (path, gone), done.stdout)
+        self.assertIn("\n2 faults. ", done.stdout)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tu-audit-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def file(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def assert_unusable(self, says, *arguments):
+        done = harness.run("audit", *arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, r"\Atureen audit: [^\n]*%s[^\n]*\n\Z" % says)
+
+    def test_help_has_an_example(self):
+        done = harness.run("audit", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("tureen audit --samples 50000 job.ids", done.stdout)
+
+    def test_unusable_arguments(self):
+        good = self.file("good", b"0: 1 2 3\n")
+        self.assert_unusable("no file; record one with `tureen read --ids FILE`")
+        for number in ("0", "-1", "4294967296", "99999999999999999999", "5x", ""):
+            self.assert_unusable("--samples '%s': expected a number from 1 to 4294967295" % number, "--samples", number,
+                                 good)
+        self.assert_unusable("option '--samples' needs a value", good, "--samples")
+        self.assert_unusable("unusable option '--wrong'", "--wrong", good)
+        self.assert_unusable("unusable option '--json=1'", "--json=1", good)
+
+    def test_unusable_files(self):
+        good = self.file("good", b"0: 1 2 3\n")
+        self.assert_unusable("missing: No such file or directory", good, os.path.join(self.folder, "missing"))
+        self.assert_unusable("Is a directory", self.folder)
+        self.assert_unusable("empty: no epoch in it; record a job", self.file("empty", b""))
+        self.assert_unusable("nul:2: unexpected byte 0x00", self.file("nul", b"0: 1\n1: \0\n"))
+        self.assert_unusable("/dev/zero:1: unexpected byte 0x00", "/dev/zero")
+        self.assert_unusable(r"name\\x1b\[2J:1: unexpected 'x'", self.file("name\x1b[2J", b"x\n"))
+
+    def test_a_line_of_many_megabytes(self):
+        #  No line is too long: an epoch of a million samples is one.
+        ids = list(range(1000000))
+        path = self.file("long", b"0: " + b" ".join(b"%d" % number for number in ids) + b"\n")
+        status, result, _ = audit("--samples", 1000000, path)
+        self.assertEqual((status, [fault["kind"] for fault in result["faults"]]), (1, ["sorted"]))
+
+    def test_what_cannot_be_written_is_no_answer(self):
+        good = self.file("good", b"0: 1 2 3\n")
+        with open("/dev/full", "w") as full:
+            done = harness.subprocess.run([harness.TUREEN, "audit", good], stdout=full, stderr=harness.subprocess.PIPE,
+                                          timeout=harness.PATIENCE)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"No space left", done.stderr)
+
+    def test_names_that_are_no_utf8(self):
+        path = os.fsencode(self.folder) + b"/\xff.ids"
+        with open(path, "wb") as file:
+            file.write(b"0: 1 2 3\n1: 3 1\n")
+        status, result, _ = audit("--samples", "3", os.fsdecode(path))
+        self.assertEqual((status, result["faults"][0]["file"][-5:]), (1, "\ufffd.ids"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,178 @@
+"""Files that are no good: dropped from the data, counted, named; every epoch is exactly the rest."""
+import os
+import shutil
+import tempfile
+import unittest
+
+from PIL import Image
+
+import harness
+import plain_client
+from harness import SystemTest, wait_until
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+class BadSamples(SystemTest):
+    SAMPLES = 400
+
+    def setUp(self):
+        """A copy of the data in which some files are spoilt; self.bad: {id: a word of the reason}."""
+        self.copy = tempfile.mkdtemp(prefix="tu-bad-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.copy, ignore_errors=True)
+        self.spoilt = os.path.join(self.copy, "train")
+        shutil.copytree(self.data, self.spoilt)
+        self.bad = {}
+
+    def path(self, number):
+        return os.path.join(self.spoilt, "class_%d" % self.labels[number], "%05d.jpg" % number)
+
+    def read_file(self, number):
+        with open(self.path(number), "rb") as file:
+            return file.read()
+
+    def spoil_some(self):
+        """Ids spread over the classes, the first and the last among them."""
+        data = self.read_file(10)
+        png = os.path.join(self.copy, "x.png")
+        Image.open(self.path(11)).save(png)
+        with open(png, "rb") as file:
+            png_bytes = file.read()
+        for number, content in ((0, b""), (11, data[:len(data) // 2]), (12, data[:20]), (97, png_bytes),
+                                (98, b"This is text, not a picture.\n" * 20), (160, b"\xff\xd8\xff"),
+                                (161, bytes(3000)), (250, data[:2]), (399, b"\xff")):
+            write(self.path(number), content)
+            self.bad[number] = os.path.basename(self.path(number))
+
+    def rest(self):
+        return [number for number in range(self.SAMPLES) if number not in self.bad]
+
+    def assert_named(self, server, bad=None):
+        """status has exactly the bad ones, each once, with its file's name; for people too."""
+        bad = self.bad if bad is None else bad
+        status, text = server.status(), server.status_text()
+        dataset = status["datasets"][0]
+        self.assertEqual(sorted(entry["id"] for entry in dataset["bad"]), sorted(bad))
+        self.assertEqual((dataset["bad_samples"], status["bad_samples"]), (len(bad), len(bad)))
+        for entry in dataset["bad"]:
+            name = self.bad[entry["id"]]
+            self.assertIn(name, entry["reason"])
+            self.assertRegex(entry["reason"], r": .{4,}", "it says no reason")
+            self.assertRegex(text, r"unreadable: id %d, .*%s" % (entry["id"], name))
+        self.assertIn("%d unreadable" % len(bad), text)
+
+    def serve_spoilt(self, **options):
+        return harness.Server({"train": self.spoilt}, **options)
+
+    def test_every_epoch_is_the_rest(self):
+        self.spoil_some()
+        with self.serve_spoilt(cache="4M") as server:
+            jobs = [server.read(batch=32, epochs=3), server.loader(dataset="train", batch_size=32, epochs=3,
+                                                                   labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 17, "epochs": 3}, labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 2, "transport": "inline",
+                                       "pipeline": "eval"}, labels=self.labels),
+                    server.read(batch=32, epochs=2, order="private", recipe="eval")]
+            for job, epochs in zip(jobs, (3, 3, 3, 2, 2)):
+                self.assert_epochs(job.finish(), epochs, self.rest())
+            self.assert_named(server)
+            #  Who comes later is told of fewer samples, and never meets them.
+            job = server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 1}, labels=self.labels)
+            result = job.finish()
+            self.assertEqual(result["samples"], len(self.rest()))
+            self.assert_epochs(result, 1, self.rest())
+            self.assert_named(server)
+
+    def test_parts_lists_and_drop_last(self):
+        self.spoil_some()
+        order = [5, 97, 6, 98, 7, 7, 0, 399, 250, 200, 97]
+        with self.serve_spoilt() as server:
+            parts = server.read(batch=16, epochs=2, subset="90:170")
+            listed = server.plain(join={"dataset": "train", "batch_size": 4, "epochs": 2, "order": "list"}, list=order,
+                                  labels=self.labels)
+            ascending = server.loader(dataset="train", batch_size=32, epochs=2, order="list", labels=self.labels)
+            self.assert_epochs(parts.finish(), 2, [number for number in range(90, 170) if number not in self.bad])
+            self.assertEqual(list(listed.finish()["epochs"].values()), [[5, 6, 7, 7, 200]] * 2)
+            self.assertEqual(list(ascending.finish()["epochs"].values()), [self.rest()] * 2)
+        with self.serve_spoilt() as server:
+            result = server.read("--drop-last", batch=32, epochs=3).finish()
+            for ids in result["epochs"].values():
+                self.assertEqual(len(ids), len(set(ids)))
+                self.assertEqual(len(ids) % 32, 0)
+                self.assertFalse(set(ids) & set(self.bad))
+            self.assertEqual(len(result["epochs"][2]), len(self.rest()) // 32 * 32)
+
+    def test_nothing_can_be_read(self):
+        self.bad = {number: "%05d.jpg" % number for number in range(20)}
+        for number in self.bad:
+            write(self.path(number), b"")
+        with self.serve_spoilt() as server:
+            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--subset", "0:20")
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, "read|status")
+            job = plain_client.Job(server.endpoint)
+            with self.assertRaises(plain_client.Refused) as caught:
+                job.join([plain_client.ids_ranges((0, 20))], dataset="train", batch_size=4, frames=["subset"])
+            self.assertEqual(caught.exception.code, "bad_request")
+            job.close()
+            self.assert_epochs(server.read(batch=32, epochs=2).finish(), 2, range(20, 400))
+            self.assert_named(server)
+
+    def test_ended_unreadable(self):
+        for number in range(8):
+            write(self.path(number), b"")
+        with self.serve_spoilt() as server:
+            job = plain_client.Job(server.endpoint)
+            job.join([plain_client.ids_ranges((0, 8))], dataset="train", batch_size=4, frames=["subset"])
+            job.start()
+            self.assertEqual(job.event().reason, "unreadable")
+            job.close()
+            wait_until("the job is gone", lambda: not server.status()["jobs"])
+
+    def test_files_that_go_or_change_while_it_serves(self):
+        with self.serve_spoilt(cache="4M") as server:
+            self.assert_epochs(server.read(batch=32, epochs=1).finish(), 1)
+            self.assertEqual(server.status()["bad_samples"], 0)
+            os.remove(self.path(33))
+            os.remove(self.path(399))
+            write(self.path(34), self.read_file(35) + b"longer now")
+            os.remove(self.path(200))
+            os.mkdir(self.path(200))
+            self.bad = {number: "%05d.jpg" % number for number in (33, 34, 200, 399)}
+            self.assert_epochs(server.read(batch=32, epochs=2).finish(), 2, self.rest())
+            self.assert_named(server)
+            reasons = {entry["id"]: entry["reason"] for entry in server.status()["datasets"][0]["bad"]}
+            self.assertIn("changed since", reasons[34])
+            self.assertIn("No such file", reasons[33])
+
+    def test_other_extensions(self):
+        #  torchvision takes these files, so they have ids; this server cannot read them, and says so at the start.
+        first = os.path.join(self.spoilt, "class_0")
+        Image.new("RGB", (80, 80)).save(os.path.join(first, "zz.png"))
+        shutil.copy(self.path(1), os.path.join(first, "zzz.JPEG"))      # JPEG whatever the case
+        write(os.path.join(first, "notes.txt"), b"not a sample")
+        number = self.labels.count(0)
+        self.bad = {number: "zz.png"}
+        with self.serve_spoilt() as server:
+            self.assertRegex(server.log(), r"\b1 files? .*JPEG")
+            result = server.read(batch=32, epochs=2).finish()
+            self.assert_epochs(result, 2, [other for other in range(402) if other != number])
+            self.assert_named(server)
+
+    def test_many_bad_are_counted_though_not_all_are_named(self):
+        for number in range(300):
+            write(self.path(number), b"")
+        with self.serve_spoilt() as server:
+            self.assert_epochs(server.read(batch=32, epochs=2).finish(), 2, range(300, 400))
+            dataset = server.status()["datasets"][0]
+            print("%d named of 300" % len(dataset["bad"]), flush=True)
+            self.assertEqual(dataset["bad_samples"], 300)
+            self.assertGreater(len(dataset["bad"]), 10)
+            self.assertIn("300 unreadable", server.status_text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
