@@ -63,7 +63,9 @@ struct courier {
     stream_t stream;
     wire_progress_t told;               //  the last PROGRESS
     int64_t deadline_ms;                //  of JOINING and LEAVING
-    int64_t heard_ms;                   //  any message of the server
+    bool heard;                         //  a message of the server since ticked_ms
+    int64_t ticked_ms;                  //  when silence_ms was counted last
+    int64_t silence_ms;                 //  how long we have listened to nothing
     int64_t beat_ms;                    //  our last HEARTBEAT
     int64_t lost_ms;                    //  when we saw the server's end; 0: alive, as far as we know
     const char *lost_how;
@@ -293,7 +295,7 @@ s_receive (courier_t *self)
             return;
         if (!dealer_receive (self->dealer, &self->message))
             return;
-        self->heard_ms = dealer_now_ms ();
+        self->heard = true;
         s_take_message (self);
     }
 }
@@ -301,10 +303,17 @@ s_receive (courier_t *self)
 //  --------------------------------------------------------------------------
 //  Time
 
+//  A long pause of this whole process is not the server's silence: it counts for one heartbeat.
 static void
 s_check_silence (courier_t *self, int64_t now_ms)
 {
-    if (self->inlined && now_ms - self->heard_ms > (int64_t) self->heartbeat_ms * COURIER_SILENT_HEARTBEATS)
+    if (!self->inlined)
+        return;
+    int64_t heartbeat_ms = self->heartbeat_ms, passed_ms = now_ms - self->ticked_ms;
+    self->silence_ms = self->heard? 0: self->silence_ms + (passed_ms < heartbeat_ms? passed_ms: heartbeat_ms);
+    self->heard = false;
+    self->ticked_ms = now_ms;
+    if (self->silence_ms > heartbeat_ms * COURIER_SILENT_HEARTBEATS)
         s_see_loss (self, "the server has been silent for ten heartbeats");
 }
 
@@ -400,8 +409,7 @@ s_serve (courier_t *self)
         s_tell (self, &view, now_ms);
         s_poll (self, &view, now_ms);
         now_ms = dealer_now_ms ();
-        if (view.full)
-            self->heard_ms = now_ms;    //  we did not listen
+        self->heard |= view.full;       //  we did not listen
         s_check_silence (self, now_ms);
         s_check_loss (self, now_ms);
         s_check_deadline (self, now_ms);
@@ -419,8 +427,8 @@ s_run (void *argument)
         return NULL;
     }
     dealer_message_init (&self->message);
-    self->heard_ms = dealer_now_ms ();
-    self->deadline_ms = self->heard_ms + self->timeout_ms;
+    self->ticked_ms = dealer_now_ms ();
+    self->deadline_ms = self->ticked_ms + self->timeout_ms;
     bool sent = s_send_join (self);
     assert (sent);                      //  the first message has room
     s_serve (self);
