@@ -1,4 +1,4 @@
-//  The catalogue's life, its answers, and reading a sample; catalogue_walk.c fills it.
+//  The catalogue's life, its answers, and reading a sample; catalogue_state.h says who fills it.
 
 #include "catalogue_state.h"
 
@@ -14,11 +14,62 @@
 
 #include <xxhash.h>
 
-enum { CATALOGUE_MAGIC = 0x0ca7a106 };
+//  -- fingerprint
 
-//  -- open and close
+static void
+s_hash_text (XXH3_state_t *state, const char *text)
+{
+    XXH3_128bits_update (state, text, strlen (text) + 1);
+}
+
+static void
+s_hash_number (XXH3_state_t *state, uint64_t number)
+{
+    uint64_t little = htole64 (number);
+    XXH3_128bits_update (state, &little, sizeof little);
+}
 
 //  For each sample: its path, a zero, its size as 8 little-endian bytes.
+static void
+s_hash_samples (XXH3_state_t *state, const catalogue_t *self)
+{
+    for (size_t index = 0; index < self->sample_count; index++) {
+        const sample_t *sample = &self->samples [index];
+        const char *path = self->arena + self->directories [sample->directory].path;
+        XXH3_128bits_update (state, path, strlen (path));
+        XXH3_128bits_update (state, "/", *path? 1: 0);
+        s_hash_text (state, self->arena + sample->name);
+        s_hash_number (state, sample->bytes);
+    }
+}
+
+//  A further field: with the samples' paths known, only the extensions and sizes are news.
+static void
+s_hash_field (XXH3_state_t *state, const catalogue_t *self, const field_t *field)
+{
+    s_hash_text (state, "field");
+    s_hash_text (state, field->name);
+    s_hash_number (state, field->is_mask);
+    for (size_t index = 0; index < self->sample_count; index++) {
+        s_hash_text (state, self->arena + field->files [index].extension);
+        s_hash_number (state, field->files [index].bytes);
+    }
+}
+
+static void
+s_hash_column (XXH3_state_t *state, const catalogue_t *self, const column_t *column)
+{
+    s_hash_text (state, "label");
+    s_hash_text (state, column->name);
+    s_hash_text (state, column->label.dtype);
+    s_hash_number (state, column->is_vector? column->length: 0);
+    for (size_t index = 0; index < column->value_count; index++)
+        if (column->kind == COLUMN_TEXT)
+            s_hash_text (state, self->arena + column->values [index].text);
+        else
+            s_hash_number (state, (uint64_t) column->values [index].whole);     //  the bits, of either kind
+}
+
 static int
 s_fingerprint (catalogue_t *self)
 {
@@ -26,16 +77,13 @@ s_fingerprint (catalogue_t *self)
     if (!state)
         return -ENOMEM;
     XXH3_128bits_reset (state);
-    for (size_t index = 0; index < self->sample_count; index++) {
-        const sample_t *sample = &self->samples [index];
-        const char *path = self->arena + self->directories [sample->directory].path;
-        const char *name = self->arena + sample->name;
-        uint64_t bytes = htole64 (sample->bytes);
-        XXH3_128bits_update (state, path, strlen (path));
-        XXH3_128bits_update (state, "/", 1);
-        XXH3_128bits_update (state, name, strlen (name) + 1);
-        XXH3_128bits_update (state, &bytes, sizeof bytes);
-    }
+    s_hash_samples (state, self);
+    for (size_t field = 1; field < self->field_count; field++)
+        s_hash_field (state, self, &self->fields [field]);
+    //  The class follows from the path.
+    for (size_t column = 0; column < self->column_count; column++)
+        if (self->columns [column].kind != COLUMN_CLASS)
+            s_hash_column (state, self, &self->columns [column]);
     XXH128_hash_t hash = XXH3_128bits_digest (state);
     XXH3_freeState (state);
     snprintf (self->fingerprint, sizeof self->fingerprint, "%016llx%016llx",
@@ -43,26 +91,151 @@ s_fingerprint (catalogue_t *self)
     return 0;
 }
 
-int
-catalogue_open (catalogue_t **self_p, const char *path, char *error, size_t error_bytes)
+
+//  -- open and close
+
+catalogue_t *
+catalogue_new (void)
 {
-    assert (self_p); assert (path);
+    catalogue_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->magic = CATALOGUE_MAGIC;
+    for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++)
+        self->fields [field].root_fd = -1;
+    return self;
+}
+
+//  ".wav,.flac"
+static bool
+s_extensions_are_valid (const char *extensions)
+{
+    for (const char *at = extensions; ; at++) {
+        size_t size = strcspn (at, ",");
+        if (size < 2 || *at != '.' || strcspn (at, "/ ") < size)
+            return false;
+        at += size;
+        if (!*at)
+            return true;
+    }
+}
+
+static int
+s_add_field (const draft_t *draft, const char *name, bool is_mask, const char *path)
+{
+    catalogue_t *self = draft->self;
+    field_t *field = &self->fields [self->field_count];
+    field->is_mask = is_mask;
+    strcpy (field->name, name);
+    field->path = strdup (path);
+    if (!field->path)
+        return catalogue_fail_memory (draft);
+    self->field_count++;
+    return 0;
+}
+
+static int
+s_take_options (draft_t *draft, const catalogue_options_t *options)
+{
+    draft->extensions = options->extensions;
+    if (options->extensions && !s_extensions_are_valid (options->extensions))
+        return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
+            "write them with their dots and commas between, like '.wav,.flac'", options->extensions);
+    if (options->field_count > CATALOGUE_FIELDS_MAX - 1)
+        return catalogue_fail (draft, -EINVAL, "%zu further fields for '%s': give at most %d",
+            options->field_count, options->path, CATALOGUE_FIELDS_MAX - 1);
+    int rc = s_add_field (draft, "image", false, options->path);
+    for (size_t index = 0; rc == 0 && index < options->field_count; index++) {
+        const catalogue_field_t *wanted = &options->fields [index];
+        if (!catalogue_name_is_valid (wanted->name, strlen (wanted->name)))
+            return catalogue_fail (draft, -EINVAL, "a field cannot have the name '%.80s': "
+                "use letters, digits and '_', at most %d", wanted->name, CATALOGUE_NAME_BYTES_MAX - 1);
+        if (catalogue_name_is_taken (draft->self, wanted->name))
+            return catalogue_fail (draft, -EINVAL, "there are two fields '%s': give each a name of its own",
+                wanted->name);
+        rc = s_add_field (draft, wanted->name, wanted->is_mask, wanted->path);
+    }
+    return rc;
+}
+
+static int
+s_open_root (const draft_t *draft, field_t *field)
+{
+    do
+        field->root_fd = open (field->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (field->root_fd < 0 && errno == EINTR);
+    if (field->root_fd >= 0)
+        return 0;
+    bool is_first = field == draft->self->fields;
+    if (errno == ENOENT)
+        return catalogue_fail (draft, -ENOENT, "there is no folder '%s'%s%s: check the path", field->path,
+            is_first? "": " for the field ", is_first? "": field->name);
+    if (errno == ENOTDIR)
+        return catalogue_fail (draft, -ENOTDIR, "'%s' is not a folder: give the folder that holds the %s", field->path,
+            is_first? "class folders": "field's files");
+    return catalogue_fail_folder (draft, field->path, "", -errno);
+}
+
+//  Without a labels file: the class is the label.
+static int
+s_label_by_class (draft_t *draft)
+{
+    catalogue_t *self = draft->self;
+    if (catalogue_name_is_taken (self, "label"))
+        return catalogue_fail (draft, -EINVAL, "a field cannot have the name 'label', which the class's number has: "
+            "choose another");
+    column_t *column = &self->columns [self->column_count++];
+    *column = (column_t) { .name = "label", .kind = COLUMN_CLASS, .length = 1 };
+    column->label = (catalogue_label_t) { .name = column->name, .dtype = "int64", .bytes = sizeof (int64_t) };
+    return catalogue_walk (draft);
+}
+
+static void
+s_trim (catalogue_t *self)
+{
+    self->arena = catalogue_trimmed (self->arena, self->arena_used, 1);
+    self->classes = catalogue_trimmed (self->classes, self->class_count, sizeof *self->classes);
+    self->directories = catalogue_trimmed (self->directories, self->directory_count, sizeof *self->directories);
+    self->samples = catalogue_trimmed (self->samples, self->sample_count, sizeof *self->samples);
+    for (size_t index = 0; index < self->column_count; index++) {
+        column_t *column = &self->columns [index];
+        column->values = catalogue_trimmed (column->values, column->value_count, sizeof *column->values);
+    }
+}
+
+static int
+s_fill (draft_t *draft, const catalogue_options_t *options)
+{
+    catalogue_t *self = draft->self;
+    int rc = s_take_options (draft, options);
+    for (size_t field = 0; rc == 0 && field < self->field_count; field++)
+        rc = s_open_root (draft, &self->fields [field]);
+    if (rc)
+        return rc;
+    rc = catalogue_labels_read (draft);
+    if (rc == 0)
+        rc = s_label_by_class (draft);
+    if (rc >= 0)
+        rc = catalogue_fields_find (draft);
+    if (rc == 0)
+        rc = s_fingerprint (self);
+    if (rc == 0)
+        s_trim (self);
+    return rc;
+}
+
+int
+catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error, size_t error_bytes)
+{
+    assert (self_p); assert (options); assert (options->path);
     assert (error); assert (error_bytes > 0);
     *self_p = NULL;
     error [0] = 0;
-    catalogue_t *self = calloc (1, sizeof *self);
-    if (!self) {
-        snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory", path);
-        return -ENOMEM;
-    }
-    self->magic = CATALOGUE_MAGIC;
-    self->root_fd = -1;
-    self->root = strdup (path);
-    int rc = self->root? catalogue_walk (self, error, error_bytes): -ENOMEM;
-    if (rc == 0)
-        rc = s_fingerprint (self);
+    catalogue_t *self = catalogue_new ();
+    draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
+    int rc = self? s_fill (&draft, options): -ENOMEM;
     if (rc && !error [0])
-        snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory", path);
+        snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory", options->path);
     if (rc == 0) {
         *self_p = self;
         self = NULL;
@@ -79,13 +252,19 @@ catalogue_destroy (catalogue_t **self_p)
     if (!self)
         return;
     assert (self->magic == CATALOGUE_MAGIC);
-    if (self->root_fd >= 0)
-        close (self->root_fd);
+    for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++) {
+        field_t *field = &self->fields [index];
+        if (field->root_fd >= 0)
+            close (field->root_fd);
+        free (field->files);
+        free (field->path);
+    }
+    for (size_t column = 0; column < self->column_count; column++)
+        free (self->columns [column].values);
     free (self->samples);
     free (self->directories);
     free (self->classes);
     free (self->arena);
-    free (self->root);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -101,6 +280,22 @@ s_sample (const catalogue_t *self, uint32_t id)
     assert (self->magic == CATALOGUE_MAGIC);
     assert (id < self->sample_count);
     return &self->samples [id];
+}
+
+static const field_t *
+s_field (const catalogue_t *self, size_t field)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    assert (field < self->field_count);
+    return &self->fields [field];
+}
+
+static const column_t *
+s_column (const catalogue_t *self, size_t label)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    assert (label < self->column_count);
+    return &self->columns [label];
 }
 
 uint32_t
@@ -124,18 +319,10 @@ catalogue_bytes (const catalogue_t *self)
     return self->bytes;
 }
 
-uint32_t
-catalogue_foreign (const catalogue_t *self)
-{
-    assert (self && self->magic == CATALOGUE_MAGIC);
-    return self->foreign;
-}
-
 const char *
 catalogue_root (const catalogue_t *self)
 {
-    assert (self && self->magic == CATALOGUE_MAGIC);
-    return self->root;
+    return s_field (self, 0)->path;
 }
 
 const char *
@@ -147,25 +334,78 @@ catalogue_class_name (const catalogue_t *self, uint32_t label)
 }
 
 size_t
-catalogue_path (const catalogue_t *self, uint32_t id, char *buffer, size_t size)
+catalogue_fields (const catalogue_t *self)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    return self->field_count;
+}
+
+const char *
+catalogue_field_name (const catalogue_t *self, size_t field)
+{
+    return s_field (self, field)->name;
+}
+
+bool
+catalogue_field_is_mask (const catalogue_t *self, size_t field)
+{
+    return s_field (self, field)->is_mask;
+}
+
+size_t
+catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size)
 {
     const sample_t *sample = s_sample (self, id);
-    int length = snprintf (buffer, size, "%s/%s", self->arena + self->directories [sample->directory].path,
-        self->arena + sample->name);
+    const companion_t *files = s_field (self, field)->files;
+    const char *directory = self->arena + self->directories [sample->directory].path;
+    const char *name = self->arena + sample->name;
+    //  No directory, in a labels file: the sample lies in the root.
+    int length = snprintf (buffer, size, "%s%s%.*s%s", directory, *directory? "/": "",
+        (int) (files? catalogue_stem (name): strlen (name)), name, files? self->arena + files [id].extension: "");
     assert (length > 0);
     return (size_t) length;
 }
 
-uint32_t
-catalogue_label (const catalogue_t *self, uint32_t id)
+uint64_t
+catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
 {
-    return self->directories [s_sample (self, id)->directory].label;
+    const sample_t *sample = s_sample (self, id);
+    const companion_t *files = s_field (self, field)->files;
+    return files? files [id].bytes: sample->bytes;
 }
 
-uint64_t
-catalogue_sample_bytes (const catalogue_t *self, uint32_t id)
+size_t
+catalogue_labels (const catalogue_t *self)
 {
-    return s_sample (self, id)->bytes;
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    return self->column_count;
+}
+
+const catalogue_label_t *
+catalogue_label (const catalogue_t *self, size_t label)
+{
+    return &s_column (self, label)->label;
+}
+
+void
+catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8_t *target)
+{
+    assert (target);
+    const column_t *column = s_column (self, label);
+    const sample_t *sample = s_sample (self, id);
+    size_t bytes = column->label.bytes;
+    if (column->kind == COLUMN_CLASS)
+        memcpy (target, &(int64_t) { self->directories [sample->directory].label }, bytes);
+    else
+    if (column->kind == COLUMN_TEXT) {
+        const char *text = self->arena + column->values [id].text;
+        size_t length = strlen (text);
+        assert (length <= bytes);
+        memcpy (target, text, length);
+        memset (target + length, 0, bytes - length);
+    }
+    else
+        memcpy (target, &column->values [id * column->length], bytes);
 }
 
 const char *
@@ -178,24 +418,6 @@ catalogue_fingerprint (const catalogue_t *self)
 
 //  -- reading
 
-//  Reads size bytes, no more and no less.  -ESTALE where the file ends before.
-static int
-s_read_whole (int fd, uint8_t *bytes, size_t size)
-{
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = read (fd, bytes + done, size - done);
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0)
-            return -ESTALE;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
 static int
 s_check_file (int fd, uint64_t bytes)
 {
@@ -207,36 +429,45 @@ s_check_file (int fd, uint64_t bytes)
     return (uint64_t) status.st_size == bytes? 0: -ESTALE;
 }
 
-int
-catalogue_read (const catalogue_t *self, uint32_t id, uint8_t **bytes_p, size_t *size_p)
+//  Room for bytes.  What is in the buffer is not kept, so nothing is copied.
+static int
+s_make_room (catalogue_buffer_t *buffer, size_t bytes)
 {
-    assert (bytes_p); assert (size_p);
-    const sample_t *sample = s_sample (self, id);
-    *bytes_p = NULL;
-    *size_p = 0;
-    if (sample->bytes > CATALOGUE_SAMPLE_BYTES_MAX)
+    //  In steps, so that files of nearly one size do not make it grow again and again.
+    enum { STEP_BYTES = 64 * 1024 };
+    if (buffer->bytes && buffer->limit >= bytes)
+        return 0;
+    size_t limit = (bytes / STEP_BYTES + 1) * STEP_BYTES;
+    free (buffer->bytes);
+    buffer->bytes = malloc (limit);
+    buffer->limit = buffer->bytes? limit: 0;
+    return buffer->bytes? 0: -ENOMEM;
+}
+
+int
+catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer)
+{
+    assert (buffer);
+    buffer->size = 0;
+    uint64_t bytes = catalogue_file_bytes (self, id, field);
+    if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
     char path [PATH_MAX];
-    size_t length = catalogue_path (self, id, path, sizeof path);
-    assert (length < sizeof path);      //  the walk saw to that
+    size_t length = catalogue_path (self, id, field, path, sizeof path);
+    assert (length < sizeof path);      //  who found the file saw to that
     int fd;
     do                                  //  a fifo that someone named x.jpg must not make us wait for a writer
-        fd = openat (self->root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        fd = openat (self->fields [field].root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return -errno;
-    uint8_t *bytes = NULL;
-    int rc = s_check_file (fd, sample->bytes);
-    if (rc == 0 && !(bytes = malloc (sample->bytes? sample->bytes: 1)))
-        rc = -ENOMEM;
+    int rc = s_check_file (fd, bytes);
     if (rc == 0)
-        rc = s_read_whole (fd, bytes, sample->bytes);
+        rc = s_make_room (buffer, bytes);
+    if (rc == 0)
+        rc = catalogue_read_whole (fd, buffer->bytes, bytes);
     close (fd);
-    if (rc == 0) {
-        *bytes_p = bytes;
-        *size_p = sample->bytes;
-        bytes = NULL;
-    }
-    free (bytes);
+    if (rc == 0)
+        buffer->size = bytes;
     return rc;
 }

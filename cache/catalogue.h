@@ -1,8 +1,9 @@
 /*  catalogue -- the samples of a data set on disk: which files, in which order, with which labels.
  *
- *  An ImageFolder, by torchvision's rules exactly: a class is a directory directly below the root, a label is
- *  the class's index by name; below a class, directories are walked by sorted path (links followed), files
- *  sorted by name, and a file counts if its name ends in one of torchvision's extensions in any
+ *  With ROOT/labels.tsv or ROOT/labels.jsonl (docs/data.md), the samples are the files that it names, in its order,
+ *  with its labels, which may be none.  Else an ImageFolder, by torchvision's rules exactly: a class is a directory
+ *  directly below the root, a label is the class's index by name; below a class, directories are walked by sorted path
+ *  (links followed), files sorted by name, and a file counts if its name ends in one of torchvision's extensions in any
  *  case.  A sample's id is its index in that order.  Names sort as Python's str: by bytes, if they are UTF-8.
  *
  *  What torchvision lists and cannot open is listed here too, so that ids agree, and fails when it is read: a
@@ -13,43 +14,92 @@
  */
 #ifndef CATALOGUE_H
 #define CATALOGUE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct catalogue catalogue_t;
 
-//  Walks the folder.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in error (always ended)
-//  what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder, -ENODATA no class
-//  folders or a class without samples, -ELOOP a directory inside itself, -ENAMETOOLONG a path over PATH_MAX,
+enum {
+    CATALOGUE_FIELDS_MAX = 8,           //  the samples' own files included
+    CATALOGUE_LABELS_MAX = 8, CATALOGUE_DIMENSIONS_MAX = 1,
+    CATALOGUE_LABEL_BYTES_MAX = 64 * 1024,
+    CATALOGUE_NAME_BYTES_MAX = 64,      //  of a field or label, with the zero at its end
+    CATALOGUE_SAMPLE_BYTES_MAX = 256 * 1024 * 1024
+};
+
+//  A further file of every sample, in a folder of its own: ROOT/a/b.jpg has PATH/a/b.png (any extension; two with one
+//  stem are refused).
+typedef struct {
+    const char *name;           //  not "image", and no label's; letters, digits, '_'
+    bool is_mask;
+    const char *path;
+} catalogue_field_t;
+
+typedef struct {
+    const char *path;
+    const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL: torchvision's
+    const catalogue_field_t *fields;
+    size_t field_count;
+} catalogue_options_t;
+
+//  One label of every sample: a number, a vector, or bytes.
+typedef struct {
+    const char *name;
+    const char *dtype;          //  NumPy's: "int64", "float64"; "uint8" for bytes, padded with zeros to the longest
+    uint32_t dimensions;        //  0: one number
+    uint32_t shape [CATALOGUE_DIMENSIONS_MAX];
+    size_t bytes;               //  of one sample
+} catalogue_label_t;
+
+//  Walks the folders and reads the labels.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in error (always
+//  ended) what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder, -ENODATA no class
+//  folders or a class without samples, a sample without its further file, or a labels file that names no file or one
+//  that is not there, -EINVAL a labels file that cannot be understood (its line is named) or two of them, two files
+//  with one stem, or options that cannot be, -ELOOP a directory inside itself, -ENAMETOOLONG a path over PATH_MAX,
 //  -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a directory could not be read.
-int catalogue_open (catalogue_t **self_p, const char *path, char *error, size_t error_bytes);
+int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error, size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);
 
 uint32_t catalogue_samples (const catalogue_t *self);
+//  0 where a labels file says what the labels are.
 uint32_t catalogue_classes (const catalogue_t *self);
-//  Sum of the files' sizes when the folder was walked.
+//  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
-//  Files that torchvision counts but whose extension says that they are no JPEG.
-uint32_t catalogue_foreign (const catalogue_t *self);
 //  The folder as it was given.
 const char *catalogue_root (const catalogue_t *self);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
-//  Path of a sample relative to the root, "class/name.jpg"; written into buffer (always ended); returns the
-//  full length, so that a length >= size means it was cut.
-size_t catalogue_path (const catalogue_t *self, uint32_t id, char *buffer, size_t size);
-uint32_t catalogue_label (const catalogue_t *self, uint32_t id);
-uint64_t catalogue_sample_bytes (const catalogue_t *self, uint32_t id);
+
+//  Files of a sample: 0 is the sample's own, "image"; then the further ones as in the options.
+size_t catalogue_fields (const catalogue_t *self);
+const char *catalogue_field_name (const catalogue_t *self, size_t field);
+bool catalogue_field_is_mask (const catalogue_t *self, size_t field);
+//  Path of a sample's file relative to the root of its field, "class/name.jpg"; written into buffer (always ended);
+//  returns the full length, so that a length >= size means it was cut.
+size_t catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size);
+uint64_t catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field);
+
+//  Labels of a sample: the class's index as "label" (int64), or the columns of the labels file.
+size_t catalogue_labels (const catalogue_t *self);
+const catalogue_label_t *catalogue_label (const catalogue_t *self, size_t label);
+//  Writes its bytes to target.
+void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8_t *target);
+
 //  32 hexadecimal digits: XXH3-128 over, for every sample in order, its relative path, a zero and its size as
-//  8 little-endian bytes.  Equal data, equal text.
+//  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal text.
 const char *catalogue_fingerprint (const catalogue_t *self);
 
-//  Reads a whole sample: *bytes_p (malloc'ed, the caller's) and *size_p.  0, or -errno with both cleared:
-//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was
-//  catalogued, -EINVAL for what is no file, or what open and read say.  An empty file is read: size 0, and
-//  *bytes_p is to be freed.  Blocks for as long as a disk does, never for a fifo.  Any thread.
-int catalogue_read (const catalogue_t *self, uint32_t id, uint8_t **bytes_p, size_t *size_p);
+//  A buffer that is kept from file to file; begins as all zero, and `bytes` is to be freed at the end.
+typedef struct {
+    uint8_t *bytes;
+    size_t size;                //  of what was read
+    size_t limit;               //  room
+} catalogue_buffer_t;
 
-enum { CATALOGUE_SAMPLE_BYTES_MAX = 256 * 1024 * 1024 };
+//  Reads a whole file of a sample into buffer, which grows where it must.  0, or -errno and buffer->size 0: -EFBIG above
+//  CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was catalogued, -EINVAL for what is
+//  no file, -ENOMEM, or what open and read say.  Blocks for as long as a disk does, never for a fifo.  Any thread.
+int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 
 #endif

@@ -1,13 +1,23 @@
-/*  catalogue_state -- the catalogue's structures, for catalogue.c and catalogue_walk.c alone.
+/*  catalogue_state -- the catalogue's structures, and what its files share; for them alone.
+ *
+ *      catalogue.c             life, answers, reading
+ *      catalogue_draft.c       errors, memory, lists of folders, finding by name
+ *      catalogue_walk.c        an ImageFolder becomes samples
+ *      catalogue_fields.c      further fields: a file of each for every sample
+ *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or catalogue_jsonl.c
  *
  *  Memory: all names are in one arena, each ended by a zero, and are known by their offset in it; a
  *  directory's path is stored once.  ImageNet's training set takes 45 bytes a sample: 24 for the record, 21
- *  for the name.
+ *  for the name.  A further field takes 16 bytes a sample, as only its extension is news, and extensions repeat.  A
+ *  number of a label takes 8, a text 8 and its length and one more.
  */
 #ifndef CATALOGUE_STATE_H
 #define CATALOGUE_STATE_H
 #include <assert.h>
+#include <dirent.h>
 #include "catalogue.h"
+
+enum { CATALOGUE_MAGIC = 0x0ca7a106 };
 
 typedef struct {
     uint64_t name;                  //  in the arena
@@ -15,18 +25,59 @@ typedef struct {
     uint32_t directory;             //  while its class is walked: the visit that found it
 } sample_t;
 
-_Static_assert (sizeof (sample_t) == 24, "the figure above counts on it");
-
 typedef struct {
-    uint64_t path;                  //  in the arena, relative to the root
+    uint64_t path;                  //  in the arena, relative to the root; "" is the root, in a labels file
     uint32_t label;
 } directory_t;
 
+//  A sample's file in a further field: in the directory of the same path, with the sample's stem.
+typedef struct {
+    uint64_t bytes;                 //  COMPANION_MISSING: not found, which no finished catalogue has
+    uint64_t extension;             //  in the arena, with its dot; "" for none
+} companion_t;
+
+#define COMPANION_MISSING UINT64_MAX
+
+_Static_assert (sizeof (sample_t) == 24 && sizeof (companion_t) == 16, "the figures above count on it");
+
+typedef struct {
+    char name [CATALOGUE_NAME_BYTES_MAX];
+    bool is_mask;
+    char *path;                     //  as it was given
+    int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
+    companion_t *files;             //  by sample; NULL for field 0, whose files are the samples
+} field_t;
+
+typedef enum {
+    COLUMN_CLASS,                   //  the class's index; has no values of its own
+    COLUMN_NEW,                     //  no value has been seen
+    COLUMN_WHOLE,
+    COLUMN_REAL,
+    COLUMN_TEXT
+} column_kind_t;
+
+typedef union {
+    int64_t whole;
+    double real;
+    uint64_t text;                  //  in the arena
+} value_t;
+
+typedef struct {
+    catalogue_label_t label;        //  complete when the file has been read
+    char name [CATALOGUE_NAME_BYTES_MAX];
+    column_kind_t kind;
+    bool is_vector;
+    size_t length;                  //  values of a sample: 1, or the vector's
+    size_t longest;                 //  text: bytes, without the zero
+    value_t *values;                //  sample by sample
+    size_t value_count;
+    size_t value_limit;
+} column_t;
+
 struct catalogue {
     uint32_t magic;
-    uint32_t foreign;
-    int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
-    char *root;
+    field_t fields [CATALOGUE_FIELDS_MAX];
+    size_t field_count;
     char *arena;
     size_t arena_used;
     size_t arena_limit;
@@ -39,12 +90,101 @@ struct catalogue {
     sample_t *samples;
     size_t sample_count;
     size_t sample_limit;
+    column_t columns [CATALOGUE_LABELS_MAX];
+    size_t column_count;
     uint64_t bytes;
     char fingerprint [33];
 };
 
-//  Fills a catalogue whose root is set and whose root_fd is -1: opens the root, finds classes and samples.
-//  0, or -errno and error says why; then the catalogue is to be destroyed.
-int catalogue_walk (catalogue_t *self, char *error, size_t error_bytes);
+//  Empty, for catalogue_destroy.  NULL: no memory.
+catalogue_t *catalogue_new (void);
+
+//  A catalogue while it is made, and where the sentence goes if that fails.
+typedef struct {
+    catalogue_t *self;
+    const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
+    char *error;
+    size_t error_bytes;
+} draft_t;
+
+//  These fill the catalogue, in this order: 0, or -errno and error says why; then it is to be destroyed.
+//  What an ImageFolder has: classes, directories, samples.
+int catalogue_walk (draft_t *draft);
+//  The same from a labels file: 1; or 0 if there is none, and nothing has changed.
+int catalogue_labels_read (draft_t *draft);
+//  Every sample's file in the further fields.  Their roots are open.
+int catalogue_fields_find (draft_t *draft);
+
+
+//  -- errors
+
+//  Writes the sentence and returns rc.  Names come from a disk, so what a terminal might obey is blotted out.
+__attribute__ ((format (printf, 3, 4)))
+int catalogue_fail (const draft_t *draft, int rc, const char *format, ...);
+int catalogue_fail_memory (const draft_t *draft);
+//  A folder below root that could not be opened or read.
+int catalogue_fail_folder (const draft_t *draft, const char *root, const char *path, int rc);
+
+enum { SHOWN_BYTES_MAX = 160 };
+typedef struct {
+    char text [SHOWN_BYTES_MAX + 4];
+} shown_t;
+//  A name from the disk as an error shows it: cut, so that the remedy behind it is not.
+shown_t catalogue_shown (const char *text, size_t length);
+
+
+//  -- memory
+
+//  Room for needed items, at least doubling.  NULL: items is as it was.
+void *catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes);
+//  Gives spare room back.
+void *catalogue_trimmed (void *items, size_t count, size_t item_bytes);
+//  Appends "parent/text", or text alone where parent is NULL, and a zero.  text is not in the arena, which may move.
+//  -ENOMEM without a sentence.
+int catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length, uint64_t *offset_p);
+//  One sample more, as the last.  -ENOMEM without a sentence.
+int catalogue_add_sample (catalogue_t *self, uint32_t directory, const char *name, size_t length, uint64_t bytes);
+
+
+//  -- finding by name
+
+typedef struct {
+    uint32_t hash;
+    uint32_t item;                  //  plus 1; 0: free
+} lookup_slot_t;
+
+//  Open addressing, at most half full.  Begins as all zero; slots is to be freed.
+typedef struct {
+    lookup_slot_t *slots;
+    size_t slot_count;
+    size_t used;
+} lookup_t;
+
+enum { LOOKUP_NONE = -1 };
+typedef bool (catalogue_same_fn) (const void *wanted, uint32_t item);
+
+//  The item with this hash for which same says so, or LOOKUP_NONE.
+int64_t catalogue_lookup_find (const lookup_t *self, uint64_t hash, catalogue_same_fn *same, const void *wanted);
+//  -ENOMEM without a sentence.
+int catalogue_lookup_add (lookup_t *self, uint64_t hash, uint32_t item);
+
+
+//  -- files and names
+
+//  NULL and errno.
+DIR *catalogue_folder_open (int root_fd, const char *path);
+//  1 and *item_p, 0 at the end, or -errno.
+int catalogue_folder_next (DIR *folder, struct dirent **item_p);
+//  Reads size bytes, no more and no less.  -ESTALE where the file ends before.
+int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
+//  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.  The text
+//  must end in a zero or another ASCII character, over which nothing is read.
+uint32_t catalogue_code_point (const uint8_t **at_p);
+//  Length of a file name up to its last dot.
+size_t catalogue_stem (const char *name);
+//  Letters, digits, '_', and short enough.
+bool catalogue_name_is_valid (const char *name, size_t length);
+//  Whether a name of a field or a label is taken.
+bool catalogue_name_is_taken (const catalogue_t *self, const char *name);
 
 #endif

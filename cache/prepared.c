@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1 };
+enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1, MEMORY_ALIGNMENT = 64 };
 
 //  Versions of one count, dense, so that a random one is one access away.
 typedef struct {
@@ -74,7 +74,7 @@ s_free_version (prepared_t *self, version_t *version)
     assert (version->pins == 0);
     if (version->memory) {
         self->memory_bytes -= version->bytes;
-        free (version->memory);
+        free (version->block);
     }
     self->alive--;
     if (self->freed)
@@ -288,6 +288,13 @@ prepared_unpin (prepared_t *self, version_t *version)
         s_free_version (self, version);
 }
 
+static uint8_t *
+s_align (void *block)
+{
+    uint8_t *bytes = block;
+    return bytes + (MEMORY_ALIGNMENT - (uintptr_t) bytes % MEMORY_ALIGNMENT) % MEMORY_ALIGNMENT;
+}
+
 bool
 prepared_reserve (prepared_t *self, version_t *version)
 {
@@ -295,9 +302,11 @@ prepared_reserve (prepared_t *self, version_t *version)
         return true;
     if (version->bytes > self->budget_bytes - self->memory_bytes)
         return false;
-    version->memory = malloc (version->bytes);
-    if (!version->memory)
+    //  Not posix_memalign: what it frees around a block is taken by others, and the next one does not fit there again.
+    version->block = malloc (version->bytes + MEMORY_ALIGNMENT - 1);
+    if (!version->block)
         return false;           //  tried again when something is freed
+    version->memory = s_align (version->block);
     self->memory_bytes += version->bytes;
     return true;
 }

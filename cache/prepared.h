@@ -43,7 +43,8 @@ typedef struct version {
     uint32_t draw;
     size_t bytes;
     //  the cache's
-    uint8_t *memory;            //  NULL until prepared_reserve
+    uint8_t *memory;            //  NULL until prepared_reserve; aligned to 64, in block
+    void *block;
     uint32_t count;
     uint32_t pins;
     uint32_t place;             //  in its bucket

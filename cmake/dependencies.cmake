@@ -10,6 +10,10 @@ pkg_check_modules (JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules (SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules (XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
+#  Codecs beside JPEG: a build without them says so in `tureen serve --help`.
+pkg_check_modules (PNG IMPORTED_TARGET libpng)
+pkg_check_modules (SNDFILE IMPORTED_TARGET sndfile)
+
 #  CRoaring 0.2 ships a pkg-config file in some Debian releases only.
 find_path (ROARING_INCLUDE_DIR roaring/roaring.h REQUIRED)
 find_library (ROARING_LIBRARY roaring REQUIRED)

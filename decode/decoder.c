@@ -4,33 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "geometry.h"
-#include "image.h"
-#include "jpeg_reader.h"
-#include "keyed_random.h"
-#include "operation.h"
-#include "resize.h"
+#include "image_reader.h"
+#include "plan.h"
+#include "stage.h"
+#include "tensor_reader.h"
 
 enum { DECODER_MAGIC = 0x6465636f };
 
 struct decoder {
     uint32_t magic;
-    jpeg_reader_t *jpeg;
-    resize_t resize;
-    scratch_t between [2];      //  images between operations, in turn
+    //  One for each file of a sample: all headers are looked at before anything is decoded.
+    image_reader_t *readers [PIPELINE_FIELDS_MAX];
+    stage_t stage;
 };
-
-//  One sample on its way through the shared stage.
-typedef struct {
-    decoder_t *decoder;
-    const pipeline_key_t *key;
-    image_t image;              //  as it is now: a view of what the last operation wrote
-    uint8_t *version;           //  where the last one writes
-    unsigned turn;
-    char *error;
-    size_t error_bytes;
-    bool no_memory;             //  why it did not go on
-} passage_t;
 
 decoder_t *
 decoder_new (void)
@@ -39,10 +25,10 @@ decoder_new (void)
     if (!self)
         return NULL;
     self->magic = DECODER_MAGIC;
-    resize_clear (&self->resize);
-    self->jpeg = jpeg_reader_new ();
-    if (!self->jpeg)
+    if (!stage_init (&self->stage)) {
         decoder_destroy (&self);
+        errno = ENOMEM;
+    }
     return self;
 }
 
@@ -55,245 +41,368 @@ decoder_destroy (decoder_t **self_p)
         return;
     *self_p = NULL;
     assert (self->magic == DECODER_MAGIC);
-    jpeg_reader_destroy (&self->jpeg);
-    resize_free (&self->resize);
-    free (self->between [0].data);
-    free (self->between [1].data);
+    for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
+        if (self->readers [file])
+            image_reader_destroy (&self->readers [file]);
+    stage_free (&self->stage);
     self->magic = 0;
     free (self);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  What the bytes are
+//  One field on its way through a stage, in all its views
 
 typedef struct {
-    const char *name;
-    size_t offset;
-    size_t length;
-    const char *bytes;
-} signature_t;
+    passage_t passages [PIPELINE_VIEWS_MAX];
+    size_t count;                   //  of them: one until the views part
+    size_t views;                   //  in the end
+    size_t end;                     //  of the stage's operations
+    const finish_format_t *format;
+    plan_size_t size;               //  of what is written; 0: any, and it is written before it
+    uint8_t *targets [PIPELINE_VIEWS_MAX];
+    size_t target_bytes;            //  room in each
+} field_t;
 
-static const signature_t s_signatures [] = {
-    { "a PNG image", 0, 4, "\x89PNG" },
-    { "a GIF image", 0, 4, "GIF8" },
-    { "a WebP image", 8, 4, "WEBP" },
-    { "a BMP image", 0, 2, "BM" },
-    { "a TIFF image", 0, 4, "II*\0" },
-    { "a TIFF image", 0, 4, "MM\0*" },
-    { "a gzip file", 0, 2, "\x1f\x8b" },
-    { "a zip file", 0, 4, "PK\3\4" },
-};
-
-static bool
-s_begins (const uint8_t *bytes, size_t size, size_t offset, const char *expected, size_t length)
+//  A stage is the operations [begin, end) of the plan.  What is written, and where to, is the caller's to say.
+static void
+s_field_begin (field_t *self, const passage_t *first, size_t begin, size_t end)
 {
-    return size >= offset + length && memcmp (bytes + offset, expected, length) == 0;
+    const plan_t *plan = first->plan;
+    bool parts = plan->views_at >= begin && plan->views_at < end;
+    self->count = 1;
+    self->views = parts? plan->views: 1;
+    self->end = end;
+    passage_t *passage = &self->passages [0];
+    *passage = *first;
+    passage->next = begin;
+    passage->end = parts? plan->views_at + 1: end;
+    passage->room = passage->kept = STAGE_NO_ROOM;
 }
 
-//  True for a JPEG; otherwise says what the bytes look like.
-static bool
-s_is_jpeg (const uint8_t *bytes, size_t size, char *error, size_t error_bytes)
+//  Runs what the views have in common; all of them begin with what comes of it.
+static stage_status_t
+s_run_common (field_t *self)
 {
-    if (s_begins (bytes, size, 0, "\xff\xd8\xff", 3))
-        return true;
-    const char *name = size? "of an unknown kind": "empty";
-    for (size_t index = 0; index < sizeof s_signatures / sizeof *s_signatures; index++) {
-        const signature_t *signature = &s_signatures [index];
-        if (s_begins (bytes, size, signature->offset, signature->bytes, signature->length)) {
-            name = signature->name;
-            break;
-        }
+    passage_t *first = &self->passages [0];
+    if (self->count == self->views)
+        return STAGE_DONE;
+    stage_status_t status = stage_run (first);
+    if (status)
+        return status;
+    first->end = self->end;
+    first->kept = first->room;
+    for (self->count = 1; self->count < self->views; self->count++) {
+        self->passages [self->count] = *first;
+        self->passages [self->count].view = (uint32_t) self->count;
     }
-    snprintf (error, error_bytes, "not a JPEG: the file is %s (%zu bytes); only JPEG is supported",
-        name, size);
-    return false;
+    return STAGE_DONE;
+}
+
+//  Which pixels of the source the field needs, as far as that can be said without them.
+static stage_status_t
+s_look_ahead (field_t *self, picture_need_t *need)
+{
+    stage_status_t status = s_run_common (self);
+    *need = self->passages [0].need;
+    for (size_t index = 0; index < self->count && status == STAGE_DONE; index++) {
+        passage_t *passage = &self->passages [index];
+        status = stage_run (passage);
+        *need = index? picture_need_both (need, &passage->need): passage->need;
+        if (status == STAGE_WAITS)
+            status = STAGE_DONE;
+    }
+    return status == STAGE_WAITS? STAGE_DONE: status;
+}
+
+static stage_status_t
+s_write (field_t *self, size_t view)
+{
+    passage_t *passage = &self->passages [view];
+    uint8_t *target = self->targets [view];
+    plan_size_t size = { picture_height (&passage->picture), picture_width (&passage->picture) };
+    bool has_header = self->size.height == 0;
+    size_t header_bytes = has_header? PLAN_HEADER_BYTES: 0;
+    assert (has_header || size.height == self->size.height);
+    assert (has_header || size.width == self->size.width);
+    assert (header_bytes + finish_bytes (self->format, size.height, size.width) <= self->target_bytes);
+    if (has_header) {
+        memset (target, 0, PLAN_HEADER_BYTES);
+        memcpy (target, &size, sizeof size);
+    }
+    return stage_draw (passage, self->format, target + header_bytes);
+}
+
+//  Once there are pixels.  One view after the other: they use the same rooms.
+static stage_status_t
+s_field_finish (field_t *self)
+{
+    stage_status_t status = s_run_common (self);
+    for (size_t view = 0; view < self->count && status == STAGE_DONE; view++) {
+        status = stage_run (&self->passages [view]);
+        if (status == STAGE_DONE)
+            status = s_write (self, view);
+    }
+    assert (status != STAGE_WAITS);
+    return status;
+}
+
+static const plan_plane_t *
+s_plane (const plan_t *plan, size_t file, uint32_t view)
+{
+    const plan_plane_t *plane = plan->planes;
+    while (plane->file != file || plane->view != view)
+        plane++;
+    assert (plane < plan->planes + plan->plane_count);
+    return plane;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  The operations
+//  The shared stage
 
-static bool
-s_check_pixels (passage_t *self, uint32_t height, uint32_t width)
+typedef struct {
+    decoder_t *decoder;
+    const pipeline_t *pipeline;
+    const plan_t *plan;
+    const pipeline_key_t *key;
+    const decoder_sample_t *sample;
+    uint8_t *version;
+    size_t file;                    //  that is being worked on
+    uint32_t height;                //  of the images, all of them
+    uint32_t width;
+    char *error;
+    size_t error_bytes;
+} shared_t;
+
+static decoder_status_t
+s_status (int rc)
 {
-    if ((uint64_t) height * width <= DECODER_PIXELS_MAX)
-        return true;
-    snprintf (self->error, self->error_bytes,
-        "an image of %u x %u pixels would become one of %u x %u: above the limit of %d pixels",
-        self->image.width, self->image.height, width, height, DECODER_PIXELS_MAX);
-    return false;
+    return rc == 0? DECODER_OK: rc == -ENOMEM? DECODER_NO_MEMORY: DECODER_BAD;
 }
 
-static bool
-s_no_memory (passage_t *self)
+static decoder_status_t
+s_stage_status (stage_status_t status)
 {
-    snprintf (self->error, self->error_bytes,
-        "not enough memory for the pipeline on an image of %u x %u pixels",
-        self->image.width, self->image.height);
-    self->no_memory = true;
-    return false;
+    return status == STAGE_DONE? DECODER_OK: status == STAGE_NO_MEMORY? DECODER_NO_MEMORY: DECODER_BAD;
 }
 
-//  Where the next image goes: the version for the last one, else the buffer that the present one is not in.
-static uint8_t *
-s_target (passage_t *self, bool last, uint32_t height, uint32_t width)
+//  What people call the file: its field's name.
+static const char *
+s_file_name (const shared_t *self, size_t file)
 {
-    if (last)
-        return self->version;
-    if (!s_check_pixels (self, height, width))
-        return NULL;
-    scratch_t *between = &self->decoder->between [self->turn ^= 1];
-    if (!scratch_need (between, image_bytes (height, width)))
-        s_no_memory (self);
-    return between->data;
+    return pipeline_output (self->pipeline, file)->name;
 }
 
-static void
-s_advance (passage_t *self, const uint8_t *pixels, uint32_t height, uint32_t width)
+static decoder_status_t
+s_check_size (shared_t *self, uint32_t height, uint32_t width)
 {
-    self->image = (image_t) { pixels, image_bytes (1, width), height, width };
-}
-
-//  Resizes to full_height x full_width and keeps the crop of that: the crop's other pixels are never
-//  computed.
-static bool
-s_resize (passage_t *self, bool last, uint32_t full_height, uint32_t full_width, const geometry_crop_t *crop,
-    uint32_t height, uint32_t width)
-{
-    resize_t *resize = &self->decoder->resize;
-    uint8_t *target = s_target (self, last, height, width);
-    if (!target)
-        return false;
-    //  Between its passes, too, no image may be above the limit.
-    if (!s_check_pixels (self, resize_rows (&self->image, full_height, &crop->from), crop->from.width))
-        return false;
-    size_t stride = image_bytes (1, width);
-    if (crop->from.height < height || crop->from.width < width)
-        memset (target, 0, image_bytes (height, width));
-    if (!resize_run (resize, &self->image, full_height, full_width, &crop->from,
-        target + crop->to_top * stride + image_bytes (1, crop->to_left), stride))
-        return s_no_memory (self);
-    s_advance (self, target, height, width);
-    return true;
-}
-
-//  The whole of a resize: a crop that crops nothing.
-static bool
-s_resize_whole (passage_t *self, bool last, uint32_t height, uint32_t width)
-{
-    geometry_crop_t all = { .from = { .height = height, .width = width } };
-    return s_resize (self, last, height, width, &all, height, width);
-}
-
-static bool
-s_resize_and_crop (passage_t *self, bool last, const operation_t *resize, const operation_t *crop)
-{
-    uint32_t full_height, full_width;
-    geometry_resize (resize, self->image.height, self->image.width, &full_height, &full_width);
-    if (!crop)
-        return s_resize_whole (self, last, full_height, full_width);
-    geometry_crop_t window = geometry_center_crop (crop->height, crop->width, full_height, full_width);
-    return s_resize (self, last, full_height, full_width, &window, crop->height, crop->width);
-}
-
-static void
-s_narrow (image_t *image, const image_box_t *box)
-{
-    image->pixels = image_at (image, box->top, box->left);
-    image->height = box->height;
-    image->width = box->width;
-}
-
-static bool
-s_center_crop (passage_t *self, bool last, const operation_t *crop)
-{
-    geometry_crop_t window = geometry_center_crop (crop->height, crop->width,
-        self->image.height, self->image.width);
-    uint8_t *target = s_target (self, last, crop->height, crop->width);
-    if (!target)
-        return false;
-    size_t stride = image_bytes (1, crop->width);
-    if (window.from.height < crop->height || window.from.width < crop->width)
-        memset (target, 0, image_bytes (crop->height, crop->width));
-    s_narrow (&self->image, &window.from);
-    image_copy (&self->image, target + window.to_top * stride + image_bytes (1, window.to_left), stride);
-    s_advance (self, target, crop->height, crop->width);
-    return true;
-}
-
-static bool
-s_random_resized_crop (passage_t *self, bool last, const operation_t *crop)
-{
-    keyed_random_t random;
-    keyed_random_init (&random, self->key, crop->place);
-    image_box_t box = geometry_random_box (crop, self->image.height, self->image.width, &random);
-    s_narrow (&self->image, &box);
-    return s_resize_whole (self, last, crop->height, crop->width);
-}
-
-static bool
-s_flip (passage_t *self, bool last, const operation_t *flip)
-{
-    bool flips = geometry_flips (flip, self->key);
-    if (!flips && !last)
-        return true;
-    uint32_t height = self->image.height, width = self->image.width;
-    uint8_t *target = s_target (self, last, height, width);
-    if (!target)
-        return false;
-    (flips? image_copy_flipped: image_copy) (&self->image, target, image_bytes (1, width));
-    s_advance (self, target, height, width);
-    return true;
-}
-
-//  Runs the first of operations, or the first two where they are done as one; returns how many, 0 for a
-//  failure.
-static size_t
-s_step (passage_t *self, const operation_t *operations, size_t count)
-{
-    bool last = count == 1, done = false;
-    switch (operations->kind) {
-    case OPERATION_RESIZE:
-        if (count > 1 && operations [1].kind == OPERATION_CENTER_CROP)
-            return s_resize_and_crop (self, count == 2, operations, operations + 1)? 2: 0;
-        done = s_resize_and_crop (self, last, operations, NULL);
-        break;
-    case OPERATION_CENTER_CROP:
-        done = s_center_crop (self, last, operations);
-        break;
-    case OPERATION_RANDOM_RESIZED_CROP:
-        done = s_random_resized_crop (self, last, operations);
-        break;
-    case OPERATION_FLIP:
-        done = s_flip (self, last, operations);
-        break;
+    uint64_t pixels_max = self->plan->operations [0].decode.pixels_max;
+    if (pixels_max && (uint64_t) height * width > pixels_max) {
+        snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels: more than \"max_pixels\", %llu",
+            s_file_name (self, self->file), width, height, (unsigned long long) pixels_max);
+        return DECODER_BAD;
     }
-    return done;
+    if (self->file > 0 && (height != self->height || width != self->width)) {
+        snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels, the %s %u x %u",
+            s_file_name (self, self->file), width, height, s_file_name (self, 0), self->width, self->height);
+        return DECODER_BAD;
+    }
+    self->height = height;
+    self->width = width;
+    return DECODER_OK;
+}
+
+static decoder_status_t
+s_open (shared_t *self)
+{
+    image_reader_t **reader = &self->decoder->readers [self->file];
+    const decoder_file_t *file = &self->sample->files [self->file];
+    image_reader_options_t options = {
+        .is_mask = s_plane (self->plan, self->file, 0)->is_mask,
+        .orientation = self->plan->operations [0].decode.orientation,
+        .warnings_max = self->sample->warnings_max
+    };
+    if (!*reader)
+        *reader = image_reader_new ();
+    if (!*reader) {
+        snprintf (self->error, self->error_bytes, "not enough memory for a decoder");
+        return DECODER_NO_MEMORY;
+    }
+    uint32_t height, width;
+    decoder_status_t status = s_status (image_reader_open (*reader, &options, file->bytes, file->size, &height, &width,
+        self->error, self->error_bytes));
+    return status? status: s_check_size (self, height, width);
+}
+
+//  Decodes what the field's views need.
+static decoder_status_t
+s_read (shared_t *self, field_t *field)
+{
+    picture_need_t need;
+    decoder_status_t status = s_stage_status (s_look_ahead (field, &need));
+    if (status)
+        return status;
+    image_request_t request = picture_request (&need);
+    image_pixels_t pixels;
+    status = s_status (image_reader_read (self->decoder->readers [self->file], &request, &pixels,
+        self->error, self->error_bytes));
+    for (size_t index = 0; index < field->count && !status; index++)
+        picture_supply (&field->passages [index].picture, &request, &pixels);
+    return status;
+}
+
+static decoder_status_t
+s_make_planes (shared_t *self)
+{
+    const plan_t *plan = self->plan;
+    stage_t *stage = &self->decoder->stage;
+    const plan_plane_t *plane = s_plane (plan, self->file, 0);
+    passage_t passage = {
+        .stage = stage, .plan = plan, .key = self->key, .is_mask = plane->is_mask,
+        .error = self->error, .error_bytes = self->error_bytes
+    };
+    picture_init (&passage.picture, self->height, self->width, plane->channels);
+    field_t field;
+    s_field_begin (&field, &passage, 1, plan->shared_count);
+    field.format = stage_plain (stage, plane->is_mask);
+    field.size = plan->shared_size;
+    field.target_bytes = plane->bytes;
+    for (uint32_t view = 0; view < field.views; view++)
+        field.targets [view] = self->version + s_plane (plan, self->file, view)->offset;
+    decoder_status_t status = s_read (self, &field);
+    return status? status: s_stage_status (s_field_finish (&field));
+}
+
+static decoder_status_t
+s_shared_images (shared_t *self)
+{
+    decoder_status_t status = DECODER_OK;
+    size_t files = pipeline_files (self->pipeline);
+    for (self->file = 0; self->file < files; self->file++) {
+        status = s_open (self);
+        if (status)
+            return status;
+    }
+    for (self->file = 0; self->file < files; self->file++) {
+        status = s_make_planes (self);
+        if (status)
+            return status;
+    }
+    return DECODER_OK;
+}
+
+static decoder_status_t
+s_shared_tensor (shared_t *self)
+{
+    const plan_t *plan = self->plan;
+    const operation_decode_t *decode = &plan->operations [0].decode;
+    const decoder_file_t *file = &self->sample->files [0];
+    if (decode->as == DECODE_BYTES)
+        return s_status (tensor_read_bytes (decode, file->bytes, file->size, self->version, self->error,
+            self->error_bytes));
+    if (decode->as == DECODE_ARRAY)
+        return s_status (tensor_read_array (decode, file->bytes, file->size, self->version, self->error,
+            self->error_bytes));
+    const operation_t *excerpt = &plan->operations [1];
+    assert (plan->shared_count > 1 && excerpt->kind == OPERATION_EXCERPT);
+    keyed_random_t random;
+    keyed_random_init (&random, self->key, 0, excerpt->place);
+    double place = excerpt->excerpt.random? keyed_random_uniform (&random): -1;
+    return s_status (tensor_read_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size, self->version,
+        self->error, self->error_bytes));
 }
 
 decoder_status_t
-decoder_run (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
-    const uint8_t *bytes, size_t size, uint8_t *version, char *error, size_t error_bytes)
+decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
 {
     assert (self);
     assert (self->magic == DECODER_MAGIC);
-    assert (key && version && error && error_bytes > 0);
+    assert (key && sample && version && error && error_bytes > 0);
     *error = 0;
-    passage_t passage = {
-        .decoder = self, .key = key, .version = version, .error = error, .error_bytes = error_bytes
+    shared_t shared = {
+        .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .key = key, .sample = sample,
+        .version = version, .error = error, .error_bytes = error_bytes
     };
-    if (!s_is_jpeg (bytes, size, error, error_bytes))
-        return DECODER_BAD;
-    int rc = jpeg_reader_run (self->jpeg, bytes, size, &passage.image, error, error_bytes);
-    if (rc)
-        return rc == -ENOMEM? DECODER_NO_MEMORY: DECODER_BAD;
-    size_t count, done = 0;
-    const operation_t *operations = pipeline_shared_operations (pipeline, &count);
-    while (done < count) {
-        size_t steps = s_step (&passage, operations + done, count - done);
-        if (!steps)
-            return passage.no_memory? DECODER_NO_MEMORY: DECODER_BAD;
-        done += steps;
+    bool is_image = shared.plan->operations [0].decode.as == DECODE_IMAGE;
+    decoder_status_t status = is_image? s_shared_images (&shared): s_shared_tensor (&shared);
+    if (status && file_p)
+        *file_p = shared.file;
+    return status;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The private stage
+
+//  A plane of the version, as an image.
+static image_t
+s_version_image (const plan_t *plan, const plan_plane_t *plane, const uint8_t *version)
+{
+    plan_size_t size = plan->shared_size;
+    const uint8_t *pixels = version + plane->offset;
+    if (size.height == 0) {
+        memcpy (&size, pixels, sizeof size);
+        pixels += PLAN_HEADER_BYTES;
     }
-    assert (passage.image.pixels == version);
-    return DECODER_OK;
+    return (image_t) { pixels, image_bytes (1, size.width, plane->channels), size.height, size.width, plane->channels };
+}
+
+//  files: how many fields a view has.
+static bool
+s_private_plane (decoder_t *self, const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
+    const uint8_t *version, size_t files, uint8_t *const *targets)
+{
+    const finish_format_t *format = plane->is_mask? stage_plain (&self->stage, true): &plan->format;
+    passage_t passage = {
+        .stage = &self->stage, .plan = plan, .key = key, .is_mask = plane->is_mask, .view = plane->view
+    };
+    image_t image = s_version_image (plan, plane, version);
+    picture_of (&passage.picture, &image);
+    field_t field;
+    s_field_begin (&field, &passage, plan->shared_count, plan->count);
+    field.format = format;
+    field.size = plan->output_size;
+    field.target_bytes = finish_bytes (format, field.size.height, field.size.width);
+    for (size_t view = 0; view < field.views; view++)
+        field.targets [view] = targets [(plane->view + view) * files + plane->file];
+    stage_status_t status = s_field_finish (&field);
+    assert (status != STAGE_BAD);   //  the plan allows no operation there that an image can be unfit for
+    return status == STAGE_DONE;
+}
+
+bool
+decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const uint8_t *version, uint8_t *const *targets)
+{
+    assert (self);
+    assert (self->magic == DECODER_MAGIC);
+    assert (key && version && targets);
+    const plan_t *plan = pipeline_plan (pipeline);
+    if (plan->operations [0].decode.as != DECODE_IMAGE) {
+        memcpy (targets [0], version, pipeline_output (pipeline, 0)->bytes);
+        return true;
+    }
+    bool good = true;
+    for (size_t index = 0; index < plan->plane_count && good; index++)
+        good = s_private_plane (self, plan, key, &plan->planes [index], version, pipeline_files (pipeline), targets);
+    return good;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  What this build reads
+
+#ifdef TUREEN_PNG
+#define PNG_FORMAT ", PNG"
+#else
+#define PNG_FORMAT ""
+#endif
+#ifdef TUREEN_SNDFILE
+#define AUDIO_FORMATS ", audio (WAV, FLAC, Ogg)"
+#else
+#define AUDIO_FORMATS ""
+#endif
+
+const char *
+decoder_formats (void)
+{
+    return "JPEG" PNG_FORMAT ", raw bytes, NumPy .npy" AUDIO_FORMATS;
 }

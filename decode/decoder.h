@@ -1,4 +1,4 @@
-/*  decoder -- runs the shared stage of a pipeline on one compressed sample.
+/*  decoder -- runs the two stages of a pipeline on samples: compressed bytes to a version, a version to a job's batch.
  *
  *  Untrusted bytes: whatever they are, the answer is a version or a reason, in bounded time and memory
  *  (at most DECODER_PIXELS_MAX pixels, DECODER_SCANS_MAX progressive scans), and never an abort.
@@ -20,13 +20,34 @@ typedef enum {
 
 enum { DECODER_PIXELS_MAX = 100 * 1000 * 1000, DECODER_SCANS_MAX = 100 };
 
+//  One file of a sample, lent for the call.
+typedef struct {
+    const uint8_t *bytes;
+    size_t size;
+} decoder_file_t;
+
+//  A sample: pipeline_files of them, in that order.
+typedef struct {
+    const decoder_file_t *files;
+    uint32_t warnings_max;      //  libjpeg warnings beyond which it is bad; UINT32_MAX: none are too many
+} decoder_sample_t;
+
 //  NULL with errno ENOMEM.
 decoder_t *decoder_new (void);
 void decoder_destroy (decoder_t **self_p);
 
-//  Decodes bytes [0, size) and writes a version of pipeline_version_bytes to version.  Else
-//  version's content is undefined and error (error_bytes > 0, always ended) says why, for people.
-decoder_status_t decoder_run (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
-    const uint8_t *bytes, size_t size, uint8_t *version, char *error, size_t error_bytes);
+//  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's content is
+//  undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error (error_bytes > 0, always ended)
+//  says why, for people.
+decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
+
+//  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).  Nothing overlaps.
+//  False: no memory, the targets' content is undefined; the same call may go well later.
+bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const uint8_t *version, uint8_t *const *targets) __attribute__ ((warn_unused_result));
+
+//  "JPEG, PNG, raw bytes, NumPy .npy, audio (WAV, FLAC, Ogg)": what this build reads; static.
+const char *decoder_formats (void);
 
 #endif

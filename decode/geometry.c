@@ -4,6 +4,12 @@
 
 enum { RANDOM_BOX_TRIES = 10 };
 
+static uint32_t
+s_side (uint64_t side)
+{
+    return side > UINT32_MAX? UINT32_MAX: side > 0? (uint32_t) side: 1;
+}
+
 void
 geometry_resize (const operation_t *resize, uint32_t height, uint32_t width,
     uint32_t *new_height_p, uint32_t *new_width_p)
@@ -13,46 +19,135 @@ geometry_resize (const operation_t *resize, uint32_t height, uint32_t width,
     assert (width > 0);
     *new_height_p = resize->height;
     *new_width_p = resize->width;
-    if (!resize->shorter_side)
+    if (!resize->resize.shorter_side)
         return;
     //  int (size * long / short) in torchvision; a double rounds no such quotient up to a whole number.
-    uint64_t size = resize->height;
-    *new_height_p = (uint32_t) (height <= width? size: size * height / width);
-    *new_width_p = (uint32_t) (width <= height? size: size * width / height);
+    bool is_tall = height > width;
+    uint64_t short_side = is_tall? width: height, long_side = is_tall? height: width;
+    uint64_t new_short = resize->height, new_long = new_short * long_side / short_side;
+    if (resize->resize.side_max && new_long > resize->resize.side_max) {
+        new_short = resize->resize.side_max * new_short / new_long;
+        new_long = resize->resize.side_max;
+    }
+    *new_height_p = s_side (is_tall? new_long: new_short);
+    *new_width_p = s_side (is_tall? new_short: new_long);
 }
 
-//  One axis of the centre crop.
+//  ---------------------------------------------------------------------------------------------------------
+//  Windows
+
+//  One axis: `length` pixels of which the first shows pixel `first` of a source of side pixels.
 static void
-s_center (uint32_t crop, uint32_t side, uint32_t *from_p, uint32_t *to_p, uint32_t *length_p)
+s_window (int64_t first, uint32_t length, uint32_t side, uint32_t *from_p, uint32_t *to_p, uint32_t *count_p)
 {
-    *from_p = *to_p = 0;
-    *length_p = crop < side? crop: side;
-    if (crop > side)
-        *to_p = (crop - side) / 2;
-    else
-        *from_p = (uint32_t) rint ((side - crop) / 2.0);    //  half to even, as Python's round
+    int64_t end = first + length < side? first + length: side, begin = first > 0? first: 0;
+    *from_p = (uint32_t) begin;
+    *to_p = (uint32_t) (begin - first);
+    *count_p = end > begin? (uint32_t) (end - begin): 0;
 }
 
-geometry_crop_t
+static geometry_window_t
+s_windows (int64_t top, int64_t left, uint32_t window_height, uint32_t window_width, uint32_t height, uint32_t width)
+{
+    geometry_window_t window = { .height = window_height, .width = window_width };
+    s_window (top, window_height, height, &window.from.top, &window.to_top, &window.from.height);
+    s_window (left, window_width, width, &window.from.left, &window.to_left, &window.from.width);
+    return window;
+}
+
+static int64_t
+s_center (uint32_t crop, uint32_t side)
+{
+    if (crop > side)
+        return -(int64_t) ((crop - side) / 2);
+    return (int64_t) rint ((side - crop) / 2.0);            //  half to even, as Python's round
+}
+
+geometry_window_t
 geometry_center_crop (uint32_t crop_height, uint32_t crop_width, uint32_t height, uint32_t width)
 {
-    geometry_crop_t crop;
-    s_center (crop_height, height, &crop.from.top, &crop.to_top, &crop.from.height);
-    s_center (crop_width, width, &crop.from.left, &crop.to_left, &crop.from.width);
-    return crop;
+    return s_windows (s_center (crop_height, height), s_center (crop_width, width),
+        crop_height, crop_width, height, width);
 }
+
+geometry_window_t
+geometry_pad (const operation_t *pad, uint32_t height, uint32_t width)
+{
+    assert (pad->kind == OPERATION_PAD);
+    const uint32_t *border = pad->pad.border;
+    return s_windows (-(int64_t) border [1], -(int64_t) border [0],
+        height + border [1] + border [3], width + border [0] + border [2], height, width);
+}
+
+//  One axis of what a random crop is taken from: the source with its border.
+typedef struct {
+    uint64_t side;
+    int64_t first;              //  what its first pixel shows of the source
+} padded_t;
+
+//  torchvision pads both ends by all that is missing, so there is room to draw the place.
+static padded_t
+s_padded (uint32_t side, uint32_t before, uint32_t behind, uint32_t crop, bool if_needed)
+{
+    padded_t padded = { (uint64_t) side + before + behind, -(int64_t) before };
+    uint64_t missing = if_needed && padded.side < crop? crop - padded.side: 0;
+    padded.side += 2 * missing;
+    padded.first -= (int64_t) missing;
+    return padded;
+}
+
+bool
+geometry_random_crop (const operation_t *crop, uint32_t height, uint32_t width, keyed_random_t *random,
+    geometry_window_t *window_p)
+{
+    assert (crop->kind == OPERATION_RANDOM_CROP);
+    const uint32_t *border = crop->pad.border;
+    padded_t down = s_padded (height, border [1], border [3], crop->height, crop->pad.if_needed);
+    padded_t across = s_padded (width, border [0], border [2], crop->width, crop->pad.if_needed);
+    if (down.side < crop->height || across.side < crop->width)
+        return false;
+    int64_t top = down.first, left = across.first;
+    if (down.side > crop->height || across.side > crop->width) {
+        top += (int64_t) keyed_random_below (random, down.side - crop->height + 1);
+        left += (int64_t) keyed_random_below (random, across.side - crop->width + 1);
+    }
+    *window_p = s_windows (top, left, crop->height, crop->width, height, width);
+    return true;
+}
+
+int64_t
+geometry_border (pad_mode_t mode, int64_t at, uint32_t side)
+{
+    assert (side > 0);
+    int64_t last = (int64_t) side - 1;
+    if (at >= 0 && at <= last)
+        return at;
+    if (mode == PAD_CONSTANT)
+        return -1;
+    if (mode == PAD_EDGE || !last)
+        return at < 0? 0: last;
+    //  There and back again: symmetric shows the edges twice, reflect once.
+    int64_t period = mode == PAD_REFLECT? 2 * last: 2 * (last + 1);
+    int64_t place = at % period < 0? at % period + period: at % period;
+    if (place <= last)
+        return place;
+    return mode == PAD_REFLECT? period - place: period - 1 - place;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  random_resized_crop
 
 //  The largest middle box whose ratio is allowed.
 static image_box_t
-s_middle_box (const operation_t *crop, uint32_t height, uint32_t width)
+s_middle_box (const double ratio [2], uint32_t height, uint32_t width)
 {
     image_box_t box = { .height = height, .width = width };
-    double ratio = (double) width / height;
-    if (ratio < crop->ratio [0])
-        box.height = (uint32_t) rint (width / crop->ratio [0]);
+    double in_ratio = (double) width / height;
+    if (in_ratio < ratio [0])
+        box.height = (uint32_t) rint (width / ratio [0]);
     else
-    if (ratio > crop->ratio [1])
-        box.width = (uint32_t) rint (height * crop->ratio [1]);
+    if (in_ratio > ratio [1])
+        box.width = (uint32_t) rint (height * ratio [1]);
     //  Where torchvision fails on a box of no pixels, take one row or column.
     box.height = box.height? box.height: 1;
     box.width = box.width? box.width: 1;
@@ -65,13 +160,14 @@ image_box_t
 geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width, keyed_random_t *random)
 {
     assert (crop->kind == OPERATION_RANDOM_RESIZED_CROP);
-    double log_least = log (crop->ratio [0]), log_most = log (crop->ratio [1]);
+    const double *scale = crop->random_resized_crop.scale, *ratio = crop->random_resized_crop.ratio;
+    double log_least = log (ratio [0]), log_most = log (ratio [1]);
     for (int attempt = 0; attempt < RANDOM_BOX_TRIES; attempt++) {
-        double share = crop->scale [0] + (crop->scale [1] - crop->scale [0]) * keyed_random_uniform (random);
+        double share = scale [0] + (scale [1] - scale [0]) * keyed_random_uniform (random);
         double area = (double) height * width * share;
-        double ratio = exp (log_least + (log_most - log_least) * keyed_random_uniform (random));
-        double box_width = rint (sqrt (area * ratio));
-        double box_height = rint (sqrt (area / ratio));
+        double try_ratio = exp (log_least + (log_most - log_least) * keyed_random_uniform (random));
+        double box_width = rint (sqrt (area * try_ratio));
+        double box_height = rint (sqrt (area / try_ratio));
         if (!(box_width >= 1 && box_width <= width && box_height >= 1 && box_height <= height))
             continue;
         image_box_t box = { .height = (uint32_t) box_height, .width = (uint32_t) box_width };
@@ -79,16 +175,50 @@ geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width, k
         box.left = (uint32_t) keyed_random_below (random, width - box.width + 1);
         return box;
     }
-    return s_middle_box (crop, height, width);
+    return s_middle_box (ratio, height, width);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Flips and colours
+
+bool
+geometry_happens (const operation_t *operation, keyed_random_t *random)
+{
+    bool is_grayscale = operation->kind == OPERATION_GRAYSCALE;
+    assert (is_grayscale || operation->kind == OPERATION_FLIP || operation->kind == OPERATION_VERTICAL_FLIP);
+    double probability = is_grayscale? operation->grayscale.probability: operation->chance.probability;
+    if (!operation_is_random (operation))
+        return probability > 0;
+    return keyed_random_uniform (random) < probability;
 }
 
 bool
-geometry_flips (const operation_t *flip, const pipeline_key_t *key)
+geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_program_t *program)
 {
-    assert (flip->kind == OPERATION_FLIP);
-    if (!operation_is_random (flip))
-        return flip->probability > 0;
-    keyed_random_t random;
-    keyed_random_init (&random, key, flip->place);
-    return keyed_random_uniform (&random) < flip->probability;
+    static const colour_kind_t kinds [JITTER_KINDS] = {
+        [JITTER_BRIGHTNESS] = COLOUR_BRIGHTNESS, [JITTER_CONTRAST] = COLOUR_CONTRAST,
+        [JITTER_SATURATION] = COLOUR_SATURATION, [JITTER_HUE] = COLOUR_HUE
+    };
+    assert (jitter->kind == OPERATION_COLOR_JITTER);
+    size_t order [JITTER_KINDS], left [JITTER_KINDS] = { 0, 1, 2, 3 };
+    for (size_t step = 0; step < JITTER_KINDS; step++) {
+        size_t last = JITTER_KINDS - 1 - step, chosen = (size_t) keyed_random_below (random, last + 1);
+        order [step] = left [chosen];
+        for (size_t index = chosen; index < last; index++)
+            left [index] = left [index + 1];
+    }
+    double factors [JITTER_KINDS] = { 0 };
+    bool is_on [JITTER_KINDS];
+    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
+        double least = jitter->jitter.least [kind], most = jitter->jitter.most [kind];
+        double neutral = kind == JITTER_HUE? 0: 1;
+        is_on [kind] = least < neutral || most > neutral;
+        if (is_on [kind])
+            factors [kind] = least + (most - least) * keyed_random_uniform (random);
+    }
+    bool fits = true;
+    for (size_t step = 0; fits && step < JITTER_KINDS; step++)
+        if (is_on [order [step]])
+            fits = colour_add (program, kinds [order [step]], factors [order [step]]);
+    return fits;
 }

@@ -1,4 +1,7 @@
-/*  image -- a view of RGB pixels, three bytes each, that somebody else owns; and a buffer that grows.  */
+/*  image -- a view of 8-bit pixels that somebody else owns; boxes; and a buffer that grows.
+ *
+ *  An image has IMAGE_COLOURS channels (red, green, blue) or one (a mask's values), interleaved, a byte each.
+ */
 #ifndef IMAGE_H
 #define IMAGE_H
 #include <stdbool.h>
@@ -6,13 +9,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { IMAGE_CHANNELS = 3 };
+enum { IMAGE_COLOURS = 3 };
 
 typedef struct {
     const uint8_t *pixels;      //  the upper left one
     size_t stride;              //  bytes from one row to the next
     uint32_t height;
     uint32_t width;
+    uint32_t channels;          //  IMAGE_COLOURS or 1
 } image_t;
 
 typedef struct {
@@ -23,21 +27,23 @@ typedef struct {
 } image_box_t;
 
 static inline size_t
-image_bytes (uint32_t height, uint32_t width)
+image_bytes (uint32_t height, uint32_t width, uint32_t channels)
 {
-    return (size_t) height * width * IMAGE_CHANNELS;
+    return (size_t) height * width * channels;
 }
 
 static inline const uint8_t *
 image_at (const image_t *self, uint32_t row, uint32_t column)
 {
-    return self->pixels + row * self->stride + (size_t) column * IMAGE_CHANNELS;
+    return self->pixels + row * self->stride + (size_t) column * self->channels;
 }
 
-//  Copies every row from self to rows of target_stride bytes; they do not overlap.
-void image_copy (const image_t *self, uint8_t *target, size_t target_stride);
-//  The same with the columns in reverse order.
-void image_copy_flipped (const image_t *self, uint8_t *target, size_t target_stride);
+//  The part of it in box, which lies inside.
+static inline image_t
+image_part (const image_t *self, const image_box_t *box)
+{
+    return (image_t) { image_at (self, box->top, box->left), self->stride, box->height, box->width, self->channels };
+}
 
 //  A buffer kept from sample to sample.  It grows and never shrinks, so the steady state allocates nothing.
 typedef struct {
@@ -45,16 +51,27 @@ typedef struct {
     size_t bytes;
 } scratch_t;
 
-//  At least bytes of room, what was in it is lost; false when there is no memory (then it is empty).
+enum { SCRATCH_ALIGNMENT = 64, SCRATCH_SLACK = 64 };
+
+//  At least bytes of room, aligned, and SCRATCH_SLACK behind them that a vector may touch; what was in it is lost;
+//  false when there is no memory (then it is empty).
 static inline bool
 scratch_need (scratch_t *self, size_t bytes)
 {
-    if (bytes <= self->bytes)
+    if (self->data && bytes <= self->bytes)
         return true;
     free (self->data);
-    self->data = malloc (bytes);
+    size_t whole = (bytes + SCRATCH_SLACK + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+    self->data = whole > bytes? aligned_alloc (SCRATCH_ALIGNMENT, whole): NULL;
     self->bytes = self->data? bytes: 0;
     return self->data;
+}
+
+static inline void
+scratch_free (scratch_t *self)
+{
+    free (self->data);
+    *self = (scratch_t) { NULL, 0 };
 }
 
 #endif

@@ -8,10 +8,23 @@
 #include <jpeglib.h>
 #include <jerror.h>
 #include "decoder.h"
+#include "instrument.h"
 
 enum { JPEG_READER_MAGIC = 0x6a706567, ROWS_AT_ONCE = 16 };
 //  What setjmp returns; 0 is the first time.
 enum { ESCAPE_BAD = 1, ESCAPE_WHOLE = 2, ESCAPE_NO_MEMORY = 3 };
+//  Pixels are SCALE_WHOLE eighths of their size, or fewer.
+enum { SCALE_WHOLE = 8 };
+//  Pixels around a scaled box, for a filter that looks over its edge.
+enum { SCALED_MARGIN = 2 };
+//  Fewer columns than these libjpeg may scale up in another way than those of the whole image.
+enum { COLUMNS_MIN = 32 };
+//  Where rows begin, modulo ROW_ALIGNMENT: nowhere where a vector of 16 or 32 bytes would.  libjpeg-turbo writes aligned
+//  rows past the caches (movntdq), and whoever reads the pixels next waits for them (measured: 8 % of the time of decoding
+//  and one pass; against rows without gaps, of which some are aligned, 1 %).
+enum { ROW_ALIGNMENT = 64, ROW_OFFSET = 8 };
+//  Coefficients that block smoothing makes up where a progressive file ends before they are exact.
+enum { SMOOTHED_LAST = 9 };
 
 struct jpeg_reader {
     uint32_t magic;
@@ -20,12 +33,25 @@ struct jpeg_reader {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf escape;             //  every complaint leaves through it
+    bool opened;                //  info is there: a header is read, and nothing behind it
     bool all_rows_read;
-    char *error;                //  lent for one run
+    image_reader_options_t options;
+    char warning [JMSG_LENGTH_MAX];     //  the first of this image
+    const uint8_t *exif;        //  lent with the bytes
+    size_t exif_bytes;
+    char *error;                //  lent for one call
     size_t error_bytes;
     scratch_t pixels;
     scratch_t inks;             //  one row of CMYK
 };
+
+//  Rows and columns of libjpeg's output.
+typedef struct {
+    uint32_t top;
+    uint32_t left;
+    uint32_t height;
+    uint32_t width;
+} window_t;
 
 //  ---------------------------------------------------------------------------------------------------------
 //  What libjpeg calls back
@@ -51,12 +77,21 @@ s_error_exit (j_common_ptr info)
     longjmp (self->escape, no_memory? ESCAPE_NO_MEMORY: ESCAPE_BAD);
 }
 
-//  Warnings are damage that libjpeg reads past; traces are of no use here.
+//  Warnings (level -1) are damage that libjpeg reads past; traces are of no use here.
 static void
 s_emit_message (j_common_ptr info, int level)
 {
-    (void) info;
-    (void) level;
+    if (level >= 0)
+        return;
+    jpeg_reader_t *self = s_reader (info);
+    if (info->err->num_warnings++ == 0)
+        info->err->format_message (info, self->warning);
+    uint32_t allowed = self->options.warnings_max;
+    if (allowed == UINT32_MAX || info->err->num_warnings <= (long) allowed)
+        return;
+    snprintf (self->error, self->error_bytes, "damaged JPEG: %ld libjpeg warnings, %u allowed; the first: %s",
+        info->err->num_warnings, allowed, self->warning);
+    longjmp (self->escape, ESCAPE_BAD);
 }
 
 //  What is missing behind the last row is not missed, by Pillow neither: damage there can hide the end
@@ -96,6 +131,28 @@ s_skip_input_data (j_decompress_ptr info, long bytes)
     info->src->bytes_in_buffer -= (size_t) bytes;
 }
 
+//  An APP1 marker, behind its code: remembers where the first EXIF block is.  (jpeg_save_markers would copy all of them,
+//  and in time that grows with the square of their number.)
+static boolean
+s_read_app1 (j_decompress_ptr info)
+{
+    enum { LENGTH_BYTES = 2 };
+    jpeg_reader_t *self = s_reader ((j_common_ptr) info);
+    if (info->src->bytes_in_buffer < LENGTH_BYTES)
+        s_truncated (info);
+    const uint8_t *at = info->src->next_input_byte;
+    long length = (at [0] << 8 | at [1]) - LENGTH_BYTES;
+    s_skip_input_data (info, LENGTH_BYTES);
+    bool is_exif = length >= 5 && info->src->bytes_in_buffer >= (size_t) length
+        && memcmp (at + LENGTH_BYTES, "Exif", 5) == 0;
+    if (is_exif && self->options.orientation && !self->exif) {
+        self->exif = at + LENGTH_BYTES;
+        self->exif_bytes = (size_t) length;
+    }
+    s_skip_input_data (info, length);
+    return TRUE;
+}
+
 //  Called for each row of blocks of each scan: a small file may hold scans without end.
 static void
 s_progress (j_common_ptr info)
@@ -116,28 +173,17 @@ jpeg_reader_new (void)
     jpeg_reader_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    char unused [JMSG_LENGTH_MAX];
     self->magic = JPEG_READER_MAGIC;
-    self->error = unused;
-    self->error_bytes = sizeof unused;
     self->info.err = jpeg_std_error (&self->errors);
+    self->info.client_data = self;
     self->errors.error_exit = s_error_exit;
     self->errors.emit_message = s_emit_message;
-    self->info.client_data = self;
-    if (setjmp (self->escape)) {        //  UNTESTED: libjpeg found no memory for its own state
-        jpeg_reader_destroy (&self);
-        errno = ENOMEM;
-        return NULL;
-    }
-    jpeg_create_decompress (&self->info);
     self->source.init_source = s_no_source_work;
     self->source.fill_input_buffer = s_fill_input_buffer;
     self->source.skip_input_data = s_skip_input_data;
     self->source.resync_to_restart = jpeg_resync_to_restart;
     self->source.term_source = s_no_source_work;
     self->progress.progress_monitor = s_progress;
-    self->info.src = &self->source;
-    self->info.progress = &self->progress;
     return self;
 }
 
@@ -151,14 +197,15 @@ jpeg_reader_destroy (jpeg_reader_t **self_p)
     *self_p = NULL;
     assert (self->magic == JPEG_READER_MAGIC);
     jpeg_destroy_decompress (&self->info);
-    free (self->pixels.data);
-    free (self->inks.data);
+    scratch_free (&self->pixels);
+    scratch_free (&self->inks);
     self->magic = 0;
     free (self);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Reading: header -> checks -> rows -> what stands behind them
+//  Opening: header -> checks.  libjpeg's object is made anew for each image (measured: 0.1 us), because jpeg_abort leaves the
+//  tables of the last one in it, and a damaged file that lacks some would be decoded with those.
 
 static void
 s_fail (jpeg_reader_t *self, const char *what)
@@ -177,33 +224,173 @@ s_no_memory (jpeg_reader_t *self)
 }
 
 static void
-s_read_header (jpeg_reader_t *self)
+s_open (jpeg_reader_t *self)
 {
     struct jpeg_decompress_struct *info = &self->info;
+    jpeg_create_decompress (info);
+    jpeg_set_marker_processor (info, JPEG_APP0 + 1, s_read_app1);
+    info->src = &self->source;
+    info->progress = &self->progress;
     jpeg_read_header (info, TRUE);
     if ((uint64_t) info->image_width * info->image_height > DECODER_PIXELS_MAX)
         s_fail (self, "JPEG with more pixels than the limit");
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         s_fail (self, "unsupported JPEG: neither grey, colour nor CMYK");
-    info->out_color_space = info->num_components == 4? JCS_CMYK: JCS_RGB;
-    if (!scratch_need (&self->pixels, image_bytes (info->image_height, info->image_width))
-    ||  !scratch_need (&self->inks, (size_t) info->image_width * 4))
-        s_no_memory (self);
+    if (self->options.is_mask && info->num_components != 1)
+        s_fail (self, "a mask must be grey or have a palette: this is a JPEG with colours");
+    info->out_color_space = info->num_components == 4? JCS_CMYK: self->options.is_mask? JCS_GRAYSCALE: JCS_RGB;
 }
 
-static void
-s_read_rows (jpeg_reader_t *self, uint8_t *pixels, size_t stride)
+static int
+s_leave (jpeg_reader_t *self, int rc)
 {
-    struct jpeg_decompress_struct *info = &self->info;
-    while (info->output_scanline < info->output_height) {
-        JSAMPROW rows [ROWS_AT_ONCE];
-        JDIMENSION left = info->output_height - info->output_scanline;
-        JDIMENSION count = left < ROWS_AT_ONCE? left: ROWS_AT_ONCE;
-        for (JDIMENSION index = 0; index < count; index++)
-            rows [index] = pixels + (info->output_scanline + index) * stride;
-        jpeg_read_scanlines (info, rows, count);
+    jpeg_destroy_decompress (&self->info);
+    self->opened = false;
+    return rc;
+}
+
+int
+jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == JPEG_READER_MAGIC);
+    assert (error && error_bytes > 0);
+    if (self->opened)
+        s_leave (self, 0);
+    self->options = *options;
+    self->exif = NULL;
+    self->error = error;
+    self->error_bytes = error_bytes;
+    self->source.next_input_byte = bytes;
+    self->source.bytes_in_buffer = size;
+    self->all_rows_read = false;
+    switch (setjmp (self->escape)) {
+    case 0:
+        s_open (self);
+        self->opened = true;
+        *height_p = self->info.image_height;
+        *width_p = self->info.image_width;
+        return 0;
+    case ESCAPE_NO_MEMORY:      //  UNTESTED: libjpeg's own allocations
+        return s_leave (self, -ENOMEM);
+    default:
+        return s_leave (self, -EBADMSG);
     }
 }
+
+const uint8_t *
+jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p)
+{
+    assert (self->magic == JPEG_READER_MAGIC);
+    *size_p = self->exif? self->exif_bytes: 0;
+    return self->exif;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  What of the image: scale, window, and which shortcuts give the pixels of the whole
+
+//  Eighths.  Between these, libjpeg is slower than without scaling.
+static unsigned
+s_scale (const image_request_t *request)
+{
+    unsigned scale = request->least_height? 1: SCALE_WHOLE;
+    while (scale < SCALE_WHOLE
+        && ((uint64_t) request->box.height * scale < (uint64_t) request->least_height * SCALE_WHOLE
+            || (uint64_t) request->box.width * scale < (uint64_t) request->least_width * SCALE_WHOLE))
+        scale *= 2;
+    return scale;
+}
+
+//  The part of a side of size pixels that is wanted; rounded outwards and with a margin, if it is scaled.
+static void
+s_span (uint32_t begin, uint32_t length, unsigned scale, uint32_t size, uint32_t *begin_p, uint32_t *length_p)
+{
+    uint32_t margin = scale < SCALE_WHOLE? SCALED_MARGIN: 0;
+    uint32_t first = (uint32_t) ((uint64_t) begin * scale / SCALE_WHOLE);
+    uint32_t end = (uint32_t) (((uint64_t) (begin + length) * scale + SCALE_WHOLE - 1) / SCALE_WHOLE) + margin;
+    first -= first < margin? first: margin;
+    *begin_p = first;
+    *length_p = (end < size? end: size) - first;
+}
+
+static window_t
+s_window (const jpeg_reader_t *self, const image_box_t *box, unsigned scale)
+{
+    window_t window;
+    s_span (box->top, box->height, scale, self->info.output_height, &window.top, &window.height);
+    s_span (box->left, box->width, scale, self->info.output_width, &window.left, &window.width);
+    return window;
+}
+
+//  A progressive file that ends before all coefficients are exact: libjpeg smooths it, and where columns or rows are left
+//  out, it looks at other blocks than in the whole image.
+static bool
+s_is_smoothed (const struct jpeg_decompress_struct *info)
+{
+    if (!info->progressive_mode || !info->coef_bits)
+        return false;
+    for (int component = 0; component < info->num_components; component++)
+        for (int coefficient = 1; coefficient <= SMOOTHED_LAST; coefficient++)
+            if (info->coef_bits [component] [coefficient])
+                return true;
+    return false;
+}
+
+//  libjpeg-turbo before 3.0 takes a wrong width for colours that are scaled up in part by the DCT, in part behind it.
+static bool
+s_is_mixed (const struct jpeg_decompress_struct *info, unsigned scale)
+{
+    return scale < SCALE_WHOLE && (info->max_h_samp_factor > 2 || info->max_v_samp_factor > 2);
+}
+
+//  Lets libjpeg decode only the columns of window, and what it needs beside them; returns the first column.
+static uint32_t
+s_crop (struct jpeg_decompress_struct *info, const window_t *window)
+{
+    JDIMENSION left = window->left, right = left + window->width;
+    //  Smooth upsampling of the colours looks at the neighbours.
+    if (info->max_h_samp_factor > 1) {
+        left -= left > 0;
+        right += right < info->output_width;
+    }
+    if (right - left < COLUMNS_MIN) {
+        right = info->output_width - left < COLUMNS_MIN? info->output_width: left + COLUMNS_MIN;
+        left = right < COLUMNS_MIN? 0: right - COLUMNS_MIN < left? right - COLUMNS_MIN: left;
+    }
+    JDIMENSION width = right - left;
+    jpeg_crop_scanline (info, &left, &width);       //  moves left to where a block begins
+    return left;
+}
+
+//  Whether the rest of the image can be left undecoded: only if it could not make the image bad.  In a single scan nothing
+//  can, if the next marker but for restarts is the end: libjpeg does not read on behind that, so it never runs out of
+//  bytes, and of damaged data it complains by warnings only.
+static bool
+s_may_stop (jpeg_reader_t *self)
+{
+    if (jpeg_has_multiple_scans (&self->info))
+        return true;            //  all of it was decoded before the first row
+    if (self->options.warnings_max != UINT32_MAX)
+        return false;
+    if (self->info.unread_marker == JPEG_EOI)
+        return true;
+    if (self->info.unread_marker && (self->info.unread_marker & ~7) != JPEG_RST0)
+        return false;
+    const uint8_t *at = self->source.next_input_byte, *end = at + self->source.bytes_in_buffer;
+    while ((at = memchr (at, 0xff, (size_t) (end - at)))) {
+        while (at < end && *at == 0xff)
+            at++;
+        if (at == end)
+            return false;
+        if (*at != 0 && (*at & ~7) != JPEG_RST0)
+            return *at == JPEG_EOI;
+    }
+    return false;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Reading rows
 
 //  a x b / 255, rounded, as Pillow computes it.
 static inline uint32_t
@@ -214,72 +401,126 @@ s_times (uint32_t a, uint32_t b)
 }
 
 //  Files hold inks inverted (255 is no ink), as Adobe writes them; Pillow takes all files for such.
-static void
+static INSTRUMENT_ROWS void
 s_inks_to_rgb (const uint8_t *restrict inks, uint32_t width, uint8_t *restrict pixels)
 {
-    for (uint32_t column = 0; column < width; column++, inks += 4, pixels += IMAGE_CHANNELS) {
+    instrument_written (pixels, image_bytes (1, width, IMAGE_COLOURS));
+    for (uint32_t column = 0; column < width; column++, inks += 4, pixels += IMAGE_COLOURS) {
         uint32_t light = inks [3];
-        for (unsigned channel = 0; channel < IMAGE_CHANNELS; channel++)
+        for (unsigned channel = 0; channel < IMAGE_COLOURS; channel++)
             pixels [channel] = (uint8_t) (light - s_times (255u - inks [channel], light));
     }
 }
 
 static void
-s_read_inks (jpeg_reader_t *self, uint8_t *pixels, size_t stride)
+s_read_inks (jpeg_reader_t *self, uint32_t rows, uint8_t *target, size_t stride)
 {
-    struct jpeg_decompress_struct *info = &self->info;
-    while (info->output_scanline < info->output_height) {
-        uint8_t *target = pixels + info->output_scanline * stride;
+    for (; rows > 0; rows--, target += stride) {
         JSAMPROW row = self->inks.data;
-        jpeg_read_scanlines (info, &row, 1);
-        s_inks_to_rgb (row, info->output_width, target);
+        jpeg_read_scanlines (&self->info, &row, 1);
+        if (stride)
+            s_inks_to_rgb (row, self->info.output_width, target);
     }
 }
 
+//  The next rows, to target; with a stride of 0 they are lost.
 static void
-s_read (jpeg_reader_t *self, image_t *image)
+s_read_rows (jpeg_reader_t *self, uint32_t rows, uint8_t *target, size_t stride)
 {
     struct jpeg_decompress_struct *info = &self->info;
-    s_read_header (self);
+    if (info->out_color_space == JCS_CMYK) {
+        s_read_inks (self, rows, target, stride);
+        return;
+    }
+    while (rows > 0) {
+        JSAMPROW pointers [ROWS_AT_ONCE];
+        uint32_t count = rows < ROWS_AT_ONCE? rows: ROWS_AT_ONCE;
+        for (uint32_t index = 0; index < count; index++)
+            pointers [index] = target + index * stride;
+        count = jpeg_read_scanlines (info, pointers, count);
+        target += count * stride;
+        rows -= count;
+    }
+}
+
+static size_t
+s_stride (const jpeg_reader_t *self, uint32_t channels)
+{
+    size_t bytes = image_bytes (1, self->info.output_width, channels);
+    return (bytes + ROW_ALIGNMENT - 1) / ROW_ALIGNMENT * ROW_ALIGNMENT;
+}
+
+//  Room for the window's rows, and for one more that is of no use.
+static uint8_t *
+s_room (jpeg_reader_t *self, uint32_t height, size_t stride)
+{
+    if (!scratch_need (&self->pixels, (height + (size_t) 1) * stride + ROW_OFFSET)
+    ||  !scratch_need (&self->inks, (size_t) self->info.output_width * 4))
+        s_no_memory (self);
+    return (uint8_t *) self->pixels.data + ROW_OFFSET;
+}
+
+static void
+s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels)
+{
+    struct jpeg_decompress_struct *info = &self->info;
+    unsigned scale = s_scale (request);
+    info->scale_num = scale;
+    info->scale_denom = SCALE_WHOLE;
     jpeg_start_decompress (info);
-    *image = (image_t) {
-        .pixels = self->pixels.data,
-        .stride = image_bytes (1, info->output_width),
-        .height = info->output_height,
-        .width = info->output_width
+    window_t window = s_window (self, &request->box, scale);
+    bool smoothed = s_is_smoothed (info);
+    uint32_t left = smoothed || s_is_mixed (info, scale)? 0: s_crop (info, &window);
+    uint32_t channels = self->options.is_mask? 1: IMAGE_COLOURS;
+    size_t stride = s_stride (self, channels);
+    uint8_t *rows = s_room (self, window.height, stride), *unused = rows + window.height * stride;
+    if (smoothed)
+        s_read_rows (self, window.top, unused, 0);
+    else if (window.top > 0)
+        jpeg_skip_scanlines (info, window.top);
+    s_read_rows (self, window.height, rows, stride);
+    *pixels = (image_pixels_t) {
+        .image = { rows + (size_t) (window.left - left) * channels, stride, window.height, window.width, channels },
+        .top = (double) request->box.top * scale / SCALE_WHOLE - window.top,
+        .left = (double) request->box.left * scale / SCALE_WHOLE - window.left,
+        .height = (double) request->box.height * scale / SCALE_WHOLE,
+        .width = (double) request->box.width * scale / SCALE_WHOLE
     };
-    if (info->out_color_space == JCS_CMYK)
-        s_read_inks (self, self->pixels.data, image->stride);
-    else
-        s_read_rows (self, self->pixels.data, image->stride);
+    if (s_may_stop (self))
+        return;
+    s_read_rows (self, info->output_height - info->output_scanline, unused, 0);
     self->all_rows_read = true;
     jpeg_finish_decompress (info);
 }
 
+static void
+s_assert_inside (const image_box_t *box, uint32_t height, uint32_t width)
+{
+    assert (box->height > 0 && box->width > 0);
+    assert (box->top < height && box->height <= height - box->top);
+    assert (box->left < width && box->width <= width - box->left);
+}
+
 int
-jpeg_reader_run (jpeg_reader_t *self, const uint8_t *bytes, size_t size, image_t *image,
+jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes)
 {
     assert (self);
     assert (self->magic == JPEG_READER_MAGIC);
+    assert (self->opened);
     assert (error && error_bytes > 0);
+    s_assert_inside (&request->box, self->info.image_height, self->info.image_width);
     self->error = error;
     self->error_bytes = error_bytes;
-    self->source.next_input_byte = bytes;
-    self->source.bytes_in_buffer = size;
-    self->all_rows_read = false;
     switch (setjmp (self->escape)) {
     case 0:
-        s_read (self, image);
-        return 0;
+        s_read (self, request, pixels);
+        return s_leave (self, 0);
     case ESCAPE_WHOLE:
-        jpeg_abort_decompress (&self->info);
-        return 0;
+        return s_leave (self, 0);
     case ESCAPE_NO_MEMORY:
-        jpeg_abort_decompress (&self->info);
-        return -ENOMEM;
+        return s_leave (self, -ENOMEM);
     default:
-        jpeg_abort_decompress (&self->info);
-        return -EBADMSG;
+        return s_leave (self, -EBADMSG);
     }
 }

@@ -15,7 +15,7 @@ s_put (uint8_t *at, uint64_t value, unsigned bytes)
 }
 
 void
-keyed_random_init (keyed_random_t *self, const pipeline_key_t *key, uint32_t place)
+keyed_random_init (keyed_random_t *self, const pipeline_key_t *key, uint32_t view, uint32_t place)
 {
     assert (self);
     assert (key);
@@ -26,7 +26,7 @@ keyed_random_init (keyed_random_t *self, const pipeline_key_t *key, uint32_t pla
     at = s_put (at, key->round, 8);
     at = s_put (at, key->id, 8);
     at = s_put (at, key->occurrence, 4);
-    at = s_put (at, key->view, 4);
+    at = s_put (at, view, 4);
     at = s_put (at, place, 4);
     assert (at == self->message + BLOCK_FIELD_OFFSET);
 }

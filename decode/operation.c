@@ -1,27 +1,41 @@
 #include "operation.h"
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "operation_decode.h"
+#include "operation_keys.h"
+#include "operation_text.h"
 
-#define SIZE_EXPECTED "a whole number or [height, width], each from 1 to 4096"
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
-#define PROBABILITY_EXPECTED "a number from 0 to 1"
-_Static_assert (PIPELINE_SIDE_MAX == 4096, "SIZE_EXPECTED names it");
 
-enum { NUMBER_BYTES_MAX = 32, QUOTE_BYTES_MAX = 41 };
+enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 260 };
+
+//  What an operation may do.
+enum { SHARED = 1, PRIVATE = 2, DRAWS = 4 };    //  DRAWS: random numbers, so it takes "share"
 
 typedef struct {
     const char *name;
     operation_kind_t kind;
-    bool may_be_private;
-    const char *keys [4];       //  those beside "op"
-    int (*parse) (operation_t *self, const json_t *value, const complaint_t *complaint);
+    unsigned may;
+    const char *keys [9];       //  those beside "op"; decode checks its own
+    int (*parse) (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source);
+    void (*write) (const operation_t *self, const pipeline_source_t *source, operation_text_t *text);
 } operation_row_t;
+
+static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic" };      //  as resize_filter_t
+static const char *const s_mode_words [] = { "constant", "edge", "reflect", "symmetric" };
+static const char *const s_layout_words [] = { "NHWC", "NCHW" };
+static const char *const s_jitter_words [JITTER_KINDS] = { "brightness", "contrast", "saturation", "hue" };
+static const operation_factor_t s_jitter_limits [JITTER_KINDS] = {
+    { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 0, 0.5, -0.5, 0.5, true }
+};
+_Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1 && RESIZE_BICUBIC == 2, "s_filter_words is in this order");
+_Static_assert (PAD_CONSTANT == 0 && PAD_EDGE == 1 && PAD_REFLECT == 2 && PAD_SYMMETRIC == 3, "s_mode_words, too");
+
+#define COUNT(words) (sizeof (words) / sizeof *(words))
 
 const char *
 operation_printable (const char *text, char *target, size_t target_bytes)
@@ -34,115 +48,392 @@ operation_printable (const char *text, char *target, size_t target_bytes)
     return target;
 }
 
+static void __attribute__ ((format (printf, 2, 0)))
+s_complain (const complaint_t *complaint, const char *format, va_list arguments)
+{
+    assert (complaint->text_bytes > 0);
+    int length = 0;
+    if (complaint->place == OPERATION_NOT_SENT)
+        length = snprintf (complaint->text, complaint->text_bytes, "the pipeline: ");
+    else
+    if (complaint->name)
+        length = snprintf (complaint->text, complaint->text_bytes, "operation %zu (%s): ",
+            complaint->place + 1, complaint->name);
+    else
+        length = snprintf (complaint->text, complaint->text_bytes, "operation %zu: ", complaint->place + 1);
+    if (length >= 0 && (size_t) length < complaint->text_bytes)
+        vsnprintf (complaint->text + length, complaint->text_bytes - (size_t) length, format, arguments);
+}
+
 int
 operation_complain (const complaint_t *complaint, const char *format, ...)
 {
-    assert (complaint->text_bytes > 0);
-    int length = complaint->name
-        ? snprintf (complaint->text, complaint->text_bytes, "operation %zu (%s): ",
-            complaint->place + 1, complaint->name)
-        : snprintf (complaint->text, complaint->text_bytes, "operation %zu: ", complaint->place + 1);
-    if (length >= 0 && (size_t) length < complaint->text_bytes) {
-        va_list arguments;
-        va_start (arguments, format);
-        vsnprintf (complaint->text + length, complaint->text_bytes - (size_t) length, format, arguments);
-        va_end (arguments);
-    }
+    va_list arguments;
+    va_start (arguments, format);
+    s_complain (complaint, format, arguments);
+    va_end (arguments);
     return -EINVAL;
 }
 
-//  A JSON number as a double; booleans and strings are not numbers.  Adding 0 makes one zero of the two.
-static bool
-s_number (const json_t *value, double *number_p)
+int
+operation_refuse (const operation_t *self, const complaint_t *complaint, const char *format, ...)
 {
-    if (!json_is_number (value))
-        return false;
-    *number_p = json_number_value (value) + 0.0;
-    return true;
+    complaint_t own = *complaint;
+    own.place = self->sent;
+    own.name = operation_name (self);
+    va_list arguments;
+    va_start (arguments, format);
+    s_complain (&own, format, arguments);
+    va_end (arguments);
+    return -EINVAL;
 }
 
-//  1 and 1.0 are the same number, so a side may be spelled either way.
-static bool
-s_side (const json_t *value, uint32_t *side_p)
+//  ---------------------------------------------------------------------------------------------------------
+//  Views and sizes
+
+static int
+s_parse_views (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
 {
-    double number;
-    if (!s_number (value, &number) || number != floor (number))
-        return false;
-    if (number < 1 || number > PIPELINE_SIDE_MAX)
-        return false;
-    *side_p = (uint32_t) number;
-    return true;
+    (void) source;
+    return operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX, &self->views.count);
+}
+
+static void
+s_write_views (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"count\":%u", self->views.count);
+}
+
+static void
+s_put_size (operation_text_t *text, const operation_t *operation)
+{
+    operation_text_put (text, ",\"size\":[%u,%u]", operation->height, operation->width);
 }
 
 static int
-s_parse_size (operation_t *self, const json_t *value, const complaint_t *complaint)
+s_parse_filter (const operation_keys_t *keys, resize_filter_t *filter_p)
 {
-    const json_t *size = json_object_get (value, "size");
-    if (!size)
-        return operation_complain (complaint, "\"size\" is missing; expected " SIZE_EXPECTED);
-    if (s_side (size, &self->height)) {
-        self->width = self->height;
-        self->shorter_side = self->kind == OPERATION_RESIZE;
-        return 0;
+    unsigned word = RESIZE_BILINEAR;
+    int rc = operation_keys_word (keys, "interpolation", OPERATION_KEY_OPTIONAL,
+        s_filter_words, COUNT (s_filter_words), &word);
+    *filter_p = (resize_filter_t) word;
+    return rc;
+}
+
+static int
+s_parse_resize (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    uint32_t *side_max = &self->resize.side_max;
+    int rc = operation_keys_size (keys, &self->height, &self->width, &self->resize.shorter_side);
+    rc = rc? rc: operation_keys_whole (keys, "max_size", OPERATION_KEY_OPTIONAL, 1, PIPELINE_SIDE_MAX, side_max);
+    if (!rc && *side_max && !self->resize.shorter_side)
+        return operation_complain (keys->complaint, "\"max_size\" with two sides; expected \"size\" to be one number");
+    if (!rc && *side_max && *side_max <= self->height)
+        return operation_keys_refuse (keys, "max_size", "a whole number above \"size\", up to %d", PIPELINE_SIDE_MAX);
+    return rc? rc: s_parse_filter (keys, &self->resize.filter);
+}
+
+static void
+s_write_resize (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    if (self->resize.shorter_side)
+        operation_text_put (text, ",\"size\":%u", self->height);
+    else
+        s_put_size (text, self);
+    if (self->resize.side_max)
+        operation_text_put (text, ",\"max_size\":%u", self->resize.side_max);
+    operation_text_put (text, ",\"interpolation\":\"%s\"", s_filter_words [self->resize.filter]);
+}
+
+static int
+s_parse_center_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    return operation_keys_size (keys, &self->height, &self->width, NULL);
+}
+
+static void
+s_write_center_crop (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    s_put_size (text, self);
+}
+
+static int
+s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    double *scale = self->random_resized_crop.scale, *ratio = self->random_resized_crop.ratio;
+    scale [0] = 0.08;
+    scale [1] = 1;
+    ratio [0] = 3.0 / 4;
+    ratio [1] = 4.0 / 3;
+    int rc = operation_keys_pair (keys, "scale", 0, 1, SCALE_EXPECTED, scale);
+    if (!rc && scale [0] <= 0)
+        rc = operation_keys_refuse (keys, "scale", SCALE_EXPECTED);
+    rc = rc? rc: operation_keys_pair (keys, "ratio", 0.01, 100, RATIO_EXPECTED, ratio);
+    rc = rc? rc: operation_keys_size (keys, &self->height, &self->width, NULL);
+    return rc? rc: s_parse_filter (keys, &self->random_resized_crop.filter);
+}
+
+static void
+s_write_random_resized_crop (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    s_put_size (text, self);
+    operation_text_pair (text, "scale", self->random_resized_crop.scale);
+    operation_text_pair (text, "ratio", self->random_resized_crop.ratio);
+    operation_text_put (text, ",\"interpolation\":\"%s\"", s_filter_words [self->random_resized_crop.filter]);
+}
+
+//  What pad and random_crop have in common.
+static int
+s_parse_border (operation_t *self, const operation_keys_t *keys, operation_key_need_t need)
+{
+    unsigned mode = PAD_CONSTANT;
+    uint32_t mask_fill = 0;
+    int rc = operation_keys_padding (keys, "padding", need, self->pad.border);
+    rc = rc? rc: operation_keys_fill (keys, "fill", self->pad.fill);
+    rc = rc? rc: operation_keys_whole (keys, "mask_fill", OPERATION_KEY_OPTIONAL, 0, UINT8_MAX, &mask_fill);
+    rc = rc? rc: operation_keys_word (keys, "mode", OPERATION_KEY_OPTIONAL, s_mode_words, COUNT (s_mode_words), &mode);
+    self->pad.mask_fill = (uint8_t) mask_fill;
+    self->pad.mode = (pad_mode_t) mode;
+    return rc;
+}
+
+static int
+s_parse_pad (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    return s_parse_border (self, keys, OPERATION_KEY_REQUIRED);
+}
+
+static bool
+s_has_border (const operation_t *self)
+{
+    const uint32_t *border = self->pad.border;
+    return border [0] || border [1] || border [2] || border [3];
+}
+
+static int
+s_parse_random_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    int rc = operation_keys_size (keys, &self->height, &self->width, NULL);
+    rc = rc? rc: operation_keys_flag (keys, "pad_if_needed", &self->pad.if_needed);
+    rc = rc? rc: s_parse_border (self, keys, OPERATION_KEY_OPTIONAL);
+    //  torchvision would mirror the border that it has just mirrored: that is a pad and a crop.
+    bool mirrors = self->pad.mode == PAD_REFLECT || self->pad.mode == PAD_SYMMETRIC;
+    if (!rc && self->pad.if_needed && mirrors && s_has_border (self))
+        return operation_complain (keys->complaint, "\"padding\" and \"pad_if_needed\" both mirror the image; "
+            "expected the padding as a pad before this operation");
+    return rc;
+}
+
+static void
+s_write_border (const operation_t *self, operation_text_t *text)
+{
+    const uint32_t *border = self->pad.border;
+    const uint8_t *fill = self->pad.fill;
+    operation_text_put (text, ",\"padding\":[%u,%u,%u,%u]", border [0], border [1], border [2], border [3]);
+    if (self->kind == OPERATION_RANDOM_CROP)
+        operation_text_flag (text, "pad_if_needed", self->pad.if_needed);
+    operation_text_put (text, ",\"fill\":[%u,%u,%u],\"mask_fill\":%u", fill [0], fill [1], fill [2], self->pad.mask_fill);
+    operation_text_put (text, ",\"mode\":\"%s\"", s_mode_words [self->pad.mode]);
+}
+
+static void
+s_write_pad (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    if (self->kind == OPERATION_RANDOM_CROP)
+        s_put_size (text, self);
+    s_write_border (self, text);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Flips and colours
+
+static int
+s_parse_flip (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    self->chance.probability = 0.5;
+    return operation_keys_number (keys, "p", 0, 1, &self->chance.probability);
+}
+
+static void
+s_write_flip (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"p\":");
+    operation_text_number (text, self->chance.probability, false);
+}
+
+static int
+s_parse_color_jitter (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
+        double *least = &self->jitter.least [kind], *most = &self->jitter.most [kind];
+        *least = *most = s_jitter_limits [kind].centre;
+        int rc = operation_keys_factor (keys, s_jitter_words [kind], &s_jitter_limits [kind], least, most);
+        if (rc)
+            return rc;
     }
-    if (json_array_size (size) == 2 && s_side (json_array_get (size, 0), &self->height)
-    &&  s_side (json_array_get (size, 1), &self->width))
-        return 0;
-    return operation_complain (complaint, "\"size\" is not valid; expected " SIZE_EXPECTED);
-}
-
-//  An optional pair lowest <= pair [0] <= pair [1] <= highest; false if it is there but not so.
-static bool
-s_pair (const json_t *pair, double lowest, double highest, double target [2])
-{
-    if (!pair)
-        return true;
-    return json_array_size (pair) == 2
-        && s_number (json_array_get (pair, 0), &target [0])
-        && s_number (json_array_get (pair, 1), &target [1])
-        && target [0] >= lowest && target [0] <= target [1] && target [1] <= highest;
-}
-
-static int
-s_parse_random_resized_crop (operation_t *self, const json_t *value, const complaint_t *complaint)
-{
-    self->scale [0] = 0.08;
-    self->scale [1] = 1;
-    self->ratio [0] = 3.0 / 4;
-    self->ratio [1] = 4.0 / 3;
-    if (!s_pair (json_object_get (value, "scale"), 0, 1, self->scale) || self->scale [0] <= 0)
-        return operation_complain (complaint, "\"scale\" is not valid; expected " SCALE_EXPECTED);
-    if (!s_pair (json_object_get (value, "ratio"), 0.01, 100, self->ratio))
-        return operation_complain (complaint, "\"ratio\" is not valid; expected " RATIO_EXPECTED);
-    return s_parse_size (self, value, complaint);
-}
-
-static int
-s_parse_flip (operation_t *self, const json_t *value, const complaint_t *complaint)
-{
-    self->probability = 0.5;
-    const json_t *probability = json_object_get (value, "p");
-    if (probability && !(s_number (probability, &self->probability)
-    &&  self->probability >= 0 && self->probability <= 1))
-        return operation_complain (complaint, "\"p\" is not valid; expected " PROBABILITY_EXPECTED);
     return 0;
 }
 
+static void
+s_write_color_jitter (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
+        const double pair [2] = { self->jitter.least [kind], self->jitter.most [kind] };
+        operation_text_pair (text, s_jitter_words [kind], pair);
+    }
+}
+
+static int
+s_parse_grayscale (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    self->grayscale.probability = 1;
+    int rc = operation_keys_number (keys, "p", 0, 1, &self->grayscale.probability);
+    if (rc)
+        return rc;
+    bool always = self->grayscale.probability >= 1;
+    uint32_t channels = always? 1: IMAGE_COLOURS;
+    rc = operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, IMAGE_COLOURS, &channels);
+    if (rc || channels == 2)
+        return operation_keys_refuse (keys, "channels", "1 or 3");
+    if (channels == 1 && !always)
+        return operation_complain (keys->complaint, "\"channels\" 1 with \"p\" below 1; expected 3, or \"p\" to be 1");
+    self->grayscale.channels = channels;
+    return 0;
+}
+
+static void
+s_write_grayscale (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"p\":");
+    operation_text_number (text, self->grayscale.probability, false);
+    operation_text_put (text, ",\"channels\":%u", self->grayscale.channels);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The end of the private stage
+
+static int
+s_parse_normalize (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    uint32_t mean_count = 1, std_count = 1;
+    for (size_t channel = 0; channel < IMAGE_COLOURS; channel++)
+        self->normalize.std [channel] = 1;
+    int rc = operation_keys_channels (keys, "mean", -1e6, 1e6, self->normalize.mean, &mean_count);
+    rc = rc? rc: operation_keys_channels (keys, "std", 1e-6, 1e6, self->normalize.std, &std_count);
+    self->normalize.count = mean_count > std_count? mean_count: std_count;
+    return rc;
+}
+
+static void
+s_write_channels (operation_text_t *text, const char *key, const float *values, uint32_t count)
+{
+    for (uint32_t channel = 0; channel < count; channel++) {
+        if (channel)
+            operation_text_put (text, ",");
+        else
+            operation_text_put (text, ",\"%s\":[", key);
+        operation_text_number (text, values [channel], true);
+    }
+    operation_text_put (text, "]");
+}
+
+static void
+s_write_normalize (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    s_write_channels (text, "mean", self->normalize.mean, self->normalize.count);
+    s_write_channels (text, "std", self->normalize.std, self->normalize.count);
+}
+
+static const pipeline_dtype_t s_cast_dtypes [] = { PIPELINE_UINT8, PIPELINE_FLOAT16, PIPELINE_BFLOAT16, PIPELINE_FLOAT32 };
+
+static int
+s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    const char *words [COUNT (s_cast_dtypes)];
+    unsigned word = 0;
+    for (size_t index = 0; index < COUNT (words); index++)
+        words [index] = pipeline_dtype_name (s_cast_dtypes [index]);
+    int rc = operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, COUNT (words), &word);
+    self->cast.dtype = s_cast_dtypes [word];
+    return rc;
+}
+
+static void
+s_write_cast (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"dtype\":\"%s\"", pipeline_dtype_name (self->cast.dtype));
+}
+
+static int
+s_parse_layout (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    unsigned word = 0;
+    int rc = operation_keys_word (keys, "layout", OPERATION_KEY_REQUIRED, s_layout_words, COUNT (s_layout_words), &word);
+    self->layout.planar = word == 1;
+    return rc;
+}
+
+static void
+s_write_layout (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"layout\":\"%s\"", s_layout_words [self->layout.planar]);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The library
+
 //  In the order of operation_kind_t.
-static const operation_row_t s_rows [] = {
-    { "resize", OPERATION_RESIZE, false, { "size" }, s_parse_size },
-    { "center_crop", OPERATION_CENTER_CROP, false, { "size" }, s_parse_size },
-    { "random_resized_crop", OPERATION_RANDOM_RESIZED_CROP, false,
-        { "size", "scale", "ratio" }, s_parse_random_resized_crop },
-    { "flip", OPERATION_FLIP, true, { "p" }, s_parse_flip },
+static const operation_row_t s_rows [OPERATION_KINDS] = {
+    { "decode", OPERATION_DECODE, SHARED, { NULL }, operation_decode_parse, operation_decode_write },
+    { "views", OPERATION_VIEWS, SHARED | PRIVATE, { "count" }, s_parse_views, s_write_views },
+    { "resize", OPERATION_RESIZE, SHARED | PRIVATE, { "size", "max_size", "interpolation" },
+        s_parse_resize, s_write_resize },
+    { "center_crop", OPERATION_CENTER_CROP, SHARED | PRIVATE, { "size" }, s_parse_center_crop, s_write_center_crop },
+    { "random_resized_crop", OPERATION_RANDOM_RESIZED_CROP, SHARED | PRIVATE | DRAWS,
+        { "size", "scale", "ratio", "interpolation", "share" }, s_parse_random_resized_crop, s_write_random_resized_crop },
+    { "random_crop", OPERATION_RANDOM_CROP, SHARED | PRIVATE | DRAWS,
+        { "size", "padding", "pad_if_needed", "fill", "mask_fill", "mode", "share" }, s_parse_random_crop, s_write_pad },
+    { "pad", OPERATION_PAD, SHARED | PRIVATE, { "padding", "fill", "mask_fill", "mode" }, s_parse_pad, s_write_pad },
+    { "flip", OPERATION_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip, s_write_flip },
+    { "vertical_flip", OPERATION_VERTICAL_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip, s_write_flip },
+    { "color_jitter", OPERATION_COLOR_JITTER, SHARED | PRIVATE | DRAWS,
+        { "brightness", "contrast", "saturation", "hue", "share" }, s_parse_color_jitter, s_write_color_jitter },
+    { "grayscale", OPERATION_GRAYSCALE, SHARED | PRIVATE | DRAWS, { "p", "channels", "share" },
+        s_parse_grayscale, s_write_grayscale },
+    { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
+    { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
+    { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
+    { "excerpt", OPERATION_EXCERPT, SHARED | DRAWS, { "length", "place", "share" },
+        operation_excerpt_parse, operation_excerpt_write },
 };
-enum { ROWS = sizeof s_rows / sizeof *s_rows };
 
 static const operation_row_t *
 s_row (const operation_t *self)
 {
     assert (self);
-    assert ((size_t) self->kind < ROWS);
+    assert ((size_t) self->kind < OPERATION_KINDS);
     assert (s_rows [self->kind].kind == self->kind);
     return &s_rows [self->kind];
 }
@@ -150,61 +441,39 @@ s_row (const operation_t *self)
 static const operation_row_t *
 s_find (const char *name)
 {
-    for (size_t index = 0; index < ROWS; index++)
+    for (size_t index = 0; index < OPERATION_KINDS; index++)
         if (strcmp (s_rows [index].name, name) == 0)
             return &s_rows [index];
     return NULL;
 }
 
-//  Appends words with ", " between them; what does not fit is left out.
-static void
-s_append (char *text, size_t text_bytes, const char *word, const char *quote)
-{
-    size_t length = strlen (text);
-    snprintf (text + length, text_bytes - length, "%s%s%s%s", length? ", ": "", quote, word, quote);
-}
-
 static int
 s_complain_unknown (const complaint_t *complaint, const char *name)
 {
-    char quoted [QUOTE_BYTES_MAX], supported [160] = "";
-    for (size_t index = 0; index < ROWS; index++)
-        s_append (supported, sizeof supported, s_rows [index].name, "");
+    char quoted [QUOTE_BYTES_MAX], supported [LIST_BYTES_MAX] = "";
+    for (size_t index = 0; index < OPERATION_KINDS; index++)
+        operation_keys_append (supported, sizeof supported, s_rows [index].name, "");
     return operation_complain (complaint, "unknown operation \"%s\"; supported: %s",
         operation_printable (name, quoted, sizeof quoted), supported);
 }
 
-static bool
-s_has_key (const operation_row_t *row, const char *key)
-{
-    for (size_t index = 0; index < sizeof row->keys / sizeof *row->keys && row->keys [index]; index++)
-        if (strcmp (row->keys [index], key) == 0)
-            return true;
-    return strcmp (key, "op") == 0;
-}
-
 static int
-s_check_keys (const operation_row_t *row, const json_t *value, const complaint_t *complaint)
+s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys_t *keys, const pipeline_source_t *source)
 {
-    const char *key;
-    json_t *child;
-    //  jansson's iteration takes a json_t * but does not write.
-    json_object_foreach ((json_t *) (uintptr_t) value, key, child) {
-        if (s_has_key (row, key))
-            continue;
-        char quoted [QUOTE_BYTES_MAX], expected [96] = "\"op\"";
-        for (size_t index = 0; index < sizeof row->keys / sizeof *row->keys && row->keys [index]; index++)
-            s_append (expected, sizeof expected, row->keys [index], "\"");
-        return operation_complain (complaint, "unknown key \"%s\"; expected %s",
-            operation_printable (key, quoted, sizeof quoted), expected);
-    }
-    return 0;
+    self->kind = row->kind;
+    self->sent = keys->complaint->place;
+    self->may_be_shared = (row->may & SHARED) && !(row->may & DRAWS);
+    int rc = row->kind == OPERATION_DECODE? 0: operation_keys_only (keys, row->keys);
+    if (!rc && (row->may & DRAWS))
+        rc = operation_keys_flag (keys, "share", &self->may_be_shared);
+    return rc? rc: row->parse (self, keys, source);
 }
 
 int
-operation_parse (operation_t *self, const json_t *value, complaint_t *complaint)
+operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source, complaint_t *complaint)
 {
     assert (self);
+    assert (source);
     assert (complaint);
     *self = (operation_t) { 0 };
     if (!json_is_object (value))
@@ -221,9 +490,20 @@ operation_parse (operation_t *self, const json_t *value, complaint_t *complaint)
     if (!row)
         return s_complain_unknown (complaint, json_string_value (name));
     complaint->name = row->name;
-    self->kind = row->kind;
-    int rc = s_check_keys (row, value, complaint);
-    return rc? rc: row->parse (self, value, complaint);
+    const operation_keys_t keys = { value, complaint };
+    return s_parse_row (self, row, &keys, source);
+}
+
+int
+operation_parse_default (operation_t *self, const pipeline_source_t *source, const complaint_t *complaint)
+{
+    assert (self);
+    *self = (operation_t) { .kind = OPERATION_DECODE };
+    complaint_t whole = *complaint;
+    whole.place = OPERATION_NOT_SENT;
+    //  Without an object every key is left out.
+    const operation_keys_t keys = { NULL, &whole };
+    return s_parse_row (self, &s_rows [OPERATION_DECODE], &keys, source);
 }
 
 const char *
@@ -232,59 +512,63 @@ operation_name (const operation_t *self)
     return s_row (self)->name;
 }
 
+//  Random are the order of two steps, and a factor with room between least and most.
+static bool
+s_jitter_is_random (const operation_t *self)
+{
+    size_t steps = 0;
+    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
+        double least = self->jitter.least [kind], most = self->jitter.most [kind];
+        if (least < most)
+            return true;
+        steps += least < s_jitter_limits [kind].centre || least > s_jitter_limits [kind].centre;
+    }
+    return steps > 1;
+}
+
 bool
 operation_is_random (const operation_t *self)
 {
-    if (self->kind == OPERATION_FLIP)
-        return self->probability > 0 && self->probability < 1;
-    return self->kind == OPERATION_RANDOM_RESIZED_CROP;
+    switch (s_row (self)->kind) {
+        case OPERATION_FLIP:
+        case OPERATION_VERTICAL_FLIP:
+            return self->chance.probability > 0 && self->chance.probability < 1;
+        case OPERATION_GRAYSCALE:
+            return self->grayscale.probability > 0 && self->grayscale.probability < 1;
+        case OPERATION_COLOR_JITTER:
+            return s_jitter_is_random (self);
+        case OPERATION_EXCERPT:
+            return self->excerpt.random;
+        default:
+            return s_row (self)->may & DRAWS;
+    }
+}
+
+bool
+operation_may_be_shared (const operation_t *self)
+{
+    return s_row (self)->may & SHARED;
 }
 
 bool
 operation_may_be_private (const operation_t *self)
 {
-    return s_row (self)->may_be_private;
+    return s_row (self)->may & PRIVATE;
 }
 
-//  The shortest decimal that reads back as the same double, whatever the locale's decimal point is.
-static const char *
-s_shortest (double number, char text [NUMBER_BYTES_MAX])
+bool
+operation_is_shareable (const operation_t *self)
 {
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf (text, NUMBER_BYTES_MAX, "%.*g", digits, number);
-        if (strtod (text, NULL) == number)
-            break;
-    }
-    size_t point = strspn (text, "-0123456789");
-    if (text [point] && text [point] != 'e') {
-        size_t rest = point + strcspn (text + point, "0123456789");
-        memmove (text + point + 1, text + rest, strlen (text + rest) + 1);
-        text [point] = '.';
-    }
-    return text;
+    return operation_may_be_shared (self) && (self->may_be_shared || !operation_is_random (self));
 }
 
 size_t
-operation_write (const operation_t *self, char text [OPERATION_TEXT_BYTES_MAX])
+operation_write (const operation_t *self, const pipeline_source_t *source, char text [OPERATION_TEXT_BYTES_MAX])
 {
-    char number [4] [NUMBER_BYTES_MAX], size [NUMBER_BYTES_MAX];
-    if (self->shorter_side)
-        snprintf (size, sizeof size, "%u", self->height);
-    else
-        snprintf (size, sizeof size, "[%u,%u]", self->height, self->width);
-    int length = 0;
-    if (self->kind == OPERATION_FLIP)
-        length = snprintf (text, OPERATION_TEXT_BYTES_MAX, "{\"op\":\"flip\",\"p\":%s}",
-            s_shortest (self->probability, number [0]));
-    else
-    if (self->kind == OPERATION_RANDOM_RESIZED_CROP)
-        length = snprintf (text, OPERATION_TEXT_BYTES_MAX,
-            "{\"op\":\"%s\",\"size\":%s,\"scale\":[%s,%s],\"ratio\":[%s,%s]}", operation_name (self), size,
-            s_shortest (self->scale [0], number [0]), s_shortest (self->scale [1], number [1]),
-            s_shortest (self->ratio [0], number [2]), s_shortest (self->ratio [1], number [3]));
-    else
-        length = snprintf (text, OPERATION_TEXT_BYTES_MAX, "{\"op\":\"%s\",\"size\":%s}",
-            operation_name (self), size);
-    assert (length > 0 && length < OPERATION_TEXT_BYTES_MAX);
-    return (size_t) length;
+    const operation_row_t *row = s_row (self);
+    operation_text_t writer = { text, 0 };
+    operation_text_put (&writer, "{\"op\":\"%s\"", row->name);
+    row->write (self, source, &writer);
+    operation_text_put (&writer, "}");
+    return writer.length;
 }

@@ -1,6 +1,6 @@
 /*  operation -- one entry of a pipeline's list: its parameters, checked, and its canonical text.
  *
- *  Parsing is table driven: one row an operation, with its keys, its stage and its parser.  Foreign input
+ *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.  Foreign input
  *  throughout: text from it is quoted into messages in printable ASCII only and cut short.
  */
 #ifndef OPERATION_H
@@ -9,52 +9,107 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "finish.h"
 #include "pipeline.h"
+#include "resize.h"
 
 typedef enum {
+    OPERATION_DECODE,               //  always the first of a canonical list
+    OPERATION_VIEWS,                //  what follows is done for each view by itself
     OPERATION_RESIZE,
     OPERATION_CENTER_CROP,
     OPERATION_RANDOM_RESIZED_CROP,
-    OPERATION_FLIP
+    OPERATION_RANDOM_CROP,
+    OPERATION_PAD,
+    OPERATION_FLIP,
+    OPERATION_VERTICAL_FLIP,
+    OPERATION_COLOR_JITTER,
+    OPERATION_GRAYSCALE,
+    OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any order
+    OPERATION_CAST,
+    OPERATION_LAYOUT,
+    OPERATION_EXCERPT,              //  of audio only
+    OPERATION_KINDS
 } operation_kind_t;
+
+typedef enum { DECODE_IMAGE, DECODE_BYTES, DECODE_ARRAY, DECODE_AUDIO } decode_as_t;
+typedef enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } pad_mode_t;
+typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE, JITTER_KINDS } jitter_kind_t;
+
+typedef struct {
+    decode_as_t as;
+    uint32_t field_count;           //  images: which of the source's fields, in this order
+    uint8_t fields [PIPELINE_FIELDS_MAX];
+    bool is_mask [PIPELINE_FIELDS_MAX];     //  of each of them
+    bool exact;                     //  images: false allows decoding at a smaller scale
+    bool orientation;               //  images: apply the EXIF tag
+    uint64_t pixels_max;            //  images: 0 if not given; larger ones are bad samples
+    pipeline_dtype_t dtype;         //  array, audio
+    uint32_t dimensions;            //  array: its shape; bytes: one, the length
+    uint32_t shape [PIPELINE_DIMENSIONS_MAX];
+    uint32_t channels;              //  audio
+    uint32_t rate;                  //  audio, samples a second; 0: any
+} operation_decode_t;
 
 typedef struct {
     operation_kind_t kind;
-    uint32_t place;             //  index in the canonical list, the share mark counted
-    bool shorter_side;          //  resize only: height is the shorter side to reach, width is not used
-    uint32_t height;
+    uint32_t place;                 //  index in the canonical list, the share mark not counted: of its random numbers
+    size_t sent;                    //  index in the list as it was sent, or OPERATION_NOT_SENT
+    bool may_be_shared;             //  random ones: "share": true stands in it; others: always, where their kind may
+    uint32_t height;                //  of what has a size
     uint32_t width;
-    double scale [2];           //  random_resized_crop only: share of the area, then width / height
-    double ratio [2];
-    double probability;         //  flip only
+    union {
+        operation_decode_t decode;
+        struct { uint32_t count; } views;
+        struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;    //  side_max: of the longer, 0: none
+        struct { double scale [2]; double ratio [2]; resize_filter_t filter; } random_resized_crop;
+        //  pad, random_crop: left, top, right, bottom; and what the border is filled with
+        struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } pad;
+        struct { double probability; } chance;                                              //  the flips
+        struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;         //  1 .. 1 (hue 0 .. 0): not at all
+        struct { double probability; uint32_t channels; } grayscale;
+        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;    //  count: 1 or 3 given
+        struct { pipeline_dtype_t dtype; } cast;
+        struct { bool planar; } layout;
+        struct { uint32_t length; bool random; } excerpt;
+    };
 } operation_t;
 
 //  Where a complaint goes and what it is about.
 typedef struct {
     char *text;
     size_t text_bytes;
-    size_t place;               //  in the list as it was sent, from 0
-    const char *name;           //  of the operation; NULL while it is not known
+    size_t place;                   //  in the list as it was sent, from 0; OPERATION_NOT_SENT: the list as a whole
+    const char *name;               //  of the operation; NULL while it is not known
 } complaint_t;
 
-enum { OPERATION_TEXT_BYTES_MAX = 200 };
+#define OPERATION_NOT_SENT SIZE_MAX
+enum { OPERATION_TEXT_BYTES_MAX = 768, OPERATION_PIXELS_MAX = 100 * 1000 * 1000 };
 
-//  Writes "operation 2 (flip): " and the rest; returns -EINVAL.
+//  Writes "operation 2 (flip): " (or "the pipeline: ") and the rest; returns -EINVAL.
 int operation_complain (const complaint_t *complaint, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
+//  The same about an operation that was parsed before; of complaint only the room counts.
+int operation_refuse (const operation_t *self, const complaint_t *complaint, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
 
-//  Fills *self from one object of the list, all but its place; 0, or -EINVAL with a complaint.
-int operation_parse (operation_t *self, const json_t *value, complaint_t *complaint);
+//  Fills *self from one object of the list, all but its place; names of fields are looked up in source.  0, or -EINVAL
+//  with a complaint.
+int operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source, complaint_t *complaint);
+//  The decode of a list that does not begin with one: an image of the source's first field.
+int operation_parse_default (operation_t *self, const pipeline_source_t *source, const complaint_t *complaint);
 const char *operation_name (const operation_t *self);
 //  Whether its result depends on random numbers at all: flip with p 0 or 1 does not.
 bool operation_is_random (const operation_t *self);
+//  Whether its kind may stand before, and behind, the mark; decode is before it.
+bool operation_may_be_shared (const operation_t *self);
 bool operation_may_be_private (const operation_t *self);
-//  Writes the canonical object and returns its length, below OPERATION_TEXT_BYTES_MAX.
-size_t operation_write (const operation_t *self, char text [OPERATION_TEXT_BYTES_MAX]);
+//  Whether a list without a mark may have it in its shared stage.
+bool operation_is_shareable (const operation_t *self);
+//  Writes the canonical object (every key that has a value, defaults too; "share" not) and returns its length, below
+//  OPERATION_TEXT_BYTES_MAX.
+size_t operation_write (const operation_t *self, const pipeline_source_t *source, char text [OPERATION_TEXT_BYTES_MAX]);
 //  text in printable ASCII, cut to what target holds (others become '?'); returns target.
 const char *operation_printable (const char *text, char *target, size_t target_bytes);
-
-//  The shared stage of a pipeline, for the decoder; lent for the life of the pipeline.
-const operation_t *pipeline_shared_operations (const pipeline_t *self, size_t *count_p);
 
 #endif

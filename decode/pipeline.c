@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sodium.h>
-#include "geometry.h"
-#include "image.h"
-#include "keyed_random.h"
 #include "operation.h"
+#include "pipeline_order.h"
+#include "plan.h"
 
 #define SHARE_MARK "{\"share\":true}"
 
@@ -23,13 +22,28 @@ struct pipeline {
     atomic_uint_fast32_t holders;       //  the only field that changes after pipeline_new
     operation_t operations [PIPELINE_OPERATIONS_MAX];
     size_t count;
-    size_t shared_count;                //  of them before the mark
+    plan_t plan;
+    pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX];
+    size_t output_count;
+    size_t sample_bytes;
     bool shared_is_random;
-    bool mark_is_given;
-    pipeline_output_t output;
     char shared_text [TEXT_BYTES_MAX];
     char text [TEXT_BYTES_MAX];
 };
+
+//  What is needed while a list becomes a pipeline.
+typedef struct {
+    pipeline_t *self;
+    const pipeline_source_t *source;
+    const char *const *present;
+    size_t present_count;
+    complaint_t complaint;
+    bool mark_is_given;
+    size_t mark;                        //  operations before it
+    size_t mark_sent;                   //  its place in the list as it was sent
+    plan_images_t images [PIPELINE_OPERATIONS_MAX];
+    size_t ends [PIPELINE_OPERATIONS_MAX];      //  of each operation in the text of all, without the mark
+} draft_t;
 
 typedef struct {
     const char *name;
@@ -45,6 +59,29 @@ static const recipe_t s_recipes [] = {
 };
 enum { RECIPES = sizeof s_recipes / sizeof *s_recipes };
 
+static const struct { const char *name; size_t bytes; } s_dtypes [PIPELINE_DTYPES] = {
+    [PIPELINE_UINT8] = { "uint8", 1 }, [PIPELINE_INT8] = { "int8", 1 },
+    [PIPELINE_UINT16] = { "uint16", 2 }, [PIPELINE_INT16] = { "int16", 2 },
+    [PIPELINE_UINT32] = { "uint32", 4 }, [PIPELINE_INT32] = { "int32", 4 },
+    [PIPELINE_UINT64] = { "uint64", 8 }, [PIPELINE_INT64] = { "int64", 8 },
+    [PIPELINE_FLOAT16] = { "float16", 2 }, [PIPELINE_BFLOAT16] = { "bfloat16", 2 },
+    [PIPELINE_FLOAT32] = { "float32", 4 }, [PIPELINE_FLOAT64] = { "float64", 8 }, [PIPELINE_BOOL] = { "bool", 1 },
+};
+
+const char *
+pipeline_dtype_name (pipeline_dtype_t dtype)
+{
+    assert ((size_t) dtype < PIPELINE_DTYPES);
+    return s_dtypes [dtype].name;
+}
+
+size_t
+pipeline_dtype_bytes (pipeline_dtype_t dtype)
+{
+    assert ((size_t) dtype < PIPELINE_DTYPES);
+    return s_dtypes [dtype].bytes;
+}
+
 static void
 s_check (const pipeline_t *self)
 {
@@ -53,195 +90,285 @@ s_check (const pipeline_t *self)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Parsing: list -> operations and mark -> share point -> sizes -> texts
+//  Reading the list: source -> operations and mark
 
-//  Reads {"share": true}, which may come once.
-static int
-s_parse_mark (pipeline_t *self, const json_t *value, const complaint_t *complaint)
+//  About the whole list.
+static complaint_t
+s_whole (const draft_t *draft)
 {
-    if (!json_is_true (json_object_get (value, "share")) || json_object_size (value) != 1)
-        return operation_complain (complaint,
-            "the share mark is not valid; expected {\"share\": true}, nothing else");
-    if (self->mark_is_given)
-        return operation_complain (complaint, "a second {\"share\": true}; expected one at most");
-    self->mark_is_given = true;
-    self->shared_count = self->count;
+    complaint_t whole = draft->complaint;
+    whole.place = OPERATION_NOT_SENT;
+    return whole;
+}
+
+static bool
+s_is_name (const char *name)
+{
+    size_t length = name? strlen (name): 0;
+    return length > 0 && length <= PIPELINE_NAME_BYTES_MAX
+        && strspn (name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
+}
+
+static int
+s_check_source (const draft_t *draft)
+{
+    const pipeline_source_t *source = draft->source;
+    complaint_t whole = s_whole (draft);
+    if (source->count < 1 || source->count > PIPELINE_FIELDS_MAX)
+        return operation_complain (&whole, "the data have %zu fields; expected 1 to %d", source->count, PIPELINE_FIELDS_MAX);
+    for (size_t field = 0; field < source->count; field++) {
+        if (!s_is_name (source->fields [field].name))
+            return operation_complain (&whole, "the name of field %zu of the data is not valid; expected letters, digits "
+                "and underscores, %d at most", field + 1, PIPELINE_NAME_BYTES_MAX);
+        for (size_t other = 0; other < field; other++)
+            if (strcmp (source->fields [field].name, source->fields [other].name) == 0)
+                return operation_complain (&whole, "the data have two fields \"%s\"; expected other names",
+                    source->fields [field].name);
+    }
     return 0;
 }
 
 static int
-s_parse_entry (pipeline_t *self, const json_t *value, complaint_t *complaint)
+s_append (draft_t *draft, const operation_t *operation)
 {
-    complaint->name = NULL;
-    if (json_object_get (value, "share"))
-        return s_parse_mark (self, value, complaint);
+    pipeline_t *self = draft->self;
     if (self->count == PIPELINE_OPERATIONS_MAX)
-        return operation_complain (complaint, "one too many; expected %d operations at most",
-            PIPELINE_OPERATIONS_MAX);
-    operation_t *operation = &self->operations [self->count];
-    int rc = operation_parse (operation, value, complaint);
-    if (rc)
-        return rc;
-    if (self->mark_is_given && !operation_may_be_private (operation))
-        return operation_complain (complaint, "not supported behind {\"share\": true}; expected flip, "
-            "or this operation before the mark");
+        return operation_refuse (operation, &draft->complaint, "one too many; expected %d operations at most beside decode",
+            PIPELINE_OPERATIONS_MAX - 1);
+    self->operations [self->count] = *operation;
+    self->operations [self->count].place = (uint32_t) self->count;
     self->count++;
     return 0;
 }
 
-//  Without a mark: as much as is not random.
+//  What does not begin with a decode gets one.
 static int
-s_place_mark (pipeline_t *self, const complaint_t *list_complaint)
+s_append_default (draft_t *draft)
 {
-    while (self->shared_count < self->count && !operation_is_random (&self->operations [self->shared_count]))
-        self->shared_count++;
-    for (size_t index = self->shared_count; index < self->count; index++) {
-        complaint_t complaint = *list_complaint;
-        complaint.place = index;
-        complaint.name = operation_name (&self->operations [index]);
-        if (!operation_may_be_private (&self->operations [index]))
-            return operation_complain (&complaint, "not supported behind the first random operation unless "
-                "{\"share\": true} stands behind it; expected that mark in the list");
-    }
-    return 0;
+    operation_t decode;
+    int rc = operation_parse_default (&decode, draft->source, &draft->complaint);
+    return rc? rc: s_append (draft, &decode);
 }
 
-//  Follows the image's size through the shared stage; height 0 while each sample has its own.
+//  Reads {"share": true}, which may come once.
 static int
-s_follow_sizes (const pipeline_t *self, const complaint_t *list_complaint,
-    uint32_t *height_p, uint32_t *width_p)
+s_parse_mark (draft_t *draft, const json_t *value)
 {
-    uint32_t height = 0, width = 0;
-    for (size_t index = 0; index < self->shared_count; index++) {
-        const operation_t *operation = &self->operations [index];
-        bool shorter_side = operation->shorter_side;
-        if (operation->kind == OPERATION_FLIP || (shorter_side && !height))
-            continue;
-        if (!shorter_side) {
-            height = operation->height;
-            width = operation->width;
-            continue;
-        }
-        geometry_resize (operation, height, width, &height, &width);
-        complaint_t complaint = *list_complaint;
-        complaint.place = index;
-        complaint.name = operation_name (operation);
-        if (height > PIPELINE_SIDE_MAX || width > PIPELINE_SIDE_MAX)
-            return operation_complain (&complaint, "makes an image of %u x %u; expected sides up to %d",
-                height, width, PIPELINE_SIDE_MAX);
-    }
-    *height_p = height;
-    *width_p = width;
-    return 0;
+    if (!json_is_true (json_object_get (value, "share")) || json_object_size (value) != 1)
+        return operation_complain (&draft->complaint,
+            "the share mark is not valid; expected {\"share\": true}, nothing else");
+    if (draft->mark_is_given)
+        return operation_complain (&draft->complaint, "a second {\"share\": true}; expected one at most");
+    draft->mark_is_given = true;
+    draft->mark_sent = draft->complaint.place;
+    int rc = draft->self->count? 0: s_append_default (draft);
+    draft->mark = draft->self->count;
+    return rc;
 }
 
 static int
-s_complain_unsized (const complaint_t *complaint)
+s_parse_entry (draft_t *draft, const json_t *value)
 {
-    snprintf (complaint->text, complaint->text_bytes,
-        "the pipeline: the images at the share point differ in size; expected the shared stage to end with "
-        "center_crop, random_resized_crop or a resize to [height, width]");
-    return -EINVAL;
+    operation_t operation;
+    draft->complaint.name = NULL;
+    if (json_object_get (value, "share") && !json_object_get (value, "op"))
+        return s_parse_mark (draft, value);
+    int rc = operation_parse (&operation, value, draft->source, &draft->complaint);
+    if (!rc && !draft->self->count && operation.kind != OPERATION_DECODE)
+        rc = s_append_default (draft);
+    return rc? rc: s_append (draft, &operation);
 }
 
 static int
-s_fix_output (pipeline_t *self, const complaint_t *complaint)
-{
-    uint32_t height = 0, width = 0;
-    int rc = s_follow_sizes (self, complaint, &height, &width);
-    if (rc)
-        return rc;
-    if (!height)
-        return s_complain_unsized (complaint);
-    self->output = (pipeline_output_t) {
-        .dtype = "uint8",
-        .dimensions = 3,
-        .shape = { height, width, IMAGE_CHANNELS },
-        .bytes = image_bytes (height, width)
-    };
-    return 0;
-}
-
-//  The mark is always written, so its place in the list, and with it every operation's, is the same however
-//  the list was sent.
-static void
-s_write_texts (pipeline_t *self)
-{
-    char *text = self->text, *shared = self->shared_text;
-    *text++ = *shared++ = '[';
-    for (size_t index = 0; index <= self->count; index++) {
-        if (index == self->shared_count)
-            text += sprintf (text, "%s" SHARE_MARK, index? ",": "");
-        if (index == self->count)
-            break;
-        operation_t *operation = &self->operations [index];
-        char object [OPERATION_TEXT_BYTES_MAX];
-        operation_write (operation, object);
-        operation->place = (uint32_t) (index < self->shared_count? index: index + 1);
-        text += sprintf (text, "%s%s", operation->place? ",": "", object);
-        if (index < self->shared_count)
-            shared += sprintf (shared, "%s%s", index? ",": "", object);
-    }
-    strcpy (text, "]");
-    strcpy (shared, "]");
-    assert (strlen (self->text) < TEXT_BYTES_MAX);
-}
-
-static int
-s_parse_list (pipeline_t *self, const json_t *list, complaint_t *complaint)
+s_parse_entries (draft_t *draft, const json_t *list)
 {
     int rc = 0;
     for (size_t index = 0; !rc && index < json_array_size (list); index++) {
-        complaint->place = index;
-        rc = s_parse_entry (self, json_array_get (list, index), complaint);
+        draft->complaint.place = index;
+        rc = s_parse_entry (draft, json_array_get (list, index));
     }
-    if (!rc && !self->mark_is_given)
-        rc = s_place_mark (self, complaint);
-    if (!rc)
-        rc = s_fix_output (self, complaint);
-    if (rc)
-        return rc;
-    for (size_t index = 0; index < self->shared_count; index++)
-        self->shared_is_random |= operation_is_random (&self->operations [index]);
-    s_write_texts (self);
+    return !rc && !draft->self->count? s_append_default (draft): rc;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Texts and the share point
+
+//  All operations without the mark, for now as the shared text.
+static void
+s_write_operations (draft_t *draft)
+{
+    pipeline_t *self = draft->self;
+    size_t length = 0;
+    for (size_t index = 0; index < self->count; index++) {
+        assert (length + OPERATION_TEXT_BYTES_MAX < TEXT_BYTES_MAX);
+        self->shared_text [length++] = index? ',': '[';
+        length += operation_write (&self->operations [index], draft->source, self->shared_text + length);
+        draft->ends [index] = length;
+    }
+}
+
+//  The mark is always written.
+static void
+s_write_texts (draft_t *draft)
+{
+    pipeline_t *self = draft->self;
+    size_t end = draft->ends [self->plan.shared_count - 1], all = draft->ends [self->count - 1];
+    int length = snprintf (self->text, TEXT_BYTES_MAX, "%.*s," SHARE_MARK "%.*s]",
+        (int) end, self->shared_text, (int) (all - end), self->shared_text + end);
+    assert (length > 0 && length < TEXT_BYTES_MAX);
+    strcpy (self->shared_text + end, "]");
+}
+
+//  Whether a present job's shared stage is the first count operations.
+static bool
+s_is_present (const draft_t *draft, size_t count)
+{
+    const char *all = draft->self->shared_text;
+    size_t length = draft->ends [count - 1];
+    for (size_t index = 0; index < draft->present_count; index++)
+        if (strncmp (draft->present [index], all, length) == 0 && strcmp (draft->present [index] + length, "]") == 0)
+            return true;
+    return false;
+}
+
+static int
+s_make_plan (draft_t *draft, size_t shared_count, const complaint_t *complaint)
+{
+    pipeline_t *self = draft->self;
+    return plan_make (&self->plan, self->operations, self->count, shared_count, draft->images, complaint);
+}
+
+//  The longest that the declarations could allow.
+static size_t
+s_longest (const pipeline_t *self)
+{
+    size_t count = 1;
+    while (count < self->count && operation_is_shareable (&self->operations [count]))
+        count++;
+    return count;
+}
+
+//  Views as the last of the shared stage would only multiply versions.
+static int
+s_infer_share_point (draft_t *draft)
+{
+    size_t longest = s_longest (draft->self), best = 0;
+    complaint_t whole = s_whole (draft);
+    for (size_t count = longest; count > 0; count--) {
+        if (draft->self->operations [count - 1].kind == OPERATION_VIEWS || s_make_plan (draft, count, &whole))
+            continue;
+        if (!best)
+            best = count;
+        if (s_is_present (draft, count)) {
+            best = count;
+            break;
+        }
+    }
+    //  Where none is allowed, the longest says why.
+    return s_make_plan (draft, best? best: longest, &whole);
+}
+
+static int
+s_place_share_point (draft_t *draft)
+{
+    if (!draft->mark_is_given)
+        return s_infer_share_point (draft);
+    complaint_t mark = draft->complaint;
+    mark.place = draft->mark_sent;
+    mark.name = NULL;
+    return s_make_plan (draft, draft->mark, &mark);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Outputs
+
+//  A field "image_2" beside the second view of "image".
+static int
+s_check_names (const draft_t *draft)
+{
+    const pipeline_t *self = draft->self;
+    for (size_t index = 0; index < self->output_count; index++)
+        for (size_t other = 0; other < index; other++)
+            if (strcmp (self->outputs [index].name, self->outputs [other].name) == 0)
+                return operation_refuse (&self->operations [self->plan.views_at], &draft->complaint,
+                    "makes a second array \"%s\"; expected other names of fields", self->outputs [index].name);
     return 0;
 }
 
 static int
-s_parse_recipe (pipeline_t *self, const char *name, complaint_t *complaint)
+s_describe (draft_t *draft)
+{
+    pipeline_t *self = draft->self;
+    self->output_count = plan_outputs (&self->plan, draft->source, self->outputs, &self->sample_bytes);
+    complaint_t whole = s_whole (draft);
+    if (self->sample_bytes > PIPELINE_SAMPLE_BYTES_MAX)
+        return operation_complain (&whole, "a sample takes %zu bytes of the batch; expected %d at most",
+            self->sample_bytes, PIPELINE_SAMPLE_BYTES_MAX);
+    for (size_t index = 0; index < self->plan.shared_count; index++)
+        self->shared_is_random |= operation_is_random (&self->operations [index]);
+    return s_check_names (draft);
+}
+
+static int
+s_parse_list (draft_t *draft, const json_t *list)
+{
+    pipeline_t *self = draft->self;
+    int rc = s_parse_entries (draft, list);
+    rc = rc? rc: pipeline_order_check (self->operations, self->count, &draft->complaint);
+    if (!rc && self->operations [0].decode.as == DECODE_IMAGE)
+        rc = plan_follow (self->operations, self->count, draft->images, &draft->complaint);
+    if (rc)
+        return rc;
+    s_write_operations (draft);
+    rc = s_place_share_point (draft);
+    rc = rc? rc: s_describe (draft);
+    if (rc)
+        return rc;
+    s_write_texts (draft);
+    if (self->operations [0].decode.as == DECODE_IMAGE)
+        finish_format (&self->plan.format);
+    return 0;
+}
+
+static int
+s_parse_recipe (draft_t *draft, const char *name)
 {
     for (size_t index = 0; index < RECIPES; index++) {
         if (strcmp (s_recipes [index].name, name))
             continue;
         json_t *list = json_loads (s_recipes [index].text, JSON_REJECT_DUPLICATES, NULL);
         //  UNTESTED: the text is ours, so only want of memory comes here.
-        int rc = list? s_parse_list (self, list, complaint): -ENOMEM;
+        int rc = list? s_parse_list (draft, list): -ENOMEM;
         json_decref (list);
         return rc;
     }
     char quoted [41];
-    snprintf (complaint->text, complaint->text_bytes,
-        "the pipeline: unknown recipe \"%s\"; expected \"train\", \"eval\" or a list of operations",
+    complaint_t whole = s_whole (draft);
+    return operation_complain (&whole, "unknown recipe \"%s\"; expected \"train\", \"eval\" or a list of operations",
         operation_printable (name, quoted, sizeof quoted));
-    return -EINVAL;
 }
 
 static int
-s_parse (pipeline_t *self, const json_t *value, complaint_t *complaint)
+s_parse (draft_t *draft, const json_t *value)
 {
+    int rc = s_check_source (draft);
+    if (rc)
+        return rc;
     if (json_is_string (value))
-        return s_parse_recipe (self, json_string_value (value), complaint);
+        return s_parse_recipe (draft, json_string_value (value));
     if (json_is_array (value))
-        return s_parse_list (self, value, complaint);
-    snprintf (complaint->text, complaint->text_bytes,
-        "the pipeline: expected a list of operations, or a recipe's name: \"train\" or \"eval\"");
-    return -EINVAL;
+        return s_parse_list (draft, value);
+    complaint_t whole = s_whole (draft);
+    return operation_complain (&whole, "expected a list of operations, or a recipe's name: \"train\" or \"eval\"");
 }
 
 int
-pipeline_new (const pipeline_t **self_p, const json_t *value, char *error, size_t error_bytes)
+pipeline_new (const pipeline_t **self_p, const json_t *value, const pipeline_source_t *source,
+    const char *const *present, size_t present_count, char *error, size_t error_bytes)
 {
+    static const pipeline_source_t image = { .fields = { { "image", false } }, .count = 1 };
     assert (self_p);
+    assert (present || !present_count);
     assert (error);
     assert (error_bytes > 0);
     *self_p = NULL;
@@ -250,14 +377,18 @@ pipeline_new (const pipeline_t **self_p, const json_t *value, char *error, size_
     int sodium_rc = sodium_init ();
     assert (sodium_rc >= 0);
     pipeline_t *self = calloc (1, sizeof *self);
-    complaint_t complaint = { .text = error, .text_bytes = error_bytes };
-    int rc = self? s_parse (self, value, &complaint): -ENOMEM;
+    draft_t draft = {
+        .self = self, .source = source? source: &image, .present = present, .present_count = present_count,
+        .complaint = { .text = error, .text_bytes = error_bytes }
+    };
+    int rc = self? s_parse (&draft, value): -ENOMEM;
     if (rc == -ENOMEM)
         snprintf (error, error_bytes, "the pipeline: not enough memory");
     if (rc) {
         free (self);
         return rc;
     }
+    *error = 0;         //  of share points that were tried
     self->magic = PIPELINE_MAGIC;
     atomic_init (&self->holders, 1);
     *self_p = self;
@@ -325,46 +456,49 @@ size_t
 pipeline_version_bytes (const pipeline_t *self)
 {
     s_check (self);
-    return self->output.bytes;
+    return plan_version_bytes (&self->plan);
+}
+
+//  What is no image has one file, the sample's own.
+size_t
+pipeline_files (const pipeline_t *self)
+{
+    s_check (self);
+    const operation_decode_t *decode = &self->operations [0].decode;
+    return decode->as == DECODE_IMAGE? decode->field_count: 1;
+}
+
+size_t
+pipeline_file (const pipeline_t *self, size_t index)
+{
+    assert (index < pipeline_files (self));
+    return self->operations [0].decode.fields [index];
+}
+
+size_t
+pipeline_outputs (const pipeline_t *self)
+{
+    s_check (self);
+    return self->output_count;
 }
 
 const pipeline_output_t *
-pipeline_output (const pipeline_t *self)
+pipeline_output (const pipeline_t *self, size_t index)
 {
-    s_check (self);
-    return &self->output;
+    assert (index < pipeline_outputs (self));
+    return &self->outputs [index];
 }
 
-const operation_t *
-pipeline_shared_operations (const pipeline_t *self, size_t *count_p)
+size_t
+pipeline_sample_bytes (const pipeline_t *self)
 {
     s_check (self);
-    *count_p = self->shared_count;
-    return self->operations;
+    return self->sample_bytes;
 }
 
-//  ---------------------------------------------------------------------------------------------------------
-//  The private stage
-
-//  Two flips are none: all flips together are one question, asked before the copy.
-static bool
-s_private_flips (const pipeline_t *self, const pipeline_key_t *key)
-{
-    bool flipped = false;
-    for (size_t index = self->shared_count; index < self->count; index++)
-        flipped ^= geometry_flips (&self->operations [index], key);
-    return flipped;
-}
-
-void
-pipeline_private (const pipeline_t *self, const pipeline_key_t *key, const uint8_t *version, uint8_t *target)
+const plan_t *
+pipeline_plan (const pipeline_t *self)
 {
     s_check (self);
-    assert (key);
-    uint32_t height = self->output.shape [0], width = self->output.shape [1];
-    image_t image = { version, image_bytes (1, width), height, width };
-    if (s_private_flips (self, key))
-        image_copy_flipped (&image, target, image.stride);
-    else
-        memcpy (target, version, self->output.bytes);
+    return &self->plan;
 }

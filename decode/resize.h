@@ -1,10 +1,14 @@
-/*  resize -- bilinear resizing with anti-aliasing, to the last bit as Pillow's Image.resize (size, BILINEAR)
- *  does it.
+/*  resize -- resampling as Pillow's Image.resize does it, to the last bit.
  *
- *  Separable: first every needed row is resampled to the new width and rounded to 8 bits, then the columns to
- *  the new height.  A weight has RESIZE_PRECISION fractional bits.  The filter is a triangle of one pixel to
- *  each side, stretched by the shrinking factor where the image shrinks.  Pixels outside the source view are
- *  never looked at.  Only the wanted window of the result is computed: each pixel is the same as if all were.
+ *  BILINEAR and BICUBIC with anti-aliasing: separable, in fixed point: first every needed row is resampled to the new
+ *  width and rounded to 8 bits, then the columns to the new height.  The filter is stretched by the shrinking factor
+ *  where the image shrinks.  NEAREST: the pixel in which the middle falls (for masks: no new values).
+ *
+ *  Along each axis a *span* of the source becomes the whole result, of which a window is computed: each of its pixels
+ *  is the same as if all were.  So a caller who crops what he has resized, or who has decoded only what is needed,
+ *  says so and pays for no more.  Pixels outside the source are never looked at.
+ *
+ *  The inner loops exist in portable C and for AVX2, chosen at run time (simd.h); both give the same bytes.
  *  Owner: one thread; buffers are kept from call to call.
  */
 #ifndef RESIZE_H
@@ -12,33 +16,35 @@
 #include <stdbool.h>
 #include "image.h"
 
-enum { RESIZE_PRECISION = 32 - 8 - 2 };     //  8 for the pixel, 2 spare: the sums fit in 32 bits
+typedef enum { RESIZE_NEAREST, RESIZE_BILINEAR, RESIZE_BICUBIC } resize_filter_t;
 
-//  The weights along one axis, for each pixel of the window.
+//  One axis.  All in pixels.
 typedef struct {
-    scratch_t starts;           //  uint32_t: the first source pixel that counts
-    scratch_t weights;          //  int32_t [taps]: of the source pixels from there
-    scratch_t exact;            //  double [taps]: the same before rounding, for one pixel
-    uint32_t taps;              //  equal for all pixels: what lies outside the filter has weight 0
-} resize_axis_t;
+    uint32_t side;              //  of the source: the filter is cut off there
+    double from;                //  the span of the source that becomes the whole result: 0 and side for a plain
+    double length;              //      resize; fractions where the source was decoded at another scale
+    uint32_t full;              //  side of the whole result
+    uint32_t begin;             //  the window of it that is computed: begin + count <= full, count > 0
+    uint32_t count;
+} resize_span_t;
 
-typedef struct {
-    resize_axis_t across;
-    resize_axis_t down;
-    scratch_t rows;             //  the source's needed rows at the new width
-    scratch_t sums;             //  one row of sums
-} resize_t;
+typedef struct resize resize_t;
 
-//  Makes *self ready for use: all zero is.
-void resize_clear (resize_t *self);
-//  Frees the buffers; *self is ready again.
-void resize_free (resize_t *self);
+//  NULL without memory.
+resize_t *resize_new (void);
+void resize_destroy (resize_t **self_p);
 
-//  How many rows, each of window's width, there are between the two passes, for a caller who limits memory.
-uint32_t resize_rows (const image_t *source, uint32_t full_height, const image_box_t *window);
-//  Resizes source (not empty) to full_height x full_width and writes the window of that, which lies inside
-//  it, to rows of target_stride bytes.  False if there is no memory.
-bool resize_run (resize_t *self, const image_t *source, uint32_t full_height, uint32_t full_width,
-    const image_box_t *window, uint8_t *target, size_t target_stride) __attribute__ ((warn_unused_result));
+//  A plain resize of a whole side to full.
+resize_span_t resize_whole (uint32_t side, uint32_t full);
+//  The source pixels that the window needs: [*first_p, *first_p + *count_p), inside [0, side).
+void resize_needs (resize_filter_t filter, const resize_span_t *span, uint32_t *first_p, uint32_t *count_p);
+
+//  Writes down->count rows of across->count pixels to target, and nothing beside them.  have is what there is of the
+//  source, which holds at least what both axes need: its upper left pixel is (top, left) of the source.  It does not
+//  overlap target.  Between the passes there are as many rows as down needs, each of across->count pixels: for a narrow
+//  and high image that may be far more than source and result.  False if there is no memory.
+bool resize_run (resize_t *self, resize_filter_t filter, const image_t *have, uint32_t top, uint32_t left,
+    const resize_span_t *down, const resize_span_t *across, uint8_t *target, size_t target_stride)
+    __attribute__ ((warn_unused_result));
 
 #endif

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "catalogue.h"
 #include "connection.h"
 #include "reply.h"
+#include "source.h"
 
 //  What a request becomes, piece by piece; all of it is let go at the end, whatever happened.
 typedef struct {
@@ -21,6 +21,11 @@ typedef struct {
     connection_t *connection;
 } draft_t;
 
+static const sampler_order_t s_orders [] = {
+    [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
+    [REQUEST_LIST] = SAMPLER_ORDER_LIST, [REQUEST_SEEDED] = SAMPLER_ORDER_SEEDED
+};
+
 static bool
 s_dataset (const admission_t *self, draft_t *draft, refusal_t *refusal)
 {
@@ -34,17 +39,37 @@ s_dataset (const admission_t *self, draft_t *draft, refusal_t *refusal)
     return false;
 }
 
+//  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there.
 static bool
 s_pipeline (draft_t *draft, refusal_t *refusal)
 {
+    const catalogue_t *catalogue = source_of (draft->dataset)->catalogue;
+    pipeline_source_t source = { .count = catalogue_fields (catalogue) };
+    for (size_t field = 0; field < source.count; field++)
+        source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
+            .is_mask = catalogue_field_is_mask (catalogue, field) };
+    const char *present [SAMPLER_JOBS_MAX];
+    size_t count = broker_shared_texts (draft->dataset, s_orders [draft->request.order], present, SAMPLER_JOBS_MAX);
     char error [400];
-    if (pipeline_new (&draft->pipeline, draft->request.pipeline, error, sizeof error))
+    if (pipeline_new (&draft->pipeline, draft->request.pipeline, &source, present, count, error, sizeof error))
         return refuse (refusal, "bad_request", "pipeline: %s", error);
-    const pipeline_output_t *image = pipeline_output (draft->pipeline);
-    if (image->bytes > SIZE_MAX / 2 / WIRE_SLOTS_MAX / draft->request.batch_size)
-        return refuse (refusal, "bad_request", "a batch of %u samples of %zu bytes is too large",
-            draft->request.batch_size, image->bytes);
-    draft->layout = layout_of (image, draft->request.batch_size);
+    return true;
+}
+
+static bool
+s_layout (draft_t *draft, refusal_t *refusal)
+{
+    uint32_t batch_size = draft->request.batch_size;
+    layout_t *layout = &draft->layout;
+    layout_status_t status = layout_of (layout, draft->pipeline, source_of (draft->dataset)->catalogue, batch_size);
+    const reply_field_t *last = &layout->fields [layout->count - 1];
+    if (status == LAYOUT_SAME_NAME)
+        return refuse (refusal, "bad_request", "a batch would have two fields called '%s', one of the pipeline's and a label "
+            "of data set '%s': rename the label, or leave the field out of the pipeline", last->name,
+            draft->request.dataset);
+    if (status == LAYOUT_TOO_LARGE)
+        return refuse (refusal, "bad_request", "a batch of %u samples of %zu bytes in '%s' is too large", batch_size,
+            last->sample_bytes, last->name);
     return true;
 }
 
@@ -87,14 +112,10 @@ s_memory (const admission_t *self, draft_t *draft, refusal_t *refusal)
 static job_t *
 s_enter (const admission_t *self, draft_t *draft, refusal_t *refusal)
 {
-    static const sampler_order_t orders [] = {
-        [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
-        [REQUEST_LIST] = SAMPLER_ORDER_LIST, [REQUEST_SEEDED] = SAMPLER_ORDER_SEEDED
-    };
     broker_join_t join = {
         .dataset = draft->dataset, .pipeline = draft->pipeline, .batch_size = draft->request.batch_size,
         .slots = draft->request.slots, .epochs = draft->request.epochs, .drop_last = draft->request.drop_last,
-        .order = orders [draft->request.order], .subset = draft->subset, .list = draft->list,
+        .order = s_orders [draft->request.order], .subset = draft->subset, .list = draft->list,
         .list_count = draft->list_count, .seed = draft->seed, .name = draft->request.name,
         .slot_bytes = draft->layout.slot_bytes
     };
@@ -104,9 +125,9 @@ s_enter (const admission_t *self, draft_t *draft, refusal_t *refusal)
 static char *
 s_describe (const admission_t *self, const draft_t *draft, const job_t *job, const char *token)
 {
-    const catalogue_t *catalogue = dataset_user (draft->dataset);
+    const catalogue_t *catalogue = source_of (draft->dataset)->catalogue;
     uint32_t class_count = catalogue_classes (catalogue);
-    const char **classes = calloc (class_count, sizeof *classes);
+    const char **classes = class_count? calloc (class_count, sizeof *classes): NULL;
     for (uint32_t label = 0; classes && label < class_count; label++)
         classes [label] = catalogue_class_name (catalogue, label);
     reply_joined_t joined = {
@@ -114,7 +135,7 @@ s_describe (const admission_t *self, const draft_t *draft, const job_t *job, con
             .dataset_samples = dataset_samples (draft->dataset),
         .classes = classes, .class_count = classes? class_count: 0, .batch_size = draft->request.batch_size,
         .slots = draft->request.slots, .slot_bytes = draft->layout.slot_bytes, .fields = draft->layout.fields,
-        .field_count = LAYOUT_FIELDS, .ring_path = token? self->ring_path: NULL, .ring_token = token,
+        .field_count = draft->layout.count, .ring_path = token? self->ring_path: NULL, .ring_token = token,
         .seed = draft->seed, .fingerprint = catalogue_fingerprint (catalogue),
         .pipeline_text = pipeline_text (draft->pipeline), .lease_ms = BROKER_LEASE_MS
     };
@@ -160,8 +181,8 @@ admission_run (const admission_t *self, const frame_t *frames, size_t count, cha
     job_t *job = NULL;
     char token [DOOR_TOKEN_BYTES + 1];
     //  Memory last: what is refused for another reason has cost nothing.
-    if (s_dataset (self, &draft, refusal) && s_pipeline (&draft, refusal) && s_ids (&draft, frames, refusal)
-    &&  s_seed (&draft, refusal))
+    if (s_dataset (self, &draft, refusal) && s_pipeline (&draft, refusal) && s_layout (&draft, refusal)
+    &&  s_ids (&draft, frames, refusal) && s_seed (&draft, refusal))
         job = s_enter (self, &draft, refusal);
     if (job) {
         if (s_memory (self, &draft, refusal) && s_offer (self, &draft, job, token, refusal)) {

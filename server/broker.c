@@ -59,8 +59,7 @@ broker_new (const broker_options_t *options)
 static void
 s_dataset_destroy (dataset_t *dataset)
 {
-    for (size_t index = 0; index < dataset->bad_named; index++)
-        free (dataset->bad [index].reason);
+    bad_forget (dataset);
     sampler_destroy (&dataset->sampler);
     free (dataset);
 }
@@ -92,14 +91,16 @@ broker_outside (broker_t *self, size_t bytes)
 //  ---- data sets
 
 dataset_t *
-broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, void *user)
+broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad, void *user)
 {
     assert (self->dataset_count < BROKER_DATASETS_MAX);
     assert (!broker_dataset (self, name));
     dataset_t *dataset = broker_need (calloc (1, sizeof *dataset));
     snprintf (dataset->name, sizeof dataset->name, "%s", name);
     dataset->samples = sample_count;
+    dataset->on_bad = on_bad;
     dataset->user = user;
+    dataset->fatal = broker_need (roaring_bitmap_create ());
     dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
     self->datasets [self->dataset_count++] = dataset;
     return dataset;
@@ -232,39 +233,6 @@ broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms)
 
 //  ---- work done
 
-static void
-s_name_bad (broker_t *self, dataset_t *dataset, uint32_t id, const char *reason)
-{
-    self->bad_count++;
-    if (dataset->bad_named == BAD_NAMED_MAX)
-        return;
-    bad_sample_t *bad = &dataset->bad [dataset->bad_named++];
-    bad->id = id;
-    bad->reason = broker_need (strdup (reason));
-}
-
-//  The sample leaves everybody's data; whoever waited for it gets another one.
-static void
-s_unreadable (broker_t *self, version_t *version, const char *reason)
-{
-    dataset_t *dataset = version_dataset (self, version);
-    uint32_t id = version->id;
-    version->state = VERSION_BAD;
-    stock_forget (self->stock, dataset->sampler, id);
-    uint64_t dropped = sampler_dropped_count (dataset->sampler);
-    sampler_drop (dataset->sampler, id);
-    if (sampler_dropped_count (dataset->sampler) > dropped)
-        s_name_bad (self, dataset, id, reason);
-    place_t *waiting = version->waiting;
-    while (waiting) {
-        place_t *place = waiting;
-        waiting = place->next_waiting;
-        schedule_cancel (self, place);
-        draw_again (self, place);
-    }
-    draw_settle (self, dataset);
-}
-
 void
 broker_prepared (broker_t *self, version_t *version, const char *reason)
 {
@@ -272,7 +240,7 @@ broker_prepared (broker_t *self, version_t *version, const char *reason)
     assert (self->preparing > 0);
     self->preparing--;
     if (reason)
-        s_unreadable (self, version, reason);
+        bad_found (self, version, reason);
     else {
         self->prepared_count++;
         schedule_ready (version);

@@ -69,14 +69,24 @@ broker_t *broker_new (const broker_options_t *options);
 //  Every job must be buried.
 void broker_destroy (broker_t **self_p);
 
+//  What becomes of jobs whose data hold a sample that cannot be read.
+typedef enum {
+    BROKER_BAD_DROP,                //  it leaves their data
+    BROKER_BAD_FAIL                 //  they end, and nobody joins with it
+} broker_bad_t;
+
 //  Serves sample_count samples under a name (copied).  user is the driver's, untouched.
-dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, void *user);
+dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
+    void *user);
 //  NULL: no such name.
 dataset_t *broker_dataset (broker_t *self, const char *name);
 //  "train, val": for error messages; malloc'ed, the caller's.
 char *broker_dataset_names (const broker_t *self);
 void *dataset_user (const dataset_t *self);
 uint32_t dataset_samples (const dataset_t *self);
+//  The shared stages (pipeline_shared_text) of the jobs on the data set that a job of this order could share versions
+//  with: each once, at most texts_max of them.  Lent until the next join or end of a job.  Returns how many.
+size_t broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max);
 
 //  Bytes of batches that are on their way out as messages, of whatever job: they count in the budget of jobs,
 //  because a peer that reads nothing and leaves must not make them pile up.
@@ -112,7 +122,8 @@ void broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms);
 //  The job left, died or was thrown out: nothing of it is sent any more.  ACTION_BURY follows when no worker
 //  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
-//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason and message are static.
+//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason is static; message lives as long as
+//  the broker.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
 //  After ACTION_BURY: frees the job.
 void broker_bury (broker_t *self, job_t *job);
@@ -144,7 +155,7 @@ typedef struct {
     wire_batch_t batch;         //  SEND_BATCH
     wire_epoch_end_t epoch_end;
     const char *reason;         //  SEND_ENDED; static
-    const char *message;        //  static
+    const char *message;        //  lives as long as the broker
 } action_t;
 
 //  The next action, in order; false: none.

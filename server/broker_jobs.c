@@ -114,7 +114,7 @@ job_t *
 broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
-    if (!s_join_fits (self, join, refusal))
+    if (!s_join_fits (self, join, refusal) || !bad_allows (join, refusal))
         return NULL;
     job_t *job = broker_need (calloc (1, sizeof *job));
     *job = (job_t) {

@@ -1,6 +1,6 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), draw.c (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else includes
- *  this.
+ *  ending), broker_bad.c (unreadable samples), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
+ *  broker_status.c.  Nobody else includes this.
  *
  *  A place's way:
  *
@@ -136,18 +136,21 @@ typedef struct class {
 typedef struct {
     uint32_t id;
     char *reason;
+    char *message;              //  what the jobs that end are told; NULL: none ends
 } bad_sample_t;
 
-enum { BAD_NAMED_MAX = 100 };   //  so many are kept with their reason
+enum { BAD_NAMED_MAX = 100 };   //  so many are kept with their reason, or all where jobs end; status shows no more
 
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t samples;
+    broker_bad_t on_bad;
     void *user;
     sampler_t *sampler;
     job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
-    bad_sample_t bad [BAD_NAMED_MAX];
-    size_t bad_named;
+    bad_sample_t *bad;                      //  in the order in which they were found
+    size_t bad_named, bad_room;
+    roaring_bitmap_t *fatal;                //  their ids where jobs end; else empty
 };
 
 struct broker {
@@ -181,6 +184,13 @@ void *broker_need (void *memory);           //  aborts on NULL: bookkeeping that
 action_t *broker_act (broker_t *self, action_kind_t kind, job_t *job);
 //  broker_wakeup is at_ms at the latest.
 void broker_wake (broker_t *self, int64_t at_ms);
+
+//  ---- broker_bad.c
+//  A worker found that the version's sample cannot be read.
+void bad_found (broker_t *self, version_t *version, const char *reason);
+//  Refuses a job whose data hold what is known to be bad, where that is fatal.
+bool bad_allows (const broker_join_t *join, refusal_t *refusal);
+void bad_forget (dataset_t *dataset);
 
 //  ---- broker_jobs.c
 //  ACTION_BURY for a job that is over once no worker writes for it.

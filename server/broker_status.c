@@ -100,11 +100,12 @@ static json_t *
 s_dataset (const dataset_t *dataset)
 {
     json_t *bad = json_array ();
-    for (size_t index = 0; index < dataset->bad_named; index++)
+    for (size_t index = 0; index < dataset->bad_named && index < BAD_NAMED_MAX; index++)
         json_array_append_new (bad, s_bad (&dataset->bad [index]));
     json_t *object = json_object ();
     json_object_set_new (object, "name", json_string (dataset->name));
     json_object_set_new (object, "samples", s_number (dataset->samples));
+    json_object_set_new (object, "on_bad", json_string (dataset->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
     return object;

@@ -12,18 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
-#include "catalogue.h"
+#include "decoder.h"
 #include "endpoint.h"
 #include "machine.h"
 #include "options.h"
 #include "service.h"
+#include "source.h"
 
 enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
 
 //  All that a server is made of, in the order in which it is made.
 typedef struct {
     options_t options;
-    catalogue_t *catalogues [OPTIONS_DATASETS_MAX];
+    source_t sources [OPTIONS_DATASETS_MAX];
     endpoint_t *endpoint;
     int signals;
     broker_t *broker;
@@ -71,23 +72,52 @@ s_size (uint64_t bytes, char *text, size_t size)
 
 //  ---- starting
 
+_Static_assert ((int) OPTIONS_FIELDS_MAX < (int) CATALOGUE_FIELDS_MAX, "what can be asked for can be listed");
+_Static_assert ((int) OPTIONS_FIELDS_MAX < (int) PIPELINE_FIELDS_MAX, "what can be asked for can be prepared");
+
+static int
+s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error, size_t error_bytes)
+{
+    catalogue_field_t fields [OPTIONS_FIELDS_MAX];
+    for (size_t field = 0; field < wanted->field_count; field++)
+        fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
+            .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
+    catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
+        .field_count = wanted->field_count };
+    return catalogue_open (catalogue_p, &options, error, error_bytes);
+}
+
+//  One line for the log: what was found.
+static void
+s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
+{
+    char size [32];
+    printf ("data set '%s': %u samples", wanted->name, catalogue_samples (catalogue));
+    if (catalogue_classes (catalogue))
+        printf (" in %u classes", catalogue_classes (catalogue));
+    else
+        for (size_t label = 0; label < catalogue_labels (catalogue); label++)
+            printf ("%s%s", label? ", ": " with labels ", catalogue_label (catalogue, label)->name);
+    for (size_t field = 1; field < catalogue_fields (catalogue); field++)
+        printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "image",
+            catalogue_field_name (catalogue, field));
+    printf (", %s, in %s\n", s_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
+}
+
 static bool
 s_open_dataset (server_t *self, size_t index)
 {
     const options_dataset_t *wanted = &self->options.datasets [index];
-    char error [ERROR_BYTES], size [32];
-    if (catalogue_open (&self->catalogues [index], wanted->path, error, sizeof error)) {
+    source_t *source = &self->sources [index];
+    char error [ERROR_BYTES];
+    if (s_open_catalogue (&source->catalogue, wanted, error, sizeof error)) {
         fprintf (stderr, "tureen serve: data set '%s': %s\n", wanted->name, error);
         return false;
     }
-    const catalogue_t *catalogue = self->catalogues [index];
-    printf ("data set '%s': %u samples in %u classes, %s, in %s\n", wanted->name,
-        catalogue_samples (catalogue),
-        catalogue_classes (catalogue), s_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
-    if (catalogue_foreign (catalogue))
-        printf ("data set '%s': %u files are no JPEG by their names; this build reads JPEG only, so they will be "
-            "left out as unreadable\n", wanted->name, catalogue_foreign (catalogue));
-    broker_add_dataset (self->broker, wanted->name, catalogue_samples (catalogue), self->catalogues [index]);
+    source->jpeg_warnings_max = wanted->jpeg_warnings_max;
+    s_describe (wanted, source->catalogue);
+    broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
+        wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
     return true;
 }
 
@@ -130,7 +160,7 @@ s_make_broker (server_t *self)
     const pipeline_t *recipe;
     char error [ERROR_BYTES];
     json_t *name = json_string ("train");
-    int rc = pipeline_new (&recipe, name, error, sizeof error);
+    int rc = pipeline_new (&recipe, name, NULL, NULL, 0, error, sizeof error);
     json_decref (name);
     if (rc)
         return s_complain (error);
@@ -283,7 +313,7 @@ s_stop (server_t *self)
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
-        catalogue_destroy (&self->catalogues [index]);
+        catalogue_destroy (&self->sources [index].catalogue);
     endpoint_destroy (&self->endpoint);
     if (self->signals >= 0)
         close (self->signals);
@@ -297,7 +327,7 @@ command_serve (int argc, char **argv)
     options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     if (parsed == OPTIONS_HELP)
-        fputs (options_help (), stdout);
+        printf ("%s\nThis build reads %s.\n", options_help (), decoder_formats ());
     else
     if (parsed == OPTIONS_ERROR) {
         fprintf (stderr, "tureen serve: %s\n", error);

@@ -35,16 +35,28 @@ s_text (const json_t *object, const char *key)
     return text? text: "";
 }
 
+//  The names of a list from `first` on, if there are any.
+static void
+s_show_names (const char *before, const json_t *names, size_t first)
+{
+    for (size_t index = first; index < json_array_size (names); index++)
+        printf ("%s%s", index == first? before: ", ", json_string_value (json_array_get (names, index)));
+}
+
 static void
 s_show_datasets (const json_t *status)
 {
     size_t index, place;
     const json_t *dataset, *bad;
     json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
-        printf ("data set %-12s %.0f samples, %.0f classes, %.1f MB, %.0f unreadable, %s\n", s_text (dataset,
-            "name"),
-            s_real (dataset, "samples"), s_real (dataset, "classes"), s_real (dataset, "bytes") / 1e6,
-            s_real (dataset, "bad_samples"), s_text (dataset, "path"));
+        bool is_fatal = strcmp (s_text (dataset, "on_bad"), "fail") == 0;
+        printf ("data set %-12s %.0f samples", s_text (dataset, "name"), s_real (dataset, "samples"));
+        if (s_real (dataset, "classes") > 0)
+            printf (", %.0f classes", s_real (dataset, "classes"));
+        s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
+        s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
+        printf (", %.1f MB, %.0f unreadable%s, %s\n", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
+            is_fatal? " (which end jobs)": "", s_text (dataset, "path"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), s_text (bad, "reason"));
     }

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "catalogue.h"
+#include "source.h"
 
 static bool
 s_is_memory (int rc)
@@ -83,6 +83,24 @@ connection_take_inline (connection_t *self, uint32_t slot)
     return memory;
 }
 
+static void
+s_describe (const source_t *source, json_t *object)
+{
+    const catalogue_t *catalogue = source->catalogue;
+    json_t *path = json_string (catalogue_root (catalogue)), *fields = json_array (), *labels = json_array ();
+    for (size_t field = 0; field < catalogue_fields (catalogue); field++)
+        json_array_append_new (fields, json_string (catalogue_field_name (catalogue, field)));
+    for (size_t label = 0; label < catalogue_labels (catalogue); label++)
+        json_array_append_new (labels, json_string (catalogue_label (catalogue, label)->name));
+    json_object_set_new (object, "path", path? path: json_string ("(not UTF-8)"));
+    json_object_set_new (object, "classes", json_integer (catalogue_classes (catalogue)));
+    json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
+    json_object_set_new (object, "fields", fields);
+    json_object_set_new (object, "labels", labels);
+    json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()
+        : json_integer (source->jpeg_warnings_max));
+}
+
 void
 connection_describe_datasets (broker_t *broker, json_t *status)
 {
@@ -90,10 +108,6 @@ connection_describe_datasets (broker_t *broker, json_t *status)
     json_t *object;
     json_array_foreach (json_object_get (status, "datasets"), index, object) {
         dataset_t *dataset = broker_dataset (broker, json_string_value (json_object_get (object, "name")));
-        const catalogue_t *catalogue = dataset_user (dataset);
-        json_t *path = json_string (catalogue_root (catalogue));
-        json_object_set_new (object, "path", path? path: json_string ("(not UTF-8)"));
-        json_object_set_new (object, "classes", json_integer (catalogue_classes (catalogue)));
-        json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
+        s_describe (source_of (dataset), object);
     }
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "command_audit.h"
+#include "command_prepare.h"
 #include "command_read.h"
 #include "command_serve.h"
 #include "command_status.h"
@@ -15,6 +16,7 @@ static const struct {
     { "serve", command_serve, "prepare samples once and feed every job that needs them" },
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
+    { "prepare", command_prepare, "run a pipeline on files: what a job will see" },
     { "audit", command_audit, "say whether recorded epochs are what training assumes" }
 };
 

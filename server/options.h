@@ -1,13 +1,20 @@
 /*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
  *
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   workers N   policy NAME
+ *  and of data sets, each repeatable:
+ *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
+ *      on-bad NAME=drop or fail   jpeg-warnings NAME=N
  *
- *  A ZPL file has the same settings; what the command line says wins, data sets add up:
+ *  A ZPL file has the same settings; what the command line says wins, data sets and fields add up:
  *      listen = "ipc:///run/tureen/server.sock"
  *      cache = 4G
  *      dataset
  *          train = /data/imagenet/train
  *          val = /data/imagenet/val
+ *      field
+ *          train.mask = mask:/data/imagenet/masks
+ *      on-bad
+ *          val = fail
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -15,11 +22,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024 };
+enum {
+    OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024,
+    OPTIONS_FIELDS_MAX = 7                  //  of a data set, beside "image"
+};
+
+//  A further file of every sample.
+typedef struct {
+    char *name;                 //  letters, digits, '_'; at most 63 bytes; not "image"; no two of a data set the same
+    bool is_mask;
+    char *path;
+} options_field_t;
 
 typedef struct {
     char *name;                 //  letters, digits, '.', '_', '-'; at most 64 bytes; no two the same
     char *path;
+    options_field_t fields [OPTIONS_FIELDS_MAX];
+    size_t field_count;
+    char *extensions;           //  ".wav,.flac"; NULL: what the catalogue takes by itself
+    bool bad_is_fatal;
+    uint32_t jpeg_warnings_max; //  UINT32_MAX: none are too many
 } options_dataset_t;
 
 typedef struct {

@@ -105,6 +105,25 @@ schedule_class_over (void *context, void *user)
     s_measure_classes (self);
 }
 
+size_t
+broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max)
+{
+    size_t count = 0;
+    for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
+        const job_t *job = dataset->jobs [number];
+        if (!job || s_is_apart (job)
+        ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
+            continue;
+        const char *text = pipeline_shared_text (job->pipeline);
+        size_t index = 0;
+        while (index < count && strcmp (texts [index], text) != 0)
+            index++;
+        if (index == count)
+            texts [count++] = text;
+    }
+    return count;
+}
+
 const class_t *
 schedule_class (const broker_t *self, const version_t *version)
 {

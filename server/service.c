@@ -318,7 +318,7 @@ static void
 s_close_holes (const layout_t *layout, uint8_t *slot, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t row = 0; row < count; row++)
-        for (size_t field = 0; rows [row] != row && field < LAYOUT_FIELDS; field++)
+        for (size_t field = 0; rows [row] != row && field < layout->count; field++)
             memcpy (layout_row (layout, field, slot, row), layout_row (layout, field, slot, rows [row]),
                 layout->fields [field].sample_bytes);
 }
@@ -354,9 +354,7 @@ s_copy (service_t *self, place_t *place)
         broker_end (self->options.broker, job, "memory", "the server has no memory for the job's batches");
         return;
     }
-    uint32_t row = place_index (place);
-    tasks_copy (self->options.tasks, place, layout_row (&connection->layout, LAYOUT_IMAGE, slot, row),
-        layout_row (&connection->layout, LAYOUT_LABEL, slot, row));
+    tasks_copy (self->options.tasks, place, &connection->layout, slot);
 }
 
 static void

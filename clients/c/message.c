@@ -169,7 +169,8 @@ s_dtype_bytes (const char *dtype)
 {
     static const struct { const char *name; size_t bytes; } known [] = {
         { "bool", 1 }, { "uint8", 1 }, { "int8", 1 }, { "uint16", 2 }, { "int16", 2 }, { "float16", 2 },
-        { "uint32", 4 }, { "int32", 4 }, { "float32", 4 }, { "uint64", 8 }, { "int64", 8 }, { "float64", 8 }
+        { "bfloat16", 2 }, { "uint32", 4 }, { "int32", 4 }, { "float32", 4 }, { "uint64", 8 }, { "int64", 8 },
+        { "float64", 8 }
     };
     for (size_t index = 0; index < sizeof known / sizeof *known; index++)
         if (!strcmp (known [index].name, dtype))

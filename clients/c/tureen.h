@@ -15,9 +15,10 @@
  *      }
  *      tureen_loader_destroy (&loader);
  *
- *  Batches:    each is a set of named arrays.  On the server's host they are views of memory that the server
- *              wrote (no copy; yours to change in place), from another host they own the message they came
- *              in.  A batch stays as it is until you release it, whatever happens to the server meanwhile.
+ *  Batches:    each is a set of named arrays: what the pipeline makes ("image" ...), then the data set's labels.  On the
+ *              server's host they are views of memory that the server wrote (no copy; yours to change in place), from
+ *              another host they own the message they came in.  A batch stays as it is until you release it,
+ *              whatever happens to the server meanwhile.
  *  Window:     the server prepares up to options.slots batches ahead of your releases.  Batches may be kept
  *              and released in any order; who keeps `slots` of them gets no further one until one is
  *              released.
@@ -92,7 +93,7 @@ typedef struct {
 //  One named array of every batch.
 typedef struct {
     const char *name;
-    const char *dtype;              //  NumPy's name: "uint8", "float32", "int64" ...
+    const char *dtype;              //  NumPy's name: "uint8", "float32", "int64" ...; or "bfloat16", a float32's upper half
     size_t dimensions;              //  of one sample: 0 for one number
     size_t shape [TUREEN_DIMENSIONS_MAX];
     size_t sample_bytes;

@@ -7,151 +7,44 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "catalogue.h"
-#include "scratch.h"
+#include "data_folder.h"
 
-#include <limits.h>
 #include <malloc.h>
 #include <signal.h>
-
-enum { ERROR_BYTES = 1024 };
-
-//  -- calls that fail when told to
-
-FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
-FAULT_CALL (void *, NULL, reallocarray, (void *items, size_t count, size_t size), (items, count, size))
-FAULT_CALL (void *, NULL, malloc, (size_t size), (size))
-FAULT_CALL (char *, NULL, strdup, (const char *text), (text))
-FAULT_CALL (int, -1, fstat, (int fd, struct stat *status), (fd, status))
-FAULT_CALL (int, -1, fstatat, (int fd, const char *path, struct stat *status, int flags), (fd, path, status,
-flags))
-FAULT_CALL (struct dirent *, NULL, readdir, (DIR *directory), (directory))
-FAULT_CALL (DIR *, NULL, fdopendir, (int fd), (fd))
-
-int __real_openat (int fd, const char *path, int flags);
-int __wrap_openat (int fd, const char *path, int flags);
-int
-__wrap_openat (int fd, const char *path, int flags)
-{
-    return fault_strikes ()? -1: __real_openat (fd, path, flags);
-}
-
-//  read gives at most read_chunk bytes at a time and is interrupted before each of them; or finds the file
-//  cut to read_cuts bytes.
-static size_t read_chunk;
-static off_t read_cuts;
-static bool read_interrupted;
-
-ssize_t __real_read (int fd, void *bytes, size_t size);
-ssize_t __wrap_read (int fd, void *bytes, size_t size);
-ssize_t
-__wrap_read (int fd, void *bytes, size_t size)
-{
-    if (fault_strikes ())
-        return -1;
-    if (read_chunk && (read_interrupted = !read_interrupted)) {
-        errno = EINTR;
-        return -1;
-    }
-    if (read_cuts) {
-        char link [40], path [PATH_MAX] = "";
-        snprintf (link, sizeof link, "/proc/self/fd/%d", fd);
-        if (readlink (link, path, sizeof path - 1) < 0 || truncate (path, read_cuts) != 0)
-            return -1;
-    }
-    return __real_read (fd, bytes, read_chunk && size > read_chunk? read_chunk: size);
-}
-
-
-//  -- a folder to build in
-
-static int
-begin (void **state)
-{
-    scratch_t *scratch = calloc (1, sizeof *scratch);
-    *state = scratch;
-    read_chunk = 0;
-    read_cuts = 0;
-    alarm (300);                        //  what blocks fails
-    return scratch && scratch_begin (scratch)? 0: -1;
-}
-
-static int
-end (void **state)
-{
-    fault_disarm ();
-    bool clean = scratch_end (*state);
-    free (*state);
-    return clean? 0: -1;
-}
-
-static const char *
-in (void *state, const char *name)
-{
-    static char path [PATH_MAX];
-    snprintf (path, sizeof path, "%s/%s", ((scratch_t *) state)->path, name);
-    return path;
-}
-
-//  Makes a file of size bytes (the byte at i is i) and the directories above it.
-static void
-make_file (void *state, const char *name, size_t size)
-{
-    char path [PATH_MAX];
-    strcpy (path, in (state, name));
-    for (char *slash = strchr (path + strlen (((scratch_t *) state)->path) + 1, '/'); slash;
-            slash = strchr (slash + 1, '/')) {
-        *slash = 0;
-        assert_true (mkdir (path, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    int fd = open (path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    assert_true (fd >= 0);
-    for (size_t index = 0; index < size; index++)
-        assert_int_equal (write (fd, &(uint8_t) { (uint8_t) index }, 1), 1);
-    close (fd);
-}
 
 static catalogue_t *
 open_good (void *state)
 {
-    catalogue_t *catalogue;
-    char error [ERROR_BYTES];
-    int rc = catalogue_open (&catalogue, in (state, ""), error, sizeof error);
-    if (rc)
-        fail_msg ("%d: %s", rc, error);
-    assert_string_equal (error, "");
-    return catalogue;
+    return open_with (&(catalogue_options_t) { .path = in (state, "") });
 }
 
-//  The folder is refused with this code, in words that contain each of the two.
 static void
 assert_refused (const char *path, int code, const char *what, const char *remedy)
 {
-    catalogue_t *catalogue;
-    char error [ERROR_BYTES];
-    int rc = catalogue_open (&catalogue, path, error, sizeof error);
-    assert_null (catalogue);
-    if (rc != code || !strstr (error, what) || !strstr (error, remedy))
-        fail_msg ("%d, not %d: '%s', not '%s', '%s'", rc, code, error, what, remedy);
+    assert_refused_with (&(catalogue_options_t) { .path = path }, code, what, remedy);
 }
 
 static void
 assert_path (const catalogue_t *catalogue, uint32_t id, const char *expected)
 {
-    char path [PATH_MAX];
-    assert_int_equal (catalogue_path (catalogue, id, path, sizeof path), strlen (expected));
-    assert_string_equal (path, expected);
+    assert_path_of (catalogue, id, 0, expected);
 }
 
 static void
 assert_read (const catalogue_t *catalogue, uint32_t id, int code)
 {
-    uint8_t *bytes = (uint8_t *) 1;
-    size_t size = 1;
-    assert_int_equal (catalogue_read (catalogue, id, &bytes, &size), code);
-    assert_null (bytes);
-    assert_int_equal (size, 0);
+    catalogue_buffer_t buffer = { .size = 1 };
+    assert_int_equal (catalogue_read (catalogue, id, 0, &buffer), code);
+    assert_int_equal (buffer.size, 0);
+    free (buffer.bytes);
+}
+
+static int64_t
+class_of (const catalogue_t *catalogue, uint32_t id)
+{
+    int64_t class;
+    catalogue_label_value (catalogue, 0, id, (uint8_t *) &class);
+    return class;
 }
 
 
@@ -177,15 +70,23 @@ test_order_and_labels (void **state)
     assert_int_equal (catalogue_samples (catalogue), 6);
     for (uint32_t id = 0; id < 6; id++) {
         assert_path (catalogue, id, paths [id]);
-        assert_int_equal (catalogue_label (catalogue, id), labels [id]);
-        assert_int_equal (catalogue_sample_bytes (catalogue, id), sizes [id]);
+        assert_int_equal (class_of (catalogue, id), labels [id]);
+        assert_int_equal (catalogue_file_bytes (catalogue, id, 0), sizes [id]);
     }
     assert_int_equal (catalogue_classes (catalogue), 3);
     assert_string_equal (catalogue_class_name (catalogue, 0), "Zebra");
     assert_string_equal (catalogue_class_name (catalogue, 2), "dog");
     assert_int_equal (catalogue_bytes (catalogue), 18);
-    assert_int_equal (catalogue_foreign (catalogue), 3);
     assert_string_equal (catalogue_root (catalogue), in (*state, ""));
+    assert_int_equal (catalogue_fields (catalogue), 1);
+    assert_string_equal (catalogue_field_name (catalogue, 0), "image");
+    assert_false (catalogue_field_is_mask (catalogue, 0));
+    assert_int_equal (catalogue_labels (catalogue), 1);
+    const catalogue_label_t *label = catalogue_label (catalogue, 0);
+    assert_string_equal (label->name, "label");
+    assert_string_equal (label->dtype, "int64");
+    assert_int_equal (label->dimensions, 0);
+    assert_int_equal (label->bytes, 8);
     catalogue_destroy (&catalogue);
     assert_null (catalogue);
     catalogue_destroy (&catalogue);
@@ -198,9 +99,9 @@ test_path_is_cut (void **state)
     make_file (*state, "cat/x.jpg", 1);
     catalogue_t *catalogue = open_good (*state);
     char path [6] = "??????";
-    assert_int_equal (catalogue_path (catalogue, 0, path, 4), 9);
+    assert_int_equal (catalogue_path (catalogue, 0, 0, path, 4), 9);
     assert_memory_equal (path, "cat\0??", 6);
-    assert_int_equal (catalogue_path (catalogue, 0, NULL, 0), 9);
+    assert_int_equal (catalogue_path (catalogue, 0, 0, NULL, 0), 9);
     catalogue_destroy (&catalogue);
 }
 
@@ -235,6 +136,46 @@ test_fingerprint_tells_data_apart (void **state)
     catalogue_destroy (&catalogue);
 }
 
+//  Plain folders keep the text they have always had: it tells clients whether the data are still the same.
+static void
+test_fingerprint_is_golden (void **state)
+{
+    make_file (*state, "cat/a/x.jpg", 3);
+    make_file (*state, "cat/y.PNG", 6);
+    make_file (*state, "dog/z.jpeg", 0);
+    catalogue_t *catalogue = open_good (*state);
+    assert_string_equal (catalogue_fingerprint (catalogue), "10e8d84f5fdf5dbdbecbb331156ab632");
+    catalogue_destroy (&catalogue);
+}
+
+//  Other extensions, in any case, with more than one dot; the default's are then passed over.
+static void
+test_extensions (void **state)
+{
+    make_file (*state, "cat/a.wav", 1);
+    make_file (*state, "cat/b.FLAC", 1);
+    make_file (*state, "cat/c.jpg", 1);
+    make_file (*state, "cat/d.tar.gz", 1);
+    make_file (*state, "cat/e.gz", 1);
+    make_file (*state, "cat/wav", 1);
+    make_file (*state, "cat/f.wave", 1);
+    catalogue_options_t options = { .path = in (*state, ""), .extensions = ".WAV,.flac,.tar.gz" };
+    catalogue_t *catalogue = open_with (&options);
+    assert_int_equal (catalogue_samples (catalogue), 3);
+    assert_path (catalogue, 0, "cat/a.wav");
+    assert_path (catalogue, 1, "cat/b.FLAC");
+    assert_path (catalogue, 2, "cat/d.tar.gz");
+    catalogue_destroy (&catalogue);
+
+    options.extensions = ".ogg";
+    assert_refused_with (&options, -ENODATA, "no file in 1 of the 1 class folders", "add files (.ogg)");
+    static const char *const bad [] = { "", "wav", ".", ".wav,", ",.wav", ".wav, .flac", ".a/b", ".wav,,.flac" };
+    for (size_t index = 0; index < sizeof bad / sizeof bad [0]; index++) {
+        options.extensions = bad [index];
+        assert_refused_with (&options, -EINVAL, bad [index], "with their dots and commas between");
+    }
+}
+
 //  Hundreds of directories deep and long names: up to PATH_MAX it is served, beyond it is refused by name.
 static void
 test_deep_tree (void **state)
@@ -254,11 +195,10 @@ test_deep_tree (void **state)
     catalogue_t *catalogue = open_good (*state);
     assert_int_equal (catalogue_samples (catalogue), 2);
     uint32_t last = catalogue_samples (catalogue) - 1;
-    assert_int_equal (catalogue_path (catalogue, last, NULL, 0), length + strlen ("/y.jpg"));
-    uint8_t *bytes;
-    size_t size;
-    assert_int_equal (catalogue_read (catalogue, last, &bytes, &size), 0);
-    free (bytes);
+    assert_int_equal (catalogue_path (catalogue, last, 0, NULL, 0), length + strlen ("/y.jpg"));
+    catalogue_buffer_t buffer = { 0 };
+    assert_int_equal (catalogue_read (catalogue, last, 0, &buffer), 0);
+    free (buffer.bytes);
     catalogue_destroy (&catalogue);
 
     assert_int_equal (mknodat (fd, "long-name.jpg", S_IFREG | 0600, 0), 0);
@@ -344,7 +284,8 @@ test_error_is_cut (void **state)
     catalogue_t *catalogue;
     char error [8];
     memset (error, '#', sizeof error);
-    assert_int_equal (catalogue_open (&catalogue, in (*state, "missing"), error, sizeof error), -ENOENT);
+    catalogue_options_t options = { .path = in (*state, "missing") };
+    assert_int_equal (catalogue_open (&catalogue, &options, error, sizeof error), -ENOENT);
     assert_int_equal (strlen (error), 7);
 }
 
@@ -387,18 +328,42 @@ test_read_gives_the_file (void **state)
     catalogue_t *catalogue = open_good (*state);
     //  0: as the system reads; else in pieces, interrupted before each.
     for (read_chunk = 0; read_chunk < 1200; read_chunk += 300 - read_chunk % 2) {
-        uint8_t *bytes;
-        size_t size;
-        assert_int_equal (catalogue_read (catalogue, 0, &bytes, &size), 0);
-        assert_int_equal (size, 1000);
-        for (size_t index = 0; index < size; index++)
-            assert_int_equal (bytes [index], (uint8_t) index);
-        free (bytes);
-        assert_int_equal (catalogue_read (catalogue, 1, &bytes, &size), 0);
-        assert_non_null (bytes);
-        assert_int_equal (size, 0);
-        free (bytes);
+        catalogue_buffer_t buffer = { 0 };
+        assert_int_equal (catalogue_read (catalogue, 0, 0, &buffer), 0);
+        assert_int_equal (buffer.size, 1000);
+        for (size_t index = 0; index < buffer.size; index++)
+            assert_int_equal (buffer.bytes [index], (uint8_t) index);
+        assert_int_equal (catalogue_read (catalogue, 1, 0, &buffer), 0);
+        assert_non_null (buffer.bytes);
+        assert_int_equal (buffer.size, 0);
+        free (buffer.bytes);
     }
+    catalogue_destroy (&catalogue);
+}
+
+//  It grows to what the largest file needs, and then no file takes an allocation.
+static void
+test_read_keeps_its_buffer (void **state)
+{
+    make_file (*state, "cat/a.jpg", 10);
+    make_file (*state, "cat/b.jpg", 0);
+    assert_int_equal (truncate (in (*state, "cat/b.jpg"), 300000), 0);
+    make_file (*state, "cat/c.jpg", 2000);
+    catalogue_t *catalogue = open_good (*state);
+    catalogue_buffer_t buffer = { 0 };
+    assert_int_equal (catalogue_read (catalogue, 0, 0, &buffer), 0);
+    assert_true (buffer.limit >= 10 && buffer.limit < 300000);
+    assert_int_equal (catalogue_read (catalogue, 1, 0, &buffer), 0);
+    assert_true (buffer.size == 300000 && buffer.limit >= 300000);
+    const uint8_t *bytes = buffer.bytes;
+    for (uint32_t turn = 0; turn < 6; turn++) {
+        fault_arm (3, ENOMEM, false);   //  openat, fstat, and what is not read
+        assert_int_equal (catalogue_read (catalogue, turn % 3, 0, &buffer), -ENOMEM);
+        fault_disarm ();
+        assert_int_equal (catalogue_read (catalogue, turn % 3, 0, &buffer), 0);
+        assert_ptr_equal (buffer.bytes, bytes);
+    }
+    free (buffer.bytes);
     catalogue_destroy (&catalogue);
 }
 
@@ -411,13 +376,12 @@ test_read_after_chdir (void **state)
     assert_non_null (getcwd (home, sizeof home));
     assert_int_equal (chdir (in (*state, "")), 0);
     catalogue_t *catalogue;
-    assert_int_equal (catalogue_open (&catalogue, ".", error, sizeof error), 0);
+    assert_int_equal (catalogue_open (&catalogue, &(catalogue_options_t) { .path = "." }, error, sizeof error), 0);
     assert_int_equal (chdir (home), 0);
     assert_string_equal (catalogue_root (catalogue), ".");
-    uint8_t *bytes;
-    size_t size;
-    assert_int_equal (catalogue_read (catalogue, 0, &bytes, &size), 0);
-    free (bytes);
+    catalogue_buffer_t buffer = { 0 };
+    assert_int_equal (catalogue_read (catalogue, 0, 0, &buffer), 0);
+    free (buffer.bytes);
     catalogue_destroy (&catalogue);
 }
 
@@ -472,7 +436,7 @@ test_read_of_a_giant (void **state)
     make_file (*state, "cat/x.jpg", 0);
     assert_int_equal (truncate (in (*state, "cat/x.jpg"), CATALOGUE_SAMPLE_BYTES_MAX + 1l), 0);
     catalogue_t *catalogue = open_good (*state);
-    assert_int_equal (catalogue_sample_bytes (catalogue, 0), CATALOGUE_SAMPLE_BYTES_MAX + 1ul);
+    assert_int_equal (catalogue_file_bytes (catalogue, 0, 0), CATALOGUE_SAMPLE_BYTES_MAX + 1ul);
     assert_read (catalogue, 0, -EFBIG);
     catalogue_destroy (&catalogue);
 }
@@ -480,42 +444,13 @@ test_read_of_a_giant (void **state)
 
 //  -- faults
 
-//  The n-th call fails, once and for ever: a status and a sentence, or no harm; nothing leaks (the teardown
-//  counts descriptors, the address sanitizer memory).
-static void
-sweep_open (void *state, int error, bool forever)
-{
-    for (unsigned int nth = 1; ; nth++) {
-        catalogue_t *catalogue;
-        char text [ERROR_BYTES];
-        const char *path = in (state, "");
-        fault_arm (nth, error, forever);
-        int rc = catalogue_open (&catalogue, path, text, sizeof text);
-        bool struck = fault_disarm ();
-        if ((rc == 0) != (catalogue != NULL) || (rc == 0) != (text [0] == 0))
-            fail_msg ("call %u, error %d: rc %d, '%s'", nth, error, rc, text);
-        if (rc == 0 && error != EACCES)
-            assert_int_equal (catalogue_samples (catalogue), 3);
-        catalogue_destroy (&catalogue);
-        if (!struck)
-            break;
-        assert_true (nth < 1000);
-    }
-}
-
 static void
 test_open_with_faults (void **state)
 {
     make_file (*state, "cat/a/x.jpg", 1);
     make_file (*state, "cat/b.jpg", 1);
     make_file (*state, "dog/c.png", 1);
-    static const int errors [] = { ENOMEM, EIO, EACCES, EMFILE };
-    for (size_t index = 0; index < sizeof errors / sizeof errors [0]; index++) {
-        sweep_open (*state, errors [index], false);
-        sweep_open (*state, errors [index], true);
-    }
-    //  Interrupted: as if nothing had been, where the call may be interrupted (openat).
-    sweep_open (*state, EINTR, false);
+    sweep_open (&(catalogue_options_t) { .path = in (*state, "") }, 3);
 }
 
 static void
@@ -526,16 +461,15 @@ test_read_with_faults (void **state)
     unsigned int nth = 0;
     bool struck = true;
     while (struck) {
-        uint8_t *bytes;
-        size_t size;
+        catalogue_buffer_t buffer = { 0 };
         fault_arm (++nth, EIO, false);
-        int rc = catalogue_read (catalogue, 0, &bytes, &size);
+        int rc = catalogue_read (catalogue, 0, 0, &buffer);
         struck = fault_disarm ();
         assert_true (rc == 0 || rc == -EIO || rc == -ENOMEM);
         assert_int_equal (rc != 0, struck);
-        assert_int_equal (rc == 0, bytes != NULL);
-        assert_int_equal (size, rc? 0: 100);
-        free (bytes);
+        assert_int_equal (buffer.size, rc? 0: 100);
+        assert_int_equal (buffer.bytes != NULL, buffer.limit != 0);
+        free (buffer.bytes);
     }
     assert_int_equal (nth, 5);          //  openat, fstat, malloc, read were hit
     catalogue_destroy (&catalogue);
@@ -548,6 +482,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_order_and_labels, begin, end),
         cmocka_unit_test_setup_teardown (test_path_is_cut, begin, end),
         cmocka_unit_test_setup_teardown (test_fingerprint_tells_data_apart, begin, end),
+        cmocka_unit_test_setup_teardown (test_fingerprint_is_golden, begin, end),
+        cmocka_unit_test_setup_teardown (test_extensions, begin, end),
         cmocka_unit_test_setup_teardown (test_deep_tree, begin, end),
         cmocka_unit_test_setup_teardown (test_memory_per_sample, begin, end),
         cmocka_unit_test_setup_teardown (test_no_such_folder, begin, end),
@@ -558,6 +494,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_cycle_of_links, begin, end),
         cmocka_unit_test_setup_teardown (test_diamond_of_links, begin, end),
         cmocka_unit_test_setup_teardown (test_read_gives_the_file, begin, end),
+        cmocka_unit_test_setup_teardown (test_read_keeps_its_buffer, begin, end),
         cmocka_unit_test_setup_teardown (test_read_after_chdir, begin, end),
         cmocka_unit_test_setup_teardown (test_read_of_a_changed_file, begin, end),
         cmocka_unit_test_setup_teardown (test_read_of_a_file_cut_meanwhile, begin, end),

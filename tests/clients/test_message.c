@@ -198,6 +198,34 @@ test_joined_is_read_as_described (void **state)
     assert_null (joined);
 }
 
+//  As many fields as there may be, of every dtype that a server tells.
+static void
+test_fields_of_every_dtype_are_read (void **state)
+{
+    (void) state;
+    static const struct { const char *dtype; size_t bytes; } dtypes [] = {
+        { "uint8", 1 }, { "int8", 1 }, { "uint16", 2 }, { "int16", 2 }, { "uint32", 4 }, { "int32", 4 }, { "uint64", 8 },
+        { "int64", 8 }, { "float16", 2 }, { "bfloat16", 2 }, { "float32", 4 }, { "float64", 8 }, { "bool", 1 }
+    };
+    message_joined_t *joined = s_joined ("joined_fields", 3);
+    const tureen_info_t *info = message_joined_info (joined);
+    assert_int_equal (info->field_count, 24);
+    for (size_t index = 0; index < 24; index++) {
+        const tureen_field_t *field = &info->fields [index];
+        char name [16];
+        snprintf (name, sizeof name, "field_%zu", index);
+        assert_string_equal (field->name, name);
+        assert_string_equal (field->dtype, dtypes [index % 13].dtype);
+        assert_int_equal (field->dimensions, index % 5);
+        size_t bytes = dtypes [index % 13].bytes;
+        for (size_t side = 0; side < field->dimensions; side++)
+            bytes *= field->shape [side];
+        assert_int_equal (field->sample_bytes, bytes);
+        assert_int_equal (field->offset % 64, 0);
+    }
+    message_joined_destroy (&joined);
+}
+
 static void
 test_batches_are_read_as_described (void **state)
 {
@@ -334,6 +362,7 @@ test_joined_that_is_almost_right (void **state)
         { "[224,224,3]", "[1,1,1,1,1,1,1,1,1]" },
         { "[224,224,3]", "[2147483647,2147483647,2147483647]" }, { "[224,224,3]", "3" },
         { "\"sample_bytes\":\"8\"", "\"sample_bytes\":\"4\"" }, { "\"name\":\"label\"", "\"name\":\"\"" },
+        { "\"dtype\":\"int64\"", "\"dtype\":\"bfloat16\"" },
         { "\"name\":\"label\"", "\"name\":\"la\\u0000bel\"" }, { "\"dtype\":\"int64\"", "\"dtype\":64" },
         { "[\"cat\",\"dog\"]", "[\"cat\",1]" }, { "\"bytes\":\"38551552\"", "\"bytes\":\"38551553\"" },
         { "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde" },
@@ -418,6 +447,7 @@ main (void)
         cmocka_unit_test (test_orders_are_said_as_they_were_chosen),
         cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
         cmocka_unit_test (test_joined_is_read_as_described),
+        cmocka_unit_test (test_fields_of_every_dtype_are_read),
         cmocka_unit_test (test_batches_are_read_as_described),
         cmocka_unit_test (test_ends_and_errors_are_read_as_described),
         cmocka_unit_test (test_status_is_read_as_described),

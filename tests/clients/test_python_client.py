@@ -129,7 +129,7 @@ class Golden(unittest.TestCase):
         joined = wire.parse_joined(golden("joined")[1])
         self.assertEqual((joined.job, joined.samples, joined.dataset_samples, joined.slots, joined.seed),
                          (5, 2020, 3000, 4, 7))
-        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528))
+        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8"))
         self.assertEqual(joined.ring and joined.ring.bytes, 38551552)
         tiny = wire.parse_joined(golden("joined_inline")[1])
         self.assertIsNone(tiny.ring)
@@ -150,11 +150,31 @@ class Golden(unittest.TestCase):
             head = wire.parse_head(golden(name)[0])
             self.assertEqual(head and (head.kind, head.tag), (kind, tag), name)
 
+    def test_fields_of_every_dtype(self) -> None:
+        """As many fields as there may be; what NumPy has no type for comes bit for bit."""
+        joined = wire.parse_joined(golden("joined_fields")[1])
+        self.assertEqual(len(joined.fields), 24)
+        for field in joined.fields:
+            self.assertEqual(field.dtype, np.dtype({"bfloat16": "uint16"}.get(field.told, field.told)))
+            self.assertEqual(field.sample_bytes, int(np.prod(field.shape)) * field.dtype.itemsize)
+        self.assertEqual(sorted({field.told for field in joined.fields}),
+                         ["bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint16",
+                          "uint32", "uint64", "uint8"])
+        from tureen.batch import views
+        slot = np.arange(joined.slot_bytes, dtype=np.uint64).astype(np.uint8)
+        arrays = views(joined, slot, 2)
+        for field in joined.fields:
+            array = arrays[field.name]
+            self.assertEqual((array.shape, array.dtype), ((2, *field.shape), field.dtype))
+            begin = field.offset
+            self.assertEqual(array.tobytes(), slot[begin:begin + 2 * field.sample_bytes].tobytes())
+
     def test_damaged_frames_raise_protocol_error_only(self) -> None:
         """Every prefix, and a thousand damaged copies, of each foreign frame: read, refused, never another exception."""
         chance = random.Random(SEED)
         parsers: Dict[str, Callable[[bytes], Any]] = {
-            "joined": wire.parse_joined, "joined_inline": wire.parse_joined, "batch": wire.parse_batch_head,
+            "joined": wire.parse_joined, "joined_inline": wire.parse_joined, "joined_fields": wire.parse_joined,
+            "batch": wire.parse_batch_head,
             "epoch_end": wire.parse_epoch_end, "status_reply": wire.parse_json,
             "error": lambda frame: wire.parse_reason(frame, "error", "ERROR")}
         for name, parse in parsers.items():

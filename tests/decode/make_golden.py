@@ -1,16 +1,20 @@
-"""Makes the golden files of tests/decode/golden with Pillow: make_golden.py (run in this folder)
+"""Makes golden files of tests/decode/golden with Pillow: make_golden.py (run in this folder)
 
-  resize.inc   results of resizing made noise, as hashes, for test_resize.c
-  NAME.jpg     tiny JPEGs
-  NAME.rgb     what each of PIPELINES makes of them at the share point and at its end, for test_decoder.c
+  NAME.jpg, NAME.png   tiny images of every kind
+  NAME.rgb             what each of PIPELINES makes of a JPEG at the share point and at its end, for test_decoder.c
+  prepared.json        CRC-32 of what the pipelines of parity_cases.py make of all images, for test_golden.py
 """
+import glob
+import json
+import os
+import zlib
+
 import numpy
-from PIL import Image
 
+import parity_cases
 import reference
-from test_parity import patched_ycck, picture
+from test_parity import PNGS, patched_ycck, picture, save_png
 
-MASK = 2 ** 64 - 1
 KEY = (1, 2, 3)
 PIPELINES = [
     [{"op": "resize", "size": 18}, {"op": "center_crop", "size": [16, 17]}, {"share": True}],
@@ -20,51 +24,6 @@ PIPELINES = [
     [{"op": "center_crop", "size": [52, 27]}, {"op": "random_resized_crop", "size": [13, 14]}, {"share": True},
      {"op": "flip"}, {"op": "flip", "p": 0.25}],
 ]
-RESIZES = [
-    # height, width, (top, left, height, width), new height, new width
-    (1, 1, (0, 0, 1, 1), 5, 3), (3, 2, (0, 0, 3, 2), 1, 1), (20, 30, (0, 0, 20, 30), 10, 15),
-    (61, 47, (0, 0, 61, 47), 224, 224), (211, 307, (0, 0, 211, 307), 64, 64),
-    (211, 307, (5, 9, 171, 102), 96, 128),
-    (300, 40, (1, 1, 298, 38), 17, 61), (40, 300, (0, 0, 40, 300), 40, 224),
-    (50, 60, (10, 10, 7, 50), 50, 60),
-    (97, 89, (0, 0, 97, 89), 97, 89), (256, 256, (16, 16, 224, 224), 223, 225),
-    (2, 999, (0, 0, 2, 999), 3, 10),
-]
-
-
-def splitmix(state):
-    state = (state + 0x9e3779b97f4a7c15) & MASK
-    mixed = state
-    mixed = ((mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9) & MASK
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94d049bb133111eb) & MASK
-    return state, mixed ^ (mixed >> 31)
-
-
-def noise(height, width, seed):
-    """s_noise of test_resize.c, byte for byte."""
-    values = bytearray()
-    for _ in range(height * width * 3):
-        seed, number = splitmix(seed)
-        value = number % 256
-        values.append(value if seed % 3 else 255 if value & 1 else 0)
-    return Image.fromarray(numpy.frombuffer(bytes(values), numpy.uint8).reshape(height, width, 3))
-
-
-def fnv(data):
-    value = 0xcbf29ce484222325
-    for byte in data:
-        value = ((value ^ byte) * 0x100000001b3) & MASK
-    return value
-
-
-def make_resizes():
-    with open("golden/resize.inc", "w") as file:
-        for seed, (height, width, box, new_height, new_width) in enumerate(RESIZES):
-            top, left, box_height, box_width = box
-            image = noise(height, width, seed).crop((left, top, left + box_width, top + box_height))
-            data = image.resize((new_width, new_height), Image.BILINEAR).tobytes()
-            file.write(f"    {{ {height}, {width}, {{ {top}, {left}, {box_height}, {box_width} }}, "
-                       f"{new_height}, {new_width}, 0x{fnv(data):016x}u }},\n")
 
 
 def make_jpegs():
@@ -82,10 +41,30 @@ def make_jpegs():
             patched_ycck(path)
         with open(f"golden/{name}.rgb", "wb") as file:
             for pipeline in PIPELINES:
-                for image in reference.run(path, pipeline, KEY):
+                planes, outputs = reference.run(path, pipeline, KEY)
+                for image in planes + outputs:
                     file.write(image.tobytes())
 
 
+def make_pngs():
+    for number, (name, options) in enumerate(PNGS.items()):
+        save_png(picture(33 - number, 22 + number, number), f"golden/{name}.png", options)
+
+
+def make_prepared():
+    """[for each pipeline: {file: [checksum of each output]}], in the order in which test_golden.py gives the files."""
+    files = sorted(glob.glob("golden/*.jpg") + glob.glob("golden/*.png"))
+    made = []
+    for pipeline, _ in parity_cases.PIPELINES:
+        made.append({})
+        for number, file in enumerate(files):
+            outputs = reference.run(file, pipeline, (KEY[0], KEY[1], KEY[2] + number))[1]
+            made[-1][os.path.basename(file)] = [zlib.crc32(numpy.ascontiguousarray(array).tobytes()) for array in outputs]
+    with open("golden/prepared.json", "w") as file:
+        file.write("[\n" + ",\n".join(json.dumps(entry) for entry in made) + "\n]\n")
+
+
 if __name__ == "__main__":
-    make_resizes()
     make_jpegs()
+    make_pngs()
+    make_prepared()

@@ -1,19 +1,27 @@
-"""The pipeline's meaning, written a second time: torchvision's arithmetic on Pillow images.
+"""The pipeline's meaning, written a second time: torchvision's arithmetic on Pillow images, with Pillow and NumPy alone.
+
+    run(files, pipeline, key, source) -> (planes at the share point, outputs)
 
 Keyed numbers come from hashlib.  Independent of decode/ on purpose: nothing here is shared with the C code.
 """
 import hashlib
 import math
 import struct
+import wave
 
-from PIL import Image, ImageOps
+import numpy
+from PIL import Image, ImageEnhance, ImageOps
+
+FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+JITTERS = ["brightness", "contrast", "saturation", "hue"]
 
 
 class Keyed:
     """The stream of one operation, as decode/keyed_random.h describes it."""
 
-    def __init__(self, seed, round_, id_, place):
-        self.head = b"tureen-1" + struct.pack("<QQQIII", seed, round_, id_, 0, 0, place)
+    def __init__(self, key, view, place):
+        seed, round_, id_, occurrence = (*key, 0)[:4]
+        self.head = b"tureen-1" + struct.pack("<QQQIII", seed, round_, id_, occurrence, view, place)
         self.block = 0
         self.numbers = []
 
@@ -24,48 +32,85 @@ class Keyed:
             self.block += 1
         return self.numbers.pop(0)
 
-    def uniform(self):
-        return (self.next() >> 11) / 2.0 ** 53
+    def uniform(self, least=0.0, most=1.0):
+        return least + (most - least) * ((self.next() >> 11) / 2.0 ** 53)
 
     def below(self, bound):
         return self.next() * bound >> 64
 
+    def happens(self, p):
+        return p >= 1 or (p > 0 and self.uniform() < p)
+
+
+class Field:
+    """An image (RGB) or a mask (L) of one view; operations replace its pixels."""
+
+    def __init__(self, image, is_mask):
+        self.image, self.is_mask = image, is_mask
+
+    def copy(self):
+        return Field(self.image, self.is_mask)
+
+    def resize(self, box, size, interpolation):
+        """box is (left, top, right, bottom), cut out first; size is (height, width)."""
+        image = self.image.crop(box)
+        self.image = image.resize((size[1], size[0]), Image.NEAREST if self.is_mask else FILTERS[interpolation])
+
+    def pad(self, left, top, right, bottom, fill=0, mask_fill=0, mode="constant"):
+        pixels = numpy.asarray(self.image)
+        sides = ((top, bottom), (left, right), (0, 0))[:pixels.ndim]
+        if mode != "constant":
+            self.image = Image.fromarray(numpy.pad(pixels, sides, mode))
+            return
+        fill = mask_fill if self.is_mask else tuple(fill) if isinstance(fill, (list, tuple)) else (fill,) * 3
+        self.image = ImageOps.expand(self.image, (left, top, right, bottom), fill)
+
+    def crop(self, top, left, height, width):
+        self.image = self.image.crop((left, top, left + width, top + height))
+
+    def plane(self):
+        return numpy.array(self.image)
+
 
 def pair(size):
-    return (size, size) if isinstance(size, int) else tuple(size)
+    return (size, size) if isinstance(size, (int, float)) else tuple(size)
 
 
-def resize(image, size):
-    width, height = image.size
-    if isinstance(size, int):
-        short, long = min(width, height), max(width, height)
-        other = int(size * long / short)
-        new = (size, other) if width <= height else (other, size)
-    else:
-        new = (size[1], size[0])
-    return image.resize(new, Image.BILINEAR)
+def resized(height, width, size, max_size):
+    if not isinstance(size, (int, float)):
+        return tuple(size)
+    short, long = min(width, height), max(width, height)
+    new_short, new_long = size, int(size * long / short)
+    if max_size and new_long > max_size:
+        new_short, new_long = max(1, int(max_size * new_short / new_long)), max_size
+    return (new_long, new_short) if width <= height else (new_short, new_long)
 
 
-def center_crop(image, size):
-    crop_height, crop_width = pair(size)
-    width, height = image.size
-    if crop_width > width or crop_height > height:
-        border = (
-            max(crop_width - width, 0) // 2, max(crop_height - height, 0) // 2,
-            (max(crop_width - width, 0) + 1) // 2, (max(crop_height - height, 0) + 1) // 2)
-        image = ImageOps.expand(image, border, fill=0)
-        width, height = image.size
-    top = int(round((height - crop_height) / 2.0))
-    left = int(round((width - crop_width) / 2.0))
-    return image.crop((left, top, left + crop_width, top + crop_height))
+def resize(fields, operation, random):
+    width, height = fields[0].image.size
+    size = resized(height, width, operation["size"], operation.get("max_size"))
+    for field in fields:
+        field.resize((0, 0, width, height), size, operation.get("interpolation", "bilinear"))
 
 
-def random_box(image, scale, ratio, random):
-    width, height = image.size
+def center_crop(fields, operation, random):
+    crop_height, crop_width = pair(operation["size"])
+    width, height = fields[0].image.size
+    missing = max(crop_width - width, 0), max(crop_height - height, 0)
+    for field in fields:
+        if any(missing):
+            field.pad(missing[0] // 2, missing[1] // 2, (missing[0] + 1) // 2, (missing[1] + 1) // 2)
+        new_width, new_height = field.image.size
+        top = int(round((new_height - crop_height) / 2.0))
+        left = int(round((new_width - crop_width) / 2.0))
+        field.crop(top, left, crop_height, crop_width)
+
+
+def random_box(height, width, scale, ratio, random):
     log_ratio = [math.log(ratio[0]), math.log(ratio[1])]
     for _ in range(10):
-        area = width * height * (scale[0] + (scale[1] - scale[0]) * random.uniform())
-        aspect = math.exp(log_ratio[0] + (log_ratio[1] - log_ratio[0]) * random.uniform())
+        area = width * height * random.uniform(*scale)
+        aspect = math.exp(random.uniform(*log_ratio))
         w = int(round(math.sqrt(area * aspect)))
         h = int(round(math.sqrt(area / aspect)))
         if 0 < w <= width and 0 < h <= height:
@@ -81,12 +126,195 @@ def random_box(image, scale, ratio, random):
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def random_resized_crop(image, operation, random):
+def random_resized_crop(fields, operation, random):
+    width, height = fields[0].image.size
     scale = operation.get("scale", [0.08, 1.0])
     ratio = operation.get("ratio", [3 / 4, 4 / 3])
-    top, left, h, w = random_box(image, scale, ratio, random)
-    height, width = pair(operation["size"])
-    return image.crop((left, top, left + w, top + h)).resize((width, height), Image.BILINEAR)
+    top, left, h, w = random_box(height, width, scale, ratio, random)
+    for field in fields:
+        field.resize((left, top, left + w, top + h), pair(operation["size"]), operation.get("interpolation", "bilinear"))
+
+
+def border(operation):
+    padding = operation.get("padding", 0)
+    if isinstance(padding, (int, float)):
+        return (padding,) * 4
+    return tuple(padding) * (4 // len(padding))
+
+
+def filling(operation):
+    return {key: operation[key] for key in ("fill", "mask_fill", "mode") if key in operation}
+
+
+def pad(fields, operation, random):
+    for field in fields:
+        field.pad(*border(operation), **filling(operation))
+
+
+def random_crop(fields, operation, random):
+    crop_height, crop_width = pair(operation["size"])
+    pad(fields, operation, random)
+    width, height = fields[0].image.size
+    if operation.get("pad_if_needed"):
+        across, down = max(crop_width - width, 0), max(crop_height - height, 0)
+        for field in fields:
+            field.pad(across, 0, across, 0, **filling(operation))
+            field.pad(0, down, 0, down, **filling(operation))
+    width, height = fields[0].image.size
+    if crop_height > height or crop_width > width:
+        raise ValueError(f"a crop of {crop_height} x {crop_width} from {height} x {width}")
+    top = left = 0
+    if (crop_height, crop_width) != (height, width):
+        top = random.below(height - crop_height + 1)
+        left = random.below(width - crop_width + 1)
+    for field in fields:
+        field.crop(top, left, crop_height, crop_width)
+
+
+def flip(fields, operation, random, way=Image.FLIP_LEFT_RIGHT):
+    if random.happens(operation.get("p", 0.5)):
+        for field in fields:
+            field.image = field.image.transpose(way)
+
+
+def vertical_flip(fields, operation, random):
+    flip(fields, operation, random, Image.FLIP_TOP_BOTTOM)
+
+
+def factors(operation, name):
+    """The range of a factor, or None where it is off."""
+    value, center = operation.get(name, 0), 0.0 if name == "hue" else 1.0
+    if isinstance(value, (int, float)):
+        value = [center - value, center + value]
+        if name != "hue":
+            value[0] = max(value[0], 0.0)
+    return None if value[0] == value[1] == center else value
+
+
+def adjust(image, name, factor):
+    if name == "brightness":
+        return ImageEnhance.Brightness(image).enhance(factor)
+    if name == "contrast":
+        return ImageEnhance.Contrast(image).enhance(factor)
+    if name == "saturation":
+        return ImageEnhance.Color(image).enhance(factor)
+    h, s, v = image.convert("HSV").split()
+    h = (numpy.asarray(h).astype(int) + int(factor * 255)) % 256
+    return Image.merge("HSV", (Image.fromarray(h.astype(numpy.uint8), "L"), s, v)).convert("RGB")
+
+
+def color_jitter(fields, operation, random):
+    left = list(JITTERS)
+    order = [left.pop(random.below(len(left))) for _ in range(4)]
+    ranges = {name: factors(operation, name) for name in JITTERS}
+    drawn = {name: random.uniform(*ranges[name]) for name in JITTERS if ranges[name]}
+    for name in order:
+        for field in fields:
+            if name in drawn and not field.is_mask:
+                field.image = adjust(field.image, name, drawn[name])
+
+
+def grayscale(fields, operation, random):
+    if random.happens(operation.get("p", 1)):
+        for field in fields:
+            if not field.is_mask:
+                grey = field.image.convert("L")
+                field.image = Image.merge("RGB", (grey, grey, grey))
+
+
+GEOMETRY_AND_COLOURS = {
+    "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop, "random_crop": random_crop,
+    "pad": pad, "flip": flip, "vertical_flip": vertical_flip, "color_jitter": color_jitter, "grayscale": grayscale,
+}
+
+
+def bfloat16(values):
+    """NumPy has none: the upper half of a float32's bits, rounded to nearest, ties to even."""
+    bits = values.astype(numpy.float32).view(numpy.uint32)
+    return ((bits + (0x7fff + ((bits >> 16) & 1))) >> 16).astype(numpy.uint16)
+
+
+class Ending:
+    """What the operations say of the outputs."""
+
+    def __init__(self, operations):
+        self.channels, self.planar, self.dtype, self.normalize = 3, False, None, None
+        for operation in operations:
+            name = operation.get("op")
+            if name == "grayscale" and operation.get("p", 1) == 1:
+                self.channels = operation.get("channels", 1)
+            elif name == "normalize":
+                self.normalize = [numpy.array(operation.get(key, default), numpy.float32)
+                                  for key, default in (("mean", 0), ("std", 1))]
+            elif name == "cast":
+                self.dtype = operation["dtype"]
+            elif name == "layout":
+                self.planar = operation["layout"] == "NCHW"
+        self.dtype = self.dtype or ("float32" if self.normalize else "uint8")
+
+    def output(self, field):
+        values = field.plane()
+        if field.is_mask:
+            return values
+        values = values[:, :, :self.channels]
+        if self.normalize:
+            mean, std = self.normalize
+            values = (values.astype(numpy.float32) / numpy.float32(255) - mean) / std
+        with numpy.errstate(over="ignore"):
+            values = bfloat16(values) if self.dtype == "bfloat16" else values.astype(self.dtype)
+        return numpy.ascontiguousarray(values.transpose(2, 0, 1) if self.planar else values)
+
+
+def load(path, is_mask, decode):
+    with Image.open(path) as file:
+        image = ImageOps.exif_transpose(file) if decode.get("orientation") else file
+        if image.size[0] * image.size[1] > decode.get("max_pixels", math.inf):
+            raise ValueError("more than max_pixels")
+        if not is_mask:
+            return Field(image.convert("RGB"), False)
+        if image.mode not in ("L", "P", "1"):
+            raise ValueError(f"a mask of mode {image.mode}")
+        return Field(Image.fromarray(numpy.array(image).astype(numpy.uint8), "L"), True)
+
+
+def read_array(path, decode):
+    array = numpy.load(path, allow_pickle=False)
+    if array.dtype.newbyteorder("=") != numpy.dtype(decode["dtype"]) or list(array.shape) != decode["shape"]:
+        raise ValueError(f"{array.dtype} {array.shape}")
+    return numpy.ascontiguousarray(array.astype(decode["dtype"]))
+
+
+def read_audio(path, decode, excerpt, random):
+    """WAV of 16 bits; an excerpt, [channels, length]."""
+    with wave.open(path, "rb") as file:
+        if file.getsampwidth() != 2 or file.getnchannels() != decode.get("channels", 1):
+            raise ValueError("the samples' width, or the channels")
+        if file.getframerate() != decode.get("rate", file.getframerate()):
+            raise ValueError("the rate")
+        samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, file.getnchannels()).T
+    frames, length = samples.shape[1], excerpt["length"]
+    begin, room = 0, frames - length
+    if room > 0:
+        begin = room // 2 if excerpt.get("place", "random") == "center" else int(random.uniform() * (room + 1))
+    samples = samples[:, begin:begin + length]
+    samples = numpy.pad(samples, ((0, 0), (0, length - samples.shape[1])))
+    if decode.get("dtype", "float32") == "int16":
+        return numpy.ascontiguousarray(samples.astype(numpy.int16))
+    return numpy.ascontiguousarray(samples.astype(numpy.float32) / numpy.float32(32768))
+
+
+def read_other(path, operations, key):
+    """The one array of a sample that is no image."""
+    decode = operations[0]
+    if decode["as"] == "array":
+        return read_array(path, decode)
+    if decode["as"] == "audio":
+        return read_audio(path, decode, next(o for o in operations if o.get("op") == "excerpt"), Keyed(key, 0, 1))
+    with open(path, "rb") as file:
+        data = numpy.frombuffer(file.read(), numpy.uint8)
+    if len(data) != decode["length"]:
+        raise ValueError(f"{len(data)} bytes")
+    return data
 
 
 RECIPES = {
@@ -95,25 +323,38 @@ RECIPES = {
 }
 
 
-def run(path, pipeline, key=(0, 0, 0)):
-    """The images at the share point and at the end; raises what Pillow raises."""
-    with Image.open(path) as file:
-        image = file.convert("RGB")
-    shared = None
-    operations = RECIPES[pipeline] if isinstance(pipeline, str) else pipeline
-    for place, operation in enumerate(operations):
-        if "share" in operation:
-            shared = image
+def run_image(files, operations, key, source):
+    masks = dict(source)
+    names = operations[0].get("fields", [source[0][0]])
+    views = [[load(path, masks[name], operations[0]) for path, name in zip(files, names, strict=True)]]
+    if len({field.image.size for field in views[0]}) > 1:
+        raise ValueError("the fields' images differ in size")
+    ending, shared, place = Ending(operations), None, 0
+    for operation in operations:
+        if "op" not in operation:
+            shared = [field.plane() for view in views for field in view]
             continue
-        random = Keyed(*key, place)
-        if operation["op"] == "resize":
-            image = resize(image, operation["size"])
-        elif operation["op"] == "center_crop":
-            image = center_crop(image, operation["size"])
-        elif operation["op"] == "random_resized_crop":
-            image = random_resized_crop(image, operation, random)
-        elif operation["op"] == "flip":
-            p = operation.get("p", 0.5)
-            if p == 1 or (p > 0 and random.uniform() < p):
-                image = image.transpose(Image.FLIP_LEFT_RIGHT)
-    return shared, image
+        if operation["op"] == "views":
+            views = [[field.copy() for field in views[0]] for _ in range(operation["count"])]
+        if operation["op"] in GEOMETRY_AND_COLOURS:
+            for number, view in enumerate(views):
+                GEOMETRY_AND_COLOURS[operation["op"]](view, operation, Keyed(key, number, place))
+        place += 1
+    return shared, [ending.output(field) for view in views for field in view]
+
+
+def run(files, pipeline, key=(0, 0, 0), source=(("image", False),)):
+    """(planes at the share point, outputs) as lists of arrays, view by view and in each the fields.
+
+    files: a path, or one for each of decode's fields.  key: (seed, round, id) or (seed, round, id, occurrence), of both
+    stages.  source: (name, is mask) of the data's fields.  Planes: uint8, [height, width, 3] or, of masks, [height,
+    width]; None where the list has no mark.  bfloat16 comes as the bits, in uint16.  Raises what Pillow raises.
+    """
+    files = [files] if isinstance(files, str) else files
+    operations = RECIPES[pipeline] if isinstance(pipeline, str) else pipeline
+    if not operations or operations[0].get("op") != "decode":
+        operations = [{"op": "decode"}] + operations
+    if operations[0].get("as", "image") == "image":
+        return run_image(files, operations, key, source)
+    array = read_other(files[0], operations, key)
+    return [array], [array]

@@ -13,9 +13,9 @@ static void
 test_known_numbers (void **state)
 {
     (void) state;
-    pipeline_key_t key = { .seed = 1, .round = 2, .id = 3, .occurrence = 4, .view = 5 };
+    pipeline_key_t key = { .seed = 1, .round = 2, .id = 3, .occurrence = 4 };
     keyed_random_t random;
-    keyed_random_init (&random, &key, 6);
+    keyed_random_init (&random, &key, 5, 6);
     uint64_t numbers [9];
     for (int index = 0; index < 9; index++)
         numbers [index] = keyed_random_next (&random);
@@ -24,7 +24,7 @@ test_known_numbers (void **state)
     assert_true (numbers [8] == 0x1b55f568a90d5aa5u);     //  the first of the second block
 }
 
-//  Each field alone changes the stream, the upper halves included.
+//  Each field alone changes the stream, the upper halves included; so do view and place.
 static void
 test_every_field_counts (void **state)
 {
@@ -32,14 +32,19 @@ test_every_field_counts (void **state)
     static const uint64_t high = (uint64_t) 1 << 40;
     const pipeline_key_t keys [] = {
         { 0 }, { .seed = 1 }, { .seed = high }, { .round = 1 }, { .round = high }, { .id = 1 },
-        { .id = high }, { .occurrence = 1 }, { .occurrence = 1u << 31 }, { .view = 1 },
-        { .view = 1u << 31 }, { 0 }
+        { .id = high }, { .occurrence = 1 }, { .occurrence = 1u << 31 }
     };
-    enum { KEYS = sizeof keys / sizeof *keys };
-    uint64_t first [KEYS];
-    for (size_t index = 0; index < KEYS; index++) {
+    static const struct { uint32_t view, place; } others [] = {
+        { 1, 0 }, { 1u << 31, 0 }, { 0, 1 }, { 0, 1u << 31 }
+    };
+    enum { KEYS = sizeof keys / sizeof *keys, OTHERS = sizeof others / sizeof *others, ALL = KEYS + OTHERS };
+    uint64_t first [ALL];
+    for (size_t index = 0; index < ALL; index++) {
         keyed_random_t random;
-        keyed_random_init (&random, &keys [index], index == KEYS - 1);
+        if (index < KEYS)
+            keyed_random_init (&random, &keys [index], 0, 0);
+        else
+            keyed_random_init (&random, &keys [0], others [index - KEYS].view, others [index - KEYS].place);
         first [index] = keyed_random_next (&random);
         for (size_t other = 0; other < index; other++)
             assert_true (first [index] != first [other]);
@@ -53,9 +58,9 @@ test_deterministic (void **state)
     (void) state;
     pipeline_key_t key = { .seed = test_seed (), .id = 9 }, other_key = { .seed = test_seed (), .id = 10 };
     keyed_random_t one, two, other;
-    keyed_random_init (&one, &key, 0);
-    keyed_random_init (&two, &key, 0);
-    keyed_random_init (&other, &other_key, 0);
+    keyed_random_init (&one, &key, 0, 0);
+    keyed_random_init (&two, &key, 0, 0);
+    keyed_random_init (&other, &other_key, 0, 0);
     for (int index = 0; index < 100; index++) {
         uint64_t number = keyed_random_next (&one);
         for (int skip = 0; skip < index % 3; skip++)
@@ -75,7 +80,7 @@ test_uniform_over_keys (void **state)
     for (uint64_t id = 0; id < DRAWS; id++) {
         pipeline_key_t key = { .seed = test_seed (), .round = id % 3, .id = id };
         keyed_random_t random;
-        keyed_random_init (&random, &key, 1);
+        keyed_random_init (&random, &key, 0, 1);
         double number = keyed_random_uniform (&random);
         assert_true (number >= 0 && number < 1);
         uniform [(int) (number * BINS)]++;

@@ -1,26 +1,34 @@
-/*  test_memory -- every allocation of ours fails once, in turn: a status, no leak, and the decoder is as good as
- *  before.
+/*  test_memory -- every allocation of ours fails once, in turn: a status, no leak, and the decoder is as good as before; and
+ *  in the steady state there is none.
  *
- *  The linker puts the functions below in the place of malloc and calloc for our own code, not for libraries'.
+ *  The linker puts the functions below in the place of the C library's for our own code, not for libraries'.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "pipelines.h"
+#include "made_jpeg.h"
 #include "decoder.h"
 
 void *__real_malloc (size_t bytes);
 void *__real_calloc (size_t count, size_t bytes);
+void *__real_realloc (void *memory, size_t bytes);
+void *__real_aligned_alloc (size_t alignment, size_t bytes);
 void *__wrap_malloc (size_t bytes);
 void *__wrap_calloc (size_t count, size_t bytes);
+void *__wrap_realloc (void *memory, size_t bytes);
+void *__wrap_aligned_alloc (size_t alignment, size_t bytes);
 
 //  Allocations until the one that fails; 0: none does.
 static int s_countdown;
+//  Allocations so far.
+static uint64_t s_count;
 
 static bool
 s_fails (void)
 {
+    s_count++;
     if (s_countdown == 0 || --s_countdown > 0)
         return false;
     errno = ENOMEM;
@@ -39,67 +47,117 @@ __wrap_calloc (size_t count, size_t bytes)
     return s_fails ()? NULL: __real_calloc (count, bytes);
 }
 
-typedef struct {
-    uint8_t bytes [4096];
-    size_t size;
-} file_t;
-
-static void
-s_load (file_t *self, const char *name)
+void *
+__wrap_realloc (void *memory, size_t bytes)
 {
-    char path [1000];
-    const char *source = getenv ("TUREEN_SOURCE");
-    snprintf (path, sizeof path, "%s/tests/decode/golden/%s.jpg", source? source: ".", name);
-    FILE *file = fopen (path, "rb");
-    if (!file)
-        fail_msg ("%s: not there (TUREEN_SOURCE names the source folder)", path);
-    self->size = fread (self->bytes, 1, sizeof self->bytes, file);
-    fclose (file);
+    return s_fails ()? NULL: __real_realloc (memory, bytes);
 }
 
-enum { VERSION_BYTES = 31 * 31 * 3 };
-//  Every kind of operation and both buffers between them.
-#define LIST "[{'op':'resize','size':40},{'op':'flip','p':1},{'op':'resize','size':35}," \
-    "{'op':'flip','p':1},{'op':'center_crop','size':33},{'op':'random_resized_crop','size':31}," \
-    "{'share':true}]"
+void *
+__wrap_aligned_alloc (size_t alignment, size_t bytes)
+{
+    return s_fails ()? NULL: __real_aligned_alloc (alignment, bytes);
+}
 
-static decoder_status_t
-s_run (decoder_t *decoder, const pipeline_t *pipeline, const file_t *file, uint8_t *version)
+//  ---------------------------------------------------------------------------------------------------------
+//  Samples and what becomes of them
+
+enum { FILES = 2, VERSION_BYTES_MAX = 1 << 16, OUTPUT_BYTES_MAX = 1 << 15, OUTPUTS = 4 };
+
+static const pipeline_source_t s_source = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
+
+//  Every kind of operation, every buffer: rooms, rows, both filters, two readers, views in either stage.
+#define JITTER "{'op':'color_jitter','contrast':0.5,'saturation':0.5,'share':true}"
+static const char *const s_lists [] = {
+    "[{'op':'decode','fields':['image','mask']},{'op':'pad','padding':4,'mode':'edge'},"
+        "{'op':'resize','size':40}," JITTER ",{'op':'views','count':2},"
+        "{'op':'random_crop','size':33,'padding':9,'mode':'reflect'},{'op':'flip','p':1},"
+        "{'op':'random_resized_crop','size':31,'interpolation':'bicubic'},{'share':true},{'op':'flip'}]",
+    "[{'op':'decode','fields':['image','mask'],'max_pixels':5000},{'share':true},{'op':'pad','padding':3},"
+        "{'op':'views','count':2}," JITTER ",{'op':'resize','size':[50,45]},{'op':'vertical_flip','p':1},"
+        "{'op':'center_crop','size':[60,30]},{'op':'normalize'},{'op':'layout','layout':'NCHW'}]",
+    "[{'op':'random_resized_crop','size':31},{'share':true},{'op':'flip'}," JITTER "]",
+};
+enum { LISTS = sizeof s_lists / sizeof *s_lists };
+
+typedef struct {
+    made_file_t made [FILES];
+    decoder_file_t files [FILES];
+    _Alignas (64) uint8_t version [VERSION_BYTES_MAX];
+    uint8_t outputs [OUTPUTS] [OUTPUT_BYTES_MAX];
+} sample_t;
+
+static void
+s_make (sample_t *self, uint64_t *random, uint32_t height, uint32_t width)
+{
+    static const int kinds [FILES] = { MADE_KIND_420, MADE_KIND_GREY };
+    for (int file = 0; file < FILES; file++) {
+        self->made [file] = made_jpeg (&made_kinds [kinds [file]], height, width, random);
+        self->files [file] = (decoder_file_t) { self->made [file].bytes, self->made [file].size };
+    }
+}
+
+static void
+s_free (sample_t *self)
+{
+    for (int file = 0; file < FILES; file++)
+        free (self->made [file].bytes);
+}
+
+//  Both stages; false: one had no memory.
+static bool
+s_run (decoder_t *decoder, const pipeline_t *pipeline, sample_t *sample)
 {
     char error [ERROR_BYTES];
     pipeline_key_t key = { .seed = 1 };
-    decoder_status_t status = decoder_run (decoder, pipeline, &key, file->bytes, file->size, version,
-        error, sizeof error);
+    decoder_sample_t files = { .files = sample->files, .warnings_max = UINT32_MAX };
+    uint8_t *targets [PIPELINE_OUTPUTS_MAX];
+    assert_true (pipeline_version_bytes (pipeline) <= VERSION_BYTES_MAX);
+    assert_true (pipeline_outputs (pipeline) <= OUTPUTS);
+    for (size_t output = 0; output < pipeline_outputs (pipeline); output++) {
+        assert_true (pipeline_output (pipeline, output)->bytes <= OUTPUT_BYTES_MAX);
+        targets [output] = sample->outputs [output];
+    }
+    decoder_status_t status = decoder_shared (decoder, pipeline, &key, &files, sample->version, NULL, error, sizeof error);
+    if (status == DECODER_BAD)
+        fail_msg ("bad: %s", error);
     if (status == DECODER_NO_MEMORY && !strstr (error, "not enough memory"))
         fail_msg ("\"%s\" does not name the want of memory", error);
-    return status;
+    return status == DECODER_OK && decoder_private (decoder, pipeline, &key, sample->version, targets);
 }
 
-//  Allocation countdown of pipeline_new, decoder_new and decoder_run fails; true if there was such a one.
+static void
+s_compare (const pipeline_t *pipeline, const sample_t *made, const sample_t *expected)
+{
+    for (size_t output = 0; output < pipeline_outputs (pipeline); output++)
+        assert_memory_equal (made->outputs [output], expected->outputs [output],
+            pipeline_output (pipeline, output)->bytes);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The sweep
+
+//  Allocation countdown of pipeline_new, decoder_new and both stages fails; true if there was such a one.
 static bool
-s_sweep_step (int countdown, const file_t *file, const uint8_t *expected)
+s_sweep_step (int countdown, const char *text, sample_t *sample, const sample_t *expected)
 {
     char error [ERROR_BYTES];
-    uint8_t version [VERSION_BYTES];
-    json_t *list = json_loads (quoted (LIST), 0, NULL);
+    json_t *list = json_loads (quoted (text), 0, NULL);
     const pipeline_t *pipeline;
     s_countdown = countdown;
-    int rc = pipeline_new (&pipeline, list, error, sizeof error);
+    int rc = pipeline_new (&pipeline, list, &s_source, NULL, 0, error, sizeof error);
     decoder_t *decoder = decoder_new ();
-    decoder_status_t status = DECODER_OK;
-    if (rc == 0 && decoder)
-        status = s_run (decoder, pipeline, file, version);
+    bool good = rc || !decoder || s_run (decoder, pipeline, sample);
     bool hit = s_countdown == 0;
     s_countdown = 0;
-    assert_int_equal (hit, rc || !decoder || status == DECODER_NO_MEMORY);
+    assert_int_equal (hit, rc || !decoder || !good);
     assert_true (rc == 0 || (rc == -ENOMEM && !pipeline && strstr (error, "not enough memory")));
     if (rc == 0 && decoder) {
-        assert_int_equal (s_run (decoder, pipeline, file, version), DECODER_OK);
-        assert_memory_equal (version, expected, VERSION_BYTES);
+        assert_true (s_run (decoder, pipeline, sample));
+        s_compare (pipeline, sample, expected);
     }
     decoder_destroy (&decoder);
-    const pipeline_t *held = pipeline;
-    pipeline_destroy (&held);
+    pipeline_destroy (&pipeline);
     json_decref (list);
     return hit;
 }
@@ -108,27 +166,59 @@ static void
 test_each_allocation_fails_once (void **state)
 {
     (void) state;
-    static const char *const names [] = { "colour_420", "cmyk" };
-    for (int name = 0; name < 2; name++) {
-        file_t file;
-        uint8_t expected [VERSION_BYTES];
-        s_load (&file, names [name]);
-        const pipeline_t *pipeline = pipeline_of (LIST);
+    static sample_t sample, expected;
+    uint64_t random = test_seed ();
+    s_make (&sample, &random, 60, 70);
+    for (int index = 0; index < LISTS; index++) {
+        const pipeline_t *pipeline = pipeline_on (s_lists [index], &s_source);
         decoder_t *decoder = decoder_new ();
-        assert_int_equal (s_run (decoder, pipeline, &file, expected), DECODER_OK);
+        assert_true (s_run (decoder, pipeline, &sample));
+        memcpy (expected.outputs, sample.outputs, sizeof sample.outputs);
         decoder_destroy (&decoder);
         pipeline_destroy (&pipeline);
         int countdown = 1;
-        while (s_sweep_step (countdown, &file, expected))
+        while (s_sweep_step (countdown, s_lists [index], &sample, &expected))
             countdown++;
-        //  The sweep went through something: three objects, two image buffers, the weights, the rows.
-        assert_true (countdown > 12);
+        //  The sweep went through something: the pipeline, the decoder, a reader, what they hold.
+        assert_true (countdown > 8);
     }
+    s_free (&sample);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The steady state
+
+static void
+test_steady_state_allocates_nothing (void **state)
+{
+    (void) state;
+    enum { SAMPLES = 4, ROUNDS = 100 };
+    static sample_t samples [SAMPLES];
+    uint64_t random = test_seed ();
+    for (uint32_t index = 0; index < SAMPLES; index++)
+        s_make (&samples [index], &random, 60 - index, 60 + index);
+    decoder_t *decoder = decoder_new ();
+    for (int index = 0; index < LISTS; index++) {
+        const pipeline_t *pipeline = pipeline_on (s_lists [index], &s_source);
+        uint64_t settled = 0;
+        for (int round = -SAMPLES; round < ROUNDS; round++) {
+            assert_true (s_run (decoder, pipeline, &samples [(round + SAMPLES) % SAMPLES]));
+            settled = round < 0? s_count: settled;
+        }
+        assert_int_equal (s_count, settled);
+        pipeline_destroy (&pipeline);
+    }
+    decoder_destroy (&decoder);
+    for (int index = 0; index < SAMPLES; index++)
+        s_free (&samples [index]);
 }
 
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_each_allocation_fails_once) };
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_each_allocation_fails_once),
+        cmocka_unit_test (test_steady_state_allocates_nothing),
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,16 +1,18 @@
-"""Parity of decode/ with Pillow and torchvision's arithmetic: test_parity.py PATH-OF-prepare_file
+"""Parity of decode/ with Pillow and torchvision: test_parity.py PATH-OF-tureen
 
-Every image kind runs through many pipelines, by prepare_file and by reference.py; each result may differ by
-at most 2 of 255 anywhere and by 0.5 on average (measured: 0).  Damaged files: both must refuse what is cut
-short, and what both accept must look the same.  Ends with 77 (a skip) where Pillow or NumPy is missing.
+Every kind of image runs through many pipelines, by `tureen prepare` and by reference.py.  Results must be equal where
+pixels are not resampled, and may differ by 1 of 255 where they are (measured: 0).  Damaged files: both must refuse what is cut
+short, and what both accept must look the same.  Then torchvision itself, where it is installed.  Ends with 77 (a skip)
+where Pillow or NumPy is missing.
 """
 import glob
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
+
+import parity_cases
 
 try:
     import numpy
@@ -20,27 +22,15 @@ except ImportError as missing:
     print(f"SKIP: parity with Pillow not tested: {missing}")
     sys.exit(77)
 
-DIFFERENCE_MAX, DIFFERENCE_MEAN_MAX = 2, 0.5
-PHOTOS_MAX = 60
-SHARE = {"share": True}
-PIPELINES = [
-    "eval",
-    "train",
-    [{"op": "resize", "size": [97, 41]}, SHARE],
-    [{"op": "resize", "size": [40, 300]}, {"op": "flip", "p": 1}, SHARE, {"op": "flip", "p": 0.5}],
-    [{"op": "resize", "size": 33}, {"op": "center_crop", "size": [32, 31]}, SHARE],
-    [{"op": "resize", "size": 20}, {"op": "center_crop", "size": [51, 38]}, SHARE],
-    [{"op": "center_crop", "size": [101, 64]}, {"op": "resize", "size": 50}, SHARE],
-    [{"op": "center_crop", "size": 333}, {"op": "flip"}, SHARE],
-    [{"op": "flip"}, {"op": "resize", "size": 31}, {"op": "flip"}, {"op": "center_crop", "size": 29}, SHARE],
-    [{"op": "random_resized_crop", "size": [60, 45], "scale": [0.9, 1], "ratio": [2, 3]}, SHARE,
-     {"op": "flip", "p": 0}],
-    [{"op": "random_resized_crop", "size": 300, "scale": [0.01, 0.05]},
-     {"op": "center_crop", "size": 299}, SHARE],
-]
-
+PHOTOS_MAX = 40
 failures = []
-worst = {"max": 0, "mean": 0.0, "compared": 0, "refused": 0}
+worst = {"max": 0.0, "compared": 0, "refused": 0}
+
+
+def expect(condition, text):
+    if not condition:
+        failures.append(text)
+        print("FAIL:", text)
 
 
 def picture(width, height, seed):
@@ -63,71 +53,127 @@ def patched_ycck(path):
     open(path, "wb").write(data)
 
 
-def make_files(folder):
-    sizes = [(1, 1), (2, 3), (17, 9), (64, 64), (223, 225), (301, 199), (640, 427), (2000, 11), (7, 1500)]
-    kinds = {
-        "444": dict(quality=90, subsampling=0), "422": dict(quality=85, subsampling=1),
-        "420": dict(quality=75, subsampling=2), "progressive": dict(quality=80, progressive=True),
-        "worst": dict(quality=5), "optimized": dict(quality=95, optimize=True),
-        "grey": dict(mode="L"), "grey_progressive": dict(mode="L", progressive=True),
-        "cmyk": dict(mode="CMYK"), "ycck": dict(mode="CMYK", quality=60),
-    }
+JPEGS = {
+    "444": dict(quality=90, subsampling=0), "422": dict(quality=85, subsampling=1),
+    "420": dict(quality=75, subsampling=2), "progressive": dict(quality=80, progressive=True),
+    "worst": dict(quality=5), "optimized": dict(quality=95, optimize=True),
+    "grey": dict(mode="L"), "grey_progressive": dict(mode="L", progressive=True),
+    "cmyk": dict(mode="CMYK"), "ycck": dict(mode="CMYK", quality=60), "turned": dict(orientation=6),
+    "mirrored": dict(orientation=5, subsampling=2),
+}
+PNGS = {
+    "rgb": {}, "rgba": dict(mode="RGBA"), "l": dict(mode="L"), "la": dict(mode="LA"), "one": dict(mode="1"),
+    "palette": dict(mode="P"), "transparent": dict(mode="P", transparency=3), "palette4": dict(mode="P", colors=13, bits=4),
+    "sixteen": dict(mode="I;16"), "keyed": dict(transparency=(250, 10, 120)), "grey_keyed": dict(mode="L", transparency=9),
+}
+
+
+def save_jpeg(image, path, options):
+    options = dict(options)
+    image = image.convert(options.pop("mode", "RGB"))
+    orientation = options.pop("orientation", 0)
+    if orientation:
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        options["exif"] = exif
+    image.save(path, "JPEG", **options)
+
+
+def save_png(image, path, options):
+    options = dict(options)
+    mode, colors = options.pop("mode", "RGB"), options.pop("colors", 256)
+    if mode == "P":
+        image = image.quantize(colors)
+    elif mode == "I;16":
+        image = Image.fromarray(numpy.asarray(image.convert("L")).astype(numpy.uint16) * 3, "I;16")
+    else:
+        image = image.convert(mode)
+        if mode in ("RGBA", "LA"):
+            image.putalpha(image.convert("L"))
+    image.save(path, "PNG", **options)
+
+
+def make_files(folder, sizes):
+    """{size: paths}"""
+    made = {}
     for number, (width, height) in enumerate(sizes):
-        for kind, options in kinds.items():
-            options = dict(options)
+        image = picture(width, height, number)
+        for kind, options in JPEGS.items():
             path = f"{folder}/{kind}_{width}x{height}.jpg"
-            image = picture(width, height, number).convert(options.pop("mode", "RGB"))
-            image.save(path, "JPEG", **options)
+            save_jpeg(image, path, options)
             if kind == "ycck":
                 patched_ycck(path)
-            yield path
+            made.setdefault((width, height), []).append(path)
+        for kind, options in PNGS.items():
+            path = f"{folder}/{kind}_{width}x{height}.png"
+            save_png(image, path, options)
+            made[(width, height)].append(path)
+    return made
 
 
-def prepare(program, pipeline, path, key):
-    text = pipeline if isinstance(pipeline, str) else json.dumps(pipeline)
-    done = subprocess.run([program, text, path, *map(str, key)], capture_output=True)
-    if done.returncode == 0:
-        return done.stdout
-    if done.returncode != 1:
-        raise SystemExit(f"prepare_file ended with {done.returncode} on {path}: {done.stderr.decode()}")
-    return None
+def compare(name, ours, theirs, resampled):
+    expect(ours.shape == theirs.shape and ours.dtype == theirs.dtype,
+           f"{name}: {ours.dtype} {ours.shape} for {theirs.dtype} {theirs.shape}")
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return
+    worst["compared"] += 1
+    if ours.tobytes() == theirs.tobytes():
+        return
+    difference = numpy.abs(ours.astype(float) - theirs.astype(float)).max()
+    worst["max"] = max(worst["max"], difference)
+    expect(resampled and ours.dtype == numpy.uint8 and difference <= 1, f"{name}: differs by {difference}")
 
 
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
-        print("FAIL:", text)
+def check(program, pipeline, resampled, files, key=(0, 0, 0), masks=None):
+    """One run of `tureen prepare` on all files.  Returns how often (we, Pillow) accepted, and how often not."""
+    counts = {}
+    root = os.path.dirname(files[0]) if len(files) == 1 else os.path.commonpath(files)
+    with tempfile.TemporaryDirectory() as out:
+        more = ("--field", f"mask=mask:{masks}") if masks else ()
+        parity_cases.prepare(program, pipeline, files, out, key, more)
+        for number, file in enumerate(files):
+            paths = parity_cases.outputs(out, root, file, pipeline)
+            sample, source = [file], [("image", False)]
+            if masks:
+                sample.append(os.path.join(masks, os.path.splitext(os.path.relpath(file, root))[0] + ".png"))
+                source.append(("mask", True))
+            try:
+                theirs = reference.run(sample, pipeline, (key[0], key[1], key[2] + number), source)[1]
+            except Exception:               # whatever Pillow raises: it refuses the file
+                theirs = None
+            accepted = os.path.exists(paths[0]), theirs is not None
+            counts[accepted] = counts.get(accepted, 0) + 1
+            if accepted == (True, True):
+                for path, array in zip(paths, theirs, strict=True):
+                    compare(f"{os.path.basename(path)} {json.dumps(pipeline)} key {key}", numpy.load(path), array, resampled)
+            else:
+                worst["refused"] += 1
+    return counts
 
 
-def compare(program, pipeline, path, key):
-    """True when both accepted."""
-    ours = prepare(program, pipeline, path, key)
-    try:
-        images = reference.run(path, pipeline, key)
-    except Exception:                   # whatever Pillow raises: it refuses the file
-        images = None
-    if ours is None or images is None:
-        worst["refused"] += 1
-        return ours is not None, images is not None
-    theirs = b"".join(image.tobytes() for image in images)
-    name = f"{os.path.basename(path)} {json.dumps(pipeline)} key {key}"
-    expect(len(ours) == len(theirs), f"{name}: {len(ours)} bytes for {len(theirs)}")
-    if len(ours) == len(theirs):
-        ours, theirs = (numpy.frombuffer(data, numpy.uint8).astype(int) for data in (ours, theirs))
-        difference = numpy.abs(ours - theirs)
-        expect(difference.max() <= DIFFERENCE_MAX and difference.mean() <= DIFFERENCE_MEAN_MAX,
-               f"{name}: differs by {difference.max()}, {difference.mean():.3f} on average")
-        worst["max"] = max(worst["max"], int(difference.max()))
-        worst["mean"] = max(worst["mean"], float(difference.mean()))
-        worst["compared"] += 1
-    return True, True
+def test_kinds(program, made):
+    for number, (pipeline, resampled) in enumerate(parity_cases.PIPELINES):
+        for size, files in made.items():
+            counts = check(program, pipeline, resampled, files, (number, 2 ** 63 + number, 3))
+            expect(set(counts) <= {(True, True), (False, False)}, f"{size} {pipeline}: accepted by (us, Pillow): {counts}")
 
 
-def test_kinds(program, files):
-    for number, path in enumerate(files):
-        for pipeline in PIPELINES:
-            accepted = compare(program, pipeline, path, (number, 2 ** 63 + number, 3))
-            expect(accepted == (True, True), f"{path} {pipeline}: accepted by (us, Pillow): {accepted}")
+def test_masks(program, folder):
+    generator = numpy.random.default_rng(5)
+    files = []
+    os.makedirs(folder + "/images"), os.makedirs(folder + "/masks")
+    for number, (width, height) in enumerate([(40, 50), (97, 61), (200, 133)]):
+        values = generator.integers(0, 256, (height // 5 + 1, width // 5 + 1), numpy.uint8).repeat(5, 0).repeat(5, 1)
+        for kind in ("L", "P"):
+            files.append(f"{folder}/images/{kind}{number}.jpg")
+            save_jpeg(picture(width, height, number), files[-1], JPEGS["420"])
+            mask = Image.fromarray(values[:height, :width].copy(), "L")
+            if kind == "P":
+                mask.putpalette(bytes(generator.integers(0, 256, 768, numpy.uint8)))
+            mask.save(f"{folder}/masks/{kind}{number}.png")
+    for number, pipeline in enumerate(parity_cases.MASK_PIPELINES):
+        counts = check(program, pipeline, True, files, (number, 1, 7), folder + "/masks")
+        expect(counts == {(True, True): len(files)}, f"masks: {pipeline}: accepted by (us, Pillow): {counts}")
 
 
 def test_photos(program):
@@ -135,55 +181,108 @@ def test_photos(program):
     photos = sorted(glob.glob(root + "/*/*"))
     if not photos:
         print(f"SKIP: no photos in {root}: parity tested on made images only")
-    for path in photos[::max(1, len(photos) // PHOTOS_MAX)][:PHOTOS_MAX]:
-        for pipeline, keys in (("eval", 1), ("train", 3)):
-            for seed in range(keys):
-                accepted = compare(program, pipeline, path, (seed, 1, 2))
-                expect(accepted == (True, True), f"{path}: accepted by (us, Pillow): {accepted}")
-    print(f"{min(len(photos), PHOTOS_MAX)} photos")
+        return
+    photos = photos[::max(1, len(photos) // PHOTOS_MAX)][:PHOTOS_MAX]
+    for pipeline, seeds in (("eval", 1), ("train", 3)):
+        for seed in range(seeds):
+            counts = check(program, pipeline, True, photos, (seed, 1, 2))
+            expect(counts == {(True, True): len(photos)}, f"photos: accepted by (us, Pillow): {counts}")
+    print(f"{len(photos)} photos")
+
+
+def write_damaged(folder, file, number, data):
+    path = f"{folder}/{number}_{os.path.basename(file)}"
+    with open(path, "wb") as damaged:
+        damaged.write(data)
+    return path
 
 
 def test_truncated(program, files, folder):
-    """What is cut short is refused, at any length, as Pillow refuses it."""
+    """What is cut short is refused, at any length and whatever of it is looked at, as Pillow refuses it."""
     chooser = random.Random(1)
-    path = folder + "/damaged.jpg"
+    damaged = []
     for file in files:
         data = open(file, "rb").read()
-        lengths = [len(data) - short for short in (1, 2, 3)]
-        lengths += [chooser.randrange(len(data)) for _ in range(12)]
-        for length in lengths:
-            open(path, "wb").write(data[:length])
-            accepted = compare(program, "eval", path, (0, 0, 0))
-            expect(accepted == (False, False), f"{file} cut to {length} of {len(data)}: accepted {accepted}")
+        lengths = [len(data) - short for short in (1, 2, 3)] if file.endswith("jpg") else []
+        lengths += [chooser.randrange(len(data) - 16) for _ in range(12)]
+        damaged += [write_damaged(folder, file, length, data[:length]) for length in sorted(set(lengths))]
+    for pipeline in ("eval", [{"op": "random_crop", "size": 5}, parity_cases.SHARE]):
+        counts = check(program, pipeline, True, damaged)
+        expect(counts == {(False, False): len(damaged)}, f"cut short: {pipeline}: accepted {counts}")
 
 
 def test_flipped_bytes(program, files, folder):
     """What both accept looks the same.  Pillow reads some markers itself: the two may disagree at times."""
     chooser = random.Random(2)
-    path = folder + "/damaged.jpg"
-    counts = {}
+    damaged = []
     for file in files:
-        for _ in range(15):
+        for number in range(12):
             data = bytearray(open(file, "rb").read())
             for _ in range(chooser.randrange(1, 4)):
                 data[chooser.randrange(len(data))] = chooser.randrange(256)
-            open(path, "wb").write(data)
-            accepted = compare(program, "eval", path, (0, 0, 0))
-            counts[accepted] = counts.get(accepted, 0) + 1
+            damaged.append(write_damaged(folder, file, number, data))
+    counts = check(program, "eval", True, damaged)
     print("bytes changed, (we, Pillow) accept:", counts)
     disagreed = counts.get((True, False), 0) + counts.get((False, True), 0)
-    expect(disagreed <= 0.02 * sum(counts.values()), f"damaged files: disagreed on {disagreed}: {counts}")
+    expect(disagreed <= 0.02 * len(damaged), f"damaged files: disagreed on {disagreed}: {counts}")
+
+
+def test_torchvision(program, files):
+    """The library itself, where nothing is left to chance."""
+    try:
+        from torchvision import transforms
+        from torchvision.transforms import functional, InterpolationMode
+    except Exception as missing:            # a torch built for other libraries may fail in any way
+        print(f"SKIP: torchvision itself not compared: {missing}")
+        return
+    bicubic = InterpolationMode.BICUBIC
+    cases = [
+        ([{"op": "resize", "size": 40}, {"op": "center_crop", "size": [33, 47]}],
+         [transforms.Resize(40), transforms.CenterCrop((33, 47))]),
+        ([{"op": "resize", "size": 50, "max_size": 61, "interpolation": "bicubic"}, {"op": "center_crop", "size": 45}],
+         [transforms.Resize(50, bicubic, max_size=61), transforms.CenterCrop(45)]),
+        ([{"op": "center_crop", "size": 60}, {"op": "pad", "padding": [1, 2, 3, 4], "fill": [5, 6, 7]}],
+         [transforms.CenterCrop(60), transforms.Pad((1, 2, 3, 4), (5, 6, 7))]),
+        ([{"op": "center_crop", "size": 60}, {"op": "pad", "padding": [11, 5], "mode": "reflect"}],
+         [transforms.CenterCrop(60), transforms.Pad((11, 5), padding_mode="reflect")]),
+        ([{"op": "center_crop", "size": 60}, {"op": "flip", "p": 1}, {"op": "vertical_flip", "p": 1}],
+         [transforms.CenterCrop(60), functional.hflip, functional.vflip]),
+    ]
+    for name, values in (("brightness", (0, 0.3, 1.7)), ("contrast", (0, 0.6, 2.2)), ("saturation", (0, 0.5, 3)),
+                         ("hue", (-0.5, -0.11, 0.37))):
+        adjust = getattr(functional, "adjust_" + name)
+        cases += [([{"op": "center_crop", "size": 50}, {"op": "color_jitter", name: [value, value]}],
+                   [transforms.CenterCrop(50), lambda image, adjust=adjust, value=value: adjust(image, value)])
+                  for value in values]
+    for operations, theirs in cases:
+        tensor = transforms.Compose(theirs + [transforms.ToTensor(), transforms.Normalize(parity_cases.MEAN, parity_cases.STD)])
+        pipeline = operations + [{"op": "normalize", "mean": parity_cases.MEAN, "std": parity_cases.STD},
+                                 {"op": "layout", "layout": "NCHW"}]
+        #  A jitter of one fixed factor is drawn all the same, so the mark must stand behind it or before it: before.
+        with tempfile.TemporaryDirectory() as out:
+            parity_cases.prepare(program, pipeline, files, out)
+            for file in files:
+                ours = numpy.load(parity_cases.outputs(out, os.path.commonpath(files), file, pipeline)[0])
+                with Image.open(file) as image:
+                    compare(f"torchvision {os.path.basename(file)} {operations}", ours,
+                            tensor(image.convert("RGB")).numpy(), False)
 
 
 def main():
+    program = sys.argv[1]
+    sizes = [(1, 1), (2, 3), (17, 9), (64, 64), (223, 225), (301, 199), (640, 427), (500, 11), (7, 600)]
     with tempfile.TemporaryDirectory() as folder:
-        files = list(make_files(folder))
-        test_kinds(sys.argv[1], files)
-        test_photos(sys.argv[1])
+        made = make_files(folder, sizes)
+        test_kinds(program, made)
+        os.mkdir(folder + "/fields")
+        test_masks(program, folder + "/fields")
+        test_photos(program)
         print("whole files:", worst)
-        some = [file for file in files if "64x64" in file or "301x199" in file]
-        test_truncated(sys.argv[1], some, folder)
-        test_flipped_bytes(sys.argv[1], some, folder)
+        some = made[(64, 64)] + made[(301, 199)]
+        for name, test in (("cut", test_truncated), ("flipped", test_flipped_bytes)):
+            os.mkdir(f"{folder}/{name}")
+            test(program, some, f"{folder}/{name}")
+        test_torchvision(program, some)
     print("all:", worst, f"{len(failures)} failures")
     return 1 if failures else 0
 

@@ -1,11 +1,41 @@
-/*  fuzz_decoder -- any bytes as a sample of the two recipes: a version or a reason.  */
+/*  fuzz_decoder -- any bytes as a sample of several pipelines, through both stages: outputs or a reason.
+ *
+ *  The input begins with the index of a pipeline, a byte of the key, and where the files of a sample with several
+ *  part.  The same sample comes out the same twice.
+ */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include "decoder.h"
 
+enum { HEAD_BYTES = 4, ERROR_BYTES = 200, ALIGNMENT = 64 };
+
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+//  Each limits what it decodes: fuzzing lives on speed.
+static const char *const s_pipelines [] = {
+    "['train']", "['eval']",
+    "[{'op':'decode','max_pixels':100000},{'op':'center_crop','size':[40,50]},{'share':true},{'op':'flip'},"
+      "{'op':'normalize','mean':[0.4,0.5,0.6],'std':[0.2,0.3,0.1]},{'op':'cast','dtype':'float16'},{'op':'layout','layout':'NCHW'}]",
+    "[{'op':'decode','max_pixels':100000,'exact':false},{'op':'random_resized_crop','size':20,'share':true},{'share':true},"
+      "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.2},{'op':'vertical_flip'}]",
+    "[{'op':'decode','max_pixels':100000,'orientation':true,'fields':['image','mask']},{'op':'resize','size':[30,20]},{'share':true},"
+      "{'op':'random_crop','size':[25,18],'padding':[3,1],'mode':'reflect'},{'op':'flip'}]",
+    "[{'op':'decode','max_pixels':5000},{'share':true},{'op':'random_resized_crop','size':16,'interpolation':'bicubic'},"
+      "{'op':'grayscale'},{'op':'cast','dtype':'bfloat16'}]",
+    "[{'op':'decode','max_pixels':100000,'exact':false},{'op':'resize','size':24,'max_size':60,'interpolation':'bicubic'},"
+      "{'op':'pad','padding':[1,2,3,4],'mode':'symmetric'},{'share':true},"
+      "{'op':'random_crop','size':20,'pad_if_needed':true},{'op':'grayscale','p':0.5}]",
+    "[{'op':'decode','max_pixels':100000},{'op':'views','count':3},{'op':'random_crop','size':12,'pad_if_needed':true,'mode':'edge',"
+      "'share':true},{'op':'color_jitter','hue':0.1,'share':true},{'share':true},{'op':'flip'},{'op':'normalize'}]",
+    "[{'op':'decode','max_pixels':100000,'fields':['image','mask']},{'op':'resize','size':20,'interpolation':'nearest'},"
+      "{'op':'center_crop','size':[30,16]},{'share':true}]",
+    "[{'op':'decode','as':'bytes','length':100},{'share':true}]",
+    "[{'op':'decode','as':'array','dtype':'float32','shape':[2,3]},{'share':true}]",
+    "[{'op':'decode','as':'audio','dtype':'int16','channels':1},{'op':'excerpt','length':200,'share':true},{'share':true}]",
+};
+enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 
 static void
 s_require (int condition)
@@ -14,31 +44,71 @@ s_require (int condition)
         abort ();
 }
 
-static void
-s_run (const char *recipe, const uint8_t *data, size_t size)
+static const pipeline_t *
+s_pipeline (size_t index)
 {
-    char error [200];
-    const pipeline_t *pipeline;
-    json_t *name = json_string (recipe);
-    s_require (pipeline_new (&pipeline, name, error, sizeof error) == 0);
-    json_decref (name);
-    uint8_t *version = malloc (pipeline_version_bytes (pipeline));
-    decoder_t *decoder = decoder_new ();
-    s_require (version && decoder);
-    pipeline_key_t key = { .seed = 1, .id = size };
-    decoder_status_t status = decoder_run (decoder, pipeline, &key, data, size, version, error, sizeof error);
+    pipeline_source_t source = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
+    char text [600], error [ERROR_BYTES];
+    s_require (strlen (s_pipelines [index]) < sizeof text);
+    strcpy (text, s_pipelines [index]);
+    for (char *quote = text; (quote = strchr (quote, '\''));)
+        *quote = '"';
+    json_t *list = json_loads (text, 0, NULL);
+    const json_t *first = json_array_get (list, 0);
+    const pipeline_t *pipeline = NULL;
+    s_require (pipeline_new (&pipeline, json_is_string (first)? first: list, &source, NULL, 0, error, sizeof error) == 0);
+    json_decref (list);
+    return pipeline;
+}
+
+//  Both stages; a sum of all outputs, or 0 of a sample that is bad.
+static uint32_t
+s_run (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key, const decoder_sample_t *sample)
+{
+    char error [ERROR_BYTES];
+    size_t bytes = (pipeline_version_bytes (pipeline) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, file = SIZE_MAX;
+    uint8_t *version = aligned_alloc (ALIGNMENT, bytes), *targets [PIPELINE_OUTPUTS_MAX];
+    s_require (version != NULL);
+    memset (version, 0, bytes);
+    decoder_status_t status = decoder_shared (decoder, pipeline, key, sample, version, &file, error, sizeof error);
     s_require (memchr (error, 0, sizeof error) != NULL);
     s_require ((status == DECODER_BAD) == (*error != 0));
-    decoder_destroy (&decoder);
+    s_require (status != DECODER_BAD || file < pipeline_files (pipeline));
+    for (const char *at = error; *at; at++)
+        s_require (*at >= ' ' && *at <= '~');
+    uint32_t sum = 1;
+    for (size_t index = 0; index < pipeline_outputs (pipeline); index++)
+        s_require ((targets [index] = calloc (1, pipeline_output (pipeline, index)->bytes)) != NULL);
+    if (status == DECODER_OK)
+        s_require (decoder_private (decoder, pipeline, key, version, targets));
+    for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
+        for (size_t byte = 0; byte < pipeline_output (pipeline, index)->bytes; byte++)
+            sum = sum * 31 + targets [index] [byte];
+        free (targets [index]);
+    }
     free (version);
-    const pipeline_t *held = pipeline;
-    pipeline_destroy (&held);
+    return status == DECODER_OK? sum: 0;
 }
 
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
-    s_run ("train", data, size);
-    s_run ("eval", data, size);
+    if (size < HEAD_BYTES)
+        return 0;
+    const pipeline_t *pipeline = s_pipeline (data [0] % PIPELINES);
+    pipeline_key_t key = { .seed = 1, .id = data [1] };
+    const uint8_t *bytes = data + HEAD_BYTES;
+    size_t all = size - HEAD_BYTES, part = data [2] | (size_t) data [3] << 8;
+    part = pipeline_files (pipeline) == 1 || part > all? all: part;
+    //  A second file of no length is the first once more, as a mask.
+    decoder_file_t files [2] = { { bytes, part }, { part < all? bytes + part: bytes, part < all? all - part: all } };
+    decoder_sample_t sample = { .files = files, .warnings_max = data [1] % 2? UINT32_MAX: 0 };
+    s_require (pipeline_files (pipeline) <= 2);
+    decoder_t *decoder = decoder_new ();
+    s_require (decoder != NULL);
+    uint32_t first = s_run (decoder, pipeline, &key, &sample), second = s_run (decoder, pipeline, &key, &sample);
+    s_require (first == second);
+    decoder_destroy (&decoder);
+    pipeline_destroy (&pipeline);
     return 0;
 }

@@ -71,6 +71,8 @@ FIELDS = [{"name": "image", "dtype": "uint8", "shape": [224, 224, 3], "offset": 
           {"name": "label", "dtype": "int64", "shape": [], "offset": "9633792", "sample_bytes": "8"}]
 TINY = [{"name": "image", "dtype": "uint8", "shape": [2, 2, 3], "offset": "0", "sample_bytes": "12"},
         {"name": "label", "dtype": "int64", "shape": [], "offset": "32", "sample_bytes": "8"}]
+DTYPES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8, "float16": 2,
+          "bfloat16": 2, "float32": 4, "float64": 8, "bool": 1}
 TOKEN = "0123456789abcdef0123456789abcdef"
 RING = {"path": "/run/user/1000/tureen/server.sock.ring", "token": TOKEN, "bytes": "38551552"}
 PRINT = "6d0c4f1e2a3b5c7d"
@@ -83,6 +85,20 @@ def joined(**changed: Any) -> Frame:
              "heartbeat_ms": 1000, "lease_ms": 90000}
     value.update(changed)
     return text(value)
+
+
+def many_fields(count: int, batch_size: int) -> List[Any]:
+    """Every dtype, and up to four sides."""
+    fields, offset = [], 0
+    for index in range(count):
+        dtype, size = list(DTYPES.items())[index % len(DTYPES)]
+        shape = [3, 2, 1, 4][:index % 5]
+        for side in shape:
+            size *= side
+        fields.append({"name": f"field_{index}", "dtype": dtype, "shape": shape, "offset": str(offset),
+                       "sample_bytes": str(size)})
+        offset += -(-size * batch_size // 64) * 64
+    return fields
 
 
 def tiny_slot() -> Frame:
@@ -119,6 +135,9 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(JOINED, job=5, tag=3),
         joined(samples="6", batch_size=2, slot_bytes="64", fields=TINY, ring=None,
                pipeline=[{"op": "center_crop", "size": [224, 224]}])]),
+    ("joined_fields", "server to client: as many fields as there may be, of every dtype", [
+        head(JOINED, job=5, tag=8),
+        joined(samples="6", batch_size=3, slot_bytes="4096", fields=many_fields(24, 3), ring=None)]),
     ("batch", "server to client", [
         head(BATCH, job=5), batch(41, 1, 9, 3, 3, 0), ids(2999, 0, 1234567890123)]),
     ("batch_inline", "server to client, a batch of joined_inline.hex", [

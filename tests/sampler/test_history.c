@@ -13,16 +13,11 @@
 #include <cmocka.h>
 
 #include "history.h"
+#include "effort.h"
 #include "seed.h"
 #include "statistics.h"
 
-//  One thread, so the thread sanitizer has little to find, and is slow.
-#if defined (__SANITIZE_THREAD__)
-enum { WORLDS = 15 };
-#else
-enum { WORLDS = 120 };
-#endif
-enum { SAMPLES = 200000, STEPS = 900, POOL = 320, NEVER = 0xffffffff };
+enum { WORLDS = EFFORT (120), SAMPLES = 200000, STEPS = 900, POOL = 320, NEVER = 0xffffffff };
 
 //  ------------------------------------------------------------------------------------------------
 //  The model
@@ -401,7 +396,7 @@ test_a_first_epoch_has_no_quotas (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Proposals
 
-enum { LEFT = 100, PROPOSALS = 200 * LEFT };
+enum { LEFT = 100, PROPOSALS = EFFORT (200) * LEFT };
 
 //  z of many proposals over the LEFT ids that remain.
 static double

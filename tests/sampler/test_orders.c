@@ -15,10 +15,11 @@
 #include <cmocka.h>
 
 #include "sampler.h"
+#include "effort.h"
 #include "seed.h"
 #include "statistics.h"
 
-enum { SAMPLES = 100, JOBS_MAX = 5, EPOCHS = 2, BINS = 20, SEEDS = 1000 };
+enum { SAMPLES = 100, JOBS_MAX = 5, EPOCHS = 2, BINS = 20, SEEDS = EFFORT (1000) };
 
 //  ------------------------------------------------------------------------------------------------
 //  Data sets and schedules
@@ -193,7 +194,7 @@ test_each_sample_is_equally_likely_at_each_position (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Even: a bias too small for the positions above, over many more draws
 
-enum { EVEN_SAMPLES = 1000, EVEN_JOBS = 3, EVEN_ROUNDS = 1000000 };
+enum { EVEN_SAMPLES = 1000, EVEN_JOBS = 3, EVEN_ROUNDS = EFFORT (1000000) };
 
 //  Two ways to halve the samples: the low ids and the even ones.
 static bool

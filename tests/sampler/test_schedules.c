@@ -12,9 +12,10 @@
 #include <cmocka.h>
 
 #include "sampler.h"
+#include "effort.h"
 #include "seed.h"
 
-enum { SEEDS = 500, STEPS = 300, POOL = 48, JOBS = 7, SAMPLES = 200000 };
+enum { SEEDS = EFFORT (500), STEPS = 300, POOL = 48, JOBS = 7, SAMPLES = 200000 };
 
 typedef struct {
     bool present;

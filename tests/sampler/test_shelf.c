@@ -10,19 +10,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "effort.h"
 #include "sampler.h"
 #include "seed.h"
 #include "shelf.h"
 #include "statistics.h"
 #include "strata.h"
 
-//  One thread, so the thread sanitizer has little to find, and is slow.
-#if defined (__SANITIZE_THREAD__)
-enum { WORLDS = 10 };
-#else
-enum { WORLDS = 80 };
-#endif
-enum { STEPS = 700, SAMPLES = 90, JOBS = SAMPLER_JOBS_MAX, LEVELS = 16, SHORT = 32 };
+enum { WORLDS = EFFORT (80), STEPS = 700, SAMPLES = 90, JOBS = SAMPLER_JOBS_MAX, LEVELS = 16, SHORT = 32 };
 
 //  ------------------------------------------------------------------------------------------------
 //  The model

@@ -11,11 +11,12 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "effort.h"
 #include "seed.h"
 #include "strata.h"
 
 enum {
-    WORLDS = 150, STEPS = 250, SAMPLES = 192, PIECES = 6,
+    WORLDS = EFFORT (150), STEPS = 250, SAMPLES = 192, PIECES = 6,
     JOBS = SAMPLER_JOBS_MAX, MARKS = 2 * JOBS, WORDS = MARKS / 64
 };
 

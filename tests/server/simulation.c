@@ -28,7 +28,9 @@ typedef struct {
     const pipeline_t *pipeline;
     job_t *job;                 //  NULL: over
     uint64_t id;
-    bool stopped, finished, ended;
+    bool stopped, finished;
+    const char *ended;          //  the server's reason; NULL: it did not end the job
+    const char *message;
     wire_batch_t waiting [WIRE_SLOTS_MAX];
     size_t waiting_first, waiting_count;
     bool busy;                  //  holds a batch
@@ -107,7 +109,7 @@ simulation_new (const simulation_options_t *options)
         .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
     };
     self->broker = broker_new (&broker);
-    self->dataset = broker_add_dataset (self->broker, "data", options->samples, NULL);
+    self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
     assert_non_null (self->worker_free_us);
     s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
@@ -118,6 +120,12 @@ broker_t *
 simulation_broker (simulation_t *self)
 {
     return self->broker;
+}
+
+dataset_t *
+simulation_dataset (simulation_t *self)
+{
+    return self->dataset;
 }
 
 int64_t
@@ -245,8 +253,10 @@ simulation_join (simulation_t *self, const simulated_job_t *job)
     client_t *client = &self->clients [self->client_count];
     *client = (client_t) { .options = *job };
     json_t *list = json_loads (job->pipeline? job->pipeline: s_pixel, 0, NULL);
+    const char *present [SAMPLER_JOBS_MAX];
+    size_t present_count = broker_shared_texts (self->dataset, job->order, present, SAMPLER_JOBS_MAX);
     char error [256];
-    if (pipeline_new (&client->pipeline, list, error, sizeof error))
+    if (pipeline_new (&client->pipeline, list, NULL, present, present_count, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
     roaring_bitmap_t *subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL;
@@ -341,7 +351,8 @@ s_carry_out (simulation_t *self, const action_t *action)
             s_receive_end (self, client, &action->epoch_end);
         break;
     case ACTION_SEND_ENDED:
-        client->ended = true;
+        client->ended = action->reason;
+        client->message = action->message;
         break;
     case ACTION_BURY:
         client->job = NULL;
@@ -450,6 +461,13 @@ simulation_finished (const simulation_t *self, int client)
 bool
 simulation_ended (const simulation_t *self, int client)
 {
+    return self->clients [client].ended != NULL;
+}
+
+const char *
+simulation_reason (const simulation_t *self, int client, const char **message_p)
+{
+    *message_p = self->clients [client].message;
     return self->clients [client].ended;
 }
 

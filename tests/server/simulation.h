@@ -19,6 +19,7 @@ typedef struct {
     uint32_t workers;
     uint32_t gather_ms;
     sampler_policy_t policy;
+    broker_bad_t on_bad;
     bool check;                 //  broker_check () after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
@@ -27,7 +28,7 @@ typedef struct {
 } simulation_options_t;
 
 typedef struct {
-    const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared
+    const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared.  Without a mark it meets those present
     uint32_t batch_size, slots;
     uint64_t epochs;
     bool drop_last;
@@ -52,6 +53,7 @@ typedef struct {
 simulation_t *simulation_new (const simulation_options_t *options);
 void simulation_destroy (simulation_t **self_p);
 broker_t *simulation_broker (simulation_t *self);
+dataset_t *simulation_dataset (simulation_t *self);
 int64_t simulation_now_us (const simulation_t *self);
 
 //  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).
@@ -67,6 +69,8 @@ bool simulation_run (simulation_t *self, int64_t until_us);
 
 bool simulation_finished (const simulation_t *self, int client);    //  the last epoch has ended
 bool simulation_ended (const simulation_t *self, int client);       //  the server ended the job
+//  Why it ended it, lent while the broker lives; NULL: it did not.
+const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
 uint64_t simulation_prepared (simulation_t *self);

@@ -558,6 +558,16 @@ typedef struct {
     pipeline_key_t copies [SEEDED_EPOCHS] [SEEDED_SAMPLES];
 } record_t;
 
+//  Into zeroed memory, field by field: keys are compared as bytes, and a copy's padding is anything.
+static void
+s_keep (pipeline_key_t *kept, pipeline_key_t key)
+{
+    kept->seed = key.seed;
+    kept->round = key.round;
+    kept->id = key.id;
+    kept->occurrence = key.occurrence;
+}
+
 static void
 s_record_keys (void *context, broker_t *broker, int client, const place_t *place)
 {
@@ -565,8 +575,8 @@ s_record_keys (void *context, broker_t *broker, int client, const place_t *place
     pipeline_key_t key = place_key (place);
     if (client != record->client)
         return;
-    record->copies [key.round] [key.id] = key;
-    record->versions [key.round] [key.id] = version_key (broker, place_version (place));
+    s_keep (&record->copies [key.round] [key.id], key);
+    s_keep (&record->versions [key.round] [key.id], version_key (broker, place_version (place)));
 }
 
 static int64_t

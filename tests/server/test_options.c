@@ -185,6 +185,46 @@ many_datasets (void **state)
     s_refused (arguments, "dataset more: there are more than 64");
 }
 
+//  Settings of data sets: before the data set or after it, in order.
+static void
+settings_of_datasets (void **state)
+{
+    (void) state;
+    options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset c=/c "
+        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
+    const options_dataset_t *first = &options.datasets [0], *second = &options.datasets [1];
+    assert_int_equal (first->field_count, 2);
+    assert_string_equal (first->fields [0].name, "mask");
+    assert_true (first->fields [0].is_mask);
+    assert_string_equal (first->fields [0].path, "/m=1");
+    assert_string_equal (first->fields [1].name, "depth_2");
+    assert_false (first->fields [1].is_mask);
+    assert_string_equal (first->fields [1].path, "/d");
+    assert_true (first->bad_is_fatal);
+    assert_null (first->extensions);
+    assert_true (first->jpeg_warnings_max == UINT32_MAX);
+    assert_int_equal (second->field_count, 0);
+    assert_false (second->bad_is_fatal);
+    assert_string_equal (second->extensions, ".wav,.FLAC");
+    assert_int_equal (second->jpeg_warnings_max, 0);
+    options_clear (&options);
+}
+
+static void
+many_fields (void **state)
+{
+    (void) state;
+    char arguments [1024] = "--dataset a=/x";
+    for (int index = 0; index < OPTIONS_FIELDS_MAX; index++)
+        sprintf (arguments + strlen (arguments), " --field a.f%d=mask:/m%d", index, index);
+    options_t options = s_parsed (arguments);
+    assert_int_equal (options.datasets [0].field_count, OPTIONS_FIELDS_MAX);
+    assert_string_equal (options.datasets [0].fields [6].path, "/m6");
+    options_clear (&options);
+    strcat (arguments, " --field a.more=mask:/m");
+    s_refused (arguments, "field more: data set 'a' has more than 7");
+}
+
 static void
 help_comes_first (void **state)
 {
@@ -199,6 +239,7 @@ help_comes_first (void **state)
     }
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
         "--workers N",
+        "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail", "--jpeg-warnings NAME=N",
         "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
         "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
     for (size_t index = 0; index < sizeof words / sizeof *words; index++)
@@ -231,7 +272,7 @@ arguments_refused (void **state)
         { "--config", "--config needs a value" },
         { "--config a --config b", "--config is given twice: a and b" },
         { "--listen=", "listen: the value is missing" },
-        { "--dataset train", "expected NAME=PATH, as in train=/data/train, got 'train'" },
+        { "--dataset train", "expected NAME=PATH, got 'train'" },
         { "--dataset =/data", "a name has 1 to 64 letters, digits, '.', '_' or '-', got ''" },
         { "--dataset a/b=/data", "got 'a/b'" },
         { "--dataset a\033b=/data", "got 'a\\x1bb'" },
@@ -248,6 +289,31 @@ arguments_refused (void **state)
         { "--workers 4x", "got '4x'" },
         { "--workers -1", "got '-1'" },
         { "--policy resident", "policy: there is no 'resident'; there is: follow, dsa" },
+        { "--feild a.m=mask:/m", "did you mean --field?" },
+        { "--on-bda a=fail", "did you mean --on-bad?" },
+        { "--dataset a=/x --field", "--field needs a value: NAME.FIELD=mask:DIR" },
+        { "--dataset a=/x --field a.m", "field: expected NAME.FIELD=mask:DIR, got 'a.m'" },
+        { "--dataset a=/x --field a.m=", "field: expected NAME.FIELD=mask:DIR, got 'a.m='" },
+        { "--dataset a=/x --field a=mask:/m", "field: expected NAME.FIELD=mask:DIR, got 'a'" },
+        { "--dataset a=/x --field =mask:/m", "field: expected NAME.FIELD=mask:DIR, got '=...'" },
+        { "--dataset a=/x --field a.m=/m", "field m: expected image:DIR or mask:DIR, got '/m'" },
+        { "--dataset a=/x --field a.m=label:/m", "field m: expected image:DIR or mask:DIR, got 'label:/m'" },
+        { "--dataset a=/x --field a.m=mask:", "field m: expected image:DIR or mask:DIR, got 'mask:'" },
+        { "--dataset a=/x --field a.=mask:/m", "letters, digits or '_' and is not 'image', got ''" },
+        { "--dataset a=/x --field a.image=mask:/m", "is not 'image', got 'image'" },
+        { "--dataset a=/x --field a.m-n=mask:/m", "got 'm-n'" },
+        { "--dataset a=/x --field a.m=mask:/m --field a.m=image:/n", "field m: data set 'a' has two of that name: /m and /n" },
+        { "--dataset a=/x --dataset b=/y --field c.m=mask:/m", "field: there is no data set 'c'; there is: a, b" },
+        { "--dataset a=/x --on-bad b=fail", "on-bad: there is no data set 'b'; there is: a" },
+        { "--dataset a=/x --on-bad a=stop", "on-bad: there is no 'stop'; there is: drop, fail" },
+        { "--dataset a=/x --on-bad fail", "on-bad: expected NAME=drop|fail, got 'fail'" },
+        { "--dataset a=/x --extensions a=wav", "extensions: expected NAME=.wav,.flac, got 'wav'" },
+        { "--dataset a=/x --extensions a=.wav,", "got '.wav,'" },
+        { "--dataset a=/x --extensions a=.wav,.", "got '.wav,.'" },
+        { "--dataset a=/x --extensions a=.a/b", "got '.a/b'" },
+        { "--dataset a=/x --jpeg-warnings a=-1", "jpeg-warnings: expected a number from 0 to 999999999, got '-1'" },
+        { "--dataset a=/x --jpeg-warnings a=1x", "got '1x'" },
+        { "--dataset a=/x --jpeg-warnings a=1000000000", "got '1000000000'" },
         { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
         { "--config /tmp", "/tmp: cannot be read: Is a directory" },
     };
@@ -340,6 +406,35 @@ command_line_wins_and_datasets_add_up (void **state)
     options_clear (&options);
 }
 
+//  Data sets and fields add up; for the rest the command line wins, and the file's is checked all the same.
+static void
+settings_of_datasets_from_a_file (void **state)
+{
+    (void) state;
+    const char *text = "on-bad\n    b = fail\n    a = fail\n"
+        "field\n    a.mask = mask:/m # x\n    a.more = \"image:/i\"\n"
+        "dataset\n    a = /a\n"
+        "extensions\n    a = .wav\n"
+        "jpeg-warnings\n    a = 7\n";
+    options_t options = s_parsed_file (text, "--dataset b=/b --on-bad a=drop --jpeg-warnings a=2 --field a.first=mask:/f");
+    const options_dataset_t *dataset = &options.datasets [1];
+    assert_string_equal (dataset->name, "a");
+    assert_int_equal (dataset->field_count, 3);
+    assert_string_equal (dataset->fields [0].name, "first");
+    assert_string_equal (dataset->fields [1].path, "/m");
+    assert_string_equal (dataset->fields [2].path, "/i");
+    assert_string_equal (dataset->extensions, ".wav");
+    assert_false (dataset->bad_is_fatal);
+    assert_int_equal (dataset->jpeg_warnings_max, 2);
+    assert_true (options.datasets [0].bad_is_fatal);
+    options_clear (&options);
+    char error [ERROR_BYTES];
+    text = "dataset\n    a = /a\non-bad\n    a = ignore\n";
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--on-bad a=drop", error), OPTIONS_ERROR);
+    assert_non_null (strstr (error, ":4: on-bad: there is no 'ignore'"));
+    options_clear (&options);
+}
+
 static void
 files_refused (void **state)
 {
@@ -355,6 +450,13 @@ files_refused (void **state)
         { "dataset\n    a = /x\ndataset\n    a = /y\n", 4, "there are two of that name" },
         { "dataset\n    a@b = /x\n", 2, "a name has 1 to 64" },
         { "dataset\n    a = /x\n        b = /y\n", 3, "indent by 4 blanks" },
+        { "on-bad = fail\n", 1, "on-bad: expected no value here, but lines '    NAME = drop|fail' below it" },
+        { "field\n", 1, "field: expected lines '    NAME.FIELD = mask:DIR' below it" },
+        { "on-bad\n    a = fail\ndataset\n    b = /x\n", 2, "on-bad: there is no data set 'a'; there is: b" },
+        { "dataset\n    b = /x\nfield\n    b.m = mask:/m\n    b.m = mask:/n\n", 5, "has two of that name: /m and /n" },
+        { "dataset\n    b = /x\non-bad\n    b = drop\n\n    b = fail\n", 6, "on-bad b: it is there twice, now as 'fail'" },
+        { "dataset\n    b = /x\njpeg-warnings\n    b = many\n", 4, "jpeg-warnings: expected a number" },
+        { "dataset\n    b = /x\nextensions\n    b\n", 4, "extensions: expected NAME=.wav,.flac, got 'b='" },
         { "cache = 1M\n    a = /x\n", 1, "cache: nothing belongs below it" },
         { "cache = 1M\ncache = 2M\n", 2, "cache: it is there twice, now as '2M'" },
         { "workers = 0\n", 1, "workers: expected a number from 1 to 1024, got '0'" },
@@ -589,12 +691,15 @@ main (void)
         cmocka_unit_test (both_ways_to_write_an_option),
         cmocka_unit_test (defaults),
         cmocka_unit_test (many_datasets),
+        cmocka_unit_test (settings_of_datasets),
+        cmocka_unit_test (many_fields),
         cmocka_unit_test (help_comes_first),
         cmocka_unit_test (arguments_refused),
         cmocka_unit_test (empty_argument),
         cmocka_unit_test (short_error_buffer),
         cmocka_unit_test (everything_from_a_file),
         cmocka_unit_test (command_line_wins_and_datasets_add_up),
+        cmocka_unit_test (settings_of_datasets_from_a_file),
         cmocka_unit_test (files_refused),
         cmocka_unit_test (files_too_large),
         cmocka_unit_test (damaged_files),

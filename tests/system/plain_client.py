@@ -31,7 +31,10 @@ Batch = collections.namedtuple("Batch", "sequence epoch index slot count ids fie
 EpochEnd = collections.namedtuple("EpochEnd", "epoch samples batches last")
 Ended = collections.namedtuple("Ended", "reason message")
 
-SIZES = {"uint8": ("B", 1), "int64": ("q", 8), "float32": ("f", 4)}
+#   How each dtype is looked at, and its bytes; 16-bit floats as they lie there.
+SIZES = {"bool": ("B", 1), "uint8": ("B", 1), "int8": ("b", 1), "uint16": ("H", 2), "int16": ("h", 2), "uint32": ("I", 4),
+         "int32": ("i", 4), "uint64": ("Q", 8), "int64": ("q", 8), "float16": ("H", 2), "bfloat16": ("H", 2),
+         "float32": ("f", 4), "float64": ("d", 8)}
 
 
 class Refused(Exception):

@@ -17,7 +17,10 @@ class Batch:
 
     `batch["image"]` is a view into memory shared with the server, yours to read and write until the last view of
     it is gone; nothing needs to be released by hand.  `len` is the number of samples; iterating gives the names, so
-    that `dict(batch)` and `**batch` work.
+    that `dict(batch)` and `**batch` work: what the pipeline makes, then the data set's labels.
+
+    NumPy has no bfloat16: such an array comes as uint16 (`Loader.fields` tells).  In PyTorch it is
+    `torch.from_numpy (batch["image"].view (numpy.int16)).view (torch.bfloat16)`, without a copy.
     """
     __slots__ = ("_arrays", "ids", "epoch", "index", "__weakref__")
 

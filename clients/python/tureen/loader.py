@@ -208,7 +208,7 @@ class Loader:
 
     @property
     def fields(self) -> Dict[str, Field]:
-        """The arrays of a batch, by name: `.dtype`, and `.shape` of one sample."""
+        """The arrays of a batch, by name: `.dtype`, `.shape` of one sample, and `.told`, the dtype in the server's words."""
         return {field.name: field for field in self.joined.fields}
 
     @property

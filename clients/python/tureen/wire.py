@@ -35,6 +35,9 @@ EPOCHS_MAX = 1 << 53
 IDS_RANGES, IDS_WORDS, IDS_LIST = 1, 2, 3
 ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
 
+#  What NumPy has no type for comes as one of its size, bit for bit.
+_STAND_INS = {"bfloat16": "uint16"}
+
 _HEAD = struct.Struct("<4sBBHQQ")
 _PROGRESS = struct.Struct("<QQQ")
 _BATCH = struct.Struct("<QQQIIII")
@@ -66,12 +69,16 @@ class EpochEnd(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One named array of a batch: `count` x `shape` of `dtype`, `offset` bytes into its slot."""
+    """One named array of a batch: `count` x `shape` of `dtype`, `offset` bytes into its slot.
+
+    `told` is the dtype as the server names it.  It differs where NumPy has no such type: "bfloat16" comes as uint16.
+    """
     name: str
     dtype: np.dtype[Any]
     shape: Tuple[int, ...]
     offset: int
     sample_bytes: int
+    told: str
 
 
 class RingOffer(NamedTuple):
@@ -237,15 +244,15 @@ def _fields(value: Any, batch_size: int, slot_bytes: int) -> Tuple[Field, ...]:
 def _field(value: Any) -> Field:
     if not isinstance(value, dict):
         _wrong("JOINED", "a field is not an object")
-    name = _string(value, "name", "JOINED")
+    name, told = _string(value, "name", "JOINED"), _string(value, "dtype", "JOINED")
     try:
-        dtype = np.dtype(_string(value, "dtype", "JOINED"))
+        dtype = np.dtype(_STAND_INS.get(told, told))
     except (TypeError, ValueError, SyntaxError):    # the last from NumPy, for ",int8"
-        _wrong("JOINED", f"field {name} has dtype {value.get('dtype')!r}, unknown to this NumPy")
+        _wrong("JOINED", f"field {name} has dtype {told!r}, unknown to this NumPy")
     shape = value.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
         _wrong("JOINED", f"field {name} has no proper shape")
-    field = Field(name, dtype, tuple(shape), _integer(value, "offset", 0), _integer(value, "sample_bytes", 0))
+    field = Field(name, dtype, tuple(shape), _integer(value, "offset", 0), _integer(value, "sample_bytes", 0), told)
     sample_bytes = dtype.itemsize
     for side in shape:
         sample_bytes *= side

@@ -1,0 +1,235 @@
+#include "image_reader.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "decoder.h"
+#include "jpeg_reader.h"
+#include "orientation.h"
+#ifdef TUREEN_PNG
+#include "png_reader.h"
+#endif
+
+enum { IMAGE_READER_MAGIC = 0x696d6167 };
+
+typedef enum { KIND_NONE, KIND_JPEG, KIND_PNG } kind_t;
+
+struct image_reader {
+    uint32_t magic;
+    jpeg_reader_t *jpeg;
+#ifdef TUREEN_PNG
+    png_reader_t *png;
+#endif
+    //  The image that is open.
+    kind_t kind;
+    orientation_t orientation;
+    uint32_t height;            //  as it is stored
+    uint32_t width;
+    scratch_t turned;
+};
+
+image_reader_t *
+image_reader_new (void)
+{
+    image_reader_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->magic = IMAGE_READER_MAGIC;
+    self->jpeg = jpeg_reader_new ();
+    if (!self->jpeg) {
+        image_reader_destroy (&self);
+        return NULL;
+    }
+#ifdef TUREEN_PNG
+    self->png = png_reader_new ();
+    if (!self->png)
+        image_reader_destroy (&self);
+#endif
+    return self;
+}
+
+void
+image_reader_destroy (image_reader_t **self_p)
+{
+    assert (self_p);
+    image_reader_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == IMAGE_READER_MAGIC);
+    int error = errno;          //  image_reader_new's
+    jpeg_reader_destroy (&self->jpeg);
+#ifdef TUREEN_PNG
+    png_reader_destroy (&self->png);
+#endif
+    scratch_free (&self->turned);
+    self->magic = 0;
+    free (self);
+    errno = error;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  What the bytes are
+
+typedef struct {
+    const char *name;
+    size_t offset;
+    size_t length;
+    const char *bytes;
+    kind_t kind;                //  KIND_NONE: no build reads it
+} signature_t;
+
+static const signature_t s_signatures [] = {
+    { "a JPEG image", 0, 3, "\xff\xd8\xff", KIND_JPEG },
+    { "a PNG image", 0, 4, "\x89PNG", KIND_PNG },
+    { "a GIF image", 0, 4, "GIF8", KIND_NONE },
+    { "a WebP image", 8, 4, "WEBP", KIND_NONE },
+    { "a BMP image", 0, 2, "BM", KIND_NONE },
+    { "a TIFF image", 0, 4, "II*\0", KIND_NONE },
+    { "a TIFF image", 0, 4, "MM\0*", KIND_NONE },
+    { "a gzip file", 0, 2, "\x1f\x8b", KIND_NONE },
+    { "a zip file", 0, 4, "PK\3\4", KIND_NONE },
+};
+static const signature_t s_unknown = { "of an unknown kind", 0, 0, "", KIND_NONE };
+static const signature_t s_empty = { "empty", 0, 0, "", KIND_NONE };
+
+static const signature_t *
+s_signature (const uint8_t *bytes, size_t size)
+{
+    for (size_t index = 0; index < sizeof s_signatures / sizeof *s_signatures; index++) {
+        const signature_t *signature = &s_signatures [index];
+        if (size >= signature->offset + signature->length
+        &&  memcmp (bytes + signature->offset, signature->bytes, signature->length) == 0)
+            return signature;
+    }
+    return size? &s_unknown: &s_empty;
+}
+
+#ifdef TUREEN_PNG
+#define FORMATS(between) "JPEG" between "PNG"
+#else
+#define FORMATS(between) "JPEG"
+#endif
+
+const char *
+image_reader_formats (void)
+{
+    return FORMATS (", ");
+}
+
+static int
+s_refuse (const signature_t *signature, size_t size, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "not an image that this build reads: the file is %s (%zu bytes); it reads "
+        FORMATS (" and "), signature->name, size);
+    return -EBADMSG;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Opening
+
+//  The EXIF block of the open image, NULL if there is none.
+static const uint8_t *
+s_exif (const image_reader_t *self, size_t *size_p)
+{
+#ifdef TUREEN_PNG
+    if (self->kind == KIND_PNG)
+        return png_reader_exif (self->png, size_p);
+#endif
+    return jpeg_reader_exif (self->jpeg, size_p);
+}
+
+int
+image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == IMAGE_READER_MAGIC);
+    assert (error && error_bytes > 0);
+    const signature_t *signature = s_signature (bytes, size);
+    self->kind = KIND_NONE;
+    int rc;
+    if (signature->kind == KIND_JPEG)
+        rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error, error_bytes);
+#ifdef TUREEN_PNG
+    else if (signature->kind == KIND_PNG)
+        rc = png_reader_open (self->png, options, bytes, size, &self->height, &self->width, error, error_bytes);
+#endif
+    else
+        rc = s_refuse (signature, size, error, error_bytes);
+    if (rc)
+        return rc;
+    self->kind = signature->kind;
+    size_t exif_bytes = 0;
+    const uint8_t *exif = options->orientation? s_exif (self, &exif_bytes): NULL;
+    self->orientation = orientation_of_number (orientation_number (exif, exif_bytes));
+    *height_p = self->orientation.swaps? self->width: self->height;
+    *width_p = self->orientation.swaps? self->height: self->width;
+    return 0;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Reading
+
+static int
+s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error, size_t error_bytes)
+{
+#ifdef TUREEN_PNG
+    if (self->kind == KIND_PNG)
+        return png_reader_read (self->png, request, pixels, error, error_bytes);
+#endif
+    return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
+}
+
+//  Where the wanted box is in the view, once that is turned.
+static void
+s_turn_place (orientation_t orientation, const image_pixels_t *stored, image_pixels_t *turned)
+{
+    double top = orientation.down? stored->image.height - stored->top - stored->height: stored->top;
+    double left = orientation.across? stored->image.width - stored->left - stored->width: stored->left;
+    turned->top = orientation.swaps? left: top;
+    turned->left = orientation.swaps? top: left;
+    turned->height = orientation.swaps? stored->width: stored->height;
+    turned->width = orientation.swaps? stored->height: stored->width;
+}
+
+static int
+s_turn (image_reader_t *self, const image_pixels_t *stored, image_pixels_t *turned, char *error, size_t error_bytes)
+{
+    const image_t *image = &stored->image;
+    if (!scratch_need (&self->turned, image_bytes (image->height, image->width, image->channels))) {
+        snprintf (error, error_bytes, "not enough memory to turn an image of %u x %u pixels", image->width,
+            image->height);
+        return -ENOMEM;
+    }
+    uint32_t height = self->orientation.swaps? image->width: image->height;
+    uint32_t width = self->orientation.swaps? image->height: image->width;
+    size_t stride = image_bytes (1, width, image->channels);
+    orientation_turn (self->orientation, image, self->turned.data, stride);
+    turned->image = (image_t) { self->turned.data, stride, height, width, image->channels };
+    s_turn_place (self->orientation, stored, turned);
+    return 0;
+}
+
+int
+image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
+    char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == IMAGE_READER_MAGIC);
+    assert (self->kind != KIND_NONE);
+    assert (error && error_bytes > 0);
+    orientation_t orientation = self->orientation;
+    image_request_t wanted = *request;
+    wanted.box = orientation_stored_box (orientation, &request->box, self->height, self->width);
+    if (orientation.swaps && request->least_height > 0) {
+        wanted.least_height = request->least_width > 0? request->least_width: 1;
+        wanted.least_width = request->least_height;
+    }
+    image_pixels_t stored;
+    int rc = s_read (self, &wanted, orientation_turns (orientation)? &stored: pixels, error, error_bytes);
+    self->kind = KIND_NONE;     //  read once
+    if (rc == 0 && orientation_turns (orientation))
+        rc = s_turn (self, &stored, pixels, error, error_bytes);
+    return rc;
+}

@@ -1,0 +1,203 @@
+#include "operation_decode.h"
+#include <assert.h>
+#include <string.h>
+#include "decoder.h"
+
+enum {
+    QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 260, AUDIO_CHANNELS_MAX = 32, AUDIO_RATE_MAX = 1000 * 1000
+};
+
+static const char *const s_as_words [] = { "image", "bytes", "array", "audio" };
+static const char *const s_place_words [] = { "center", "random" };
+_Static_assert (DECODE_IMAGE == 0 && DECODE_BYTES == 1 && DECODE_ARRAY == 2 && DECODE_AUDIO == 3,
+    "s_as_words is in this order");
+_Static_assert ((int) OPERATION_PIXELS_MAX == (int) DECODER_PIXELS_MAX, "more than max_pixels allows is never decoded");
+
+#define COUNT(words) (sizeof (words) / sizeof *(words))
+
+static bool
+s_find_field (const pipeline_source_t *source, const char *name, uint8_t *field_p)
+{
+    for (size_t field = 0; name && field < source->count; field++)
+        if (strcmp (source->fields [field].name, name) == 0) {
+            *field_p = (uint8_t) field;
+            return true;
+        }
+    return false;
+}
+
+static int
+s_refuse_field (const operation_keys_t *keys, const pipeline_source_t *source, const char *name)
+{
+    char quoted [QUOTE_BYTES_MAX], expected [LIST_BYTES_MAX] = "";
+    for (size_t field = 0; field < source->count; field++)
+        operation_keys_append (expected, sizeof expected, source->fields [field].name, "\"");
+    return operation_complain (keys->complaint, "the data have no field \"%s\"; expected %s",
+        operation_printable (name, quoted, sizeof quoted), expected);
+}
+
+static int
+s_check_fields (const operation_decode_t *self, const complaint_t *complaint, const pipeline_source_t *source)
+{
+    for (uint32_t index = 0; index < self->field_count; index++)
+        for (uint32_t other = 0; other < index; other++)
+            if (self->fields [index] == self->fields [other])
+                return operation_complain (complaint, "field \"%s\" comes twice; expected each once",
+                    source->fields [self->fields [index]].name);
+    if (source->fields [self->fields [0]].is_mask)
+        return operation_complain (complaint, "field \"%s\" is a mask; expected an image as the first field",
+            source->fields [self->fields [0]].name);
+    return 0;
+}
+
+static int
+s_parse_fields (operation_decode_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    const json_t *list = json_object_get (keys->object, "fields");
+    size_t count = json_array_size (list);
+    self->field_count = 1;
+    if (list && (count < 1 || count > PIPELINE_FIELDS_MAX))
+        return operation_keys_refuse (keys, "fields", "a list of 1 to %d names of fields", PIPELINE_FIELDS_MAX);
+    for (size_t index = 0; index < count; index++) {
+        const char *name = json_string_value (json_array_get (list, index));
+        if (!name)
+            return operation_keys_refuse (keys, "fields", "names of fields, as strings");
+        if (!s_find_field (source, name, &self->fields [index]))
+            return s_refuse_field (keys, source, name);
+        self->field_count = (uint32_t) index + 1;
+    }
+    for (size_t index = 0; index < self->field_count; index++)
+        self->is_mask [index] = source->fields [self->fields [index]].is_mask;
+    return s_check_fields (self, keys->complaint, source);
+}
+
+static int
+s_parse_image (operation_decode_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    static const char *const names [] = { "as", "fields", "exact", "orientation", "max_pixels", NULL };
+    uint32_t pixels_max = 0;
+    self->exact = true;
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_flag (keys, "exact", &self->exact);
+    rc = rc? rc: operation_keys_flag (keys, "orientation", &self->orientation);
+    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, OPERATION_PIXELS_MAX, &pixels_max);
+    self->pixels_max = pixels_max;
+    return rc? rc: s_parse_fields (self, keys, source);
+}
+
+static int
+s_parse_bytes (operation_decode_t *self, const operation_keys_t *keys)
+{
+    static const char *const names [] = { "as", "length", NULL };
+    self->dtype = PIPELINE_UINT8;
+    self->dimensions = 1;
+    int rc = operation_keys_only (keys, names);
+    return rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX, self->shape);
+}
+
+//  What a .npy may hold: all but bfloat16, which NumPy does not know.
+static int
+s_parse_array (operation_decode_t *self, const operation_keys_t *keys)
+{
+    static const char *const names [] = { "as", "dtype", "shape", NULL };
+    const char *words [PIPELINE_DTYPES];
+    pipeline_dtype_t dtypes [PIPELINE_DTYPES];
+    size_t count = 0;
+    unsigned word = 0;
+    for (unsigned dtype = 0; dtype < PIPELINE_DTYPES; dtype++)
+        if (dtype != PIPELINE_BFLOAT16) {
+            dtypes [count] = (pipeline_dtype_t) dtype;
+            words [count++] = pipeline_dtype_name ((pipeline_dtype_t) dtype);
+        }
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, count, &word);
+    self->dtype = dtypes [word];
+    return rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions, self->shape);
+}
+
+static int
+s_parse_audio (operation_decode_t *self, const operation_keys_t *keys)
+{
+    static const char *const names [] = { "as", "dtype", "channels", "rate", NULL };
+    static const char *const words [] = { "float32", "int16" };
+    unsigned word = 0;
+    self->channels = 1;
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_OPTIONAL, words, COUNT (words), &word);
+    rc = rc? rc: operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, AUDIO_CHANNELS_MAX, &self->channels);
+    rc = rc? rc: operation_keys_whole (keys, "rate", OPERATION_KEY_OPTIONAL, 1, AUDIO_RATE_MAX, &self->rate);
+    self->dtype = word? PIPELINE_INT16: PIPELINE_FLOAT32;
+    return rc;
+}
+
+int
+operation_decode_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    unsigned as = DECODE_IMAGE;
+    int rc = operation_keys_word (keys, "as", OPERATION_KEY_OPTIONAL, s_as_words, COUNT (s_as_words), &as);
+    if (rc)
+        return rc;
+    self->decode.as = (decode_as_t) as;
+    switch (self->decode.as) {
+        case DECODE_BYTES: return s_parse_bytes (&self->decode, keys);
+        case DECODE_ARRAY: return s_parse_array (&self->decode, keys);
+        case DECODE_AUDIO: return s_parse_audio (&self->decode, keys);
+        case DECODE_IMAGE: default: return s_parse_image (&self->decode, keys, source);
+    }
+}
+
+static void
+s_write_image (const operation_decode_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    operation_text_put (text, ",\"fields\":[");
+    for (uint32_t index = 0; index < self->field_count; index++)
+        operation_text_put (text, "%s\"%s\"", index? ",": "", source->fields [self->fields [index]].name);
+    operation_text_put (text, "]");
+    operation_text_flag (text, "exact", self->exact);
+    operation_text_flag (text, "orientation", self->orientation);
+    if (self->pixels_max)
+        operation_text_put (text, ",\"max_pixels\":%llu", (unsigned long long) self->pixels_max);
+}
+
+void
+operation_decode_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    const operation_decode_t *decode = &self->decode;
+    operation_text_put (text, ",\"as\":\"%s\"", s_as_words [decode->as]);
+    if (decode->as == DECODE_IMAGE)
+        s_write_image (decode, source, text);
+    if (decode->as == DECODE_BYTES)
+        operation_text_put (text, ",\"length\":%u", decode->shape [0]);
+    if (decode->as == DECODE_ARRAY || decode->as == DECODE_AUDIO)
+        operation_text_put (text, ",\"dtype\":\"%s\"", pipeline_dtype_name (decode->dtype));
+    if (decode->as == DECODE_ARRAY) {
+        for (uint32_t index = 0; index < decode->dimensions; index++)
+            operation_text_put (text, "%s%u", index? ",": ",\"shape\":[", decode->shape [index]);
+        operation_text_put (text, "]");
+    }
+    if (decode->as == DECODE_AUDIO)
+        operation_text_put (text, ",\"channels\":%u", decode->channels);
+    if (decode->rate)
+        operation_text_put (text, ",\"rate\":%u", decode->rate);
+}
+
+int
+operation_excerpt_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+{
+    (void) source;
+    unsigned word = 1;
+    int rc = operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX, &self->excerpt.length);
+    rc = rc? rc: operation_keys_word (keys, "place", OPERATION_KEY_OPTIONAL, s_place_words, COUNT (s_place_words), &word);
+    self->excerpt.random = word == 1;
+    if (!rc && json_is_false (json_object_get (keys->object, "share")))
+        return operation_keys_refuse (keys, "share", "true: an excerpt is always in the shared stage");
+    self->may_be_shared = true;
+    return rc;
+}
+
+void
+operation_excerpt_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+{
+    (void) source;
+    operation_text_put (text, ",\"length\":%u,\"place\":\"%s\"", self->excerpt.length, s_place_words [self->excerpt.random]);
+}

@@ -1,0 +1,114 @@
+#include "pipeline_order.h"
+#include <assert.h>
+
+static bool
+s_is_end (const operation_t *operation)
+{
+    return operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST
+        || operation->kind == OPERATION_LAYOUT;
+}
+
+//  The last of kind in a list; NULL: there is none.
+static const operation_t *
+s_find (const operation_t *operations, size_t count, operation_kind_t kind)
+{
+    while (count-- > 0)
+        if (operations [count].kind == kind)
+            return &operations [count];
+    return NULL;
+}
+
+//  How many an image has behind a list.
+static uint32_t
+s_channels (const operation_t *operations, size_t count)
+{
+    uint32_t channels = IMAGE_COLOURS;
+    for (size_t index = 0; index < count; index++)
+        if (operations [index].kind == OPERATION_GRAYSCALE && operations [index].grayscale.probability >= 1)
+            channels = operations [index].grayscale.channels;
+    return channels;
+}
+
+static int
+s_check_views (const operation_t *operations, const operation_t *views, const complaint_t *complaint)
+{
+    uint32_t fields = operations [0].decode.field_count, count = views->views.count;
+    if (fields * count <= PIPELINE_OUTPUTS_MAX)
+        return 0;
+    return operation_refuse (views, complaint, "%u fields in %u views are %u arrays; expected %d at most",
+        fields, count, fields * count, PIPELINE_OUTPUTS_MAX);
+}
+
+static int
+s_check_normalize (const operation_t *operations, size_t index, const complaint_t *complaint)
+{
+    const operation_t *normalize = &operations [index];
+    if (normalize->normalize.count == 1 || s_channels (operations, index) > 1)
+        return 0;
+    return operation_refuse (normalize, complaint, "three numbers for the one channel that grayscale leaves; "
+        "expected one number, or grayscale with \"channels\": 3");
+}
+
+//  The last of a list that normalizes may be a cast, or come behind it.
+static int
+s_check_cast (const operation_t *operations, size_t count, const complaint_t *complaint)
+{
+    const operation_t *cast = s_find (operations, count, OPERATION_CAST);
+    if (!cast || cast->cast.dtype != PIPELINE_UINT8 || !s_find (operations, count, OPERATION_NORMALIZE))
+        return 0;
+    return operation_refuse (cast, complaint, "\"uint8\" does not hold what normalize makes; "
+        "expected \"float16\", \"bfloat16\" or \"float32\", or no normalize");
+}
+
+static int
+s_check_image (const operation_t *operations, size_t index, const complaint_t *complaint)
+{
+    const operation_t *operation = &operations [index], *before = operation - 1;
+    bool is_once = s_is_end (operation) || operation->kind == OPERATION_VIEWS;
+    if (operation->kind == OPERATION_EXCERPT)
+        return operation_refuse (operation, complaint,
+            "for audio only; expected a decode with \"as\": \"audio\" as the first of the list");
+    if (is_once && s_find (operations, index, operation->kind))
+        return operation_refuse (operation, complaint, "a second one; expected one at most");
+    if (s_is_end (before) && !s_is_end (operation))
+        return operation_refuse (operation, complaint, "not supported behind %s; expected it before",
+            operation_name (before));
+    if (operation->kind == OPERATION_VIEWS)
+        return s_check_views (operations, operation, complaint);
+    if (operation->kind == OPERATION_NORMALIZE)
+        return s_check_normalize (operations, index, complaint);
+    return 0;
+}
+
+//  Of bytes, arrays and audio.
+static int
+s_check_other (const operation_t *operations, size_t index, const complaint_t *complaint)
+{
+    const operation_t *operation = &operations [index];
+    decode_as_t as = operations [0].decode.as;
+    if (as != DECODE_AUDIO)
+        return operation_refuse (operation, complaint, "for images; expected no operation behind a decode as %s",
+            as == DECODE_BYTES? "\"bytes\"": "\"array\"");
+    if (operation->kind != OPERATION_EXCERPT)
+        return operation_refuse (operation, complaint, "for images; expected excerpt behind a decode as \"audio\", "
+            "and nothing else");
+    return index == 1? 0: operation_refuse (operation, complaint, "a second one; expected one at most");
+}
+
+int
+pipeline_order_check (const operation_t *operations, size_t count, const complaint_t *complaint)
+{
+    assert (count > 0 && operations [0].kind == OPERATION_DECODE);
+    decode_as_t as = operations [0].decode.as;
+    if (as == DECODE_AUDIO && count == 1)
+        return operation_refuse (operations, complaint,
+            "audio comes in excerpts; expected {\"op\": \"excerpt\", \"length\": ...} behind it");
+    int rc = 0;
+    for (size_t index = 1; !rc && index < count; index++) {
+        if (operations [index].kind == OPERATION_DECODE)
+            return operation_refuse (&operations [index], complaint,
+                "not the first; expected it as the first of the list, or not at all");
+        rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint): s_check_other (operations, index, complaint);
+    }
+    return rc? rc: s_check_cast (operations, count, complaint);
+}

@@ -1,0 +1,393 @@
+#include "plan.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include "geometry.h"
+
+enum { PLANE_ALIGNMENT = 64 };
+_Static_assert (PLAN_HEADER_BYTES >= sizeof (plan_size_t) && PLAN_HEADER_BYTES % PLANE_ALIGNMENT == 0,
+    "a header fits, and pixels behind it are aligned");
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Sizes
+
+static int
+s_check_sides (const operation_t *operation, uint64_t height, uint64_t width, const complaint_t *complaint)
+{
+    if (height <= PIPELINE_SIDE_MAX && width <= PIPELINE_SIDE_MAX)
+        return 0;
+    return operation_refuse (operation, complaint, "makes an image of %llu x %llu; expected sides up to %d",
+        (unsigned long long) height, (unsigned long long) width, PIPELINE_SIDE_MAX);
+}
+
+static int
+s_follow_resize (const operation_t *resize, plan_images_t *images, const complaint_t *complaint)
+{
+    plan_size_t size = { resize->height, resize->width };
+    if (resize->resize.shorter_side && !images->size.height) {
+        images->side_max = resize->resize.side_max;
+        images->pixels_max = images->side_max * resize->height;
+        return 0;
+    }
+    if (resize->resize.shorter_side)
+        geometry_resize (resize, images->size.height, images->size.width, &size.height, &size.width);
+    *images = (plan_images_t) { .size = size };
+    return s_check_sides (resize, size.height, size.width, complaint);
+}
+
+//  Mirrors of an image that is known: as torch's, within its sides.
+static int
+s_check_border (const operation_t *pad, plan_size_t size, const complaint_t *complaint)
+{
+    const uint32_t *border = pad->pad.border;
+    uint32_t spared = pad->pad.mode == PAD_REFLECT;     //  symmetric repeats the edge, reflect does not
+    if (!size.height || (pad->pad.mode != PAD_REFLECT && pad->pad.mode != PAD_SYMMETRIC))
+        return 0;
+    if (border [0] + spared <= size.width && border [2] + spared <= size.width
+    &&  border [1] + spared <= size.height && border [3] + spared <= size.height)
+        return 0;
+    return operation_refuse (pad, complaint, "\"padding\" mirrors more than the image of %u x %u has; "
+        "expected up to %u above and below and up to %u at the sides", size.height, size.width,
+        size.height - spared, size.width - spared);
+}
+
+static int
+s_follow_pad (const operation_t *pad, plan_images_t *images, const complaint_t *complaint)
+{
+    const uint32_t *border = pad->pad.border;
+    uint32_t across = border [0] + border [2], down = border [1] + border [3];
+    int rc = s_check_border (pad, images->size, complaint);
+    if (rc)
+        return rc;
+    if (images->size.height) {
+        images->size.height += down;
+        images->size.width += across;
+        return s_check_sides (pad, images->size.height, images->size.width, complaint);
+    }
+    if (!images->pixels_max)
+        return 0;
+    //  (h + down) (w + across), with each term at its largest.
+    images->pixels_max += (across + down) * images->side_max + (uint64_t) across * down;
+    images->side_max += across > down? across: down;
+    return 0;
+}
+
+static int
+s_follow_random_crop (const operation_t *crop, plan_images_t *images, const complaint_t *complaint)
+{
+    const uint32_t *border = crop->pad.border;
+    plan_size_t size = images->size;
+    int rc = s_check_border (crop, size, complaint);
+    if (rc)
+        return rc;
+    *images = (plan_images_t) { .size = { crop->height, crop->width } };
+    bool fits = crop->height <= size.height + border [1] + border [3] && crop->width <= size.width + border [0] + border [2];
+    if (!size.height || fits || crop->pad.if_needed)
+        return 0;
+    return operation_refuse (crop, complaint, "makes %u x %u of an image of %u x %u, padding not counted; "
+        "expected a smaller \"size\", more \"padding\" or \"pad_if_needed\": true",
+        crop->height, crop->width, size.height, size.width);
+}
+
+static int
+s_follow_one (const operation_t *operation, plan_images_t *images, const complaint_t *complaint)
+{
+    switch (operation->kind) {
+        case OPERATION_RESIZE:
+            return s_follow_resize (operation, images, complaint);
+        case OPERATION_PAD:
+            return s_follow_pad (operation, images, complaint);
+        case OPERATION_RANDOM_CROP:
+            return s_follow_random_crop (operation, images, complaint);
+        case OPERATION_CENTER_CROP:
+        case OPERATION_RANDOM_RESIZED_CROP:
+            *images = (plan_images_t) { .size = { operation->height, operation->width } };
+            return 0;
+        default:
+            return 0;
+    }
+}
+
+int
+plan_follow (const operation_t *operations, size_t count, plan_images_t *images, const complaint_t *complaint)
+{
+    assert (count > 0 && operations [0].kind == OPERATION_DECODE && operations [0].decode.as == DECODE_IMAGE);
+    uint64_t pixels_max = operations [0].decode.pixels_max;
+    images [0] = (plan_images_t) { .pixels_max = pixels_max, .side_max = pixels_max };
+    int rc = 0;
+    for (size_t index = 1; !rc && index < count; index++) {
+        images [index] = images [index - 1];
+        rc = s_follow_one (&operations [index], &images [index], complaint);
+    }
+    if (rc || images [count - 1].size.height)
+        return rc;
+    complaint_t whole = *complaint;
+    whole.place = OPERATION_NOT_SENT;
+    return operation_complain (&whole, "images come out in different sizes; expected a center_crop, random_resized_crop, "
+        "random_crop or a resize to [height, width]");
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The share point
+
+static int
+s_check_places (const plan_t *self, const complaint_t *complaint)
+{
+    for (size_t index = 0; index < self->count; index++) {
+        const operation_t *operation = &self->operations [index];
+        if (index < self->shared_count && !operation_may_be_shared (operation))
+            return operation_refuse (operation, complaint,
+                "not supported before {\"share\": true}; expected it behind the mark");
+        if (index >= self->shared_count && !operation_may_be_private (operation))
+            return operation_refuse (operation, complaint,
+                "not supported behind {\"share\": true}; expected it before the mark");
+    }
+    return 0;
+}
+
+static int
+s_check_bound (const plan_t *self, const plan_images_t *images, const complaint_t *complaint)
+{
+    const plan_images_t *shared = &images [self->shared_count - 1];
+    if (shared->size.height || shared->pixels_max)
+        return 0;
+    if (complaint->place != OPERATION_NOT_SENT)
+        return operation_complain (complaint, "the images before {\"share\": true} differ in size, without a bound; "
+            "expected a crop, a resize to [height, width] or with \"max_size\", or \"max_pixels\" in decode, before it");
+    size_t blocking = self->shared_count;
+    while (blocking + 1 < self->count && operation_is_shareable (&self->operations [blocking]))
+        blocking++;
+    return operation_refuse (&self->operations [blocking], complaint,
+        "random and not shared, so the share point is before it, where images differ in size; "
+        "expected \"share\": true in it or {\"share\": true} behind it (or \"max_pixels\" in decode)");
+}
+
+//  What could fail on some images must not be private: there a sample can no longer be found bad.
+static int
+s_check_private (const plan_t *self, const plan_images_t *images, const complaint_t *complaint)
+{
+    for (size_t index = self->shared_count; index < self->count; index++) {
+        const operation_t *operation = &self->operations [index];
+        if (images [index - 1].size.height)
+            return 0;
+        if (operation->kind == OPERATION_RANDOM_CROP && !operation->pad.if_needed)
+            return operation_refuse (operation, complaint, "private, behind images that differ in size; "
+                "expected \"pad_if_needed\": true, or the share point behind it");
+        if (operation->kind == OPERATION_RESIZE && operation->resize.shorter_side && !operation->resize.side_max)
+            return operation_refuse (operation, complaint, "private, behind images that differ in size; "
+                "expected \"max_size\", \"size\" as [height, width], or the share point behind it");
+        if (images [index].pixels_max > OPERATION_PIXELS_MAX)
+            return operation_refuse (operation, complaint, "private, and makes images of up to %llu pixels; expected %d "
+                "at most, or the share point behind it", (unsigned long long) images [index].pixels_max, OPERATION_PIXELS_MAX);
+    }
+    return 0;
+}
+
+static int
+s_check_bytes (const plan_t *self, const complaint_t *complaint)
+{
+    size_t bytes = plan_version_bytes (self);
+    if (bytes <= PIPELINE_SAMPLE_BYTES_MAX)
+        return 0;
+    complaint_t whole = *complaint;
+    whole.place = OPERATION_NOT_SENT;
+    return operation_complain (&whole, "a version, at the share point, takes %zu bytes; expected %d at most",
+        bytes, PIPELINE_SAMPLE_BYTES_MAX);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Planes and formats
+
+static void
+s_append_plane (plan_t *self, plan_plane_t plane)
+{
+    assert (self->plane_count < PIPELINE_OUTPUTS_MAX);
+    size_t end = plan_version_bytes (self);
+    plane.offset = (end + PLANE_ALIGNMENT - 1) / PLANE_ALIGNMENT * PLANE_ALIGNMENT;
+    self->planes [self->plane_count++] = plane;
+}
+
+//  Fields x views where the views are split already, else the fields.
+static void
+s_lay_out_images (plan_t *self, const plan_images_t *shared)
+{
+    const operation_decode_t *decode = &self->operations [0].decode;
+    uint32_t views = self->views_at < self->shared_count? self->views: 1;
+    uint64_t pixels = shared->size.height? (uint64_t) shared->size.height * shared->size.width: shared->pixels_max;
+    size_t header = shared->size.height? 0: PLAN_HEADER_BYTES;
+    for (uint32_t view = 0; view < views; view++)
+        for (size_t file = 0; file < decode->field_count; file++) {
+            bool is_mask = decode->is_mask [file];
+            uint32_t channels = is_mask? 1: IMAGE_COLOURS;
+            s_append_plane (self, (plan_plane_t) {
+                .file = file, .view = view, .is_mask = is_mask, .channels = channels, .bytes = header + pixels * channels
+            });
+        }
+}
+
+static uint64_t
+s_tensor_bytes (const plan_t *self)
+{
+    const operation_decode_t *decode = &self->operations [0].decode;
+    uint64_t bytes = pipeline_dtype_bytes (decode->dtype);
+    if (decode->as == DECODE_AUDIO)
+        return bytes * decode->channels * self->operations [1].excerpt.length;
+    //  Far above the limit already, it need not grow further, and over.
+    for (uint32_t index = 0; index < decode->dimensions && bytes <= PIPELINE_SAMPLE_BYTES_MAX; index++)
+        bytes *= decode->shape [index];
+    return bytes;
+}
+
+//  What the last operations say of the batch.
+static finish_format_t
+s_format (const operation_t *operations, size_t count)
+{
+    finish_format_t format = { .dtype = FINISH_UINT8, .channels = IMAGE_COLOURS, .std = { 1, 1, 1 } };
+    bool is_cast = false;
+    for (size_t index = 0; index < count; index++) {
+        const operation_t *operation = &operations [index];
+        if (operation->kind == OPERATION_GRAYSCALE && operation->grayscale.probability >= 1)
+            format.channels = operation->grayscale.channels;
+        if (operation->kind == OPERATION_LAYOUT)
+            format.planar = operation->layout.planar;
+        if (operation->kind == OPERATION_CAST) {
+            is_cast = true;
+            format.dtype = operation->cast.dtype == PIPELINE_FLOAT16? FINISH_FLOAT16
+                : operation->cast.dtype == PIPELINE_BFLOAT16? FINISH_BFLOAT16
+                : operation->cast.dtype == PIPELINE_FLOAT32? FINISH_FLOAT32: FINISH_UINT8;
+        }
+        if (operation->kind == OPERATION_NORMALIZE) {
+            format.normalizes = true;
+            memcpy (format.mean, operation->normalize.mean, sizeof format.mean);
+            memcpy (format.std, operation->normalize.std, sizeof format.std);
+        }
+    }
+    if (format.normalizes && !is_cast)
+        format.dtype = FINISH_FLOAT32;
+    return format;
+}
+
+static void
+s_find_views (plan_t *self)
+{
+    self->views = 1;
+    self->views_at = self->count;
+    for (size_t index = 0; index < self->count; index++)
+        if (self->operations [index].kind == OPERATION_VIEWS) {
+            self->views_at = index;
+            self->views = self->operations [index].views.count;
+        }
+}
+
+size_t
+plan_version_bytes (const plan_t *self)
+{
+    const plan_plane_t *last = &self->planes [self->plane_count? self->plane_count - 1: 0];
+    return self->plane_count? last->offset + last->bytes: 0;
+}
+
+int
+plan_make (plan_t *self, const operation_t *operations, size_t count, size_t shared_count,
+    const plan_images_t *images, const complaint_t *complaint)
+{
+    assert (shared_count > 0 && shared_count <= count);
+    bool is_image = operations [0].decode.as == DECODE_IMAGE;
+    *self = (plan_t) { .operations = operations, .count = count, .shared_count = shared_count };
+    s_find_views (self);
+    int rc = s_check_places (self, complaint);
+    if (!rc && is_image)
+        rc = s_check_bound (self, images, complaint);
+    if (!rc && is_image)
+        rc = s_check_private (self, images, complaint);
+    if (rc)
+        return rc;
+    if (is_image) {
+        self->format = s_format (operations, count);
+        self->shared_size = images [shared_count - 1].size;
+        self->output_size = images [count - 1].size;
+        s_lay_out_images (self, &images [shared_count - 1]);
+    }
+    else
+        s_append_plane (self, (plan_plane_t) { .channels = 1, .bytes = s_tensor_bytes (self) });
+    return s_check_bytes (self, complaint);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Outputs
+
+static const pipeline_dtype_t s_dtypes [FINISH_DTYPES] = {
+    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16, [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
+    [FINISH_FLOAT32] = PIPELINE_FLOAT32
+};
+
+static void
+s_push_dimension (pipeline_output_t *output, uint32_t side)
+{
+    output->shape [output->dimensions++] = side;
+}
+
+static pipeline_output_t
+s_describe_image (const plan_t *self, bool is_mask)
+{
+    const finish_format_t *format = &self->format;
+    pipeline_output_t output = { .dtype = is_mask? PIPELINE_UINT8: s_dtypes [format->dtype] };
+    if (!is_mask && format->planar)
+        s_push_dimension (&output, format->channels);
+    s_push_dimension (&output, self->output_size.height);
+    s_push_dimension (&output, self->output_size.width);
+    if (!is_mask && !format->planar)
+        s_push_dimension (&output, format->channels);
+    return output;
+}
+
+static pipeline_output_t
+s_describe_tensor (const plan_t *self)
+{
+    static const char *const names [] = {
+        [DECODE_BYTES] = "bytes", [DECODE_ARRAY] = "array", [DECODE_AUDIO] = "audio"
+    };
+    const operation_decode_t *decode = &self->operations [0].decode;
+    pipeline_output_t output = { .dtype = decode->dtype };
+    snprintf (output.name, sizeof output.name, "%s", names [decode->as]);
+    for (uint32_t index = 0; index < decode->dimensions; index++)
+        s_push_dimension (&output, decode->shape [index]);
+    if (decode->as == DECODE_AUDIO) {
+        s_push_dimension (&output, decode->channels);
+        s_push_dimension (&output, self->operations [1].excerpt.length);
+    }
+    return output;
+}
+
+static void
+s_name_image (pipeline_output_t *output, const char *field, uint32_t view)
+{
+    if (view)
+        snprintf (output->name, sizeof output->name, "%s_%u", field, view + 1);
+    else
+        snprintf (output->name, sizeof output->name, "%s", field);
+}
+
+size_t
+plan_outputs (const plan_t *self, const pipeline_source_t *source,
+    pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p)
+{
+    const operation_decode_t *decode = &self->operations [0].decode;
+    size_t count = 0;
+    if (decode->as != DECODE_IMAGE)
+        outputs [count++] = s_describe_tensor (self);
+    else
+        for (uint32_t view = 0; view < self->views; view++)
+            for (size_t file = 0; file < decode->field_count; file++) {
+                outputs [count] = s_describe_image (self, decode->is_mask [file]);
+                s_name_image (&outputs [count++], source->fields [decode->fields [file]].name, view);
+            }
+    *bytes_p = 0;
+    for (size_t index = 0; index < count; index++) {
+        pipeline_output_t *output = &outputs [index];
+        output->bytes = pipeline_dtype_bytes (output->dtype);
+        for (uint32_t axis = 0; axis < output->dimensions; axis++)
+            output->bytes *= output->shape [axis];
+        *bytes_p += output->bytes;
+    }
+    return count;
+}

@@ -1,0 +1,74 @@
+/*  plan -- a pipeline as decode/ sees it: its operations in two stages, and where each plane lies in a version.
+ *
+ *  A version is the planes of the shared stage, each at an offset that is a multiple of 64.  A plane of images of one
+ *  size is their pixels, row by row without gaps.  Where images differ in size at the share point (it stands behind
+ *  decode with max_pixels, or behind a resize with max_size), a plane begins with its plan_size_t, the pixels follow at
+ *  PLAN_HEADER_BYTES, and room is reserved for the largest.
+ *
+ *  A sample that is no image (operations [0].decode.as) is one plane without a header, its bytes as they go into the
+ *  batch; sizes are 0 and the format means nothing.
+ *
+ *  Only for files of decode/.
+ */
+#ifndef PLAN_H
+#define PLAN_H
+#include "finish.h"
+#include "operation.h"
+#include "pipeline.h"
+
+enum { PLAN_HEADER_BYTES = 64 };
+
+typedef struct {
+    uint32_t height;
+    uint32_t width;
+} plan_size_t;
+
+typedef struct {
+    size_t file;                    //  which of pipeline_files
+    uint32_t view;
+    bool is_mask;
+    uint32_t channels;              //  in the version: 1 of a mask, else IMAGE_COLOURS
+    size_t offset;                  //  in the version
+    size_t bytes;                   //  there, header included
+} plan_plane_t;
+
+typedef struct {
+    const operation_t *operations;  //  the canonical list: decode first, no mark
+    size_t count;
+    size_t shared_count;            //  of them in the shared stage; at least 1
+    size_t views_at;                //  index of OPERATION_VIEWS; count: there is none
+    uint32_t views;                 //  1 without one
+    //  Planes of the version: fields x views where OPERATION_VIEWS is in the shared stage, else the fields.
+    plan_plane_t planes [PIPELINE_OUTPUTS_MAX];
+    size_t plane_count;
+    //  Of all images at the share point; 0: they differ, and planes have headers.
+    plan_size_t shared_size;
+    //  Images: what the private stage ends in.  Masks: always uint8, one channel, no normalising.
+    plan_size_t output_size;
+    finish_format_t format;
+} plan_t;
+
+//  Lent for the life of the pipeline.  Outputs are in the order: view by view, in each the fields.
+const plan_t *pipeline_plan (const pipeline_t *self);
+
+//  How a pipeline comes to its plan, in this order; each with a complaint where a list cannot be.
+
+//  What is known of the images behind an operation, before any is seen.
+typedef struct {
+    plan_size_t size;               //  of all; 0: they differ
+    uint64_t pixels_max;            //  where they differ: no image has more; 0: no bound
+    uint64_t side_max;              //  the same for a side; 0: no bound
+} plan_images_t;
+
+//  Finds images [index] behind each operation of the list, which has a decode of images first.
+int plan_follow (const operation_t *operations, size_t count, plan_images_t *images, const complaint_t *complaint);
+//  Sets all of *self for a share point behind shared_count operations, but its format's table.
+int plan_make (plan_t *self, const operation_t *operations, size_t count, size_t shared_count,
+    const plan_images_t *images, const complaint_t *complaint);
+//  Of the whole version.
+size_t plan_version_bytes (const plan_t *self);
+//  Describes the outputs and returns how many; *bytes_p: of all together.
+size_t plan_outputs (const plan_t *self, const pipeline_source_t *source,
+    pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p);
+
+#endif

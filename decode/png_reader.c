@@ -1,0 +1,420 @@
+#include "png_reader.h"
+#include <assert.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <png.h>
+#include "decoder.h"
+#include "instrument.h"
+
+enum {
+    PNG_READER_MAGIC = 0x706e6772, SIGNATURE_BYTES = 8, VALUES = 256,
+    //  A chunk: length and name, its content, and a checksum.
+    CHUNK_HEAD_BYTES = 8, CHUNK_SUM_BYTES = 4, SIZE_AT = SIGNATURE_BYTES + CHUNK_HEAD_BYTES
+};
+//  What setjmp returns; 0 is the first time.
+enum { ESCAPE_BAD = 1, ESCAPE_TRUNCATED = 2 };
+
+struct png_reader {
+    uint32_t magic;
+    png_structp png;                    //  of one image, from open to the end of read; else NULL
+    png_infop info;
+    jmp_buf escape;                     //  every complaint leaves through it
+    bool no_memory;                     //  an allocation of libpng's failed
+    char *error;                        //  lent for one call
+    size_t error_bytes;
+    const uint8_t *bytes;               //  the file, and how far it has been read
+    size_t size;
+    size_t place;
+    //  The file
+    bool is_whole;                      //  there is an IEND chunk
+    const uint8_t *exif;
+    size_t exif_bytes;
+    //  The image
+    bool is_mask;
+    bool has_values;                    //  one channel, of grey values or indices, where table says what they mean
+    uint32_t height;
+    uint32_t width;
+    uint32_t passes;                    //  more than one of an interlaced image
+    uint8_t table [VALUES] [IMAGE_COLOURS];
+    image_box_t box;
+    scratch_t pixels;
+};
+
+//  ---------------------------------------------------------------------------------------------------------
+//  What libpng calls back
+
+static void s_complain (png_structp png, png_const_charp message) __attribute__ ((noreturn));
+
+//  libpng's own complaint, in its words.
+static void
+s_complain (png_structp png, png_const_charp message)
+{
+    png_reader_t *self = png_get_error_ptr (png);
+    assert (self->magic == PNG_READER_MAGIC);
+    snprintf (self->error, self->error_bytes, "damaged or unsupported PNG: %s", message);
+    longjmp (self->escape, ESCAPE_BAD);
+}
+
+//  Of things that it reads past: comments too long for it, odd colour profiles.
+static void
+s_warn (png_structp png, png_const_charp message)
+{
+    (void) png;
+    (void) message;
+}
+
+static png_voidp
+s_allocate (png_structp png, png_alloc_size_t bytes)
+{
+    png_reader_t *self = png_get_mem_ptr (png);
+    void *memory = malloc (bytes);
+    if (!memory)
+        self->no_memory = true;
+    return memory;
+}
+
+static void
+s_release (png_structp png, png_voidp memory)
+{
+    (void) png;
+    free (memory);
+}
+
+static void
+s_read_bytes (png_structp png, png_bytep target, size_t count)
+{
+    png_reader_t *self = png_get_io_ptr (png);
+    if (count > self->size - self->place)
+        longjmp (self->escape, ESCAPE_TRUNCATED);
+    memcpy (target, self->bytes + self->place, count);
+    self->place += count;
+}
+
+//  16-bit grey, in place, to 8 bits.
+INSTRUMENT_ROWS static void
+s_clip_values (png_structp png, png_row_infop row, png_bytep bytes)
+{
+    (void) png;
+    for (png_uint_32 column = 0; column < row->width; column++)
+        bytes [column] = bytes [column * 2]? UINT8_MAX: bytes [column * 2 + 1];
+    instrument_written (bytes, row->width);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Life
+
+png_reader_t *
+png_reader_new (void)
+{
+    png_reader_t *self = calloc (1, sizeof *self);
+    if (self)
+        self->magic = PNG_READER_MAGIC;
+    return self;
+}
+
+//  libpng's state holds what one image left behind: it is made anew for each.
+static void
+s_close (png_reader_t *self)
+{
+    png_destroy_read_struct (&self->png, &self->info, NULL);
+}
+
+void
+png_reader_destroy (png_reader_t **self_p)
+{
+    assert (self_p);
+    png_reader_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == PNG_READER_MAGIC);
+    s_close (self);
+    scratch_free (&self->pixels);
+    self->magic = 0;
+    free (self);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Opening: chunks by their lengths -> size -> libpng's look at the chunks before the image data
+
+static bool
+s_truncated (const png_reader_t *self)
+{
+    snprintf (self->error, self->error_bytes, "truncated PNG: the file ends before the image does");
+    return false;
+}
+
+static bool
+s_is_chunk (const uint8_t *head, const char *name)
+{
+    return memcmp (head + sizeof (uint32_t), name, sizeof (uint32_t)) == 0;
+}
+
+//  Walks over the chunks by their lengths, which takes no time, and finds what is to be known of a file before it
+//  is read: whether it has an end, and where its EXIF data are.  False: it ends amid the image data.
+static bool
+s_survey (png_reader_t *self)
+{
+    self->is_whole = false;
+    self->exif = NULL;
+    self->exif_bytes = 0;
+    size_t place = SIGNATURE_BYTES;
+    while (!self->is_whole && self->size - place >= CHUNK_HEAD_BYTES) {
+        const uint8_t *head = self->bytes + place;
+        size_t length = png_get_uint_32 (head), left = self->size - place - CHUNK_HEAD_BYTES;
+        if (left < CHUNK_SUM_BYTES || left - CHUNK_SUM_BYTES < length)
+            return !s_is_chunk (head, "IDAT") || s_truncated (self);
+        if (s_is_chunk (head, "eXIf")) {
+            self->exif = head + CHUNK_HEAD_BYTES;
+            self->exif_bytes = length;
+        }
+        self->is_whole = s_is_chunk (head, "IEND");
+        place += CHUNK_HEAD_BYTES + length + CHUNK_SUM_BYTES;
+    }
+    return true;
+}
+
+static bool
+s_is_png (const png_reader_t *self)
+{
+    if (self->size >= SIGNATURE_BYTES && png_sig_cmp (self->bytes, 0, SIGNATURE_BYTES) == 0)
+        return true;
+    snprintf (self->error, self->error_bytes, "not a PNG");
+    return false;
+}
+
+//  By the header alone, before libpng has seen anything; where that is missing, libpng will say so.
+static bool
+s_check_size (png_reader_t *self)
+{
+    self->height = self->width = 0;
+    if (self->size < SIZE_AT + 2 * sizeof (uint32_t))
+        return true;
+    self->width = png_get_uint_32 (self->bytes + SIZE_AT);
+    self->height = png_get_uint_32 (self->bytes + SIZE_AT + sizeof (uint32_t));
+    bool is_long = self->width > PNG_READER_SIDE_MAX || self->height > PNG_READER_SIDE_MAX;
+    if (!is_long && (uint64_t) self->width * self->height <= DECODER_PIXELS_MAX)
+        return true;
+    snprintf (self->error, self->error_bytes, "PNG with %s than the limit (%u x %u pixels)",
+        is_long? "a longer side": "more pixels", self->width, self->height);
+    return false;
+}
+
+//  What values stand for: grey of fewer bits is scaled to 8; in colour, indices are looked up.  As Pillow: of one bit a
+//  mask has truth values, and where a palette ends too early there is grey.
+static void
+s_fill_table (png_reader_t *self, int colour_type, int depth)
+{
+    bool is_palette = colour_type == PNG_COLOR_TYPE_PALETTE;
+    bool is_scaled = depth < 8 && !is_palette && !(self->is_mask && depth == 1);
+    int largest = is_scaled? (1 << depth) - 1: UINT8_MAX;
+    for (int value = 0; value < VALUES; value++)
+        memset (self->table [value], value <= largest? value * UINT8_MAX / largest: 0, IMAGE_COLOURS);
+    png_colorp palette;
+    int count = 0;
+    if (is_palette && !self->is_mask)
+        png_get_PLTE (self->png, self->info, &palette, &count);
+    for (int value = 0; value < count; value++) {
+        self->table [value] [0] = palette [value].red;
+        self->table [value] [1] = palette [value].green;
+        self->table [value] [2] = palette [value].blue;
+    }
+}
+
+//  Rows come as bytes: three channels of colour, or one of values.
+static void
+s_ask_for_bytes (png_reader_t *self, int colour_type, int depth)
+{
+    if (depth < 8)
+        png_set_packing (self->png);
+    if (depth > 8 && colour_type == PNG_COLOR_TYPE_GRAY) {
+        png_set_read_user_transform_fn (self->png, s_clip_values);
+        png_set_user_transform_info (self->png, NULL, 8, 1);
+    }
+    else
+    if (depth > 8)
+        png_set_strip_16 (self->png);
+    if (colour_type & PNG_COLOR_MASK_ALPHA)
+        png_set_strip_alpha (self->png);
+    self->passes = (uint32_t) png_set_interlace_handling (self->png);
+    png_read_update_info (self->png, self->info);
+    assert (png_get_rowbytes (self->png, self->info) == (size_t) self->width * (self->has_values? 1: IMAGE_COLOURS));
+}
+
+static void
+s_start (png_reader_t *self)
+{
+    self->info = png_create_info_struct (self->png);
+    if (!self->info)
+        longjmp (self->escape, ESCAPE_BAD);     //  for want of memory
+    png_set_read_fn (self->png, self, s_read_bytes);
+    //  All chunks but those of the image itself are passed over, none is inflated or kept.  So there is no need for a
+    //  limit on their length, which would refuse files for a long comment; nothing may be cached.
+    png_set_keep_unknown_chunks (self->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_set_chunk_cache_max (self->png, 1);
+    png_set_chunk_malloc_max (self->png, PNG_UINT_31_MAX);
+    png_set_user_limits (self->png, PNG_READER_SIDE_MAX, PNG_READER_SIDE_MAX);
+    png_set_crc_action (self->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    png_read_info (self->png, self->info);
+    int colour_type = png_get_color_type (self->png, self->info);
+    int depth = png_get_bit_depth (self->png, self->info);
+    self->height = png_get_image_height (self->png, self->info);
+    self->width = png_get_image_width (self->png, self->info);
+    self->has_values = colour_type == PNG_COLOR_TYPE_PALETTE || !(colour_type & PNG_COLOR_MASK_COLOR);
+    if (self->is_mask && (depth > 8 || !self->has_values || colour_type & PNG_COLOR_MASK_ALPHA)) {
+        snprintf (self->error, self->error_bytes,
+            "a mask must be grey or have a palette, with at most 8 bits: this PNG %s", !self->has_values?
+            "is in colour": colour_type & PNG_COLOR_MASK_ALPHA? "has alpha": "has 16 bits");
+        longjmp (self->escape, ESCAPE_BAD);
+    }
+    s_fill_table (self, colour_type, depth);
+    s_ask_for_bytes (self, colour_type, depth);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Reading: rows of bytes, those of the box are kept -> values looked up
+
+//  Values stand in the last third of their row of colours, where s_look_up can spread them in place.
+static size_t
+s_shift (const png_reader_t *self)
+{
+    return self->has_values && !self->is_mask? (size_t) self->width * (IMAGE_COLOURS - 1): 0;
+}
+
+static size_t
+s_stride (const png_reader_t *self)
+{
+    return (size_t) self->width * (self->is_mask? 1: IMAGE_COLOURS);
+}
+
+//  What stands below the box is not read, unless the file may be cut short: then all of it must be there.
+static void
+s_read_rows (png_reader_t *self)
+{
+    const image_box_t *box = &self->box;
+    uint8_t *pixels = self->pixels.data;
+    for (uint32_t pass = 0; pass < self->passes; pass++) {
+        bool is_last = pass + 1 == self->passes;
+        uint32_t rows = is_last && self->is_whole? box->top + box->height: self->height;
+        for (uint32_t row = 0; row < rows; row++) {
+            bool is_wanted = row >= box->top && row - box->top < box->height;
+            uint8_t *target = is_wanted? pixels + (row - box->top) * s_stride (self) + s_shift (self): NULL;
+            png_read_row (self->png, target, NULL);
+        }
+    }
+}
+
+//  Of columns, in place: no value is overwritten before it was read.
+INSTRUMENT_ROWS static void
+s_look_up (const png_reader_t *self, uint8_t *row)
+{
+    const uint8_t *values = row + s_shift (self);
+    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS;
+    uint32_t left = self->box.left, right = left + self->box.width;
+    for (uint32_t column = left; column < right; column++) {
+        const uint8_t *colour = self->table [values [column]];
+        for (uint32_t channel = 0; channel < channels; channel++)
+            row [(size_t) column * channels + channel] = colour [channel];
+    }
+    instrument_written (row + (size_t) left * channels, (size_t) (right - left) * channels);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Both steps, and where they end
+
+static int
+s_no_memory (const png_reader_t *self)
+{
+    snprintf (self->error, self->error_bytes, "not enough memory for a PNG of %u x %u pixels", self->width,
+        self->height);
+    return -ENOMEM;
+}
+
+static int
+s_run (png_reader_t *self, void (*step) (png_reader_t *self), char *error, size_t error_bytes)
+{
+    self->error = error;
+    self->error_bytes = error_bytes;
+    *error = 0;
+    switch (setjmp (self->escape)) {
+    case 0:
+        step (self);
+        return 0;
+    case ESCAPE_TRUNCATED:
+        s_truncated (self);
+        return -EBADMSG;
+    default:
+        return self->no_memory? s_no_memory (self): -EBADMSG;
+    }
+}
+
+int
+png_reader_open (png_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == PNG_READER_MAGIC);
+    assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
+    s_close (self);
+    self->bytes = bytes;
+    self->size = size;
+    self->place = 0;
+    self->is_mask = options->is_mask;
+    self->no_memory = false;
+    self->error = error;
+    self->error_bytes = error_bytes;
+    if (!s_is_png (self) || !s_check_size (self) || !s_survey (self))
+        return -EBADMSG;
+    self->png = png_create_read_struct_2 (PNG_LIBPNG_VER_STRING, self, s_complain, s_warn, self, s_allocate, s_release);
+    if (!self->png)
+        return s_no_memory (self);
+    int rc = s_run (self, s_start, error, error_bytes);
+    if (rc)
+        s_close (self);
+    *height_p = self->height;
+    *width_p = self->width;
+    return rc;
+}
+
+int
+png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == PNG_READER_MAGIC);
+    assert (self->png);
+    assert (request && pixels && error && error_bytes > 0);
+    const image_box_t *box = &request->box;
+    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
+    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
+    self->box = *box;
+    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS;
+    bool has_room = scratch_need (&self->pixels, s_stride (self) * box->height);
+    int rc = has_room? s_run (self, s_read_rows, error, error_bytes): s_no_memory (self);
+    s_close (self);
+    if (rc)
+        return rc;
+    uint8_t *first = self->pixels.data;
+    //  Not where values stand for themselves.
+    if (self->has_values && !(self->is_mask && self->table [1] [0] == 1))
+        for (uint32_t row = 0; row < box->height; row++)
+            s_look_up (self, first + row * s_stride (self));
+    *pixels = (image_pixels_t) {
+        .image = { first + (size_t) box->left * channels, s_stride (self), box->height, box->width, channels },
+        .height = box->height,
+        .width = box->width
+    };
+    return 0;
+}
+
+const uint8_t *
+png_reader_exif (const png_reader_t *self, size_t *size_p)
+{
+    assert (self);
+    assert (self->magic == PNG_READER_MAGIC);
+    assert (size_p);
+    *size_p = self->exif_bytes;
+    return self->exif;
+}

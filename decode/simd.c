@@ -1,0 +1,23 @@
+#include "simd.h"
+#include <stdlib.h>
+#include <string.h>
+
+int
+simd_has (simd_level_t level)
+{
+#ifdef TUREEN_AVX2
+    //  Reads what the compiler's runtime asked the processor at the start.  AVX2 came after F16C: it has both.
+    if (level == SIMD_AVX2)
+        return __builtin_cpu_supports ("avx2") != 0;
+#endif
+    return level == SIMD_PORTABLE;
+}
+
+simd_level_t
+simd_level (void)
+{
+    if (!simd_has (SIMD_AVX2))
+        return SIMD_PORTABLE;
+    const char *wish = getenv ("TUREEN_SIMD");
+    return wish && strcmp (wish, "portable") == 0? SIMD_PORTABLE: SIMD_AVX2;
+}

@@ -1,0 +1,541 @@
+#include "stage.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include "decoder.h"
+#include "geometry.h"
+#include "instrument.h"
+
+bool
+stage_init (stage_t *self)
+{
+    *self = (stage_t) { .resize = resize_new (), .between_max = DECODER_PIXELS_MAX };
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        finish_format_t *plain = &self->plain [is_mask];
+        *plain = (finish_format_t) { .dtype = FINISH_UINT8, .channels = is_mask? 1: IMAGE_COLOURS };
+        finish_format (plain);
+    }
+    return self->resize;
+}
+
+void
+stage_free (stage_t *self)
+{
+    if (self->resize)
+        resize_destroy (&self->resize);
+    for (int room = 0; room < STAGE_ROOMS; room++)
+        scratch_free (&self->rooms [room]);
+    scratch_free (&self->row);
+}
+
+const finish_format_t *
+stage_plain (const stage_t *self, bool is_mask)
+{
+    return &self->plain [is_mask];
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Reasons to stop
+
+static stage_status_t
+s_wait (passage_t *self)
+{
+    self->need = picture_need (&self->picture, self->plan->operations [0].decode.exact);
+    return STAGE_WAITS;
+}
+
+static stage_status_t
+s_no_memory (const passage_t *self)
+{
+    snprintf (self->error, self->error_bytes, "not enough memory for the pipeline on an image of %u x %u pixels",
+        picture_width (&self->picture), picture_height (&self->picture));
+    return STAGE_NO_MEMORY;
+}
+
+static stage_status_t
+s_check_pixels (const passage_t *self, uint64_t height, uint64_t width)
+{
+    if (height <= DECODER_PIXELS_MAX && width <= DECODER_PIXELS_MAX && height * width <= DECODER_PIXELS_MAX)
+        return STAGE_DONE;
+    const picture_t *picture = &self->picture;
+    snprintf (self->error, self->error_bytes,
+        "an image of %u x %u pixels would become one of %llu x %llu: above the limit of %d pixels",
+        picture->box.width, picture->box.height, (unsigned long long) width, (unsigned long long) height,
+        DECODER_PIXELS_MAX);
+    return STAGE_BAD;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  From a picture to pixels
+
+//  Opens a room that holds nothing which is needed still.
+static stage_status_t
+s_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p)
+{
+    stage_status_t status = s_check_pixels (self, height, width);
+    if (status)
+        return status;
+    int room = 0;
+    while (room == self->kept || room == self->room)
+        room++;
+    assert (room < STAGE_ROOMS);
+    *room_p = room;
+    if (!scratch_need (&self->stage->rooms [room], image_bytes (height, width, self->picture.channels)))
+        return s_no_memory (self);
+    return STAGE_DONE;
+}
+
+//  The picture is what was written into room from now on.
+static void
+s_enter (passage_t *self, int room, uint32_t height, uint32_t width)
+{
+    uint32_t channels = self->picture.channels;
+    image_t image = { self->stage->rooms [room].data, image_bytes (1, width, channels), height, width, channels };
+    picture_of (&self->picture, &image);
+    self->room = room;
+}
+
+//  Resizes a window, in pieces where what is between the resize's passes would be above the limit: it never fails for
+//  the shape of an image, which the private stage could not say.
+static bool
+s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *target, size_t stride)
+{
+    resize_filter_t filter = self->picture.filter;
+    uint32_t first, rows;
+    resize_needs (filter, &resample->down, &first, &rows);
+    bool is_pixel = resample->down.count == 1 && resample->across.count == 1;
+    if ((uint64_t) rows * resample->across.count <= self->stage->between_max || is_pixel)
+        return resize_run (self->stage->resize, filter, &resample->have, resample->top, resample->left,
+            &resample->down, &resample->across, target, stride);
+    picture_resample_t piece = *resample;
+    bool by_rows = piece.down.count > 1;
+    resize_span_t *span = by_rows? &piece.down: &piece.across;
+    uint32_t whole = span->count, half = whole / 2;
+    span->count = half;
+    if (!s_resize_piece (self, &piece, target, stride))
+        return false;
+    span->begin += half;
+    span->count = whole - half;
+    return s_resize_piece (self, &piece, target + half * (by_rows? stride: self->picture.channels), stride);
+}
+
+//  Writes what a resize makes, before flips and colours.
+static stage_status_t
+s_write_resized (passage_t *self, uint8_t *target)
+{
+    picture_resample_t resample = picture_resample (&self->picture);
+    size_t stride = image_bytes (1, self->picture.window.width, self->picture.channels);
+    return s_resize_piece (self, &resample, target, stride)? STAGE_DONE: s_no_memory (self);
+}
+
+//  Resizes into a room; flips and colours stay to be done.
+static stage_status_t
+s_resize_now (passage_t *self)
+{
+    picture_t *picture = &self->picture;
+    uint32_t height = picture->window.height, width = picture->window.width;
+    int room;
+    stage_status_t status = s_open_room (self, height, width, &room);
+    if (!status)
+        status = s_write_resized (self, self->stage->rooms [room].data);
+    if (status)
+        return status;
+    finish_flips_t flips = picture->flips;
+    colour_program_t colours = picture->colours;
+    s_enter (self, room, height, width);
+    picture->flips = flips;
+    picture->colours = colours;
+    return STAGE_DONE;
+}
+
+//  Flips and colours what is not resized, into target.
+static stage_status_t
+s_write_finished (passage_t *self, const finish_format_t *format, uint8_t *target, size_t stride)
+{
+    picture_t *picture = &self->picture;
+    scratch_t *row = &self->stage->row;
+    image_t image = picture_pixels (picture);
+    colour_program_t *colours = picture->colours.count? &picture->colours: NULL;
+    if (colours) {
+        if (!scratch_need (row, image_bytes (1, image.width, image.channels)))
+            return s_no_memory (self);
+        colour_measure (colours, &image, row->data);
+    }
+    finish_run (format, &image, picture->flips, colours, row->data, target, stride);
+    return STAGE_DONE;
+}
+
+//  Computes what is pending, so that the picture is pixels and nothing more.
+static stage_status_t
+s_settle (passage_t *self)
+{
+    picture_t *picture = &self->picture;
+    if (picture_is_plain (picture))
+        return STAGE_DONE;
+    if (!picture_has_pixels (picture))
+        return s_wait (self);
+    stage_status_t status = picture->resizes? s_resize_now (self): STAGE_DONE;
+    if (status || picture_is_plain (picture))
+        return status;
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    int room;
+    status = s_open_room (self, height, width, &room);
+    if (!status)
+        status = s_write_finished (self, stage_plain (self->stage, self->is_mask), self->stage->rooms [room].data,
+            image_bytes (1, width, picture->channels));
+    if (!status)
+        s_enter (self, room, height, width);
+    return status;
+}
+
+//  Whether pixels become what they are, but for flips and colours.
+static bool
+s_format_is_plain (const finish_format_t *format, uint32_t channels)
+{
+    return format->dtype == FINISH_UINT8 && format->channels == channels && (!format->planar || channels == 1);
+}
+
+stage_status_t
+stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
+{
+    picture_t *picture = &self->picture;
+    assert (picture_has_pixels (picture));
+    bool is_last = !picture->flips.across && !picture->flips.down && picture->colours.count == 0
+        && s_format_is_plain (format, picture->channels);
+    if (picture->resizes && is_last)
+        return s_write_resized (self, target);
+    stage_status_t status = picture->resizes? s_resize_now (self): STAGE_DONE;
+    if (status)
+        return status;
+    size_t pixel_bytes = finish_dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
+    return s_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Crops and borders
+
+static stage_status_t
+s_narrow (passage_t *self, const image_box_t *box)
+{
+    picture_t *picture = &self->picture;
+    if (box->height == picture_height (picture) && box->width == picture_width (picture))
+        return STAGE_DONE;
+    if (!picture_may_narrow (picture)) {
+        stage_status_t status = s_settle (self);
+        if (status)
+            return status;
+    }
+    picture_narrow (picture, box);
+    return STAGE_DONE;
+}
+
+//  What a border is made of.
+typedef struct {
+    pad_mode_t mode;
+    uint8_t fill [IMAGE_COLOURS];   //  of a mask, the first
+} border_t;
+
+static border_t
+s_border (const passage_t *self, const operation_t *operation)
+{
+    border_t border = { .mode = PAD_CONSTANT };
+    if (operation->kind == OPERATION_CENTER_CROP)
+        return border;
+    border.mode = operation->pad.mode;
+    memcpy (border.fill, operation->pad.fill, sizeof border.fill);
+    if (self->is_mask)
+        border.fill [0] = operation->pad.mask_fill;
+    return border;
+}
+
+//  A row of the fill, in the stage's row.
+static bool
+s_fill_row (const passage_t *self, const border_t *border, uint32_t width)
+{
+    uint32_t channels = self->picture.channels;
+    if (!scratch_need (&self->stage->row, image_bytes (1, width, channels)))
+        return false;
+    uint8_t *pixel = self->stage->row.data;
+    for (uint32_t column = 0; column < width; column++, pixel += channels)
+        memcpy (pixel, border->fill, channels);
+    return true;
+}
+
+static bool
+s_is_empty (const image_box_t *box)
+{
+    return box->height == 0 || box->width == 0;
+}
+
+//  Fills target but for where the window's source goes.
+static void
+s_write_fill (const passage_t *self, const geometry_window_t *window, uint8_t *target)
+{
+    const uint8_t *row = self->stage->row.data;
+    uint32_t channels = self->picture.channels;
+    size_t row_bytes = image_bytes (1, window->width, channels);
+    for (uint32_t index = 0; index < window->height; index++, target += row_bytes) {
+        bool beside = index >= window->to_top && index - window->to_top < window->from.height;
+        if (!beside || s_is_empty (&window->from)) {
+            memcpy (target, row, row_bytes);
+            continue;
+        }
+        size_t before = image_bytes (1, window->to_left, channels);
+        size_t until = before + image_bytes (1, window->from.width, channels);
+        memcpy (target, row, before);
+        memcpy (target + until, row + until, row_bytes - until);
+    }
+}
+
+static stage_status_t
+s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_t *border)
+{
+    picture_t *picture = &self->picture;
+    bool empty = s_is_empty (&window->from);
+    stage_status_t status = empty? STAGE_DONE: s_narrow (self, &window->from);
+    if (!status && !picture_has_pixels (picture))
+        status = s_wait (self);
+    if (!status && !empty && picture->resizes)
+        status = s_resize_now (self);
+    int room;
+    if (!status)
+        status = s_open_room (self, window->height, window->width, &room);
+    if (status)
+        return status;
+    if (!s_fill_row (self, border, window->width))
+        return s_no_memory (self);
+    uint8_t *target = self->stage->rooms [room].data;
+    size_t stride = image_bytes (1, window->width, picture->channels);
+    s_write_fill (self, window, target);
+    if (!empty)
+        status = s_write_finished (self, stage_plain (self->stage, self->is_mask),
+            target + window->to_top * stride + image_bytes (1, window->to_left, picture->channels), stride);
+    if (!status)
+        s_enter (self, room, window->height, window->width);
+    return status;
+}
+
+//  Which row or column of the source is shown at `at`, counted from the source's first.
+static uint32_t
+s_shown_at (pad_mode_t mode, int64_t at, uint32_t side)
+{
+    int64_t source = geometry_border (mode, at, side);
+    assert (source >= 0 && source < side);
+    return (uint32_t) source;
+}
+
+INSTRUMENT_ROWS static void
+s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uint32_t channels, uint8_t *target)
+{
+    for (uint32_t index = 0; index < width; index++)
+        for (uint32_t channel = 0; channel < channels; channel++)
+            *target++ = row [(size_t) columns [index] * channels + channel];
+}
+
+//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.
+static stage_status_t
+s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const border_t *border)
+{
+    if (!picture_has_pixels (&self->picture))
+        return s_wait (self);
+    int room = STAGE_NO_ROOM;
+    stage_status_t status = s_settle (self);
+    if (!status)
+        status = s_open_room (self, window->height, window->width, &room);
+    if (status)
+        return status;
+    scratch_t *row = &self->stage->row;
+    if (!scratch_need (row, window->width * sizeof (uint32_t)))
+        return s_no_memory (self);
+    image_t image = picture_pixels (&self->picture);
+    int64_t top = (int64_t) window->from.top - window->to_top, left = (int64_t) window->from.left - window->to_left;
+    uint32_t *columns = row->data;
+    for (uint32_t index = 0; index < window->width; index++)
+        columns [index] = s_shown_at (border->mode, left + index, image.width);
+    uint8_t *target = self->stage->rooms [room].data;
+    size_t row_bytes = image_bytes (1, window->width, image.channels);
+    for (uint32_t index = 0; index < window->height; index++, target += row_bytes) {
+        uint32_t source = s_shown_at (border->mode, top + index, image.height);
+        s_copy_columns (image_at (&image, source, 0), columns, window->width, image.channels, target);
+        instrument_written (target, row_bytes);
+    }
+    s_enter (self, room, window->height, window->width);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_take (passage_t *self, const operation_t *operation, const geometry_window_t *window)
+{
+    if (window->from.height == window->height && window->from.width == window->width)
+        return s_narrow (self, &window->from);
+    border_t border = s_border (self, operation);
+    stage_status_t status = s_check_pixels (self, window->height, window->width);
+    if (status)
+        return status;
+    return border.mode == PAD_CONSTANT? s_pad_with_fill (self, window, &border)
+        : s_pad_with_pixels (self, window, &border);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The operations
+
+static keyed_random_t
+s_random (const passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random;
+    keyed_random_init (&random, self->key, self->view, operation->place);
+    return random;
+}
+
+//  Of the whole picture.
+static stage_status_t
+s_resize_to (passage_t *self, resize_filter_t filter, uint32_t height, uint32_t width)
+{
+    picture_t *picture = &self->picture;
+    if (height == picture_height (picture) && width == picture_width (picture))
+        return STAGE_DONE;
+    stage_status_t status = s_settle (self);
+    if (!status)
+        picture_resize (picture, self->is_mask? RESIZE_NEAREST: filter, height, width);
+    return status;
+}
+
+static stage_status_t
+s_resize (passage_t *self, const operation_t *operation)
+{
+    uint32_t height, width;
+    geometry_resize (operation, picture_height (&self->picture), picture_width (&self->picture), &height, &width);
+    //  A line of pixels that became longer than 32 bits can say.
+    if (height == UINT32_MAX || width == UINT32_MAX)
+        return s_check_pixels (self, height, width);
+    return s_resize_to (self, operation->resize.filter, height, width);
+}
+
+static stage_status_t
+s_center_crop (passage_t *self, const operation_t *operation)
+{
+    geometry_window_t window = geometry_center_crop (operation->height, operation->width,
+        picture_height (&self->picture), picture_width (&self->picture));
+    return s_take (self, operation, &window);
+}
+
+static stage_status_t
+s_pad (passage_t *self, const operation_t *operation)
+{
+    geometry_window_t window = geometry_pad (operation, picture_height (&self->picture),
+        picture_width (&self->picture));
+    return s_take (self, operation, &window);
+}
+
+static stage_status_t
+s_random_crop (passage_t *self, const operation_t *operation)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    keyed_random_t random = s_random (self, operation);
+    geometry_window_t window;
+    if (geometry_random_crop (operation, height, width, &random, &window))
+        return s_take (self, operation, &window);
+    snprintf (self->error, self->error_bytes, "an image of %u x %u pixels, with its padding, is smaller than the "
+        "random_crop of %u x %u; \"pad_if_needed\": true pads such images", width, height, operation->width,
+        operation->height);
+    return STAGE_BAD;
+}
+
+static stage_status_t
+s_random_resized_crop (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    image_box_t box = geometry_random_box (operation, picture_height (&self->picture),
+        picture_width (&self->picture), &random);
+    stage_status_t status = s_narrow (self, &box);
+    return status? status: s_resize_to (self, operation->random_resized_crop.filter, operation->height,
+        operation->width);
+}
+
+static stage_status_t
+s_flip (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    bool across = operation->kind == OPERATION_FLIP;
+    if (geometry_happens (operation, &random))
+        picture_flip (&self->picture, across, !across);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_colour (passage_t *self, const operation_t *operation)
+{
+    if (self->is_mask)
+        return STAGE_DONE;
+    colour_program_t *colours = &self->picture.colours;
+    if (colours->count + JITTER_KINDS > COLOUR_STEPS_MAX) {
+        stage_status_t status = s_settle (self);
+        if (status)
+            return status;
+    }
+    keyed_random_t random = s_random (self, operation);
+    bool fits = operation->kind == OPERATION_COLOR_JITTER? geometry_jitter (operation, &random, colours)
+        : !geometry_happens (operation, &random) || colour_add (colours, COLOUR_GREY, 1);
+    assert (fits);
+    return STAGE_DONE;
+}
+
+//  What the views have in common is computed once, but for what costs each of them nothing.
+static stage_status_t
+s_part_views (passage_t *self)
+{
+    return self->picture.resizes || self->picture.colours.count > 0? s_settle (self): STAGE_DONE;
+}
+
+static stage_status_t
+s_step (passage_t *self, const operation_t *operation)
+{
+    switch (operation->kind) {
+    case OPERATION_VIEWS:
+        return s_part_views (self);
+    case OPERATION_RESIZE:
+        return s_resize (self, operation);
+    case OPERATION_CENTER_CROP:
+        return s_center_crop (self, operation);
+    case OPERATION_RANDOM_RESIZED_CROP:
+        return s_random_resized_crop (self, operation);
+    case OPERATION_RANDOM_CROP:
+        return s_random_crop (self, operation);
+    case OPERATION_PAD:
+        return s_pad (self, operation);
+    case OPERATION_FLIP:
+    case OPERATION_VERTICAL_FLIP:
+        return s_flip (self, operation);
+    case OPERATION_COLOR_JITTER:
+    case OPERATION_GRAYSCALE:
+        return s_colour (self, operation);
+    case OPERATION_NORMALIZE:
+    case OPERATION_CAST:
+    case OPERATION_LAYOUT:
+        return STAGE_DONE;          //  in the format of what is drawn last
+    case OPERATION_DECODE:
+    case OPERATION_EXCERPT:
+    case OPERATION_KINDS:
+        break;                      //  none of them is an operation on images
+    }
+    assert (false);
+    return STAGE_BAD;
+}
+
+stage_status_t
+stage_run (passage_t *self)
+{
+    while (self->next < self->end) {
+        picture_t before = self->picture;
+        stage_status_t status = s_step (self, &self->plan->operations [self->next]);
+        //  What waits is done again from its beginning.
+        if (status == STAGE_WAITS)
+            self->picture = before;
+        if (status)
+            return status;
+        self->next++;
+    }
+    if (!picture_has_pixels (&self->picture))
+        s_wait (self);
+    return STAGE_DONE;
+}

@@ -1,0 +1,63 @@
+/*  stage -- runs a range of a plan's operations on one field of one view: on a picture (picture.h), for as long as its
+ *  description can take them, and on pixels in the stage's own rooms where it cannot.
+ *
+ *  A passage may begin before its source has pixels: it runs until it needs some, or to its end, and can say then which
+ *  ones.  Whoever has several passages that come from one source asks all of them before reading it.
+ *  The same operation draws the same numbers whenever it is run, so all fields of a view agree, and a passage that waited
+ *  runs the operation again.
+ *
+ *  Only for files of decode/.  Owner: one thread.  The rooms are kept, so the steady state allocates nothing.
+ */
+#ifndef STAGE_H
+#define STAGE_H
+#include <stdbool.h>
+#include "keyed_random.h"
+#include "picture.h"
+#include "plan.h"
+
+//  Where images stand between operations: the one that the views part from, the present one, and the next.
+enum { STAGE_ROOMS = 3, STAGE_NO_ROOM = -1 };
+
+typedef struct {
+    resize_t *resize;
+    scratch_t rooms [STAGE_ROOMS];
+    scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
+    finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
+    uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in tests
+} stage_t;
+
+typedef enum {
+    STAGE_DONE,
+    STAGE_WAITS,                    //  for pixels
+    STAGE_BAD,                      //  the sample's fault; error says why
+    STAGE_NO_MEMORY                 //  error says so
+} stage_status_t;
+
+typedef struct {
+    stage_t *stage;
+    const plan_t *plan;
+    const pipeline_key_t *key;
+    bool is_mask;
+    uint32_t view;
+    size_t next;                    //  the operation to run, up to end
+    size_t end;
+    picture_t picture;
+    picture_need_t need;            //  set by stage_run while the picture has no pixels
+    int room;                       //  in which picture's pixels are
+    int kept;                       //  that must not be written: other passages begin with what is in it
+    char *error;
+    size_t error_bytes;
+} passage_t;
+
+//  False without memory; stage_free is due all the same.  Nothing but zeros is a stage that may be freed.
+bool stage_init (stage_t *self);
+void stage_free (stage_t *self);
+//  Pixels as they are: the format of what is between operations, and in versions.
+const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
+
+//  Runs the operations from next on, as far as it gets.
+stage_status_t stage_run (passage_t *self);
+//  Writes what the picture shows to target, rows without gaps; it has pixels.
+stage_status_t stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target);
+
+#endif

@@ -1,0 +1,204 @@
+/*  options_file -- settings from a ZPL file.  Its syntax is checked line by line here before czmq parses it: zconfig tells
+ *  its errors on standard output instead of to its caller, keeps no line numbers, and in some versions overruns after a
+ *  line of more than 1024 bytes.
+ */
+#include "options_state.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <czmq.h>
+#include "utf8.h"
+
+enum {
+    FILE_BYTES_MAX = 64 * 1024,
+    LINE_BYTES_MAX = 1000           //  every zconfig takes 1024
+};
+
+//  The whole file, ended; the caller's.  NULL and the reason.
+static char *
+s_read_file (reading_t *self)
+{
+    int descriptor = open (self->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    if (descriptor < 0 || fstat (descriptor, &status) != 0 || S_ISDIR (status.st_mode)) {
+        options_fail (self, "cannot be read: %s", strerror (descriptor < 0? errno: EISDIR));
+        if (descriptor >= 0)
+            close (descriptor);
+        return NULL;
+    }
+    char *text = malloc (FILE_BYTES_MAX + 2);
+    assert (text);
+    size_t size = 0;
+    ssize_t got = 0;
+    while (size <= FILE_BYTES_MAX && (got = read (descriptor, text + size, FILE_BYTES_MAX + 1 - size)) > 0)
+        size += (size_t) got;
+    int reason = errno;
+    close (descriptor);
+    text [size] = 0;
+    if (got < 0)
+        options_fail (self, "cannot be read: %s", strerror (reason));
+    else if (size > FILE_BYTES_MAX)
+        options_fail (self, "has more than %d bytes", FILE_BYTES_MAX);
+    else if (strlen (text) != size)
+        options_fail (self, "holds a zero byte");
+    else
+        return text;
+    free (text);
+    return NULL;
+}
+
+//  The rest of a line after its name is nothing, a comment, or "= value".
+static bool
+s_check_rest (reading_t *self, const char *at, size_t size)
+{
+    char shown [OPTIONS_SHOWN_BYTES];
+    const char *end = at + size;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if (at == end || *at == '#')
+        return true;
+    if (*at != '=')
+        return options_fail (self, "expected '=' and a value, got '%s'",
+            utf8_visible (at, (size_t) (end - at), shown, sizeof shown));
+    for (at++; at < end && (*at == ' ' || *at == '\t');)
+        at++;
+    if (at == end || *at == '#')
+        return options_fail (self, "the value after '=' is missing");
+    if (*at != '"' && *at != '\'')
+        return true;
+    const char *quote = memchr (at + 1, *at, (size_t) (end - at - 1));
+    if (!quote)
+        return options_fail (self, "the quotation mark %c is not closed", *at);
+    at = quote + 1;
+    at += strspn (at, " \t");
+    return at >= end || *at == '#'
+        || options_fail (self, "'%s' after the quotation",
+            utf8_visible (at, (size_t) (end - at), shown, sizeof shown));
+}
+
+//  One line (without its end) as ZPL has it; *level is that of the line before it, and becomes its own.
+static bool
+s_check_line (reading_t *self, const char *line, size_t size, size_t *level)
+{
+    static const char in_names [] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789$-_@.&+/";
+    char shown [OPTIONS_SHOWN_BYTES];
+    if (size > LINE_BYTES_MAX)
+        return options_fail (self, "the line has more than %d bytes", LINE_BYTES_MAX);
+    while (size && strchr (" \t\r", line [size - 1]))
+        size--;
+    for (size_t index = 0; index < size; index++)
+        if ((uint8_t) line [index] < ' ' && line [index] != '\t')
+            return options_fail (self, "a control character, %d", line [index]);
+    size_t indent = 0;
+    while (indent < size && line [indent] == ' ')
+        indent++;
+    if (indent == size || line [indent] == '#')
+        return indent % 4 == 0 || indent == size
+            || options_fail (self, "indent a comment by 4 blanks or not at all");
+    if (indent % 4 != 0 || indent / 4 > *level + 1 || indent / 4 > 1)
+        return options_fail (self, "indent by 4 blanks, below the setting that it belongs to, or not at all");
+    *level = indent / 4;
+    size_t name = 0;
+    while (indent + name < size && strchr (in_names, line [indent + name]))
+        name++;
+    if (name == 0 || name > OPTIONS_NAME_BYTES_MAX || line [indent] == '/' || line [indent + name - 1] == '/')
+        return options_fail (self, "expected a name, got '%s'",
+            utf8_visible (line + indent, size - indent, shown, sizeof shown));
+    return s_check_rest (self, line + indent + name, size - indent - name);
+}
+
+static bool
+s_check_text (reading_t *self, const char *text)
+{
+    size_t level = SIZE_MAX;        //  of the line before: none yet, so that the first may have 0 at most
+    self->line = 0;
+    while (*text) {
+        size_t size = strcspn (text, "\n");
+        self->line++;
+        if (!s_check_line (self, text, size, &level))
+            return false;
+        text += size + (text [size] == '\n');
+    }
+    return true;
+}
+
+//  Moves self->line to the next line that holds a setting: zconfig's items come in the order of those lines.
+static void
+s_next_setting (reading_t *self, const char **text)
+{
+    bool found = false;
+    while (**text && !found) {
+        size_t indent = strspn (*text, " \t\r");
+        found = (*text) [indent] && (*text) [indent] != '#' && (*text) [indent] != '\n';
+        *text += strcspn (*text, "\n");
+        *text += **text == '\n';
+        self->line++;
+    }
+}
+
+//  The lines below a setting of data sets.
+static bool
+s_take_lines (reading_t *self, setting_t setting, zconfig_t *item, const char **text)
+{
+    const char *name = options_names [setting], *form = options_form (setting);
+    int key = (int) strcspn (form, "=");
+    if (*zconfig_value (item))
+        return options_fail (self, "%s: expected no value here, but lines '    %.*s = %s' below it", name, key, form,
+            form + key + 1);
+    if (!zconfig_child (item))
+        return options_fail (self, "%s: expected lines '    %.*s = %s' below it", name, key, form, form + key + 1);
+    for (zconfig_t *child = zconfig_child (item); child; child = zconfig_next (child)) {
+        s_next_setting (self, text);
+        const char *of = zconfig_name (child);
+        if (!options_set_of_dataset (self, setting, of, strlen (of), zconfig_value (child)))
+            return false;
+    }
+    return true;
+}
+
+static bool
+s_take_item (reading_t *self, zconfig_t *item, const char **text)
+{
+    setting_t setting;
+    s_next_setting (self, text);
+    const char *name = zconfig_name (item);
+    if (!options_find (name, &setting)) {
+        char shown [OPTIONS_SHOWN_BYTES];
+        const char *nearest = options_nearest (name, options_names, SET_COUNT);
+        return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
+            nearest? "did you mean ": "there are dataset, listen, cache, workers, policy, field, extensions, on-bad and "
+            "jpeg-warnings",
+            nearest? nearest: "", nearest? "?": "");
+    }
+    if (options_is_of_dataset (setting))
+        return s_take_lines (self, setting, item, text);
+    if (zconfig_child (item))
+        return options_fail (self, "%s: nothing belongs below it", name);
+    return options_set (self, setting, zconfig_value (item));
+}
+
+bool
+options_read_config (reading_t *self)
+{
+    self->file = self->config;
+    self->line = 0;
+    char *text = s_read_file (self);
+    if (!text || !s_check_text (self, text)) {
+        free (text);
+        return false;
+    }
+    self->line = 0;
+    zconfig_t *root = zconfig_str_load (text);
+    bool good = root || options_fail (self, "is no ZPL");
+    const char *at = text;
+    for (zconfig_t *item = root? zconfig_child (root): NULL; item && good; item = zconfig_next (item))
+        good = s_take_item (self, item, &at);
+    zconfig_destroy (&root);
+    free (text);
+    self->file = NULL;
+    return good;
+}

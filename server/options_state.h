@@ -1,0 +1,77 @@
+/*  options_state -- what is known while settings are read, for the files that read them: options.c (the command line, and
+ *  all settings of the server), options_file.c (the ZPL file), options_datasets.c (data sets and what belongs to them).
+ *  Nobody else includes this.
+ *
+ *  Settings of data sets are noted as they come and applied when all is read, because the data set may come later.
+ */
+#ifndef OPTIONS_STATE_H
+#define OPTIONS_STATE_H
+#include "options.h"
+
+enum {
+    OPTIONS_NAME_BYTES_MAX = 64,
+    OPTIONS_SHOWN_BYTES = 80,       //  of a value in a message
+    OPTIONS_NOTES_MAX = 1024
+};
+
+//  From SET_FIELD on: settings of a data set, "NAME...=VALUE" on the command line, lines below the setting in the file.
+typedef enum {
+    SET_LISTEN, SET_CACHE, SET_WORKERS, SET_POLICY, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD, SET_JPEG_WARNINGS,
+    SET_COUNT
+} setting_t;
+
+//  A setting of a data set that is still to be applied.
+typedef struct {
+    setting_t setting;
+    char *key, *value;
+    const char *file;               //  where it stands, as in reading_t
+    size_t line;
+} note_t;
+
+typedef struct {
+    options_t *options;
+    const char *file;               //  of the settings that are read now; NULL: the command line
+    size_t line;                    //  in it, from 1
+    bool given [SET_COUNT];         //  by the command line
+    bool given_in_file [SET_COUNT];
+    const char *config;             //  --config
+    note_t notes [OPTIONS_NOTES_MAX];
+    size_t note_count;
+    char *error;
+    size_t error_bytes;
+} reading_t;
+
+//  ---- options.c
+extern const char *const options_names [SET_COUNT];
+//  Writes the place and the reason.  Returns false.
+bool options_fail (reading_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+const char *options_shown (const char *text, char shown [OPTIONS_SHOWN_BYTES]);
+//  strndup that cannot fail.
+char *options_copy (const char *text, size_t size);
+//  The nearest of the names, if it is near; else NULL.
+const char *options_nearest (const char *name, const char *const *names, size_t count);
+bool options_find (const char *name, setting_t *setting);
+//  Checks a value and keeps it, unless the command line has already said something else.
+bool options_set (reading_t *self, setting_t setting, const char *value);
+
+//  ---- options_file.c
+//  The settings of the file self->config.
+bool options_read_config (reading_t *self);
+
+//  ---- options_datasets.c
+static inline bool
+options_is_of_dataset (setting_t setting)
+{
+    return setting >= SET_DATASET;
+}
+
+//  "NAME=PATH", "NAME.FIELD=mask:DIR": what the setting's value looks like.
+const char *options_form (setting_t setting);
+//  Of a data set or new: key is NAME or NAME.FIELD, size bytes of it.
+bool options_set_of_dataset (reading_t *self, setting_t setting, const char *key, size_t size, const char *value);
+//  When all is read: every note becomes part of its data set.
+bool options_apply (reading_t *self);
+void options_forget (reading_t *self);
+void options_clear_dataset (options_dataset_t *dataset);
+
+#endif

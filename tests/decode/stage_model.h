@@ -1,0 +1,274 @@
+/*  stage_model -- the dumb model of a pipeline: the whole image is decoded, and every operation makes a whole new image of
+ *  it, one after the other.  Nothing is put off, cut short or shared between views.
+ */
+#ifndef STAGE_MODEL_H
+#define STAGE_MODEL_H
+#include <stdio.h>
+#include <string.h>
+#include "decoder.h"
+#include "geometry.h"
+#include "image_reader.h"
+#include "instrument.h"
+#include "plan.h"
+
+typedef struct {
+    uint8_t *pixels;            //  malloc; NULL: the sample is bad
+    uint32_t height;
+    uint32_t width;
+    uint32_t channels;
+} model_image_t;
+
+//  Which plane, and where its random numbers come from.
+typedef struct {
+    const plan_t *plan;
+    pipeline_key_t shared;
+    pipeline_key_t private;
+    uint32_t view;
+    bool is_mask;
+} model_t;
+
+static inline model_image_t
+model_image (uint32_t height, uint32_t width, uint32_t channels)
+{
+    return (model_image_t) { malloc (image_bytes (height, width, channels) + 1), height, width, channels };
+}
+
+static inline image_t
+model_view (const model_image_t *self)
+{
+    return (image_t) { self->pixels, (size_t) self->width * self->channels, self->height, self->width, self->channels };
+}
+
+static inline void
+model_replace (model_image_t *self, model_image_t with)
+{
+    free (self->pixels);
+    *self = with;
+}
+
+//  least_height, least_width: 0, or how small the whole image may come.
+static inline model_image_t
+model_read (const decoder_file_t *file, bool is_mask, uint32_t least_height, uint32_t least_width)
+{
+    image_reader_t *reader = image_reader_new ();
+    image_reader_options_t options = { .is_mask = is_mask, .warnings_max = UINT32_MAX };
+    char error [ERROR_BYTES];
+    image_request_t request = { .least_height = least_height, .least_width = least_width };
+    image_pixels_t pixels;
+    int rc = image_reader_open (reader, &options, file->bytes, file->size, &request.box.height, &request.box.width,
+        error, sizeof error);
+    if (!rc)
+        rc = image_reader_read (reader, &request, &pixels, error, sizeof error);
+    if (rc)
+        fail_msg ("the model cannot read the file: %s", error);
+    model_image_t image = model_image (pixels.image.height, pixels.image.width, is_mask? 1: IMAGE_COLOURS);
+    assert_int_equal (pixels.image.channels, image.channels);
+    for (uint32_t row = 0; row < image.height; row++)
+        memcpy (image.pixels + (size_t) row * image.width * image.channels, image_at (&pixels.image, row, 0),
+            (size_t) image.width * image.channels);
+    image_reader_destroy (&reader);
+    return image;
+}
+
+static inline model_image_t
+model_decode (const decoder_file_t *file, bool is_mask)
+{
+    return model_read (file, is_mask, 0, 0);
+}
+
+static inline model_image_t
+model_decode_scaled (const decoder_file_t *file, uint32_t least_height, uint32_t least_width)
+{
+    return model_read (file, false, least_height, least_width);
+}
+
+//  Pixel (row, column) of the new image is (rows [row], columns [column]) of the old one; below 0: fill.
+static inline INSTRUMENT_ROWS void
+model_gather (model_image_t *self, const int64_t *rows, uint32_t height, const int64_t *columns, uint32_t width,
+    const uint8_t *fill)
+{
+    model_image_t made = model_image (height, width, self->channels);
+    uint8_t *at = made.pixels;
+    for (uint32_t row = 0; row < height; row++)
+        for (uint32_t column = 0; column < width; column++)
+            for (uint32_t channel = 0; channel < self->channels; channel++) {
+                bool inside = rows [row] >= 0 && columns [column] >= 0;
+                size_t place = inside? (size_t) rows [row] * self->width + (size_t) columns [column]: 0;
+                *at++ = inside? self->pixels [place * self->channels + channel]: fill [channel];
+            }
+    model_replace (self, made);
+}
+
+//  One axis of a crop or a border: where each of count pixels, the first at begin, comes from.
+static inline int64_t *
+model_axis (pad_mode_t mode, int64_t begin, uint32_t count, uint32_t side)
+{
+    int64_t *places = malloc ((count + 1) * sizeof *places);
+    for (uint32_t index = 0; index < count; index++) {
+        int64_t at = begin + index;
+        places [index] = at >= 0 && at < side? at: geometry_border (mode, at, side);
+    }
+    return places;
+}
+
+static inline void
+model_window (const model_t *self, const operation_t *operation, model_image_t *image, const geometry_window_t *window)
+{
+    uint8_t fill [IMAGE_COLOURS] = { 0 };
+    pad_mode_t mode = PAD_CONSTANT;
+    if (operation->kind != OPERATION_CENTER_CROP) {
+        mode = operation->pad.mode;
+        memcpy (fill, operation->pad.fill, sizeof fill);
+        if (self->is_mask)
+            fill [0] = operation->pad.mask_fill;
+    }
+    int64_t *rows = model_axis (mode, (int64_t) window->from.top - window->to_top, window->height, image->height);
+    int64_t *columns = model_axis (mode, (int64_t) window->from.left - window->to_left, window->width, image->width);
+    model_gather (image, rows, window->height, columns, window->width, fill);
+    free (rows);
+    free (columns);
+}
+
+static inline void
+model_resize (const model_t *self, model_image_t *image, resize_filter_t filter, uint32_t height, uint32_t width)
+{
+    resize_t *resize = resize_new ();
+    model_image_t made = model_image (height, width, image->channels);
+    image_t source = model_view (image);
+    resize_span_t down = resize_whole (image->height, height), across = resize_whole (image->width, width);
+    bool good = resize_run (resize, self->is_mask? RESIZE_NEAREST: filter, &source, 0, 0, &down, &across, made.pixels,
+        (size_t) width * image->channels);
+    assert_true (good);
+    resize_destroy (&resize);
+    model_replace (image, made);
+}
+
+static inline void
+model_flip (model_image_t *image, bool across)
+{
+    int64_t *rows = model_axis (PAD_CONSTANT, 0, image->height, image->height);
+    int64_t *columns = model_axis (PAD_CONSTANT, 0, image->width, image->width);
+    for (uint32_t row = 0; row < image->height && !across; row++)
+        rows [row] = image->height - 1 - row;
+    for (uint32_t column = 0; column < image->width && across; column++)
+        columns [column] = image->width - 1 - column;
+    model_gather (image, rows, image->height, columns, image->width, NULL);
+    free (rows);
+    free (columns);
+}
+
+static inline void
+model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    colour_program_t all = { .count = 0 };
+    if (operation->kind == OPERATION_COLOR_JITTER)
+        assert_true (geometry_jitter (operation, random, &all));
+    else
+    if (geometry_happens (operation, random))
+        assert_true (colour_add (&all, COLOUR_GREY, 1));
+    uint8_t *row = malloc ((size_t) image->width * image->channels + 64);
+    for (size_t index = 0; index < all.count; index++) {
+        colour_program_t one = { .steps = { all.steps [index] }, .count = 1 };
+        image_t view = model_view (image);
+        colour_measure (&one, &view, row);
+        colour_pass_t pass;
+        colour_begin (&pass, &one, one.count);
+        for (uint32_t at = 0; at < image->height; at++)
+            colour_run (&pass, image->pixels + at * view.stride, image->width);
+    }
+    free (row);
+}
+
+static inline void
+model_random_crop (const model_t *self, const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    geometry_window_t window;
+    if (geometry_random_crop (operation, image->height, image->width, random, &window))
+        model_window (self, operation, image, &window);
+    else
+        model_replace (image, (model_image_t) { NULL, 0, 0, 0 });
+}
+
+static inline void
+model_random_resized_crop (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    image_box_t box = geometry_random_box (operation, image->height, image->width, random);
+    geometry_window_t window = { .height = box.height, .width = box.width, .from = box };
+    operation_t crop = { .kind = OPERATION_CENTER_CROP };
+    model_window (self, &crop, image, &window);
+    model_resize (self, image, operation->random_resized_crop.filter, operation->height, operation->width);
+}
+
+static inline void
+model_step (const model_t *self, size_t index, model_image_t *image)
+{
+    const plan_t *plan = self->plan;
+    const operation_t *operation = &plan->operations [index];
+    const pipeline_key_t *key = index < plan->shared_count? &self->shared: &self->private;
+    keyed_random_t random;
+    keyed_random_init (&random, key, index < plan->views_at? 0: self->view, operation->place);
+    uint32_t height, width;
+    geometry_window_t window;
+    switch (operation->kind) {
+    case OPERATION_RESIZE:
+        geometry_resize (operation, image->height, image->width, &height, &width);
+        model_resize (self, image, operation->resize.filter, height, width);
+        break;
+    case OPERATION_CENTER_CROP:
+        window = geometry_center_crop (operation->height, operation->width, image->height, image->width);
+        model_window (self, operation, image, &window);
+        break;
+    case OPERATION_PAD:
+        window = geometry_pad (operation, image->height, image->width);
+        model_window (self, operation, image, &window);
+        break;
+    case OPERATION_RANDOM_RESIZED_CROP:
+        model_random_resized_crop (self, operation, image, &random);
+        break;
+    case OPERATION_RANDOM_CROP:
+        model_random_crop (self, operation, image, &random);
+        break;
+    case OPERATION_FLIP:
+    case OPERATION_VERTICAL_FLIP:
+        if (geometry_happens (operation, &random))
+            model_flip (image, operation->kind == OPERATION_FLIP);
+        break;
+    case OPERATION_COLOR_JITTER:
+    case OPERATION_GRAYSCALE:
+        if (!self->is_mask)
+            model_colour (operation, image, &random);
+        break;
+    default:                    //  views; and what the format says
+        break;
+    }
+}
+
+//  The image behind the first count operations.
+static inline model_image_t
+model_run (const model_t *self, const decoder_file_t *file, size_t count)
+{
+    model_image_t image = model_decode (file, self->is_mask);
+    for (size_t index = 1; index < count && image.pixels; index++)
+        model_step (self, index, &image);
+    return image;
+}
+
+//  What is in the batch; the caller frees it.
+static inline uint8_t *
+model_output (const model_t *self, const model_image_t *image, size_t *bytes_p)
+{
+    finish_format_t format = self->plan->format;
+    if (self->is_mask) {
+        format = (finish_format_t) { .dtype = FINISH_UINT8, .channels = 1 };
+        finish_format (&format);
+    }
+    *bytes_p = finish_bytes (&format, image->height, image->width);
+    uint8_t *output = malloc (*bytes_p);
+    image_t view = model_view (image);
+    size_t stride = image->width * finish_dtype_bytes (format.dtype) * (format.planar? 1: format.channels);
+    finish_run (&format, &view, (finish_flips_t) { false, false }, NULL, NULL, output, stride);
+    return output;
+}
+
+#endif

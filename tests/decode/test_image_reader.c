@@ -1,0 +1,273 @@
+/*  test_image_reader -- what the bytes are, who reads them, and turned images: boxes of them beside a dumb model.  */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "image_reader.h"
+#include "made_jpeg.h"
+#include "orientation.h"
+
+enum { ERROR_BYTES = 400, PLACE_NUMBER = 24 };
+
+//  An EXIF block with the number at PLACE_NUMBER.
+static const uint8_t s_exif [] = "Exif\0\0II*\0\x8\0\0\0\1\0\x12\1\3\0\1\0\0\0\0\0\0\0\0\0\0";
+
+static made_file_t
+s_make_turned (const made_kind_t *kind, uint32_t height, uint32_t width, uint32_t number, uint64_t *random)
+{
+    uint8_t exif [sizeof s_exif];
+    memcpy (exif, s_exif, sizeof exif);
+    exif [PLACE_NUMBER] = (uint8_t) number;
+    made_file_t block = { exif, sizeof exif };
+    return made_jpeg_with (kind, height, width, 70, random, &block);
+}
+
+static int
+s_open (image_reader_t *reader, const image_reader_options_t *options, const void *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char error [ERROR_BYTES])
+{
+    memset (error, 'x', ERROR_BYTES);
+    int rc = image_reader_open (reader, options, bytes, size, height_p, width_p, error, ERROR_BYTES);
+    assert_true (rc == 0 || rc == -EBADMSG);
+    assert_true (rc == 0 || (memchr (error, 0, ERROR_BYTES) && *error));
+    return rc;
+}
+
+static bool
+s_has_png (void)
+{
+    return strstr (image_reader_formats (), "PNG");
+}
+
+//  Bytes that no reader takes are named for what they look like, and the reason says what would be taken.
+static void
+test_other_formats (void **state)
+{
+    (void) state;
+    static const struct { const char *bytes; size_t size; const char *fragment; } cases [] = {
+        { "", 0, "the file is empty (0 bytes)" }, { "GIF89a", 6, "the file is a GIF image (6 bytes)" },
+        { "RIFF\1\2\3\4WEBPVP8 ", 16, "a WebP image" }, { "BM\1\2", 4, "a BMP image" },
+        { "II*\0", 4, "a TIFF image" }, { "MM\0*", 4, "a TIFF image" },
+        { "hello, world", 12, "of an unknown kind (12 bytes)" }, { "\xff", 1, "unknown kind" },
+        { "\xff\xd8", 2, "unknown kind" }, { "RIFF\1\2\3\4WEB", 11, "unknown kind" },
+        { "\x1f\x8b\x08", 3, "a gzip file" }, { "PK\3\4", 4, "a zip file" },
+    };
+    char error [ERROR_BYTES];
+    uint32_t height, width;
+    image_reader_options_t options = { .warnings_max = UINT32_MAX };
+    image_reader_t *reader = image_reader_new ();
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        int rc = s_open (reader, &options, cases [index].bytes, cases [index].size, &height, &width, error);
+        assert_int_equal (rc, -EBADMSG);
+        const char *formats = s_has_png ()? "; it reads JPEG and PNG": "; it reads JPEG";
+        if (strncmp (error, "not an image that this build reads: ", 36) || !strstr (error, cases [index].fragment)
+        ||  strcmp (error + strlen (error) - strlen (formats), formats))
+            fail_msg ("\"%s\" lacks \"%s\" or \"%s\"", error, cases [index].fragment, formats);
+    }
+    assert_int_equal (s_open (reader, &options, "\xff\xd8\xff\xd9", 4, &height, &width, error), -EBADMSG);
+    assert_non_null (strstr (error, "damaged or unsupported JPEG"));
+    assert_int_equal (s_open (reader, &options, "\x89PNG", 4, &height, &width, error), -EBADMSG);
+    assert_int_equal (!strstr (error, "it reads JPEG"), s_has_png ());
+    assert_string_equal (image_reader_formats (), s_has_png ()? "JPEG, PNG": "JPEG");
+    image_reader_destroy (&reader);
+    image_reader_destroy (&reader);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Turned images
+
+static image_request_t
+s_random_box (uint32_t height, uint32_t width, uint64_t *random)
+{
+    image_request_t request = { .least_height = 0 };
+    image_box_t *box = &request.box;
+    box->height = 1 + (uint32_t) test_below (random, height);
+    box->width = 1 + (uint32_t) test_below (random, width);
+    box->top = (uint32_t) test_below (random, height - box->height + 1);
+    box->left = (uint32_t) test_below (random, width - box->width + 1);
+    return request;
+}
+
+//  All of the image as it is stored, turned by a function with tests of its own; the caller frees its pixels.
+static image_t
+s_model (image_reader_t *reader, const made_file_t *file, uint32_t number, bool is_mask)
+{
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    image_request_t all = { .least_height = 0 };
+    image_reader_options_t options = { .is_mask = is_mask, .warnings_max = UINT32_MAX };
+    int rc = s_open (reader, &options, file->bytes, file->size, &all.box.height, &all.box.width, error);
+    assert_int_equal (rc, 0);
+    assert_int_equal (image_reader_read (reader, &all, &pixels, error, ERROR_BYTES), 0);
+    const image_t *stored = &pixels.image;
+    orientation_t orientation = orientation_of_number (number);
+    uint32_t height = orientation.swaps? stored->width: stored->height;
+    uint32_t width = orientation.swaps? stored->height: stored->width;
+    size_t stride = image_bytes (1, width, stored->channels);
+    uint8_t *turned = malloc (stride * height);
+    orientation_turn (orientation, stored, turned, stride);
+    return (image_t) { turned, stride, height, width, stored->channels };
+}
+
+static void
+s_assert_part (const image_t *image, const image_t *model, uint32_t top, uint32_t left, uint32_t number)
+{
+    assert_int_equal (image->channels, model->channels);
+    for (uint32_t y = 0; y < image->height; y++)
+        if (memcmp (image_at (image, y, 0), image_at (model, top + y, left), image_bytes (1, image->width, image->channels)))
+            fail_msg ("number %u: row %u of %u x %u at %u, %u differs", number, y, image->height, image->width, top, left);
+}
+
+//  Size and boxes are those of the turned image, for images and masks; without the option nothing is turned.
+static void
+test_turned_boxes (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    image_reader_t *reader = image_reader_new ();
+    for (int round = 0; round < 80; round++) {
+        uint32_t number = (uint32_t) round % 10, height, width;
+        bool is_mask = round >= 40;
+        image_reader_options_t options = { is_mask, true, UINT32_MAX };
+        made_file_t file = s_make_turned (&made_kinds [is_mask? MADE_KIND_GREY: MADE_KIND_420],
+            1 + (uint32_t) test_below (&random, 80), 1 + (uint32_t) test_below (&random, 80), number, &random);
+        image_t model = s_model (reader, &file, number, is_mask);
+        for (int box = 0; box < 8; box++) {
+            assert_int_equal (s_open (reader, &options, file.bytes, file.size, &height, &width, error), 0);
+            assert_true (height == model.height && width == model.width);
+            image_request_t request = s_random_box (height, width, &random);
+            assert_int_equal (image_reader_read (reader, &request, &pixels, error, ERROR_BYTES), 0);
+            assert_true (pixels.image.height == request.box.height && pixels.image.width == request.box.width);
+            assert_true (pixels.top == 0 && pixels.left == 0);
+            assert_true (pixels.height == request.box.height && pixels.width == request.box.width);
+            s_assert_part (&pixels.image, &model, request.box.top, request.box.left, number);
+        }
+        free ((void *) model.pixels);
+        free (file.bytes);
+    }
+    image_reader_destroy (&reader);
+}
+
+//  What came for the same box of an image that is stored as number says, and of the turned one stored as it is: sides change
+//  places with the scale's two limits, and the box is where it is in the stored image, seen from the other side.
+static void
+test_turned_and_scaled (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    char error [ERROR_BYTES];
+    image_reader_t *reader = image_reader_new (), *other = image_reader_new ();
+    for (int round = 0; round < 160; round++) {
+        uint32_t number = 1 + (uint32_t) round % 8, height, width, stored_height, stored_width;
+        orientation_t orientation = orientation_of_number (number);
+        image_reader_options_t turning = { false, true, UINT32_MAX }, plain = { false, false, UINT32_MAX };
+        made_file_t file = s_make_turned (&made_kinds [round % MADE_KINDS], 150, 90, number, &random);
+        assert_int_equal (s_open (reader, &turning, file.bytes, file.size, &height, &width, error), 0);
+        assert_int_equal (s_open (other, &plain, file.bytes, file.size, &stored_height, &stored_width, error), 0);
+        image_request_t request = s_random_box (height, width, &random), stored_request = request;
+        request.least_height = stored_request.least_height = 1 + (uint32_t) test_below (&random, 20);
+        request.least_width = stored_request.least_width = (uint32_t) test_below (&random, 20);
+        stored_request.box = orientation_stored_box (orientation, &request.box, 150, 90);
+        if (orientation.swaps) {
+            stored_request.least_height = request.least_width > 0? request.least_width: 1;
+            stored_request.least_width = request.least_height;
+        }
+        image_pixels_t pixels, stored;
+        assert_int_equal (image_reader_read (reader, &request, &pixels, error, ERROR_BYTES), 0);
+        assert_int_equal (image_reader_read (other, &stored_request, &stored, error, ERROR_BYTES), 0);
+        size_t stride = image_bytes (1, pixels.image.width, 3);
+        uint8_t *turned = malloc (stride * pixels.image.height);
+        orientation_turn (orientation, &stored.image, turned, stride);
+        image_t model = { turned, stride, pixels.image.height, pixels.image.width, 3 };
+        s_assert_part (&pixels.image, &model, 0, 0, number);
+        //  Distances to the four sides of the view.
+        double sides [4] = { stored.top, stored.left, stored.image.height - stored.top - stored.height,
+            stored.image.width - stored.left - stored.width };
+        double top = sides [orientation.swaps? (orientation.across? 3: 1): (orientation.down? 2: 0)];
+        double left = sides [orientation.swaps? (orientation.down? 2: 0): (orientation.across? 3: 1)];
+        assert_true (pixels.top == top && pixels.left == left);
+        assert_true (pixels.height == (orientation.swaps? stored.width: stored.height));
+        assert_true (pixels.width == (orientation.swaps? stored.height: stored.width));
+        assert_true (pixels.height >= request.least_height || pixels.height == request.box.height);
+        free (turned);
+        free (file.bytes);
+    }
+    image_reader_destroy (&other);
+    image_reader_destroy (&reader);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  PNG beside JPEG
+
+static made_file_t
+s_load (const char *name)
+{
+    char path [1000];
+    const char *source = getenv ("TUREEN_SOURCE");
+    snprintf (path, sizeof path, "%s/tests/decode/golden/%s", source? source: ".", name);
+    FILE *file = fopen (path, "rb");
+    if (!file)
+        fail_msg ("%s: not there (TUREEN_SOURCE names the source folder)", path);
+    enum { BYTES_MAX = 10000 };
+    made_file_t loaded = { malloc (BYTES_MAX), 0 };
+    loaded.size = fread (loaded.bytes, 1, BYTES_MAX, file);
+    fclose (file);
+    return loaded;
+}
+
+//  One reader for both, in turn; a PNG's eXIf chunk turns it as Pillow does; a JPEG with colours is no mask.
+static void
+test_formats_in_turn (void **state)
+{
+    (void) state;
+    if (!s_has_png ()) {
+        print_message ("SKIP: this build reads no PNG\n");
+        skip ();
+    }
+    uint64_t random = test_seed ();
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    made_file_t png = s_load ("orientation.png"), expected = s_load ("orientation.rgb");
+    made_file_t jpeg = made_jpeg (&made_kinds [MADE_KIND_444], 20, 30, &random);
+    image_t model = { expected.bytes, 5 * 3, 7, 5, 3 };
+    assert_int_equal (expected.size, 7 * 5 * 3);
+    image_reader_t *reader = image_reader_new ();
+    for (int round = 0; round < 40; round++) {
+        uint32_t height, width;
+        image_reader_options_t options = { false, round % 4 < 2, UINT32_MAX }, mask = { true, false, UINT32_MAX };
+        bool is_png = round % 2;
+        made_file_t *file = is_png? &png: &jpeg;
+        assert_int_equal (s_open (reader, &options, file->bytes, file->size, &height, &width, error), 0);
+        assert_int_equal (height, !is_png? 20: options.orientation? 7: 5);
+        image_request_t request = s_random_box (height, width, &random);
+        assert_int_equal (image_reader_read (reader, &request, &pixels, error, ERROR_BYTES), 0);
+        if (is_png && options.orientation)
+            s_assert_part (&pixels.image, &model, request.box.top, request.box.left, 6);
+        assert_int_equal (s_open (reader, &mask, file->bytes, file->size, &height, &width, error), -EBADMSG);
+        assert_int_equal (s_open (reader, &options, file->bytes, 50, &height, &width, error), -EBADMSG);
+    }
+    image_reader_destroy (&reader);
+    free (jpeg.bytes);
+    free (png.bytes);
+    free (expected.bytes);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_other_formats),
+        cmocka_unit_test (test_turned_boxes),
+        cmocka_unit_test (test_turned_and_scaled),
+        cmocka_unit_test (test_formats_in_turn),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/*  test_pipeline_refused -- what the refusals of lists say: every one names the operation, its place and what was expected.  */
+#include <errno.h>
+#include <string.h>
+#include "pipelines.h"
+
+#define SHARE "{'share':true}"
+#define CROP "{'op':'center_crop','size':[8,8]}"
+#define NORMALIZE "{'op':'normalize','mean':[0.485,0.456,0.406],'std':[0.229,0.224,0.225]}"
+
+//  An image, two masks and a second image: what the tests of fields are about.
+static const pipeline_source_t s_fields = {
+    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "edges_2", true } }, .count = 4
+};
+static const pipeline_source_t s_hostile_names = {
+    .fields = { { "image", false }, { "image_2", true } }, .count = 2
+};
+
+static const struct { const char *text; const char *fragments [3]; } s_refused [] = {
+    { "7", { "the pipeline: expected a list", "'train'" } },
+    { "null", { "expected a list" } },
+    { "{'op':'flip'}", { "expected a list" } },
+    { "'Train'", { "the pipeline: unknown recipe 'Train'", "'eval'" } },
+    { "'\\u00e9\\n'", { "unknown recipe '??" } },
+    //  Objects
+    { "['flip']", { "operation 1: expected an object" } },
+    { "[" CROP ",null]", { "operation 2: expected an object" } },
+    { "[{}]", { "operation 1: 'op' is missing" } },
+    { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
+    { "[" CROP ",{'op':'blur'}]", { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
+      " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, normalize, cast, layout, excerpt" } },
+    { "[{'op':'center_crop','size':8,'pad':1}]", { "operation 1 (center_crop): unknown key 'pad'",
+        "expected 'op', 'size'" } },
+    { "[{'op':'flip','size':8}]", { "operation 1 (flip): unknown key 'size'", "expected 'op', 'p', 'share'" } },
+    { "[{'op':'random_resized_crop','p':8}]", { "'op', 'size', 'scale', 'ratio', 'interpolation', 'share'" } },
+    { "[{'op':'center_crop','size':8,'share':true}]", { "unknown key 'share'" } },
+    //  The mark
+    { "[" CROP "," SHARE "," SHARE "]", { "operation 3: a second", "expected one at most" } },
+    { "[" CROP ",{'share':false}]", { "operation 2", "expected {'share': true}" } },
+    { "[" CROP ",{'share':true,'p':1}]", { "operation 2", "nothing else" } },
+    { "[" CROP ",{'share':1}]", { "operation 2", "expected {'share': true}" } },
+    { "[" CROP ",{'op':'flip','share':1}]", { "operation 2 (flip): 'share' is not valid; expected true or false" } },
+    { "[" SHARE "," CROP "]", { "operation 1: the images before {'share': true} differ in size", "'max_pixels'" } },
+    { "[{'op':'resize','size':256}," SHARE "," CROP "]", { "operation 2: the images before", "[height, width]" } },
+    { "[{'op':'resize','size':9,'max_size':11},{'op':'resize','size':8}," SHARE "," CROP "]", { "operation 3: the images" } },
+    { "[{'op':'random_resized_crop','size':4},{'op':'flip'}]",
+        { "operation 1 (random_resized_crop): random and not shared", "{'share': true} behind it", "'max_pixels'" } },
+    { "[{'op':'flip'}," CROP "]", { "operation 1 (flip): random and not shared", "expected 'share': true in it" } },
+    { "[{'op':'views','count':2},{'op':'flip'}," CROP "]", { "operation 2 (flip): random and not shared" } },
+    { "[" CROP "," NORMALIZE "," SHARE "]", { "operation 2 (normalize): not supported before {'share': true}", "behind" } },
+    { "[" CROP ",{'op':'cast','dtype':'uint8'}," SHARE "]", { "operation 2 (cast): not supported before" } },
+    { "[" CROP ",{'op':'layout','layout':'NCHW'}," SHARE "]", { "operation 2 (layout): not supported before" } },
+    //  The order
+    { "[" CROP ",{'op':'decode'}]", { "operation 2 (decode): not the first", "or not at all" } },
+    { "[" SHARE ",{'op':'decode','max_pixels':4}," CROP "]", { "operation 2 (decode): not the first" } },
+    { "[{'op':'decode'},{'op':'decode'}," CROP "]", { "operation 2 (decode): not the first" } },
+    { "[" NORMALIZE "," CROP "]", { "operation 2 (center_crop): not supported behind normalize; expected it before" } },
+    { "[" CROP "," NORMALIZE "," SHARE ",{'op':'color_jitter','hue':0.1}]",
+        { "operation 4 (color_jitter): not supported behind normalize" } },
+    { "[" CROP ",{'op':'cast','dtype':'uint8'},{'op':'views','count':2}]", { "operation 3 (views): not supported behind cast" } },
+    { "[" CROP ",{'op':'layout','layout':'NCHW'},{'op':'layout','layout':'NCHW'}]", { "operation 3 (layout): a second one" } },
+    { "[" CROP "," NORMALIZE ",{'op':'layout','layout':'NCHW'}," NORMALIZE "]", { "operation 4 (normalize): a second one" } },
+    { "[{'op':'views','count':2}," CROP ",{'op':'views','count':2}]", { "operation 3 (views): a second one" } },
+    { "[" CROP ",{'op':'excerpt','length':3}]", { "operation 2 (excerpt): for audio only", "'as': 'audio'" } },
+    { "[" CROP "," NORMALIZE ",{'op':'cast','dtype':'uint8'}]", { "operation 3 (cast): 'uint8' does not hold", "'bfloat16'" } },
+    { "[" CROP "," SHARE ",{'op':'cast','dtype':'uint8'}," NORMALIZE "]", { "operation 3 (cast): 'uint8' does not hold" } },
+    { "[" CROP ",{'op':'grayscale'}," NORMALIZE "]", { "operation 3 (normalize): three numbers for the one channel" } },
+    { "[" CROP ",{'op':'grayscale'},{'op':'grayscale','p':0.5}," NORMALIZE "]", { "operation 4 (normalize): three numbers" } },
+    //  Sizes
+    { "[]", { "the pipeline: images come out in different sizes", "center_crop" } },
+    { "[" SHARE "]", { "come out in different sizes" } },
+    { "[{'op':'resize','size':256}," SHARE "]", { "come out in different sizes", "[height, width]" } },
+    { "[{'op':'flip'}]", { "come out in different sizes" } },
+    { "[" CROP ",{'op':'resize','size':4096},{'op':'center_crop','size':[1,4096]},{'op':'resize','size':2}]",
+        { "operation 4 (resize): makes an image of 2 x 8192; expected sides up to 4096" } },
+    { "[" CROP ",{'op':'pad','padding':[0,4089,0,0]}]", { "operation 2 (pad): makes an image of 4097 x 8" } },
+    { "[" CROP ",{'op':'random_crop','size':9}]", { "operation 2 (random_crop): makes 9 x 9 of an image of 8 x 8",
+        "'pad_if_needed': true" } },
+    { "[" CROP ",{'op':'random_crop','size':[8,13],'padding':[2,0]}]", { "operation 2 (random_crop): makes 8 x 13" } },
+    { "[" CROP ",{'op':'pad','padding':8,'mode':'reflect'}]", { "operation 2 (pad): 'padding' mirrors more than the image "
+        "of 8 x 8 has; expected up to 7 above and below and up to 7 at the sides" } },
+    { "[" CROP ",{'op':'pad','padding':[0,0,0,9],'mode':'symmetric'}]", { "expected up to 8 above and below" } },
+    { "[" CROP ",{'op':'pad','padding':[0,8,0,0],'mode':'reflect'}]", { "'padding' mirrors" } },
+    { "[" CROP ",{'op':'pad','padding':[8,0,0,0],'mode':'reflect'}]", { "'padding' mirrors" } },
+    { "[" CROP ",{'op':'pad','padding':[0,0,0,8],'mode':'reflect'}]", { "'padding' mirrors" } },
+    { "[" CROP ",{'op':'random_crop','size':3,'padding':[0,0,8,0],'mode':'reflect'}]", { "(random_crop): 'padding' mirrors" } },
+    { "[" CROP ",{'op':'random_crop','size':30,'padding':1,'mode':'reflect','pad_if_needed':true}]",
+        { "operation 2 (random_crop): 'padding' and 'pad_if_needed' both mirror", "as a pad before" } },
+    { "[{'op':'decode','max_pixels':9}," SHARE ",{'op':'random_crop','size':3}]",
+        { "operation 3 (random_crop): private, behind images that differ in size", "'pad_if_needed': true" } },
+    { "[{'op':'decode','max_pixels':9},{'op':'random_crop','size':3}]", { "operation 2 (random_crop): private" } },
+    { "[{'op':'decode','max_pixels':9}," SHARE ",{'op':'resize','size':3}," CROP "]",
+        { "operation 3 (resize): private, behind images that differ", "expected 'max_size'" } },
+    { "[{'op':'decode','max_pixels':1e8}," SHARE ",{'op':'pad','padding':1}," CROP "]",
+        { "operation 3 (pad): private, and makes images of up to 500000004 pixels; expected 100000000 at most" } },
+    { "[{'op':'decode','max_pixels':1e8},{'op':'pad','padding':2}," SHARE "," CROP "]",
+        { "the pipeline: a version, at the share point, takes 2700000112 bytes; expected 1073741824 at most" } },
+    { "[{'op':'decode','max_pixels':1e8},{'op':'views','count':4}," SHARE "," CROP "]", { "the pipeline: a version" } },
+    { "[{'op':'resize','size':[4096,4096]}," SHARE ",{'op':'views','count':6}," NORMALIZE "]",
+        { "the pipeline: a sample takes 1207959552 bytes of the batch; expected 1073741824 at most" } },
+    //  Values
+    { "[{'op':'center_crop'}]", { "operation 1 (center_crop): 'size' is missing; expected a whole number or [height, width], "
+        "each from 1 to 4096" } },
+    { "[{'op':'resize'}]", { "operation 1 (resize): 'size' is missing" } },
+    { "[{'op':'center_crop','size':0}]", { "(center_crop): 'size' is not valid", "[height, width]" } },
+    { "[{'op':'center_crop','size':4097}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':-1}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':1.5}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':'8'}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':true}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':null}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':[8]}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':[8,8,8]}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':[8,0]}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':[8,9223372036854775807]}]", { "'size' is not valid" } },
+    { "[{'op':'center_crop','size':1e300}]", { "'size' is not valid" } },
+    { "[{'op':'resize','size':[8,8],'max_size':9}]", { "(resize): 'max_size' with two sides", "one number" } },
+    { "[{'op':'resize','size':8,'max_size':8}]", { "'max_size' is not valid; expected a whole number above 'size', up to 4096" } },
+    { "[{'op':'resize','size':8,'max_size':5000}]", { "'max_size' is not valid; expected a whole number from 1 to 4096" } },
+    { "[{'op':'resize','size':8,'interpolation':'area'}]",
+        { "'interpolation' is not valid; expected one of 'nearest', 'bilinear', 'bicubic'" } },
+    { "[{'op':'random_resized_crop','size':8,'interpolation':2}]", { "'interpolation' is not valid" } },
+    { "[{'op':'flip','p':1.0000001}]", { "operation 1 (flip): 'p' is not valid; expected a number from 0 to 1" } },
+    { "[{'op':'vertical_flip','p':-1e-9}]", { "(vertical_flip): 'p' is not valid" } },
+    { "[{'op':'flip','p':'0.5'}]", { "'p' is not valid" } },
+    { "[{'op':'flip','p':true}]", { "'p' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'scale':[0.5,0.4]}]",
+        { "(random_resized_crop): 'scale' is not valid", "0 < least <= most <= 1" } },
+    { "[{'op':'random_resized_crop','size':8,'scale':[0,1]}]", { "'scale' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'scale':[0.1,1.1]}]", { "'scale' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'scale':0.5}]", { "'scale' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'scale':[0.5]}]", { "'scale' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'ratio':[2,1]}]",
+        { "'ratio' is not valid", "width to height" } },
+    { "[{'op':'random_resized_crop','size':8,'ratio':[0.009,1]}]", { "'ratio' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'ratio':[1,101]}]", { "'ratio' is not valid" } },
+    { "[{'op':'random_resized_crop','size':8,'ratio':[1,null]}]", { "'ratio' is not valid" } },
+    { "[" CROP ",{'op':'pad'}]", { "operation 2 (pad): 'padding' is missing; expected a whole number, [left and right, "
+        "top and bottom] or [left, top, right, bottom], each from 0 to 4096" } },
+    { "[" CROP ",{'op':'pad','padding':[1,2,3]}]", { "'padding' is not valid" } },
+    { "[" CROP ",{'op':'pad','padding':-1}]", { "'padding' is not valid" } },
+    { "[" CROP ",{'op':'pad','padding':1,'fill':256}]", { "'fill' is not valid; expected a whole number or [red, green, blue],"
+        " each from 0 to 255" } },
+    { "[" CROP ",{'op':'pad','padding':1,'fill':[1,2]}]", { "'fill' is not valid" } },
+    { "[" CROP ",{'op':'pad','padding':1,'mask_fill':[1,2,3]}]", { "'mask_fill' is not valid; expected a whole number from 0" } },
+    { "[" CROP ",{'op':'pad','padding':1,'mode':'wrap'}]", { "'mode' is not valid", "'constant', 'edge', 'reflect', 'symmetric'" } },
+    { "[{'op':'random_crop','size':4,'pad_if_needed':1}]", { "'pad_if_needed' is not valid; expected true or false" } },
+    { "[{'op':'color_jitter','brightness':-0.1}]", { "(color_jitter): 'brightness' is not valid; expected a number from 0 to 99,"
+        " or [least, most] with 0 <= least <= most <= 100" } },
+    { "[{'op':'color_jitter','contrast':[2,1]}]", { "'contrast' is not valid" } },
+    { "[{'op':'color_jitter','saturation':[-1,1]}]", { "'saturation' is not valid" } },
+    { "[{'op':'color_jitter','hue':0.6}]", { "'hue' is not valid; expected a number from 0 to 0.5, or [least, most] with "
+        "-0.5 <= least <= most <= 0.5" } },
+    { "[{'op':'color_jitter','hue':[0,0.6]}]", { "'hue' is not valid" } },
+    { "[{'op':'grayscale','channels':2}]", { "(grayscale): 'channels' is not valid; expected 1 or 3" } },
+    { "[{'op':'grayscale','channels':4}]", { "'channels' is not valid; expected 1 or 3" } },
+    { "[{'op':'grayscale','p':0.5,'channels':1}]", { "'channels' 1 with 'p' below 1; expected 3" } },
+    { "[" CROP ",{'op':'normalize','mean':[1,2]}]", { "(normalize): 'mean' is not valid; expected a number or a list of 1 or 3,"
+        " each from -1e+06 to 1e+06" } },
+    { "[" CROP ",{'op':'normalize','mean':'1'}]", { "'mean' is not valid" } },
+    { "[" CROP ",{'op':'normalize','std':0}]", { "'std' is not valid; expected a number or a list of 1 or 3, each from 1e-06" } },
+    { "[" CROP ",{'op':'normalize','std':[1,1,-1]}]", { "'std' is not valid" } },
+    { "[" CROP ",{'op':'normalize','std':1e300}]", { "'std' is not valid" } },
+    { "[" CROP ",{'op':'cast'}]", { "(cast): 'dtype' is missing; expected one of 'uint8', 'float16', 'bfloat16', 'float32'" } },
+    { "[" CROP ",{'op':'cast','dtype':'float64'}]", { "'dtype' is not valid" } },
+    { "[" CROP ",{'op':'layout','layout':'nchw'}]", { "(layout): 'layout' is not valid; expected one of 'NHWC', 'NCHW'" } },
+    { "[{'op':'views'}," CROP "]", { "(views): 'count' is missing; expected a whole number from 2 to 8" } },
+    { "[{'op':'views','count':1}," CROP "]", { "'count' is not valid" } },
+    { "[{'op':'views','count':9}," CROP "]", { "'count' is not valid" } },
+    //  decode
+    { "[{'op':'decode','as':'text'}]", { "operation 1 (decode): 'as' is not valid; expected one of 'image', 'bytes', 'array',"
+        " 'audio'" } },
+    { "[{'op':'decode','as':'image','length':3}]", { "unknown key 'length'; expected 'op', 'as', 'fields', 'exact'" } },
+    { "[{'op':'decode','as':'bytes','fields':['image']}]", { "unknown key 'fields'; expected 'op', 'as', 'length'" } },
+    { "[{'op':'decode','as':'array','share':true}]", { "unknown key 'share'; expected 'op', 'as', 'dtype', 'shape'" } },
+    { "[{'op':'decode','exact':0}]", { "'exact' is not valid; expected true or false" } },
+    { "[{'op':'decode','max_pixels':0}]", { "'max_pixels' is not valid; expected a whole number from 1 to 100000000" } },
+    { "[{'op':'decode','max_pixels':100000001}]", { "'max_pixels' is not valid" } },
+    { "[{'op':'decode','as':'bytes'}]", { "(decode): 'length' is missing; expected a whole number from 1 to 1073741824" } },
+    { "[{'op':'decode','as':'bytes','length':1073741825}]", { "'length' is not valid" } },
+    { "[{'op':'decode','as':'array','dtype':'bfloat16','shape':[1]}]", { "'dtype' is not valid; expected one of 'uint8', 'int8',"
+        " 'uint16', 'int16', 'uint32', 'int32', 'uint64', 'int64', 'float16', 'float32', 'float64', 'bool'" } },
+    { "[{'op':'decode','as':'array','shape':[1]}]", { "'dtype' is missing" } },
+    { "[{'op':'decode','as':'array','dtype':'int8','shape':[]}]", { "'shape' is not valid; expected a list of 1 to 4 whole "
+        "numbers" } },
+    { "[{'op':'decode','as':'array','dtype':'int8','shape':[1,1,1,1,1]}]", { "'shape' is not valid" } },
+    { "[{'op':'decode','as':'array','dtype':'int8','shape':[0]}]", { "'shape' is not valid" } },
+    { "[{'op':'decode','as':'array','dtype':'int8','shape':3}]", { "'shape' is not valid" } },
+    { "[{'op':'decode','as':'array','dtype':'int16','shape':[1073741824]}]", { "takes 2147483648 bytes" } },
+    { "[{'op':'decode','as':'array','dtype':'int16','shape':[1073741824,1073741824,1073741824,1073741824]}]", { "takes" } },
+    { "[{'op':'decode','as':'audio'}]", { "operation 1 (decode): audio comes in excerpts", "'excerpt'" } },
+    { "[{'op':'decode','as':'audio'}," SHARE ",{'op':'excerpt','length':3}]",
+        { "operation 3 (excerpt): not supported behind {'share': true}; expected it before the mark" } },
+    { "[{'op':'decode','as':'audio'},{'op':'flip'}]", { "operation 2 (flip): for images; expected excerpt" } },
+    { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':3},{'op':'cast','dtype':'float16'}]", { "operation 3 (cast): for" } },
+    { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':3},{'op':'excerpt','length':3}]",
+        { "operation 3 (excerpt): a second one" } },
+    { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':3,'share':false}]",
+        { "operation 2 (excerpt): 'share' is not valid; expected true" } },
+    { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':3,'place':'left'}]", { "'place' is not valid", "'center', 'random'" } },
+    { "[{'op':'decode','as':'audio'},{'op':'excerpt'}]", { "'length' is missing" } },
+    { "[{'op':'decode','as':'audio','channels':2},{'op':'excerpt','length':1000000000}]", { "takes 8000000000 bytes" } },
+    { "[{'op':'decode','as':'audio','dtype':'float64'}]", { "'dtype' is not valid; expected one of 'float32', 'int16'" } },
+    { "[{'op':'decode','as':'audio','channels':0}]", { "'channels' is not valid; expected a whole number from 1 to 32" } },
+    { "[{'op':'decode','as':'audio','rate':0}]", { "'rate' is not valid; expected a whole number from 1 to 1000000" } },
+    { "[{'op':'decode','as':'bytes','length':3}," CROP "]", { "operation 2 (center_crop): for images; expected no operation "
+        "behind a decode as 'bytes'" } },
+    { "[{'op':'decode','as':'array','dtype':'int8','shape':[3]},{'op':'excerpt','length':1}]", { "as 'array'" } },
+    //  Fields, of s_fields
+    { "[{'op':'decode','fields':[]}," CROP "]", { "'fields' is not valid; expected a list of 1 to 8 names of fields" } },
+    { "[{'op':'decode','fields':'image'}," CROP "]", { "'fields' is not valid" } },
+    { "[{'op':'decode','fields':['image',3]}," CROP "]", { "'fields' is not valid; expected names of fields, as strings" } },
+    { "[{'op':'decode','fields':['image','labe\\u00e9l']}," CROP "]", { "operation 1 (decode): the data have no field 'labe??l';"
+        " expected 'image', 'mask', 'depth', 'edges_2'" } },
+    { "[{'op':'decode','fields':['image','mask','image']}," CROP "]", { "field 'image' comes twice; expected each once" } },
+    { "[{'op':'decode','fields':['mask','image']}," CROP "]", { "field 'mask' is a mask; expected an image as the first" } },
+    { "[{'op':'decode','fields':['image','mask','depth']}," CROP ",{'op':'views','count':6}]",
+        { "operation 3 (views): 3 fields in 6 views are 18 arrays; expected 16 at most" } },
+};
+
+static void
+test_refused (void **state)
+{
+    (void) state;
+    for (size_t index = 0; index < sizeof s_refused / sizeof *s_refused; index++) {
+        char error [ERROR_BYTES];
+        const pipeline_t *self = (const pipeline_t *) &error;
+        if (pipeline_try_on (&self, s_refused [index].text, &s_fields, NULL, 0, error) != -EINVAL || self)
+            fail_msg ("%s: accepted", s_refused [index].text);
+        for (size_t piece = 0; piece < 3 && s_refused [index].fragments [piece]; piece++)
+            if (!strstr (error, quoted (s_refused [index].fragments [piece])))
+                fail_msg ("%s: \"%s\" lacks \"%s\"", s_refused [index].text, error,
+                    s_refused [index].fragments [piece]);
+    }
+}
+
+//  What is wrong with the data's fields is said, and nothing aborts.
+static void
+test_refused_sources (void **state)
+{
+    (void) state;
+    static const struct { pipeline_source_t source; const char *text, *error; } cases [] = {
+        { { .count = 0 }, "'eval'", "the pipeline: the data have 0 fields; expected 1 to 8" },
+        { { .count = 9 }, "'eval'", "the pipeline: the data have 9 fields; expected 1 to 8" },
+        { { .fields = { { "image", false }, { "a b", false } }, .count = 2 }, "'eval'",
+          "the pipeline: the name of field 2 of the data is not valid; expected letters, digits and underscores, 64 at most" },
+        { { .fields = { { "", false } }, .count = 1 }, "'eval'", "the pipeline: the name of field 1 of the data is not valid; "
+          "expected letters, digits and underscores, 64 at most" },
+        { { .fields = { { NULL, false } }, .count = 1 }, "'eval'", "the pipeline: the name of field 1 of the data is not valid; "
+          "expected letters, digits and underscores, 64 at most" },
+        { { .fields = { { "x", false }, { "x", true } }, .count = 2 }, "'eval'",
+          "the pipeline: the data have two fields 'x'; expected other names" },
+        { { .fields = { { "x", true } }, .count = 1 }, "'eval'",
+          "the pipeline: field 'x' is a mask; expected an image as the first field" },
+        { { .fields = { { "image", false }, { "image_2", true } }, .count = 2 },
+          "[{'op':'decode','fields':['image','image_2']}," CROP ",{'op':'views','count':2}]",
+          "operation 3 (views): makes a second array 'image_2'; expected other names of fields" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        char error [ERROR_BYTES];
+        const pipeline_t *self;
+        assert_int_equal (pipeline_try_on (&self, cases [index].text, &cases [index].source, NULL, 0, error), -EINVAL);
+        assert_string_equal (error, quoted (cases [index].error));
+    }
+    //  Only what is decoded counts.
+    const pipeline_t *self = pipeline_on ("[" CROP ",{'op':'views','count':2}]", &s_hostile_names);
+    pipeline_destroy (&self);
+}
+
+//  A message that does not fit is cut, ended and nothing is written behind it.
+static void
+test_short_error_room (void **state)
+{
+    (void) state;
+    json_t *list = json_pack ("[{s:s}]", "op", "blur\xc3\xa9");
+    for (size_t room = 1; room < 120; room++) {
+        char error [128];
+        memset (error, 'x', sizeof error);
+        const pipeline_t *self;
+        assert_int_equal (pipeline_new (&self, list, NULL, NULL, 0, error, room), -EINVAL);
+        assert_non_null (memchr (error, 0, room));
+        assert_int_equal (error [room], 'x');
+        for (const char *at = error; *at; at++)
+            assert_true (*at >= ' ' && *at <= '~');
+    }
+    json_decref (list);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_refused_sources),
+        cmocka_unit_test (test_short_error_room),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

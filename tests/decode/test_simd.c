@@ -1,0 +1,45 @@
+/*  test_simd -- the level of the inner loops.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "simd.h"
+
+//  The level that is chosen is one that the machine has.
+static void
+test_level_is_there (void **state)
+{
+    (void) state;
+    assert_true (simd_has (SIMD_PORTABLE));
+    unsetenv ("TUREEN_SIMD");
+    assert_true (simd_has (simd_level ()));
+    for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
+        assert_true (!simd_has (level) || level <= simd_level ());
+}
+
+//  The environment can keep to portable loops, and is looked at each time.
+static void
+test_environment_keeps_to_portable (void **state)
+{
+    (void) state;
+    unsetenv ("TUREEN_SIMD");
+    simd_level_t best = simd_level ();
+    setenv ("TUREEN_SIMD", "portable", 1);
+    assert_int_equal (simd_level (), SIMD_PORTABLE);
+    setenv ("TUREEN_SIMD", "", 1);
+    assert_int_equal (simd_level (), best);
+    unsetenv ("TUREEN_SIMD");
+    assert_int_equal (simd_level (), best);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_level_is_there),
+        cmocka_unit_test (test_environment_keeps_to_portable),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
