@@ -327,7 +327,8 @@ test_tables_equal_the_model (void **state)
     (void) state;
     uint64_t random = test_seed () + 3;
     for (int round = 0; round < 60; round++) {
-        finish_format_t format = { .dtype = FINISH_FLOAT16 + round % 3, .channels = IMAGE_COLOURS, .normalizes = true };
+        finish_format_t format = { .dtype = (finish_dtype_t) ((int) FINISH_FLOAT16 + round % 3),
+            .channels = IMAGE_COLOURS, .normalizes = true };
         for (int channel = 0; channel < IMAGE_COLOURS; channel++) {
             format.mean [channel] = ldexpf ((float) s_up_to (&random, 1 << 24), (int) s_up_to (&random, 60) - 50);
             format.std [channel] = ldexpf (1 + (float) s_up_to (&random, 1 << 24), (int) s_up_to (&random, 60) - 50);
