@@ -84,6 +84,8 @@ s_fingerprint (catalogue_t *self)
     for (size_t column = 0; column < self->column_count; column++)
         if (self->columns [column].kind != COLUMN_CLASS)
             s_hash_column (state, self, &self->columns [column]);
+    if (self->column_count == 0)
+        s_hash_text (state, "no labels");           //  else the same as an ImageFolder of these files
     XXH128_hash_t hash = XXH3_128bits_digest (state);
     XXH3_freeState (state);
     snprintf (self->fingerprint, sizeof self->fingerprint, "%016llx%016llx",

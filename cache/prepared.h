@@ -32,7 +32,7 @@ typedef enum {
     VERSION_QUEUED,             //  somebody waits; to be handed to a worker
     VERSION_WORKING,            //  a worker writes its memory
     VERSION_READY,
-    VERSION_BAD                 //  the sample could not be read; out of the index
+    VERSION_BAD                 //  it could not be prepared; out of the index
 } version_state_t;
 
 //  Read-only for the caller but for the last group, which the cache does not look at.

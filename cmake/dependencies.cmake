@@ -11,7 +11,7 @@ pkg_check_modules (SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules (XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 #  Codecs beside JPEG: a build without them says so in `tureen serve --help`.
-pkg_check_modules (PNG IMPORTED_TARGET libpng)
+pkg_check_modules (PNG IMPORTED_TARGET libpng zlib)
 pkg_check_modules (SNDFILE IMPORTED_TARGET sndfile)
 
 #  CRoaring 0.2 ships a pkg-config file in some Debian releases only.

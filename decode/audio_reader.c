@@ -228,10 +228,14 @@ s_open (audio_t *self, const operation_decode_t *decode)
     }
     if (!s_is_read (self))
         return s_bad (self, "unsupported %s: only fixed and floating point, FLAC and Vorbis are read", format);
-    if ((uint32_t) self->info.channels != decode->channels)
-        return s_bad (self, "channels: %d instead of %u", self->info.channels, decode->channels);
-    if (decode->rate && (uint32_t) self->info.samplerate != decode->rate)
-        return s_bad (self, "rate: %d a second instead of %u", self->info.samplerate, decode->rate);
+    if ((uint32_t) self->info.channels != decode->channels) {
+        s_bad (self, "channels: %d instead of %u", self->info.channels, decode->channels);
+        return -EDOM;
+    }
+    if (decode->rate && (uint32_t) self->info.samplerate != decode->rate) {
+        s_bad (self, "rate: %d a second instead of %u", self->info.samplerate, decode->rate);
+        return -EDOM;
+    }
     if (self->info.frames == SF_COUNT_MAX || self->info.frames < 0 || !self->info.seekable)
         return s_bad (self, "%s that does not say how long it is, or ends before its samples do", format);
     return 0;
@@ -330,7 +334,7 @@ s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length
         done += got;
         is_there = got > 0;
     }
-    //  Of damaged parts libFLAC makes silence, and says so.
+    //  Whatever it read past: that is no sample.
     return is_there && sf_error (self->file) == SF_ERR_NO_ERROR? 0:
         s_bad (self, "damaged, or ends before its %llu frames do: at frame %llu", (unsigned long long) frames,
         (unsigned long long) (begin + done));

@@ -176,13 +176,13 @@ typedef struct {
 static decoder_status_t
 s_status (int rc)
 {
-    return rc == 0? DECODER_OK: rc == -ENOMEM? DECODER_NO_MEMORY: DECODER_BAD;
+    return rc == 0? DECODER_OK: rc == -ENOMEM? DECODER_NO_MEMORY: rc == -EDOM? DECODER_UNSUITABLE: DECODER_BAD;
 }
 
 static decoder_status_t
 s_stage_status (stage_status_t status)
 {
-    return status == STAGE_DONE? DECODER_OK: status == STAGE_NO_MEMORY? DECODER_NO_MEMORY: DECODER_BAD;
+    return status == STAGE_DONE? DECODER_OK: status == STAGE_NO_MEMORY? DECODER_NO_MEMORY: DECODER_UNSUITABLE;
 }
 
 //  What people call the file: its field's name.
@@ -199,12 +199,12 @@ s_check_size (shared_t *self, uint32_t height, uint32_t width)
     if (pixels_max && (uint64_t) height * width > pixels_max) {
         snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels: more than \"max_pixels\", %llu",
             s_file_name (self, self->file), width, height, (unsigned long long) pixels_max);
-        return DECODER_BAD;
+        return DECODER_UNSUITABLE;
     }
     if (self->file > 0 && (height != self->height || width != self->width)) {
-        snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels, the %s %u x %u",
+        snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels, the %s %u x %u: fields must have one size",
             s_file_name (self, self->file), width, height, s_file_name (self, 0), self->width, self->height);
-        return DECODER_BAD;
+        return DECODER_UNSUITABLE;
     }
     self->height = height;
     self->width = width;
@@ -365,7 +365,7 @@ s_private_plane (decoder_t *self, const plan_t *plan, const pipeline_key_t *key,
     for (size_t view = 0; view < field.views; view++)
         field.targets [view] = targets [(plane->view + view) * files + plane->file];
     stage_status_t status = s_field_finish (&field);
-    assert (status != STAGE_BAD);   //  the plan allows no operation there that an image can be unfit for
+    assert (status != STAGE_UNSUITABLE);    //  the plan allows no operation there that an image can be unfit for
     return status == STAGE_DONE;
 }
 

@@ -14,7 +14,9 @@ typedef struct decoder decoder_t;
 
 typedef enum {
     DECODER_OK,
-    DECODER_BAD,                //  the sample, not the server, is at fault: the reason is in error
+    DECODER_BAD,                //  the sample is at fault: unreadable, whatever the pipeline
+    DECODER_UNSUITABLE,         //  the pipeline is: the sample is whole, as far as it was looked at, but not what this one
+                                //  declares or can do; another may well read it
     DECODER_NO_MEMORY           //  the server's trouble: the same call may go well later
 } decoder_status_t;
 
@@ -38,7 +40,7 @@ void decoder_destroy (decoder_t **self_p);
 
 //  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's content is
 //  undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error (error_bytes > 0, always ended)
-//  says why, for people.
+//  says why, for people.  Of several faults it is the first that is come upon.
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 

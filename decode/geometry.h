@@ -34,7 +34,7 @@ image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint3
 //  Whether a flip flips (grayscale: whether it greys); draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
 //  Which source pixel (row or column) a border of mode shows at `at`, counted from the source's first; -1: the fill.  A mirror
-//  that is wider than the source is mirrored again, as numpy.pad has it.
+//  that is wider than the source is mirrored again, as numpy.pad of NumPy 2 has it.
 int64_t geometry_border (pad_mode_t mode, int64_t at, uint32_t side);
 //  color_jitter's draws: four numbers say the order of the steps (each takes one of those that are left: of 4, 3, 2, 1), then
 //  one for each step that is on, in the order brightness, contrast, saturation, hue.  Appends them to program in that

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "decoder.h"
+#include "file_kind.h"
 #include "jpeg_reader.h"
 #include "orientation.h"
 #ifdef TUREEN_PNG
@@ -12,8 +13,6 @@
 
 enum { IMAGE_READER_MAGIC = 0x696d6167 };
 
-typedef enum { KIND_NONE, KIND_JPEG, KIND_PNG } kind_t;
-
 struct image_reader {
     uint32_t magic;
     jpeg_reader_t *jpeg;
@@ -21,7 +20,7 @@ struct image_reader {
     png_reader_t *png;
 #endif
     //  The image that is open.
-    kind_t kind;
+    file_kind_t kind;           //  FILE_KIND_OTHER: none is
     orientation_t orientation;
     uint32_t height;            //  as it is stored
     uint32_t width;
@@ -69,41 +68,7 @@ image_reader_destroy (image_reader_t **self_p)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  What the bytes are
-
-typedef struct {
-    const char *name;
-    size_t offset;
-    size_t length;
-    const char *bytes;
-    kind_t kind;                //  KIND_NONE: no build reads it
-} signature_t;
-
-static const signature_t s_signatures [] = {
-    { "a JPEG image", 0, 3, "\xff\xd8\xff", KIND_JPEG },
-    { "a PNG image", 0, 4, "\x89PNG", KIND_PNG },
-    { "a GIF image", 0, 4, "GIF8", KIND_NONE },
-    { "a WebP image", 8, 4, "WEBP", KIND_NONE },
-    { "a BMP image", 0, 2, "BM", KIND_NONE },
-    { "a TIFF image", 0, 4, "II*\0", KIND_NONE },
-    { "a TIFF image", 0, 4, "MM\0*", KIND_NONE },
-    { "a gzip file", 0, 2, "\x1f\x8b", KIND_NONE },
-    { "a zip file", 0, 4, "PK\3\4", KIND_NONE },
-};
-static const signature_t s_unknown = { "of an unknown kind", 0, 0, "", KIND_NONE };
-static const signature_t s_empty = { "empty", 0, 0, "", KIND_NONE };
-
-static const signature_t *
-s_signature (const uint8_t *bytes, size_t size)
-{
-    for (size_t index = 0; index < sizeof s_signatures / sizeof *s_signatures; index++) {
-        const signature_t *signature = &s_signatures [index];
-        if (size >= signature->offset + signature->length
-        &&  memcmp (bytes + signature->offset, signature->bytes, signature->length) == 0)
-            return signature;
-    }
-    return size? &s_unknown: &s_empty;
-}
+//  What is read
 
 #ifdef TUREEN_PNG
 #define FORMATS(between) "JPEG" between "PNG"
@@ -117,12 +82,13 @@ image_reader_formats (void)
     return FORMATS (", ");
 }
 
+//  What another pipeline reads is as good as it was.
 static int
-s_refuse (const signature_t *signature, size_t size, char *error, size_t error_bytes)
+s_refuse (file_kind_t kind, const char *name, size_t size, char *error, size_t error_bytes)
 {
     snprintf (error, error_bytes, "not an image that this build reads: the file is %s (%zu bytes); it reads "
-        FORMATS (" and "), signature->name, size);
-    return -EBADMSG;
+        FORMATS (" and "), name, size);
+    return kind == FILE_KIND_ARRAY || kind == FILE_KIND_AUDIO? -EDOM: -EBADMSG;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -133,7 +99,7 @@ static const uint8_t *
 s_exif (const image_reader_t *self, size_t *size_p)
 {
 #ifdef TUREEN_PNG
-    if (self->kind == KIND_PNG)
+    if (self->kind == FILE_KIND_PNG)
         return png_reader_exif (self->png, size_p);
 #endif
     return jpeg_reader_exif (self->jpeg, size_p);
@@ -146,20 +112,21 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     assert (self);
     assert (self->magic == IMAGE_READER_MAGIC);
     assert (error && error_bytes > 0);
-    const signature_t *signature = s_signature (bytes, size);
-    self->kind = KIND_NONE;
+    const char *name;
+    file_kind_t kind = file_kind (bytes, size, &name);
+    self->kind = FILE_KIND_OTHER;
     int rc;
-    if (signature->kind == KIND_JPEG)
+    if (kind == FILE_KIND_JPEG)
         rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error, error_bytes);
 #ifdef TUREEN_PNG
-    else if (signature->kind == KIND_PNG)
+    else if (kind == FILE_KIND_PNG)
         rc = png_reader_open (self->png, options, bytes, size, &self->height, &self->width, error, error_bytes);
 #endif
     else
-        rc = s_refuse (signature, size, error, error_bytes);
+        rc = s_refuse (kind, name, size, error, error_bytes);
     if (rc)
         return rc;
-    self->kind = signature->kind;
+    self->kind = kind;
     size_t exif_bytes = 0;
     const uint8_t *exif = options->orientation? s_exif (self, &exif_bytes): NULL;
     self->orientation = orientation_of_number (orientation_number (exif, exif_bytes));
@@ -175,7 +142,7 @@ static int
 s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error, size_t error_bytes)
 {
 #ifdef TUREEN_PNG
-    if (self->kind == KIND_PNG)
+    if (self->kind == FILE_KIND_PNG)
         return png_reader_read (self->png, request, pixels, error, error_bytes);
 #endif
     return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
@@ -217,7 +184,7 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
 {
     assert (self);
     assert (self->magic == IMAGE_READER_MAGIC);
-    assert (self->kind != KIND_NONE);
+    assert (self->kind != FILE_KIND_OTHER);
     assert (error && error_bytes > 0);
     orientation_t orientation = self->orientation;
     image_request_t wanted = *request;
@@ -228,7 +195,7 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
     }
     image_pixels_t stored;
     int rc = s_read (self, &wanted, orientation_turns (orientation)? &stored: pixels, error, error_bytes);
-    self->kind = KIND_NONE;     //  read once
+    self->kind = FILE_KIND_OTHER;   //  read once
     if (rc == 0 && orientation_turns (orientation))
         rc = s_turn (self, &stored, pixels, error, error_bytes);
     return rc;

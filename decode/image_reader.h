@@ -47,12 +47,16 @@ typedef struct {
 image_reader_t *image_reader_new (void);
 void image_reader_destroy (image_reader_t **self_p);
 
-//  0 and the image's size as read gives it (turned, if the orientation turns it); or -EBADMSG, or -ENOMEM, and error
-//  (always ended) says why, for people.  bytes are lent until the next open.
+//  0 and the image's size as read gives it (turned, if the orientation turns it); or one of these, and error (always ended)
+//  says why, for people:
+//    -EBADMSG  no image that this build reads, or a damaged one: no good, however it is asked for
+//    -EDOM     whole, as far as it was looked at, but not what was asked for: an array or audio; or a good image that is no mask
+//    -ENOMEM
+//  bytes are lent until the next open.
 int image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
     uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
-//  After open, once.  Errors as open.  Whether a damaged file is bad does not depend on the box: where something behind the
-//  box could make it bad, all is decoded and judged.
+//  After open, once.  -EBADMSG and -ENOMEM as open.  Whether a damaged file is bad does not depend on the box: where
+//  something behind the box could make it bad, all is decoded and judged.
 int image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 

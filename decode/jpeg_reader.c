@@ -12,7 +12,7 @@
 
 enum { JPEG_READER_MAGIC = 0x6a706567, ROWS_AT_ONCE = 16 };
 //  What setjmp returns; 0 is the first time.
-enum { ESCAPE_BAD = 1, ESCAPE_WHOLE = 2, ESCAPE_NO_MEMORY = 3 };
+enum { ESCAPE_BAD = 1, ESCAPE_WHOLE = 2, ESCAPE_NO_MEMORY = 3, ESCAPE_UNSUITABLE = 4 };
 //  Pixels are SCALE_WHOLE eighths of their size, or fewer.
 enum { SCALE_WHOLE = 8 };
 //  Pixels around a scaled box, for a filter that looks over its edge.
@@ -208,11 +208,11 @@ jpeg_reader_destroy (jpeg_reader_t **self_p)
 //  tables of the last one in it, and a damaged file that lacks some would be decoded with those.
 
 static void
-s_fail (jpeg_reader_t *self, const char *what)
+s_fail (jpeg_reader_t *self, int escape, const char *what)
 {
     snprintf (self->error, self->error_bytes, "%s (%u x %u pixels, %d components)", what,
         self->info.image_width, self->info.image_height, self->info.num_components);
-    longjmp (self->escape, ESCAPE_BAD);
+    longjmp (self->escape, escape);
 }
 
 static void
@@ -233,11 +233,11 @@ s_open (jpeg_reader_t *self)
     info->progress = &self->progress;
     jpeg_read_header (info, TRUE);
     if ((uint64_t) info->image_width * info->image_height > DECODER_PIXELS_MAX)
-        s_fail (self, "JPEG with more pixels than the limit");
+        s_fail (self, ESCAPE_BAD, "JPEG with more pixels than the limit");
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
-        s_fail (self, "unsupported JPEG: neither grey, colour nor CMYK");
+        s_fail (self, ESCAPE_BAD, "unsupported JPEG: neither grey, colour nor CMYK");
     if (self->options.is_mask && info->num_components != 1)
-        s_fail (self, "a mask must be grey or have a palette: this is a JPEG with colours");
+        s_fail (self, ESCAPE_UNSUITABLE, "a mask must be grey or have a palette: this is a JPEG with colours");
     info->out_color_space = info->num_components == 4? JCS_CMYK: self->options.is_mask? JCS_GRAYSCALE: JCS_RGB;
 }
 
@@ -274,6 +274,8 @@ jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, co
         return 0;
     case ESCAPE_NO_MEMORY:      //  UNTESTED: libjpeg's own allocations
         return s_leave (self, -ENOMEM);
+    case ESCAPE_UNSUITABLE:
+        return s_leave (self, -EDOM);
     default:
         return s_leave (self, -EBADMSG);
     }

@@ -27,7 +27,8 @@ operation_text_number (operation_text_t *self, double number, bool is_float)
 {
     char text [NUMBER_BYTES_MAX];
     for (int digits = is_float? 6: 15; digits <= 17; digits++) {
-        snprintf (text, NUMBER_BYTES_MAX, "%.*g", digits, number);
+        int length = snprintf (text, NUMBER_BYTES_MAX, "%.*g", digits, number);
+        assert (length > 0 && length < NUMBER_BYTES_MAX);
         double back = is_float? (double) (float) strtod (text, NULL): strtod (text, NULL);
         if (back == number)
             break;

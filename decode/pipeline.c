@@ -248,10 +248,20 @@ s_longest (const pipeline_t *self)
     return count;
 }
 
+//  Whether the share point may be where others have theirs: only if no pixel depends on where it is.  At a smaller scale one
+//  does: what stands before it decides which pixels a resize is asked for, and so at which scale they are decoded.
+static bool
+s_may_meet (const pipeline_t *self)
+{
+    const operation_decode_t *decode = &self->operations [0].decode;
+    return decode->as != DECODE_IMAGE || decode->exact;
+}
+
 //  Views as the last of the shared stage would only multiply versions.
 static int
 s_infer_share_point (draft_t *draft)
 {
+    bool may_meet = s_may_meet (draft->self);
     size_t longest = s_longest (draft->self), best = 0;
     complaint_t whole = s_whole (draft);
     for (size_t count = longest; count > 0; count--) {
@@ -259,7 +269,7 @@ s_infer_share_point (draft_t *draft)
             continue;
         if (!best)
             best = count;
-        if (s_is_present (draft, count)) {
+        if (may_meet && s_is_present (draft, count)) {
             best = count;
             break;
         }

@@ -64,7 +64,8 @@ typedef struct {
 //  Parses and validates a JSON value: a list of operations, or the name of a standard recipe ("train", "eval").
 //  source: NULL for data with the one field "image".  present: the shared texts (pipeline_shared_text) of the jobs that
 //  are there on the same data; a list without a mark gets the longest share point that its declarations allow among
-//  theirs, else the longest they allow (random operations only where they say "share": true; views not as the last).
+//  theirs, else the longest they allow (random operations only where they say "share": true; views not as the last); with
+//  "exact": false theirs are not looked at.
 //  0 and *self_p with one reference; or -EINVAL (-ENOMEM without memory), *self_p NULL and in error (of error_bytes > 0,
 //  always ended, printable ASCII) a sentence that names the operation and what was expected.  Foreign input: bounded,
 //  never aborts.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <png.h>
+#include <zlib.h>
 #include "decoder.h"
 #include "instrument.h"
 
@@ -15,7 +16,7 @@ enum {
     CHUNK_HEAD_BYTES = 8, CHUNK_SUM_BYTES = 4, SIZE_AT = SIGNATURE_BYTES + CHUNK_HEAD_BYTES
 };
 //  What setjmp returns; 0 is the first time.
-enum { ESCAPE_BAD = 1, ESCAPE_TRUNCATED = 2 };
+enum { ESCAPE_BAD = 1, ESCAPE_TRUNCATED = 2, ESCAPE_UNSUITABLE = 3 };
 
 struct png_reader {
     uint32_t magic;
@@ -29,7 +30,7 @@ struct png_reader {
     size_t size;
     size_t place;
     //  The file
-    bool is_whole;                      //  there is an IEND chunk
+    bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been image data
     const uint8_t *exif;
     size_t exif_bytes;
     //  The image
@@ -148,13 +149,29 @@ s_truncated (const png_reader_t *self)
 }
 
 static bool
+s_damaged (const png_reader_t *self)
+{
+    snprintf (self->error, self->error_bytes, "damaged PNG: a checksum of the image data is wrong");
+    return false;
+}
+
+static bool
 s_is_chunk (const uint8_t *head, const char *name)
 {
     return memcmp (head + sizeof (uint32_t), name, sizeof (uint32_t)) == 0;
 }
 
-//  Walks over the chunks by their lengths, which takes no time, and finds what is to be known of a file before it
-//  is read: whether it has an end, and where its EXIF data are.  False: it ends amid the image data.
+//  Whether the content is what was written; head: of a chunk that is there in full.
+static bool
+s_is_sound (const uint8_t *head, size_t length)
+{
+    uLong sum = crc32 (0, head + sizeof (uint32_t), (uInt) (sizeof (uint32_t) + length));
+    return sum == png_get_uint_32 (head + CHUNK_HEAD_BYTES + length);
+}
+
+//  Walks over the chunks and finds what is to be known of a file before it is read: whether it has an end, so that rows that
+//  nobody wants need not be read to judge it; and where its EXIF data are.  False: it ends amid the image data, or these
+//  are damaged (checksums cost little beside inflating, and see all of them whatever is wanted).
 static bool
 s_survey (png_reader_t *self)
 {
@@ -162,7 +179,8 @@ s_survey (png_reader_t *self)
     self->exif = NULL;
     self->exif_bytes = 0;
     size_t place = SIGNATURE_BYTES;
-    while (!self->is_whole && self->size - place >= CHUNK_HEAD_BYTES) {
+    bool has_data = false, is_sound = true, has_end = false;
+    while (!has_end && self->size - place >= CHUNK_HEAD_BYTES) {
         const uint8_t *head = self->bytes + place;
         size_t length = png_get_uint_32 (head), left = self->size - place - CHUNK_HEAD_BYTES;
         if (left < CHUNK_SUM_BYTES || left - CHUNK_SUM_BYTES < length)
@@ -171,9 +189,17 @@ s_survey (png_reader_t *self)
             self->exif = head + CHUNK_HEAD_BYTES;
             self->exif_bytes = length;
         }
-        self->is_whole = s_is_chunk (head, "IEND");
+        bool is_data = s_is_chunk (head, "IDAT");
+        has_data |= is_data;
+        has_end = s_is_chunk (head, "IEND");
+        if (has_data && !s_is_sound (head, length)) {
+            if (is_data)
+                return s_damaged (self);
+            is_sound = false;               //  its name may have been IDAT: all rows are read, to see whether they are there
+        }
         place += CHUNK_HEAD_BYTES + length + CHUNK_SUM_BYTES;
     }
+    self->is_whole = has_end && is_sound;
     return true;
 }
 
@@ -268,7 +294,7 @@ s_start (png_reader_t *self)
         snprintf (self->error, self->error_bytes,
             "a mask must be grey or have a palette, with at most 8 bits: this PNG %s", !self->has_values?
             "is in colour": colour_type & PNG_COLOR_MASK_ALPHA? "has alpha": "has 16 bits");
-        longjmp (self->escape, ESCAPE_BAD);
+        longjmp (self->escape, ESCAPE_UNSUITABLE);
     }
     s_fill_table (self, colour_type, depth);
     s_ask_for_bytes (self, colour_type, depth);
@@ -346,6 +372,8 @@ s_run (png_reader_t *self, void (*step) (png_reader_t *self), char *error, size_
     case ESCAPE_TRUNCATED:
         s_truncated (self);
         return -EBADMSG;
+    case ESCAPE_UNSUITABLE:
+        return -EDOM;
     default:
         return self->no_memory? s_no_memory (self): -EBADMSG;
     }

@@ -62,7 +62,7 @@ s_check_pixels (const passage_t *self, uint64_t height, uint64_t width)
         "an image of %u x %u pixels would become one of %llu x %llu: above the limit of %d pixels",
         picture->box.width, picture->box.height, (unsigned long long) width, (unsigned long long) height,
         DECODER_PIXELS_MAX);
-    return STAGE_BAD;
+    return STAGE_UNSUITABLE;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -332,14 +332,36 @@ s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uin
             *target++ = row [(size_t) columns [index] * channels + channel];
 }
 
-//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.
+//  From the first to the last row or column of the source that a window shows whose first one is at `first`.
+static void
+s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uint32_t *begin_p, uint32_t *length_p)
+{
+    uint32_t least = UINT32_MAX, most = 0;
+    for (uint32_t index = 0; index < count; index++) {
+        uint32_t shown = s_shown_at (mode, first + index, side);
+        least = shown < least? shown: least;
+        most = shown > most? shown: most;
+    }
+    *begin_p = least;
+    *length_p = most + 1 - least;
+}
+
+//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.  No more than the window
+//  shows is computed, whose size is allowed: else a sample would be fit or not as the crop is drawn.
 static stage_status_t
 s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const border_t *border)
 {
-    if (!picture_has_pixels (&self->picture))
-        return s_wait (self);
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    int64_t top = (int64_t) window->from.top - window->to_top, left = (int64_t) window->from.left - window->to_left;
+    image_box_t shown;
+    s_shown_span (border->mode, top, window->height, height, &shown.top, &shown.height);
+    s_shown_span (border->mode, left, window->width, width, &shown.left, &shown.width);
+    stage_status_t status = s_narrow (self, &shown);
+    if (!status && !picture_has_pixels (&self->picture))
+        status = s_wait (self);
     int room = STAGE_NO_ROOM;
-    stage_status_t status = s_settle (self);
+    if (!status)
+        status = s_settle (self);
     if (!status)
         status = s_open_room (self, window->height, window->width, &room);
     if (status)
@@ -348,14 +370,13 @@ s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const borde
     if (!scratch_need (row, window->width * sizeof (uint32_t)))
         return s_no_memory (self);
     image_t image = picture_pixels (&self->picture);
-    int64_t top = (int64_t) window->from.top - window->to_top, left = (int64_t) window->from.left - window->to_left;
     uint32_t *columns = row->data;
     for (uint32_t index = 0; index < window->width; index++)
-        columns [index] = s_shown_at (border->mode, left + index, image.width);
+        columns [index] = s_shown_at (border->mode, left + index, width) - shown.left;
     uint8_t *target = self->stage->rooms [room].data;
     size_t row_bytes = image_bytes (1, window->width, image.channels);
     for (uint32_t index = 0; index < window->height; index++, target += row_bytes) {
-        uint32_t source = s_shown_at (border->mode, top + index, image.height);
+        uint32_t source = s_shown_at (border->mode, top + index, height) - shown.top;
         s_copy_columns (image_at (&image, source, 0), columns, window->width, image.channels, target);
         instrument_written (target, row_bytes);
     }
@@ -438,7 +459,7 @@ s_random_crop (passage_t *self, const operation_t *operation)
     snprintf (self->error, self->error_bytes, "an image of %u x %u pixels, with its padding, is smaller than the "
         "random_crop of %u x %u; \"pad_if_needed\": true pads such images", width, height, operation->width,
         operation->height);
-    return STAGE_BAD;
+    return STAGE_UNSUITABLE;
 }
 
 static stage_status_t
@@ -519,7 +540,7 @@ s_step (passage_t *self, const operation_t *operation)
         break;                      //  none of them is an operation on images
     }
     assert (false);
-    return STAGE_BAD;
+    return STAGE_UNSUITABLE;
 }
 
 stage_status_t

@@ -29,7 +29,7 @@ typedef struct {
 typedef enum {
     STAGE_DONE,
     STAGE_WAITS,                    //  for pixels
-    STAGE_BAD,                      //  the sample's fault; error says why
+    STAGE_UNSUITABLE,               //  no such operation on an image of this size; error says why
     STAGE_NO_MEMORY                 //  error says so
 } stage_status_t;
 

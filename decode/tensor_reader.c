@@ -6,6 +6,7 @@
 #include <string.h>
 #include "instrument.h"
 #include "audio_reader.h"
+#include "file_kind.h"
 
 //  Of .npy; NumPy's own bounds on a header's length and on dimensions.
 enum { PREFIX_BYTES = 8, HEADER_BYTES_MAX = 10000, DIMENSIONS_MAX = 32, DESCR_BYTES = 24, SHAPE_TEXT_BYTES = 100 };
@@ -36,6 +37,7 @@ static const struct { const char *kind; pipeline_dtype_t dtype; } s_kinds [] = {
 };
 
 static int s_bad (const reason_t *reason, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+static int s_unsuitable (const reason_t *reason, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
 static int
 s_bad (const reason_t *reason, const char *format, ...)
@@ -47,6 +49,27 @@ s_bad (const reason_t *reason, const char *format, ...)
     return -EBADMSG;
 }
 
+static int
+s_unsuitable (const reason_t *reason, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (reason->text, reason->bytes, format, arguments);
+    va_end (arguments);
+    return -EDOM;
+}
+
+//  Not the kind that was expected.  What is read as another one is as good as it was.
+static int
+s_is_other (const reason_t *reason, const char *complaint, file_kind_t expected, const uint8_t *bytes, size_t size)
+{
+    const char *name;
+    file_kind_t kind = file_kind (bytes, size, &name);
+    if (kind == FILE_KIND_OTHER || kind == expected)
+        return s_bad (reason, "%s: the file is %s", complaint, kind == expected? "cut short": name);
+    return s_unsuitable (reason, "%s: the file is %s", complaint, name);
+}
+
 int
 tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes)
@@ -54,8 +77,10 @@ tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_
     assert (decode && decode->as == DECODE_BYTES && (bytes || !size) && target && error && error_bytes > 0);
     reason_t reason = { error, error_bytes };
     *error = 0;
+    if (size == 0)
+        return s_bad (&reason, "0 bytes instead of %u", decode->shape [0]);
     if (size != decode->shape [0])
-        return s_bad (&reason, "%zu bytes instead of %u", size, decode->shape [0]);
+        return s_unsuitable (&reason, "%zu bytes instead of %u", size, decode->shape [0]);
     memcpy (target, bytes, size);
     return 0;
 }
@@ -175,7 +200,7 @@ static int
 s_find_header (const uint8_t *bytes, size_t size, header_t *header, size_t *items_at_p, const reason_t *reason)
 {
     if (size < PREFIX_BYTES || memcmp (bytes, "\x93NUMPY", 6))
-        return s_bad (reason, "not a .npy file");
+        return s_is_other (reason, "not a .npy file", FILE_KIND_ARRAY, bytes, size);
     if (bytes [6] < 1 || bytes [6] > 3 || bytes [7] != 0)
         return s_bad (reason, ".npy format %d.%d instead of 1.0 to 3.0", bytes [6], bytes [7]);
     size_t length_bytes = bytes [6] == 1? 2: 4, length = 0, at = PREFIX_BYTES + length_bytes;
@@ -225,9 +250,9 @@ s_check_declared (const operation_decode_t *decode, const header_t *header, cons
     pipeline_dtype_t dtype = s_dtype (header->descr);
     const char *expected = pipeline_dtype_name (decode->dtype);
     if (dtype == PIPELINE_DTYPES)
-        return s_bad (reason, "dtype '%s' instead of %s", header->descr, expected);
+        return s_unsuitable (reason, "dtype '%s' instead of %s", header->descr, expected);
     if (dtype != decode->dtype)
-        return s_bad (reason, "dtype %s instead of %s", pipeline_dtype_name (dtype), expected);
+        return s_unsuitable (reason, "dtype %s instead of %s", pipeline_dtype_name (dtype), expected);
     uint64_t shape [PIPELINE_DIMENSIONS_MAX];
     bool is_same = header->dimensions == decode->dimensions;
     for (uint32_t index = 0; index < decode->dimensions; index++) {
@@ -235,7 +260,7 @@ s_check_declared (const operation_decode_t *decode, const header_t *header, cons
         is_same = is_same && header->shape [index] == shape [index];
     }
     char found [SHAPE_TEXT_BYTES], declared [SHAPE_TEXT_BYTES];
-    return is_same? 0: s_bad (reason, "shape (%s) instead of (%s)",
+    return is_same? 0: s_unsuitable (reason, "shape (%s) instead of (%s)",
         s_shape_text (header->shape, header->dimensions, found),
         s_shape_text (shape, decode->dimensions, declared));
 }
@@ -333,11 +358,14 @@ tensor_read_audio (const operation_decode_t *decode, uint32_t length, double pla
     assert (decode && decode->as == DECODE_AUDIO && length > 0 && place < 1);
     assert ((bytes || !size) && target && error && error_bytes > 0);
     *error = 0;
+    reason_t reason = { error, error_bytes };
+    const char *name;
+    if (file_kind (bytes, size, &name) != FILE_KIND_AUDIO)
+        return s_is_other (&reason, "neither WAV nor FLAC nor Ogg", FILE_KIND_AUDIO, bytes, size);
 #ifdef TUREEN_SNDFILE
     return audio_read (decode, length, place, bytes, size, target, error, error_bytes);
 #else
-    reason_t reason = { error, error_bytes };
-    return s_bad (&reason, "this server was built without libsndfile: it reads no audio");
+    return s_unsuitable (&reason, "this server was built without libsndfile: it reads no audio");
 #endif
 }
 

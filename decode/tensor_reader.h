@@ -9,8 +9,13 @@
 #include <stdint.h>
 #include "operation.h"
 
-//  Each: 0, and the sample as DECODE says in target (of exactly that many bytes); or -EBADMSG, or -ENOMEM, and error (always ended)
-//  says what was found and what was expected.
+//  Each: 0, and the sample as DECODE says in target (of exactly that many bytes); or one of these, and error (always ended) says
+//  what was found and what was expected:
+//    -EBADMSG  empty, damaged, cut short, or of a kind that nothing here reads: no good, whatever is declared
+//    -EDOM     whole, as far as it was looked at, but not what was asked for: an image, an array or audio where another of them
+//              is expected; another length, dtype, shape, rate or number of channels than declared; audio that this build
+//              does not read
+//    -ENOMEM
 
 //  The file as it is; its length must be the declared one.
 int tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,

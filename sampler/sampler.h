@@ -97,6 +97,7 @@ void sampler_epoch_begin (sampler_t *self, uint32_t job);
 
 //  The sample cannot be read: it leaves every job's data and remaining set.  Idempotent.  Not inside a round.
 void sampler_drop (sampler_t *self, uint32_t id);
+bool sampler_is_dropped (const sampler_t *self, uint32_t id);
 uint64_t sampler_dropped_count (const sampler_t *self);
 
 //  Groups of jobs that draw in rounds together, numbered from 0 and fixed until the next join or leave.

@@ -234,13 +234,16 @@ broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms)
 //  ---- work done
 
 void
-broker_prepared (broker_t *self, version_t *version, const char *reason)
+broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason)
 {
     assert (version->state == VERSION_WORKING);
     assert (self->preparing > 0);
     self->preparing--;
-    if (reason)
+    if (outcome == OUTCOME_BAD)
         bad_found (self, version, reason);
+    else
+    if (outcome == OUTCOME_UNSUITABLE)
+        unsuitable_found (self, version, reason);
     else {
         self->prepared_count++;
         schedule_ready (version);

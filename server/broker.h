@@ -122,14 +122,21 @@ void broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms);
 //  The job left, died or was thrown out: nothing of it is sent any more.  ACTION_BURY follows when no worker
 //  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
-//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason is static; message lives as long as
-//  the broker.
+//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason is static; message is copied.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
 //  After ACTION_BURY: frees the job.
 void broker_bury (broker_t *self, job_t *job);
 
-//  A worker is done with what ACTION_PREPARE said.  reason: NULL, or why the sample cannot be read.
-void broker_prepared (broker_t *self, version_t *version, const char *reason);
+//  What became of a version.
+typedef enum {
+    OUTCOME_READY,
+    OUTCOME_BAD,                //  the sample cannot be read: the data set is at fault, and on_bad says what follows
+    OUTCOME_UNSUITABLE          //  the sample is whole, but not what the version's shared stage declares or can do: the jobs of
+                                //  that stage whose data hold it end, and nobody else notices
+} outcome_t;
+
+//  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else not looked at.
+void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
 //  A worker is done with what ACTION_COPY said.
 void broker_copied (broker_t *self, place_t *place);
 
@@ -155,7 +162,7 @@ typedef struct {
     wire_batch_t batch;         //  SEND_BATCH
     wire_epoch_end_t epoch_end;
     const char *reason;         //  SEND_ENDED; static
-    const char *message;        //  lives as long as the broker
+    const char *message;        //  lives until the job is buried
 } action_t;
 
 //  The next action, in order; false: none.

@@ -1,4 +1,6 @@
-//  Samples that cannot be read: what becomes of the jobs whose data hold them, and of those that wait.
+//  Samples that cannot be prepared: what becomes of the jobs whose data hold them, and of those that wait.  A sample that
+//  cannot be read is bad for all jobs.  One that does not suit a pipeline ends the jobs of that pipeline's shared stage, and
+//  stays good for all others: what one user asks for must not cost another anything.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -91,15 +93,16 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
     return !s_find_fatal (join, &id) || refuse (refusal, "bad_sample", "%s", s_told (join->dataset, id));
 }
 
-//  The jobs that a bad sample ends: those whose data hold it, and that have not drawn all they will get.  Asked before
-//  the sample leaves all data; returns how many.
+//  The jobs that a sample ends: those of the kind (NULL: of any) whose data hold it, and that have not drawn all they will
+//  get.  Asked before the sample leaves any data; returns how many.
 static size_t
-s_holders (const dataset_t *dataset, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
+s_holders (const dataset_t *dataset, const stock_kind_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
 {
     size_t count = 0;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
-        if (job && job->state != JOB_DRAWN && sampler_has (dataset->sampler, number, id))
+        if (job && job->state != JOB_DRAWN && (!kind || job->claimant.kind == kind)
+        &&  sampler_has (dataset->sampler, number, id))
             holders [count++] = job;
     }
     return count;
@@ -107,13 +110,12 @@ s_holders (const dataset_t *dataset, uint32_t id, job_t *holders [SAMPLER_JOBS_M
 
 //  Ends them, and who else waits for this very version.
 static void
-s_end_jobs (broker_t *self, const dataset_t *dataset, version_t *version, job_t **holders, size_t count)
+s_end_jobs (broker_t *self, version_t *version, job_t **holders, size_t count, const char *reason, const char *message)
 {
-    const char *message = s_told (dataset, version->id);
     for (size_t index = 0; index < count; index++)
-        broker_end (self, holders [index], "bad_sample", message);
+        broker_end (self, holders [index], reason, message);
     while (version->waiting)
-        broker_end (self, ((place_t *) version->waiting)->job, "bad_sample", message);
+        broker_end (self, ((place_t *) version->waiting)->job, reason, message);
 }
 
 //  ---- jobs that go on
@@ -137,7 +139,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     dataset_t *dataset = version_dataset (self, version);
     job_t *holders [SAMPLER_JOBS_MAX];
     uint32_t id = version->id;
-    size_t count = s_holders (dataset, id, holders);
+    size_t count = s_holders (dataset, NULL, id, holders);
     version->state = VERSION_BAD;
     stock_forget (self->stock, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
@@ -145,8 +147,31 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     if (sampler_dropped_count (dataset->sampler) > dropped)
         s_name (self, dataset, id, reason);
     if (dataset->on_bad == BROKER_BAD_FAIL)
-        s_end_jobs (self, dataset, version, holders, count);
+        s_end_jobs (self, version, holders, count, "bad_sample", s_told (dataset, id));
     else
         s_replace (self, version);
     draw_settle (self, dataset);
+}
+
+//  ---- samples that are not what a pipeline asks for
+
+void
+unsuitable_found (broker_t *self, version_t *version, const char *reason)
+{
+    const dataset_t *dataset = version_dataset (self, version);
+    //  Another class has found it bad meanwhile: it has left the data of these jobs too.
+    if (sampler_is_dropped (dataset->sampler, version->id)) {
+        bad_found (self, version, reason);
+        return;
+    }
+    job_t *holders [SAMPLER_JOBS_MAX];
+    size_t count = s_holders (dataset, stock_kind_of (self->stock, version), version->id, holders);
+    char *message;
+    int rc = asprintf (&message, "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample "
+        "out by a subset)", reason, version->id, dataset->name);
+    broker_need (rc < 0? NULL: message);
+    version->state = VERSION_BAD;
+    stock_discard (self->stock, version);
+    s_end_jobs (self, version, holders, count, "unsuitable", message);
+    free (message);
 }

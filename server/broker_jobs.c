@@ -106,6 +106,7 @@ s_job_free (job_t *job)
     free (job->batches);
     free (job->place_memory);
     free (job->occurrences);
+    free (job->end_message);
     job->magic = 0;
     free (job);
 }
@@ -235,8 +236,9 @@ broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
     if (job->state == JOB_OVER)
         return;
     action_t *action = broker_act (self, ACTION_SEND_ENDED, job);
+    job->end_message = broker_need (strdup (message));
     action->reason = reason;
-    action->message = message;
+    action->message = job->end_message;
     broker_gone (self, job);
 }
 

@@ -1,5 +1,5 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), broker_bad.c (unreadable samples), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
+ *  ending), broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
  *  broker_status.c.  Nobody else includes this.
  *
  *  A place's way:
@@ -100,6 +100,7 @@ struct job {
     job_state_t state;
     bool is_inline;
     bool buried;                //  ACTION_BURY was given out
+    char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
     claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
     int64_t joined_ms, start_ms, alive_ms;
     uint64_t epoch;             //  being drawn
@@ -188,6 +189,8 @@ void broker_wake (broker_t *self, int64_t at_ms);
 //  ---- broker_bad.c
 //  A worker found that the version's sample cannot be read.
 void bad_found (broker_t *self, version_t *version, const char *reason);
+//  A worker found that the version's sample is not what the version's class asks for.
+void unsuitable_found (broker_t *self, version_t *version, const char *reason);
 //  Refuses a job whose data hold what is known to be bad, where that is fatal.
 bool bad_allows (const broker_join_t *join, refusal_t *refusal);
 void bad_forget (dataset_t *dataset);

@@ -7,8 +7,9 @@
 #include <jansson.h>
 #include "output.h"
 #include "tureen.h"
+#include "utf8.h"
 
-enum { TIMEOUT_MS = 5000 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024 };
 
 static const char s_help [] =
     "usage: tureen status [--connect ENDPOINT] [--json]\n"
@@ -43,6 +44,15 @@ s_show_names (const char *before, const json_t *names, size_t first)
         printf ("%s%s", index == first? before: ", ", json_string_value (json_array_get (names, index)));
 }
 
+//  The reason begins with the name of a file, which may hold anything.
+static void
+s_show_bad (const json_t *bad)
+{
+    const char *reason = s_text (bad, "reason");
+    char shown [REASON_SHOWN_BYTES];
+    printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), utf8_visible (reason, strlen (reason), shown, sizeof shown));
+}
+
 static void
 s_show_datasets (const json_t *status)
 {
@@ -58,7 +68,7 @@ s_show_datasets (const json_t *status)
         printf (", %.1f MB, %.0f unreadable%s, %s\n", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
             is_fatal? " (which end jobs)": "", s_text (dataset, "path"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
-            printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), s_text (bad, "reason"));
+            s_show_bad (bad);
     }
 }
 

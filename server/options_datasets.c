@@ -7,7 +7,7 @@
 #include <string.h>
 #include "utf8.h"
 
-enum { NAMES_SHOWN_BYTES = 200, EXTENSION_BYTES_MAX = 16, FIELD_NAME_BYTES_MAX = 63 };
+enum { NAMES_SHOWN_BYTES = 200, EXTENSION_BYTES_MAX = 16 };
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -122,9 +122,9 @@ s_add_field (reading_t *self, options_dataset_t *dataset, const char *name, cons
 {
     char shown [OPTIONS_SHOWN_BYTES];
     size_t size = strlen (name);
-    if (!s_is_name (name, size, LETTERS "_") || size > FIELD_NAME_BYTES_MAX || strcmp (name, "image") == 0)
+    if (!s_is_name (name, size, LETTERS "_") || size > OPTIONS_FIELD_BYTES_MAX || strcmp (name, "image") == 0)
         return options_fail (self, "field: a name has 1 to %d letters, digits or '_' and is not 'image', got '%s'",
-            FIELD_NAME_BYTES_MAX, options_shown (name, shown));
+            OPTIONS_FIELD_BYTES_MAX, options_shown (name, shown));
     bool is_mask = strncmp (value, "mask:", 5) == 0;
     const char *path = strchr (value, ':');
     if ((!is_mask && strncmp (value, "image:", 6) != 0) || !path [1])
@@ -148,7 +148,7 @@ s_set_extensions (reading_t *self, options_dataset_t *dataset, const char *value
     char shown [OPTIONS_SHOWN_BYTES];
     for (const char *at = value; at;) {
         size_t size = strcspn (at, ",");
-        if (size < 2 || size > EXTENSION_BYTES_MAX || *at != '.' || memchr (at, '/', size))
+        if (size < 2 || size > EXTENSION_BYTES_MAX || *at != '.' || strcspn (at, "/ ") < size)
             return options_fail (self, "extensions: expected NAME=.wav,.flac, got '%s'", options_shown (value, shown));
         at = at [size]? at + size + 1: NULL;
     }

@@ -105,7 +105,7 @@ s_check_line (reading_t *self, const char *line, size_t size, size_t *level)
     size_t name = 0;
     while (indent + name < size && strchr (in_names, line [indent + name]))
         name++;
-    if (name == 0 || name > OPTIONS_NAME_BYTES_MAX || line [indent] == '/' || line [indent + name - 1] == '/')
+    if (name == 0 || name > OPTIONS_KEY_BYTES_MAX || line [indent] == '/' || line [indent + name - 1] == '/')
         return options_fail (self, "expected a name, got '%s'",
             utf8_visible (line + indent, size - indent, shown, sizeof shown));
     return s_check_rest (self, line + indent + name, size - indent - name);

@@ -10,6 +10,8 @@
 
 enum {
     OPTIONS_NAME_BYTES_MAX = 64,
+    OPTIONS_FIELD_BYTES_MAX = 63,   //  of a field's name
+    OPTIONS_KEY_BYTES_MAX = OPTIONS_NAME_BYTES_MAX + 1 + OPTIONS_FIELD_BYTES_MAX,   //  NAME.FIELD
     OPTIONS_SHOWN_BYTES = 80,       //  of a value in a message
     OPTIONS_NOTES_MAX = 1024
 };

@@ -24,7 +24,7 @@ s_number (const char *option, const char *text, uint64_t least, uint64_t most, u
 {
     char *end = NULL;
     errno = 0;
-    unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 0): 0;
+    unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
     if (!end || *end || errno || number < least || number > most)
         return complain ("prepare", "--%s '%s': expected a number from %" PRIu64 " to %" PRIu64, option, text, least, most);
     *number_p = number;

@@ -619,6 +619,14 @@ stock_forget (stock_t *self, sampler_t *sampler, uint32_t id)
     }
 }
 
+void
+stock_discard (stock_t *self, version_t *version)
+{
+    assert (self->magic == STOCK_MAGIC);
+    assert (version->pins > 0);
+    prepared_remove (self->prepared, version);
+}
+
 //  ---- checks
 
 static void

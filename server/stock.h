@@ -78,6 +78,8 @@ version_t *stock_serve (stock_t *self, claimant_t *claimant, uint32_t id);
 
 //  Every version of the sample leaves the index.
 void stock_forget (stock_t *self, sampler_t *sampler, uint32_t id);
+//  This version, which is pinned, leaves the index, if it is there.
+void stock_discard (stock_t *self, version_t *version);
 
 uint64_t stock_hits (const stock_t *self);      //  places served by a version that was there
 uint64_t stock_misses (const stock_t *self);

@@ -28,7 +28,8 @@ typedef struct task {
     //  prepare
     version_t *version;             //  the broker's; not looked at by threads
     uint8_t *memory;
-    char reason [REASON_BYTES];     //  empty: good
+    outcome_t outcome;
+    char reason [REASON_BYTES];     //  unless it is ready
     //  copy
     place_t *place;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
@@ -57,8 +58,9 @@ s_id (const task_t *task)
 
 //  The path of the file at fault, then what is wrong with it.
 static void
-s_blame (task_t *task, size_t file, const char *what)
+s_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
 {
+    task->outcome = outcome;
     const catalogue_t *catalogue = task->source->catalogue;
     size_t field = pipeline_file (task->pipeline, file);
     char path [PATH_SHOWN_BYTES];
@@ -91,11 +93,11 @@ s_read_file (task_t *task, size_t file)
     }
     char what [WHAT_BYTES];
     if (rc == -ESTALE)
-        s_blame (task, file, "changed since the server started");
+        s_blame (task, OUTCOME_BAD, file, "changed since the server started");
     else
     if (rc) {
         snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
-        s_blame (task, file, what);
+        s_blame (task, OUTCOME_BAD, file, what);
     }
     return rc == 0;
 }
@@ -125,7 +127,7 @@ s_prepare (decoder_t *decoder, task_t *task)
             sizeof what);
     }
     if (status != DECODER_OK)
-        s_blame (task, at_fault, what);
+        s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }
 
 //  Nobody else is at fault for a copy that finds no memory, and no other copy can stand in for it: it waits.
@@ -225,7 +227,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->pipeline = pipeline_hold (pipeline);
     task->key = key;
     task->source = source_of (dataset);
-    task->reason [0] = 0;
+    task->outcome = OUTCOME_READY;
     return task;
 }
 
@@ -272,7 +274,7 @@ s_finish (tasks_t *self, task_t *task)
     if (task->kind == TASK_COPY)
         broker_copied (self->broker, task->place);
     else
-        broker_prepared (self->broker, task->version, task->reason [0]? task->reason: NULL);
+        broker_prepared (self->broker, task->version, task->outcome, task->reason);
     s_give_back (self, task);
 }
 
@@ -281,7 +283,7 @@ tasks_collect (tasks_t *self)
 {
     task_t *task;
     while ((task = pool_done (self->readers))) {
-        if (task->reason [0])
+        if (task->outcome)
             s_finish (self, task);
         else
             pool_submit (self->workers, task);

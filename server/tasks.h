@@ -2,9 +2,9 @@
  *
  *  happy path:     PREPARE -> reader (files to bytes) -> worker (bytes to version) -> broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
- *  failure modes:  a file that cannot be read or decoded: broker_prepared with the reason, path first.  Out
- *                  of descriptors or memory is the server's trouble, not the sample's: the thread waits and tries again,
- *                  for two seconds before it gives a sample up, and for as long as it takes before a copy.
+ *  failure modes:  a file that cannot be read or decoded, or does not suit the pipeline: broker_prepared with the reason, path
+ *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: the thread waits and tries
+ *                  again, for two seconds before it gives a sample up, and for as long as it takes before a copy.
  *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is over), the
  *                  rest is given back undone.
  *

@@ -159,6 +159,25 @@ test_fingerprint_has_the_labels (void **state)
     }
 }
 
+//  The files of a class folder, named in its order and without labels: they are no classes any more.
+static void
+test_fingerprint_has_that_there_are_no_labels (void **state)
+{
+    catalogue_options_t options = with_files (*state);
+    char print [33];
+    catalogue_t *classes = open_with (&options);
+    assert_int_equal (catalogue_samples (classes), 1);
+    assert_int_equal (catalogue_labels (classes), 1);
+    strcpy (print, catalogue_fingerprint (classes));
+    catalogue_destroy (&classes);
+    make_text (*state, "labels.tsv", "path\nb/c.jpg\n");
+    catalogue_t *plain = open_with (&options);
+    assert_int_equal (catalogue_samples (plain), 1);
+    assert_int_equal (catalogue_labels (plain), 0);
+    assert_string_not_equal (catalogue_fingerprint (plain), print);
+    catalogue_destroy (&plain);
+}
+
 //  Windows' line ends, no end at the end, empty lines behind it, the mark in front; extensions do not matter here.
 static void
 test_line_ends (void **state)
@@ -892,6 +911,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_an_example_of_each_kind, begin, end),
         cmocka_unit_test_setup_teardown (test_fingerprint_has_the_labels, begin, end),
+        cmocka_unit_test_setup_teardown (test_fingerprint_has_that_there_are_no_labels, begin, end),
         cmocka_unit_test_setup_teardown (test_line_ends, begin, end),
         cmocka_unit_test_setup_teardown (test_a_folder_named_like_it, begin, end),
         cmocka_unit_test (test_kinds_of_tsv_columns),

@@ -136,7 +136,7 @@ s_excerpt (const operation_decode_t *decode, uint32_t length, double place, cons
     memset (exact, 0xa5, target_bytes);
     memset (error, 'x', ERROR_BYTES);
     int rc = tensor_read_audio (decode, length, place, copy, size, exact, error, ERROR_BYTES);
-    assert_true (rc == 0 || rc == -EBADMSG);
+    assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_int_equal (rc != 0, *error != 0);
     for (const char *at = error; *at; at++)
@@ -154,13 +154,19 @@ s_audio (pipeline_dtype_t dtype, size_t channels)
 }
 
 static void
-s_expect_bad (const operation_decode_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect (int rc, const operation_decode_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
 {
     static uint8_t target [FRAMES_MAX * CHANNELS_MAX * 4];
     char error [ERROR_BYTES];
-    assert_int_equal (s_excerpt (decode, 100, 0, bytes, size, target, error), -EBADMSG);
-    if (!strstr (error, fragment))
-        fail_msg ("\"%s\" lacks \"%s\"", error, fragment);
+    int found = s_excerpt (decode, 100, 0, bytes, size, target, error);
+    if (found != rc || !strstr (error, fragment))
+        fail_msg ("%d for %d, \"%s\" for \"%s\"", found, rc, error, fragment);
+}
+
+static void
+s_expect_bad (const operation_decode_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
+{
+    s_expect (-EBADMSG, decode, bytes, size, fragment);
 }
 
 //  What is expected of one sample: zero behind the end; floating point times 32767, cut off, as int16.
@@ -266,13 +272,13 @@ test_other_than_declared (void **state)
     for (size_t format = 0; format < FORMATS; format++) {
         s_make (&file, s_formats [format].format, 2, 500, 1, 1);
         decode.channels = 1;
-        s_expect_bad (&decode, file.bytes, file.size, "channels: 2 instead of 1");
+        s_expect (-EDOM, &decode, file.bytes, file.size, "channels: 2 instead of 1");
         decode.channels = 2;
-        s_expect_bad (&decode, file.bytes, file.size, "rate: 16000 a second instead of 44100");
+        s_expect (-EDOM, &decode, file.bytes, file.size, "rate: 16000 a second instead of 44100");
     }
 }
 
-//  What libsndfile would read too, and what nobody reads.
+//  What libsndfile would read too, and what nobody reads; what another pipeline reads is as good as any.
 static void
 test_other_formats (void **state)
 {
@@ -295,6 +301,12 @@ test_other_formats (void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         s_expect_bad (&decode, (const uint8_t *) cases [index].bytes, cases [index].size, cases [index].fragment);
+    static const struct { const char *bytes; size_t size; const char *fragment; } others [] = {
+        { "\xff\xd8\xff\xe0", 4, "nor Ogg: the file is a JPEG image" }, { "\x89PNG", 4, "a PNG image" },
+        { "\x93NUMPY\1\0", 8, "a NumPy array" }
+    };
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++)
+        s_expect (-EDOM, &decode, (const uint8_t *) others [index].bytes, others [index].size, others [index].fragment);
 }
 
 //  A file that ends too early is bad, wherever the excerpt is (here: at the begin).
@@ -346,7 +358,8 @@ test_lengths_in_headers (void **state)
     s_expect_bad (&decode, file.bytes, file.size, "ends before its 4294967295 frames do");
 }
 
-//  Both have checksums, and what the library makes of a damaged part is no sample.
+//  Both have checksums, and what the library makes of a damaged part is no sample.  Of Ogg all is looked at, wherever the
+//  excerpt is: without a page in the middle there are others to be had.
 static void
 test_damage_is_seen (void **state)
 {
@@ -354,15 +367,18 @@ test_damage_is_seen (void **state)
     static file_t file;
     uint64_t random = test_seed ();
     static uint8_t target [9000 * 4];
+    enum { FLAC_FRAMES = 9000, VORBIS_FRAMES = FRAMES_MAX, VORBIS_LENGTH = 100 };
     static const size_t formats [] = { FLAC, FLAC + 1, VORBIS }, headers [] = { 90, 90, 0 };
     for (int round = 0; round < 90; round++) {
         size_t which = (size_t) round % 3;
-        s_make (&file, s_formats [formats [which]].format, 1, 9000, 1, random);
+        bool is_flac = formats [which] != VORBIS;
+        s_make (&file, s_formats [formats [which]].format, 1, is_flac? FLAC_FRAMES: VORBIS_FRAMES, 1, random);
         size_t place = headers [which] + test_below (&random, file.size - headers [which]);
         file.bytes [place] ^= (uint8_t) (1 << test_below (&random, 8));
         operation_decode_t decode = s_audio (PIPELINE_FLOAT32, 1);
         char error [ERROR_BYTES];
-        if (s_excerpt (&decode, 9000, 0, file.bytes, file.size, target, error) == 0)
+        uint32_t length = is_flac? FLAC_FRAMES: VORBIS_LENGTH;
+        if (s_excerpt (&decode, length, 0, file.bytes, file.size, target, error) == 0)
             fail_msg ("seed %" PRIu64 ": damage at %zu of %s was not seen", test_seed (), place,
                 s_formats [formats [which]].name);
     }

@@ -32,7 +32,7 @@ s_open (image_reader_t *reader, const image_reader_options_t *options, const voi
 {
     memset (error, 'x', ERROR_BYTES);
     int rc = image_reader_open (reader, options, bytes, size, height_p, width_p, error, ERROR_BYTES);
-    assert_true (rc == 0 || rc == -EBADMSG);
+    assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_true (rc == 0 || (memchr (error, 0, ERROR_BYTES) && *error));
     return rc;
 }
@@ -43,18 +43,23 @@ s_has_png (void)
     return strstr (image_reader_formats (), "PNG");
 }
 
-//  Bytes that no reader takes are named for what they look like, and the reason says what would be taken.
+//  Bytes that no reader takes are named for what they look like, and the reason says what would be taken.  They are no good
+//  but for arrays and audio, which other pipelines read.
 static void
 test_other_formats (void **state)
 {
     (void) state;
-    static const struct { const char *bytes; size_t size; const char *fragment; } cases [] = {
-        { "", 0, "the file is empty (0 bytes)" }, { "GIF89a", 6, "the file is a GIF image (6 bytes)" },
-        { "RIFF\1\2\3\4WEBPVP8 ", 16, "a WebP image" }, { "BM\1\2", 4, "a BMP image" },
-        { "II*\0", 4, "a TIFF image" }, { "MM\0*", 4, "a TIFF image" },
-        { "hello, world", 12, "of an unknown kind (12 bytes)" }, { "\xff", 1, "unknown kind" },
-        { "\xff\xd8", 2, "unknown kind" }, { "RIFF\1\2\3\4WEB", 11, "unknown kind" },
-        { "\x1f\x8b\x08", 3, "a gzip file" }, { "PK\3\4", 4, "a zip file" },
+    static const struct { const char *bytes; size_t size; int rc; const char *fragment; } cases [] = {
+        { "", 0, -EBADMSG, "the file is empty (0 bytes)" }, { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
+        { "RIFF\1\2\3\4WEBPVP8 ", 16, -EBADMSG, "a WebP image" }, { "BM\1\2", 4, -EBADMSG, "a BMP image" },
+        { "II*\0", 4, -EBADMSG, "a TIFF image" }, { "MM\0*", 4, -EBADMSG, "a TIFF image" },
+        { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" }, { "\xff", 1, -EBADMSG, "unknown kind" },
+        { "\xff\xd8", 2, -EBADMSG, "unknown kind" }, { "\x1f\x8b\x08", 3, -EBADMSG, "a gzip file" },
+        { "PK\3\4", 4, -EBADMSG, "a zip file" }, { "RIFF\1\2\3\4WAVEfmt ", 16, -EDOM, "the file is WAV audio (16 bytes)" },
+        { "RIFF\1\2\3\4WAVE", 12, -EDOM, "WAV audio" }, { "RIFF\1\2\3\4WAV", 11, -EBADMSG, "unknown kind" },
+        { "RIFF\1\2\3\4AVI LIST", 16, -EBADMSG, "unknown kind" }, { "fLaC\0", 5, -EDOM, "FLAC audio" },
+        { "fLa", 3, -EBADMSG, "unknown kind" }, { "OggS", 4, -EDOM, "Ogg audio" },
+        { "\x93NUMPY\1\0v\0{", 11, -EDOM, "the file is a NumPy array (11 bytes)" }, { "\x93NUMP", 5, -EBADMSG, "unknown kind" },
     };
     char error [ERROR_BYTES];
     uint32_t height, width;
@@ -62,7 +67,7 @@ test_other_formats (void **state)
     image_reader_t *reader = image_reader_new ();
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         int rc = s_open (reader, &options, cases [index].bytes, cases [index].size, &height, &width, error);
-        assert_int_equal (rc, -EBADMSG);
+        assert_int_equal (rc, cases [index].rc);
         const char *formats = s_has_png ()? "; it reads JPEG and PNG": "; it reads JPEG";
         if (strncmp (error, "not an image that this build reads: ", 36) || !strstr (error, cases [index].fragment)
         ||  strcmp (error + strlen (error) - strlen (formats), formats))
@@ -251,7 +256,7 @@ test_formats_in_turn (void **state)
         assert_int_equal (image_reader_read (reader, &request, &pixels, error, ERROR_BYTES), 0);
         if (is_png && options.orientation)
             s_assert_part (&pixels.image, &model, request.box.top, request.box.left, 6);
-        assert_int_equal (s_open (reader, &mask, file->bytes, file->size, &height, &width, error), -EBADMSG);
+        assert_int_equal (s_open (reader, &mask, file->bytes, file->size, &height, &width, error), -EDOM);
         assert_int_equal (s_open (reader, &options, file->bytes, 50, &height, &width, error), -EBADMSG);
     }
     image_reader_destroy (&reader);

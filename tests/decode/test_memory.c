@@ -119,8 +119,8 @@ s_run (decoder_t *decoder, const pipeline_t *pipeline, sample_t *sample)
         targets [output] = sample->outputs [output];
     }
     decoder_status_t status = decoder_shared (decoder, pipeline, &key, &files, sample->version, NULL, error, sizeof error);
-    if (status == DECODER_BAD)
-        fail_msg ("bad: %s", error);
+    if (status == DECODER_BAD || status == DECODER_UNSUITABLE)
+        fail_msg ("%s", error);
     if (status == DECODER_NO_MEMORY && !strstr (error, "not enough memory"))
         fail_msg ("\"%s\" does not name the want of memory", error);
     return status == DECODER_OK && decoder_private (decoder, pipeline, &key, sample->version, targets);

@@ -12,6 +12,7 @@
 #define SHARE "{'share':true}"
 #define DECODE "{'op':'decode','as':'image','fields':['image'],'exact':true,'orientation':false}"
 #define BOUNDED "{'op':'decode','as':'image','fields':['image'],'exact':true,'orientation':false,'max_pixels':5000}"
+#define INEXACT "{'op':'decode','as':'image','fields':['image'],'exact':false,'orientation':false,'max_pixels':5000}"
 #define TRAIN_CROP "{'op':'random_resized_crop','size':[224,224],'scale':[0.08,1]," \
     "'ratio':[0.75,1.3333333333333333],'interpolation':'bilinear'}"
 #define CROP "{'op':'center_crop','size':[8,8]}"
@@ -254,6 +255,8 @@ static const struct { const char *list, *present; size_t shared_count; bool is_r
     { "[" CROP ",{'op':'views','count':2},{'op':'flip','share':true}]", NULL, 4, true },
     { "[" BOUNDED "," CROP "]", "[" BOUNDED "]", 1, false },
     { "[" BOUNDED "," CROP "]", "[" DECODE "]", 2, false },
+    { "[" INEXACT "," CROP "]", "[" INEXACT "]", 2, false },     //  not for others to say: pixels depend on it
+    { "[" INEXACT "," CROP "," SHARE ",{'op':'flip','p':1}]", NULL, 2, false },
     { "[" BOUNDED ",{'op':'random_resized_crop','size':4}]", NULL, 1, false },
     { "[" BOUNDED ",{'op':'resize','size':8}," CROP "]", "[" BOUNDED "]", 3, false },     //  may not be private
     { "[{'op':'resize','size':8,'max_size':9},{'op':'flip'}," CROP "]", NULL, 2, false },

@@ -507,9 +507,43 @@ test_only_what_is_needed_is_decoded (void **state)
     s_assert_box (&need, 0, 0, 100, 200);
     need = s_need ("[{'op':'center_crop','size':[120,30]},{'share':true}]", STAGE_WAITS);
     s_assert_box (&need, 0, 85, 100, 30);
+    need = s_need ("[{'op':'center_crop','size':[10,30]},{'op':'random_crop','size':20,'padding':[0,10],'mode':'edge'},"
+        "{'share':true}]", STAGE_WAITS);
+    assert_int_equal (need.box.width, 20);
     need = s_need ("[{'op':'resize','size':50},{'op':'center_crop','size':10},{'share':true}]", STAGE_DONE);
     s_assert_box (&need, 39, 89, 22, 22);
     assert_true (need.down >= 1 && need.across >= 1);
+}
+
+//  Whether an image is fit does not depend on what is drawn: this one would be too large, if a crop that comes to lie in the
+//  border needed all of it.
+static void
+test_border_needs_no_more_than_the_crop (void **state)
+{
+    (void) state;
+    enum { LENGTH = 2000, CROPS = 40 };
+    static uint8_t pixels [LENGTH * 3], made [64 * 64 * 3];
+    for (size_t index = 0; index < sizeof pixels; index++)
+        pixels [index] = (uint8_t) index;
+    image_t image = { pixels, sizeof pixels, 1, LENGTH, 3 };
+    const char *modes [] = { "edge", "reflect", "symmetric" };
+    for (size_t mode = 0; mode < 3; mode++) {
+        char text [200];
+        snprintf (text, sizeof text, "[{'op':'resize','size':256},{'op':'random_crop','size':64,'padding':[0,90],'mode':'%s'},"
+            "{'share':true}]", modes [mode]);
+        const pipeline_t *pipeline = pipeline_of (text);
+        for (uint64_t id = 0; id < CROPS; id++) {
+            stage_t stage;
+            assert_true (stage_init (&stage));
+            pipeline_key_t key = { .id = id };
+            passage_t passage = s_passage (&stage, pipeline, &key, 1, LENGTH);
+            picture_of (&passage.picture, &image);
+            assert_int_equal (stage_run (&passage), STAGE_DONE);
+            assert_int_equal (stage_draw (&passage, stage_plain (&stage, false), made), STAGE_DONE);
+            stage_free (&stage);
+        }
+        pipeline_destroy (&pipeline);
+    }
 }
 
 //  The same crop, from the left of a flipped image.
@@ -680,6 +714,7 @@ main (void)
         cmocka_unit_test (test_rare_pipelines),
         cmocka_unit_test (test_share_point_makes_no_difference),
         cmocka_unit_test (test_only_what_is_needed_is_decoded),
+        cmocka_unit_test (test_border_needs_no_more_than_the_crop),
         cmocka_unit_test (test_flipped_crops_are_mirrored),
         cmocka_unit_test (test_scale_that_is_asked_for),
         cmocka_unit_test (test_resize_in_pieces),

@@ -61,7 +61,7 @@ s_pipeline (size_t index)
     return pipeline;
 }
 
-//  Both stages; a sum of all outputs, or 0 of a sample that is bad.
+//  Both stages; a sum of all outputs, or 0 of a sample that is refused.
 static uint32_t
 s_run (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key, const decoder_sample_t *sample)
 {
@@ -72,8 +72,9 @@ s_run (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key
     memset (version, 0, bytes);
     decoder_status_t status = decoder_shared (decoder, pipeline, key, sample, version, &file, error, sizeof error);
     s_require (memchr (error, 0, sizeof error) != NULL);
-    s_require ((status == DECODER_BAD) == (*error != 0));
-    s_require (status != DECODER_BAD || file < pipeline_files (pipeline));
+    bool is_refused = status == DECODER_BAD || status == DECODER_UNSUITABLE;
+    s_require (is_refused == (*error != 0));
+    s_require (!is_refused || file < pipeline_files (pipeline));
     for (const char *at = error; *at; at++)
         s_require (*at >= ' ' && *at <= '~');
     uint32_t sum = 1;

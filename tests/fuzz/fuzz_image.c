@@ -1,7 +1,7 @@
 /*  fuzz_image -- any bytes as an image or a mask: pixels of the box that was asked for, or a reason.
  *
- *  The input begins with how it is read (as a mask, turned, without regard to warnings, scaled) and four numbers that
- *  make a box of any image.
+ *  The input begins with how it is read (as a mask, turned, without regard to warnings, scaled; with the checksums of a
+ *  PNG put right first, which no mutation does) and four numbers that make a box of any image.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,8 @@
 
 //  Larger images are opened, not read: fuzzing lives on speed.
 enum { HEAD_BYTES = 5, ERROR_BYTES = 200, PIXELS_MAX = 1 << 20 };
-enum { IS_MASK = 1, ORIENTATION = 2, NO_WARNINGS = 4, SCALED = 8 };
+enum { IS_MASK = 1, ORIENTATION = 2, NO_WARNINGS = 4, SCALED = 8, MENDED = 16 };
+enum { SIGNATURE_BYTES = 8, CHUNK_HEAD_BYTES = 8, CHUNK_BYTES = 12 };
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -30,6 +31,40 @@ s_check_answer (int rc, const char *error)
     s_require (!rc == !*error);
     for (const char *at = error; *at; at++)
         s_require (*at >= ' ' && *at <= '~');
+}
+
+static uint32_t
+s_big_32 (const uint8_t *bytes)
+{
+    return (uint32_t) bytes [0] << 24 | (uint32_t) bytes [1] << 16 | (uint32_t) bytes [2] << 8 | bytes [3];
+}
+
+//  The CRC of PNG's chunks.
+static uint32_t
+s_checksum (const uint8_t *bytes, size_t count)
+{
+    uint32_t sum = UINT32_MAX;
+    for (size_t index = 0; index < count; index++) {
+        sum ^= bytes [index];
+        for (int bit = 0; bit < 8; bit++)
+            sum = (sum >> 1) ^ (sum & 1? 0xedb88320u: 0);
+    }
+    return ~sum;
+}
+
+//  As far as chunks can be told.
+static void
+s_mend (uint8_t *bytes, size_t size)
+{
+    for (size_t place = SIGNATURE_BYTES; size >= CHUNK_BYTES && place <= size - CHUNK_BYTES;) {
+        size_t length = s_big_32 (bytes + place), behind = size - place - CHUNK_BYTES;
+        if (length > behind)
+            return;
+        uint32_t sum = s_checksum (bytes + place + 4, length + 4);
+        for (size_t index = 0; index < 4; index++)
+            bytes [place + CHUNK_HEAD_BYTES + length + index] = (uint8_t) (sum >> (24 - 8 * index));
+        place += length + CHUNK_BYTES;
+    }
 }
 
 //  Places of [0, 1) that bytes stand for, as a range of at least one in count.
@@ -80,13 +115,19 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         .warnings_max = data [0] & NO_WARNINGS? 0: UINT32_MAX };
     image_reader_t *reader = image_reader_new ();
     s_require (reader != NULL);
+    size_t file_bytes = size - HEAD_BYTES;
+    uint8_t *file = malloc (file_bytes? file_bytes: 1);
+    s_require (file != NULL);
+    memcpy (file, data + HEAD_BYTES, file_bytes);
+    if (data [0] & MENDED)
+        s_mend (file, file_bytes);
     uint32_t sums [2] = { 0, 0 };
     int answers [2] = { 0, 0 };
     for (int time = 0; time < 2; time++) {
         char error [ERROR_BYTES] = "";
         image_request_t request = { .least_height = 0 };
         uint32_t height, width;
-        answers [time] = image_reader_open (reader, &options, data + HEAD_BYTES, size - HEAD_BYTES, &height, &width,
+        answers [time] = image_reader_open (reader, &options, file, file_bytes, &height, &width,
             error, sizeof error);
         s_check_answer (answers [time], error);
         if (answers [time])
@@ -105,5 +146,6 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     //  Whatever the first time left behind in the reader.
     s_require (answers [0] == answers [1] && sums [0] == sums [1]);
     image_reader_destroy (&reader);
+    free (file);
     return 0;
 }

@@ -262,6 +262,8 @@ s_compare (const world_t *self)
     uint64_t dropped = 0;
     for (size_t place = 0; place < POOL; place++)
         dropped += self->dropped [place];
+    for (uint32_t place = 0; place < POOL; place++)
+        assert_int_equal (sampler_is_dropped (self->sampler, s_id (place)), self->dropped [place]);
     assert_int_equal (sampler_dropped_count (self->sampler), dropped);
     for (uint32_t job = 0; job < JOBS; job++) {
         const model_job_t *model = &self->jobs [job];

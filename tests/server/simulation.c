@@ -30,7 +30,7 @@ typedef struct {
     uint64_t id;
     bool stopped, finished;
     const char *ended;          //  the server's reason; NULL: it did not end the job
-    const char *message;
+    char *message;
     wire_batch_t waiting [WIRE_SLOTS_MAX];
     size_t waiting_first, waiting_count;
     bool busy;                  //  holds a batch
@@ -352,7 +352,9 @@ s_carry_out (simulation_t *self, const action_t *action)
         break;
     case ACTION_SEND_ENDED:
         client->ended = action->reason;
-        client->message = action->message;
+        assert_null (client->message);
+        client->message = strdup (action->message);
+        assert_non_null (client->message);
         break;
     case ACTION_BURY:
         client->job = NULL;
@@ -382,13 +384,24 @@ s_settle (simulation_t *self)
 }
 
 static void
+s_prepared (simulation_t *self, version_t *version)
+{
+    const simulation_options_t *options = &self->options;
+    if (options->readable && !options->readable (options->context, version->id))
+        broker_prepared (self->broker, version, OUTCOME_BAD, "made unreadable");
+    else
+    if (options->suits && !options->suits (options->context, self->broker, version))
+        broker_prepared (self->broker, version, OUTCOME_UNSUITABLE, "made unsuitable");
+    else
+        broker_prepared (self->broker, version, OUTCOME_READY, NULL);
+}
+
+static void
 s_happen (simulation_t *self, const event_t *event)
 {
     switch (event->kind) {
     case EVENT_PREPARED:
-        broker_prepared (self->broker, event->version,
-            !self->options.readable || self->options.readable (self->options.context, event->version->id)?
-                NULL: "made unreadable");
+        s_prepared (self, event->version);
         break;
     case EVENT_COPIED:
         broker_copied (self->broker, event->place);
@@ -443,6 +456,7 @@ simulation_destroy (simulation_t **self_p)
             free (client->epochs [epoch].ids);
         free (client->epochs);
         free (client->occurrences);
+        free (client->message);
     }
     broker_destroy (&self->broker);
     free (self->worker_free_us);

@@ -23,6 +23,7 @@ typedef struct {
     bool check;                 //  broker_check () after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
+    bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
     void (*copied) (void *context, broker_t *broker, int client, const place_t *place);     //  each copy; NULL: not
     void *context;
 } simulation_options_t;
@@ -69,7 +70,7 @@ bool simulation_run (simulation_t *self, int64_t until_us);
 
 bool simulation_finished (const simulation_t *self, int client);    //  the last epoch has ended
 bool simulation_ended (const simulation_t *self, int client);       //  the server ended the job
-//  Why it ended it, lent while the broker lives; NULL: it did not.
+//  Why it ended it, lent while the simulation lives; NULL: it did not.
 const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "effort.h"
 #include "seed.h"
 #include "simulation.h"
 
@@ -463,7 +464,7 @@ s_assert_epochs (simulation_t *simulation, int client, const simulated_job_t *jo
 static void
 test_random_schedules_keep_epochs_whole (void **state)
 {
-    for (uint64_t seed = test_seed (), last = seed + 60; seed < last; seed++) {
+    for (uint64_t seed = test_seed (), last = seed + EFFORT (60); seed < last; seed++) {
         uint64_t random = seed;
         simulation_options_t options = { .policy = s_policy (state), .seed = seed,
             .samples = 1 + (uint32_t) test_below (&random, 120),
@@ -515,7 +516,7 @@ s_one_in_nine_is_bad (void *context, uint32_t id)
 static void
 test_random_schedules_with_unreadable_samples (void **state)
 {
-    for (uint64_t seed = test_seed (), last = seed + 60; seed < last; seed++) {
+    for (uint64_t seed = test_seed (), last = seed + EFFORT (60); seed < last; seed++) {
         uint64_t random = seed ^ 0x5eed;
         simulation_options_t options = { .policy = s_policy (state), .seed = seed,
             .samples = 1 + (uint32_t) test_below (&random, 80),

@@ -435,6 +435,26 @@ settings_of_datasets_from_a_file (void **state)
     options_clear (&options);
 }
 
+//  The file takes the names that the command line takes.
+static void
+longest_names_in_a_file (void **state)
+{
+    (void) state;
+    char name [65], field [64], text [512];
+    memset (name, 'n', sizeof name);
+    memset (field, 'f', sizeof field);
+    name [64] = field [63] = 0;
+    snprintf (text, sizeof text, "dataset\n    %s = /d\nfield\n    %s.%s = mask:/m\n", name, name, field);
+    options_t options = s_parsed_file (text, "");
+    assert_string_equal (options.datasets [0].name, name);
+    assert_string_equal (options.datasets [0].fields [0].name, field);
+    options_clear (&options);
+    snprintf (text, sizeof text, "dataset\n    %s = /d\nfield\n    %s.%sf = mask:/m\n", name, name, field);
+    s_refused_file (text, 4, "expected a name, got");
+    snprintf (text, sizeof text, "dataset\n    n%s = /d\n", name);
+    s_refused_file (text, 2, "a name has 1 to 64");
+}
+
 static void
 files_refused (void **state)
 {
@@ -457,6 +477,7 @@ files_refused (void **state)
         { "dataset\n    b = /x\non-bad\n    b = drop\n\n    b = fail\n", 6, "on-bad b: it is there twice, now as 'fail'" },
         { "dataset\n    b = /x\njpeg-warnings\n    b = many\n", 4, "jpeg-warnings: expected a number" },
         { "dataset\n    b = /x\nextensions\n    b\n", 4, "extensions: expected NAME=.wav,.flac, got 'b='" },
+        { "dataset\n    b = /x\nextensions\n    b = .wa v\n", 4, "extensions: expected NAME=.wav,.flac, got '.wa v'" },
         { "cache = 1M\n    a = /x\n", 1, "cache: nothing belongs below it" },
         { "cache = 1M\ncache = 2M\n", 2, "cache: it is there twice, now as '2M'" },
         { "workers = 0\n", 1, "workers: expected a number from 1 to 1024, got '0'" },
@@ -700,6 +721,7 @@ main (void)
         cmocka_unit_test (everything_from_a_file),
         cmocka_unit_test (command_line_wins_and_datasets_add_up),
         cmocka_unit_test (settings_of_datasets_from_a_file),
+        cmocka_unit_test (longest_names_in_a_file),
         cmocka_unit_test (files_refused),
         cmocka_unit_test (files_too_large),
         cmocka_unit_test (damaged_files),

@@ -578,6 +578,7 @@ s_step_forget (model_t *model)
             s_step_leave (model, job);
 }
 
+//  Some of them because nothing came of them.
 static void
 s_step_unpin (model_t *model)
 {
@@ -586,6 +587,10 @@ s_step_unpin (model_t *model)
         size_t pin = s_below (model, model->pin_count);
         version_t *version = model->pins [pin];
         model->pins [pin] = model->pins [--model->pin_count];
+        if (s_below (model, 4) == 0) {
+            stock_discard (model->stock, version);
+            assert_false (version->indexed);
+        }
         prepared_unpin (stock_prepared (model->stock), version);
     }
 }

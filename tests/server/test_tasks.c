@@ -29,6 +29,7 @@ static struct {
     atomic_int large_buffers;       //  reads into a buffer that should have been given back
     int missing_mask;               //  id; -1: none
     int bad_mask;
+    int other_mask;                 //  good, but not for this pipeline
     int changed;
 } s_plan;
 
@@ -133,6 +134,8 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     *file_p = 1;
     if ((int) key->id == s_plan.bad_mask)
         return DECODER_BAD;
+    if ((int) key->id == s_plan.other_mask)
+        return DECODER_UNSUITABLE;
     if (s_take (&s_plan.poor_preparing))
         return DECODER_NO_MEMORY;
     version [0] = (uint8_t) key->id;
@@ -165,12 +168,13 @@ typedef struct {
     bool seen [SAMPLES];
     size_t delivered;
     bool finished;
+    char ended [400];               //  why, if the server ended it
 } scene_t;
 
 static void
 s_begin (scene_t *self)
 {
-    s_plan.missing_mask = s_plan.bad_mask = s_plan.changed = -1;
+    s_plan.missing_mask = s_plan.bad_mask = s_plan.other_mask = s_plan.changed = -1;
     atomic_store (&s_plan.large_buffers, 0);
     atomic_store (&s_plan.stalls, 0);
     *self = (scene_t) { .source = { .jpeg_warnings_max = 17 } };
@@ -201,7 +205,8 @@ s_begin (scene_t *self)
 static void
 s_end (scene_t *self)
 {
-    broker_gone (self->broker, self->job);
+    if (self->job)
+        broker_gone (self->broker, self->job);
     tasks_stop (self->tasks);
     for (action_t action; broker_next (self->broker, &action);)
         if (action.kind == ACTION_BURY)
@@ -249,6 +254,12 @@ s_carry_out (scene_t *self, const action_t *action)
         s_receive (self, &action->batch);
     if (action->kind == ACTION_SEND_EPOCH_END)
         self->finished = true;
+    if (action->kind == ACTION_SEND_ENDED)
+        snprintf (self->ended, sizeof self->ended, "%s: %s", action->reason, action->message);
+    if (action->kind == ACTION_BURY) {
+        broker_bury (self->broker, action->job);
+        self->job = NULL;
+    }
 }
 
 static void
@@ -267,14 +278,14 @@ s_turn (scene_t *self)
     struct pollfd items [TASKS_DESCRIPTORS];
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [index] = (struct pollfd) { .fd = descriptors [index], .events = POLLIN };
-    if (!acted && !self->finished)
+    if (!acted && !self->finished && self->job)
         assert_true (poll (items, TASKS_DESCRIPTORS, 20000) > 0);
 }
 
 static void
 s_run (scene_t *self)
 {
-    while (!self->finished)
+    while (!self->finished && self->job)
         s_turn (self);
 }
 
@@ -342,6 +353,24 @@ test_the_file_at_fault_is_named (void **state)
     s_end (&scene);
 }
 
+//  What does not suit the pipeline ends the job, by the name of the file, and is not bad.
+static void
+test_what_does_not_suit_is_not_bad (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_begin (&scene);
+    s_plan.other_mask = 6;
+    s_run (&scene);
+    assert_false (scene.finished);
+    assert_string_equal (scene.ended, "unsuitable: mask: m/06: is spoilt (sample 6 of data set 'data' does not suit the "
+        "pipeline: change that, or leave the sample out by a subset)");
+    json_t *status = broker_status (scene.broker, 0);
+    assert_int_equal (json_integer_value (json_object_get (status, "bad_samples")), 0);
+    json_decref (status);
+    s_end (&scene);
+}
+
 //  A copy that finds no memory for ever does not hold up the end.
 static void
 test_an_end_does_not_wait_for_memory (void **state)
@@ -363,6 +392,7 @@ main (void)
         cmocka_unit_test (test_all_fields_come_to_their_rows),
         cmocka_unit_test (test_shortages_are_waited_out),
         cmocka_unit_test (test_the_file_at_fault_is_named),
+        cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_an_end_does_not_wait_for_memory)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -161,6 +161,16 @@ class BadSamples(SystemTest):
             self.assert_epochs(result, 2, [other for other in range(402) if other != number])
             self.assert_named(server)
 
+    def test_names_that_would_move_a_terminal(self):
+        name = "a\nb\x1b[2J.jpg"
+        write(os.path.join(self.spoilt, "class_0", name), b"not a picture")
+        self.bad = {self.labels.count(0): name}
+        with self.serve_spoilt() as server:
+            server.read(batch=32, epochs=1).finish()
+            text = server.status_text()
+            self.assertIn("unreadable: id %d, class_0/a\\x0ab\\x1b[2J.jpg: " % self.labels.count(0), text)
+            self.assertNotIn("\x1b", text)
+
     def test_many_bad_are_counted_though_not_all_are_named(self):
         for number in range(300):
             write(self.path(number), b"")

@@ -22,7 +22,7 @@ class Crashes(SystemTest):
     def test_killed_reader_is_gone_with_its_memory(self):
         with self.serve(cache="8M") as server:
             other = server.read(batch=64, epochs=3, rate=900, name="other")
-            victim = server.read("--order", "private", batch=64, epochs=9, rate=200, slots=8, name="victim")
+            victim = server.read("--order", "private", batch=64, epochs=9, rate=60, slots=8, name="victim")
             wait_until("its window is full", lambda: victim.delivered() >= 128
                        and server.job_status("victim")["window"]["filled_samples"] >= 448)
             before, ring = server.status()["ring_bytes"], server.job_status("victim")["ring_bytes"]

@@ -1,5 +1,5 @@
-"""Pipelines end to end: fields and views, labels of a file, private stages on one shared stage, other formats than JPEG, and
-data sets on which a bad sample is fatal."""
+"""Pipelines end to end: fields and views, labels of a file, private stages on one shared stage, other formats than JPEG,
+pipelines that do not suit the data, and data sets on which a bad sample is fatal."""
 import json
 import os
 import re
@@ -61,6 +61,15 @@ def take_together(jobs):
             del event
             jobs[number].progress(sequence + 1, sequence + 1)
     return results
+
+
+def ended_of(job):
+    """What ended the job; it takes no batch before."""
+    event = job.event()
+    while not isinstance(event, plain_client.Ended):
+        assert event is not None, "nothing ended it"
+        event = job.event()
+    return event
 
 
 class PipelineTest(SystemTest):
@@ -198,7 +207,8 @@ class Fields(PipelineTest):
             self.assertRegex(message, "depth.*image.*mask")
 
     def test_a_bad_mask_is_named_with_its_field(self):
-        Image.fromarray(palette(self.masks[3])).save(self.path("masks", "part_1", "03.png"))      # colours: no mask
+        with open(self.path("masks", "part_1", "03.png"), "r+b") as file:
+            file.truncate(60)
         with self.serve_fields() as server:
             os.remove(self.path("masks", "part_0", "06.png"))
             got = self.take(server, dataset="train", batch_size=6, epochs=1, pipeline=[
@@ -207,6 +217,21 @@ class Fields(PipelineTest):
             reasons = {entry["id"]: entry["reason"] for entry in server.status()["datasets"][0]["bad"]}
             self.assertRegex(reasons[3], r"^mask: part_1/03\.png: .+")
             self.assertRegex(reasons[6], r"^mask: part_0/06\.png: cannot be read: No such file")
+
+    def test_an_image_that_is_no_mask_ends_those_who_want_masks(self):
+        Image.fromarray(palette(self.masks[3])).save(self.path("masks", "part_1", "03.png"))
+        with self.serve_fields() as server:
+            masked = plain_client.Job(server.endpoint)
+            masked.join(dataset="train", batch_size=6, pipeline=[
+                {"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [8, 8]}])
+            masked.start()
+            ended = ended_of(masked)
+            masked.close()
+            self.assertEqual(ended.reason, "unsuitable")
+            self.assertRegex(ended.message, r"^mask: part_1/03\.png: a mask must be grey .* is in colour \(sample 3 of ")
+            got = self.take(server, dataset="train", batch_size=6, epochs=1, pipeline=[{"op": "resize", "size": [8, 8]}])
+            self.assertEqual(sorted(got["ids_0"]), list(range(24)))
+            self.assertEqual(server.status()["bad_samples"], 0)
 
 
 class PrivateStages(PipelineTest):
@@ -309,9 +334,7 @@ class Fatal(PipelineTest):
             part.join([plain_client.ids_ranges((8, self.SAMPLES))], dataset="train", batch_size=9, epochs=3, frames=["subset"])
             for job in (whole, part):
                 job.start()
-            ended = whole.event()
-            while not isinstance(ended, plain_client.Ended):
-                ended = whole.event()
+            ended = ended_of(whole)
             self.assertEqual(ended.reason, "bad_sample")
             self.assertRegex(ended.message, r"00007\.jpg: .{4,}sample 7")
             epochs = part.run(self.labels)
@@ -344,6 +367,86 @@ class Fatal(PipelineTest):
                 rest = [number for number in range(self.SAMPLES) if number not in bad]
                 self.assert_epochs(server.read(batch=16, epochs=1, recipe="eval").finish(), 1, rest)
                 self.assertEqual([entry["id"] for entry in server.status()["datasets"][0]["bad"]], bad)
+
+
+class Unsuitable(PipelineTest):
+    """Pipelines that do not suit the data are their owners' business."""
+
+    #   Each with what its owner is told of the first file that comes.
+    PIPELINES = (
+        ([{"op": "decode", "as": "audio"}, {"op": "excerpt", "length": 100}], r"JPEG image|built without libsndfile"),
+        ([{"op": "decode", "as": "array", "dtype": "float32", "shape": [3, 4]}], "not a .npy file: the file is a JPEG image"),
+        ([{"op": "decode", "as": "bytes", "length": 10}], r"\d+ bytes instead of 10"),
+        ([{"op": "decode", "max_pixels": 1000}, {"op": "center_crop", "size": 20}, {"share": True}], '"max_pixels", 1000'),
+        ([{"op": "random_crop", "size": 300}, {"share": True}], 'smaller than the random_crop of 300 x 300; "pad_if_needed"'))
+
+    def test_nobody_else_notices(self):
+        for on_bad in ("drop", "fail"):
+            with self.serve(arguments=("--on-bad", "train=" + on_bad), cache="8M") as server:
+                beside = plain_client.Job(server.endpoint)
+                beside.join(dataset="train", batch_size=4, epochs=3)
+                beside.start()
+                for pipeline, found in self.PIPELINES:
+                    for order in ("shared", "private"):
+                        job = plain_client.Job(server.endpoint)
+                        #  Inline: what the job before had under way may end this one before it takes its ring.
+                        job.join(dataset="train", batch_size=4, pipeline=pipeline, order=order, transport="inline")
+                        job.start()
+                        ended = ended_of(job)
+                        job.close()
+                        self.assertEqual(ended.reason, "unsuitable", ended.message)
+                        self.assertRegex(ended.message, r"class_\d/\d{5}\.jpg: .*(%s).* \(sample \d+ of data set 'train' does not "
+                                         "suit the pipeline: change that, or leave the sample out by a subset\\)$" % found)
+                        self.assertIn(ended.message, server.log())
+                everything = list(range(self.SAMPLES))
+                epochs = beside.run(self.labels)
+                self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()}, dict.fromkeys(range(3), everything))
+                beside.leave()
+                beside.close()
+                self.assert_epochs(server.read(batch=8, epochs=1).finish(), 1, everything)
+                status = server.status()
+                self.assertEqual((status["bad_samples"], status["datasets"][0]["bad"], status["jobs"]), (0, [], []))
+
+    def test_who_leaves_the_sample_out_goes_on(self):
+        def pixels(number):
+            with Image.open(os.path.join(self.data, "class_%d" % self.labels[number], "%05d.jpg" % number)) as image:
+                return image.width * image.height
+        sizes = [pixels(number) for number in range(self.SAMPLES)]
+        largest = max(sizes)
+        large = [number for number, size in enumerate(sizes) if size == largest]
+        rest = [number for number in range(self.SAMPLES) if number not in large]
+        request = {"dataset": "train", "batch_size": 5, "epochs": 3, "pipeline": [
+            {"op": "decode", "max_pixels": largest - 1}, {"op": "center_crop", "size": 32}, {"share": True}]}
+        with self.serve() as server:
+            part, whole = plain_client.Job(server.endpoint), plain_client.Job(server.endpoint)
+            part.join([plain_client.ids_words(rest, self.SAMPLES)], frames=["subset"], **request)
+            whole.join(**request)
+            for job in (part, whole):
+                job.start()
+            #  One takes what it gets until it ends; the other stands still meanwhile.
+            while True:
+                event = whole.event()
+                self.assertNotIsInstance(event, (plain_client.EpochEnd, type(None)))
+                if isinstance(event, plain_client.Ended):
+                    break
+                whole.done_with(event)
+                event = None
+            self.assertEqual(event.reason, "unsuitable")
+            self.assertIn(int(re.search(r"\(sample (\d+) of", event.message).group(1)), large)
+            epochs = part.run(self.labels)
+            self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()}, dict.fromkeys(range(3), rest))
+            for job in (part, whole):
+                job.close()
+
+    def test_the_clients_say_why(self):
+        pipeline = self.PIPELINES[3][0]
+        with self.serve() as server:
+            job = server.loader(dataset="train", batch_size=8, epochs=1, pipeline=pipeline)
+            self.assertNotEqual(job.wait(), 0)
+            self.assertRegex(job.texts()[1], r"JobEnded: .*\d{5}\.jpg: .*max_pixels.*subset\) \(unsuitable\)")
+            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--pipeline", json.dumps(pipeline))
+            self.assertEqual(result.returncode, 1)
+            self.assertRegex(result.stderr, r"\d{5}\.jpg: .*max_pixels.*subset\) \(unsuitable\)")
 
 
 class OtherFormats(PipelineTest):

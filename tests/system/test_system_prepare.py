@@ -142,6 +142,7 @@ class Prepare(SystemTest):
                 (["--out", self.out, "--pipeline", '[{"op":"crop"}]', file], 'unknown operation "crop"'),
                 (["--out", self.out, "--recipe", "train", "--recipe", "eval", file], "expected one of them, once"),
                 (["--out", self.out, "--seed", "-1", file], "--seed '-1': expected a number from 0"),
+                (["--out", self.out, "--seed", "0x10", file], "--seed '0x10': expected a number from 0"),
                 (["--out", self.out, "--field", "mask=" + self.data, file], "expected NAME=mask:FOLDER"),
                 (["--out", self.out, "--field", "image=mask:/tmp", file], "there is a field of this name already"),
                 (["--out", self.out, "--format", "gif", file], "expected npy or ppm"),
