@@ -292,7 +292,9 @@ s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_
 {
     picture_t *picture = &self->picture;
     bool empty = s_is_empty (&window->from);
-    stage_status_t status = empty? STAGE_DONE: s_narrow (self, &window->from);
+    //  A crop that lies in the border needs nothing of the image, but whether that is fit is no matter of chance.
+    stage_status_t status = !empty? s_narrow (self, &window->from)
+        : picture_may_narrow (picture)? STAGE_DONE: s_settle (self);
     if (!status && !picture_has_pixels (picture))
         status = s_wait (self);
     if (!status && !empty && picture->resizes)

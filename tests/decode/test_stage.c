@@ -515,35 +515,44 @@ test_only_what_is_needed_is_decoded (void **state)
     assert_true (need.down >= 1 && need.across >= 1);
 }
 
-//  Whether an image is fit does not depend on what is drawn: this one would be too large, if a crop that comes to lie in the
-//  border needed all of it.
+//  Runs a list on an image of one row that is long enough to become too large, with many keys; all end alike.
 static void
-test_border_needs_no_more_than_the_crop (void **state)
+s_try_crops (const char *text, stage_status_t expected)
 {
-    (void) state;
     enum { LENGTH = 2000, CROPS = 40 };
     static uint8_t pixels [LENGTH * 3], made [64 * 64 * 3];
     for (size_t index = 0; index < sizeof pixels; index++)
         pixels [index] = (uint8_t) index;
     image_t image = { pixels, sizeof pixels, 1, LENGTH, 3 };
-    const char *modes [] = { "edge", "reflect", "symmetric" };
-    for (size_t mode = 0; mode < 3; mode++) {
-        char text [200];
-        snprintf (text, sizeof text, "[{'op':'resize','size':256},{'op':'random_crop','size':64,'padding':[0,90],'mode':'%s'},"
-            "{'share':true}]", modes [mode]);
-        const pipeline_t *pipeline = pipeline_of (text);
-        for (uint64_t id = 0; id < CROPS; id++) {
-            stage_t stage;
-            assert_true (stage_init (&stage));
-            pipeline_key_t key = { .id = id };
-            passage_t passage = s_passage (&stage, pipeline, &key, 1, LENGTH);
-            picture_of (&passage.picture, &image);
-            assert_int_equal (stage_run (&passage), STAGE_DONE);
+    const pipeline_t *pipeline = pipeline_of (text);
+    for (uint64_t id = 0; id < CROPS; id++) {
+        stage_t stage;
+        assert_true (stage_init (&stage));
+        pipeline_key_t key = { .id = id };
+        passage_t passage = s_passage (&stage, pipeline, &key, 1, LENGTH);
+        picture_of (&passage.picture, &image);
+        assert_int_equal (stage_run (&passage), expected);
+        if (expected == STAGE_DONE)
             assert_int_equal (stage_draw (&passage, stage_plain (&stage, false), made), STAGE_DONE);
-            stage_free (&stage);
-        }
-        pipeline_destroy (&pipeline);
+        stage_free (&stage);
     }
+    pipeline_destroy (&pipeline);
+}
+
+//  Whether an image is fit does not depend on where the crop is drawn, in the image, the border or both.
+static void
+test_crops_are_fit_wherever_they_lie (void **state)
+{
+    (void) state;
+    #define CROP_OF(border) "{'op':'random_crop','size':64,'padding':[0,200]," border "},{'share':true}]"
+    s_try_crops ("[{'op':'resize','size':256}," CROP_OF ("'fill':1"), STAGE_DONE);
+    s_try_crops ("[{'op':'resize','size':256}," CROP_OF ("'mode':'edge'"), STAGE_DONE);
+    s_try_crops ("[{'op':'resize','size':256}," CROP_OF ("'mode':'reflect'"), STAGE_DONE);
+    s_try_crops ("[{'op':'resize','size':256}," CROP_OF ("'mode':'symmetric'"), STAGE_DONE);
+    //  A contrast is of the whole image.
+    #define CONTRAST "{'op':'color_jitter','contrast':[2,2]},"
+    s_try_crops ("[{'op':'resize','size':256}," CONTRAST CROP_OF ("'fill':1"), STAGE_UNSUITABLE);
+    s_try_crops ("[{'op':'resize','size':256}," CONTRAST CROP_OF ("'mode':'edge'"), STAGE_UNSUITABLE);
 }
 
 //  The same crop, from the left of a flipped image.
@@ -714,7 +723,7 @@ main (void)
         cmocka_unit_test (test_rare_pipelines),
         cmocka_unit_test (test_share_point_makes_no_difference),
         cmocka_unit_test (test_only_what_is_needed_is_decoded),
-        cmocka_unit_test (test_border_needs_no_more_than_the_crop),
+        cmocka_unit_test (test_crops_are_fit_wherever_they_lie),
         cmocka_unit_test (test_flipped_crops_are_mirrored),
         cmocka_unit_test (test_scale_that_is_asked_for),
         cmocka_unit_test (test_resize_in_pieces),
