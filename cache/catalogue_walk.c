@@ -183,7 +183,8 @@ s_find_classes (walk_t *walk)
     closedir (directory);
     if (!rc && self->class_count == 0)
         rc = catalogue_fail (walk->draft, -ENODATA,
-            "no class folders in '%s': put the images into one folder for each class", catalogue_root (self));
+            "no class folders in '%s': put the images into one folder for each class, or name them in a labels.tsv or "
+            "labels.jsonl there", catalogue_root (self));
     if (!rc)
         qsort_r (self->classes, self->class_count, sizeof *self->classes, s_compare_classes, self->arena);
     return rc;

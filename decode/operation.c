@@ -54,7 +54,7 @@ s_complain (const complaint_t *complaint, const char *format, va_list arguments)
     assert (complaint->text_bytes > 0);
     int length = 0;
     if (complaint->place == OPERATION_NOT_SENT)
-        length = snprintf (complaint->text, complaint->text_bytes, "the pipeline: ");
+        complaint->text [0] = 0;
     else
     if (complaint->name)
         length = snprintf (complaint->text, complaint->text_bytes, "operation %zu (%s): ",

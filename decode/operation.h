@@ -86,7 +86,7 @@ typedef struct {
 #define OPERATION_NOT_SENT SIZE_MAX
 enum { OPERATION_TEXT_BYTES_MAX = 768, OPERATION_PIXELS_MAX = 100 * 1000 * 1000 };
 
-//  Writes "operation 2 (flip): " (or "the pipeline: ") and the rest; returns -EINVAL.
+//  Writes "operation 2 (flip): " (nothing, where no single one is meant) and the rest; returns -EINVAL.
 int operation_complain (const complaint_t *complaint, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 //  The same about an operation that was parsed before; of complaint only the room counts.

@@ -393,7 +393,7 @@ pipeline_new (const pipeline_t **self_p, const json_t *value, const pipeline_sou
     };
     int rc = self? s_parse (&draft, value): -ENOMEM;
     if (rc == -ENOMEM)
-        snprintf (error, error_bytes, "the pipeline: not enough memory");
+        snprintf (error, error_bytes, "not enough memory");
     if (rc) {
         free (self);
         return rc;

@@ -123,7 +123,7 @@ s_make_pipeline (reading_t *self)
     char error [ERROR_BYTES];
     int rc = pipeline_new (&self->options->pipeline, value, &self->options->source, NULL, 0, error, sizeof error);
     json_decref (value);
-    return rc == 0 || complain ("prepare", "%s", error);
+    return rc == 0 || complain ("prepare", "pipeline: %s", error);
 }
 
 static bool

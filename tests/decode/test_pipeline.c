@@ -620,7 +620,7 @@ test_longest_names (void **state)
     pipeline_destroy (&self);
     names [3] [PIPELINE_NAME_BYTES_MAX] = 'x';
     assert_int_equal (pipeline_new (&self, list, &source, NULL, 0, error, sizeof error), -EINVAL);
-    assert_string_equal (error, "the pipeline: the name of field 4 of the data is not valid; "
+    assert_string_equal (error, "the name of field 4 of the data is not valid; "
         "expected letters, digits and underscores, 64 at most");
     json_decref (list);
     json_decref (fields);

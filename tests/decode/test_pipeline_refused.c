@@ -16,10 +16,10 @@ static const pipeline_source_t s_hostile_names = {
 };
 
 static const struct { const char *text; const char *fragments [3]; } s_refused [] = {
-    { "7", { "the pipeline: expected a list", "'train'" } },
+    { "7", { "expected a list", "'train'" } },
     { "null", { "expected a list" } },
     { "{'op':'flip'}", { "expected a list" } },
-    { "'Train'", { "the pipeline: unknown recipe 'Train'", "'eval'" } },
+    { "'Train'", { "unknown recipe 'Train'", "'eval'" } },
     { "'\\u00e9\\n'", { "unknown recipe '??" } },
     //  Objects
     { "['flip']", { "operation 1: expected an object" } },
@@ -66,7 +66,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" CROP ",{'op':'grayscale'}," NORMALIZE "]", { "operation 3 (normalize): three numbers for the one channel" } },
     { "[" CROP ",{'op':'grayscale'},{'op':'grayscale','p':0.5}," NORMALIZE "]", { "operation 4 (normalize): three numbers" } },
     //  Sizes
-    { "[]", { "the pipeline: images come out in different sizes", "center_crop" } },
+    { "[]", { "images come out in different sizes", "center_crop" } },
     { "[" SHARE "]", { "come out in different sizes" } },
     { "[{'op':'resize','size':256}," SHARE "]", { "come out in different sizes", "[height, width]" } },
     { "[{'op':'flip'}]", { "come out in different sizes" } },
@@ -93,10 +93,10 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'decode','max_pixels':1e8}," SHARE ",{'op':'pad','padding':1}," CROP "]",
         { "operation 3 (pad): private, and makes images of up to 500000004 pixels; expected 100000000 at most" } },
     { "[{'op':'decode','max_pixels':1e8},{'op':'pad','padding':2}," SHARE "," CROP "]",
-        { "the pipeline: a version, at the share point, takes 2700000112 bytes; expected 1073741824 at most" } },
-    { "[{'op':'decode','max_pixels':1e8},{'op':'views','count':4}," SHARE "," CROP "]", { "the pipeline: a version" } },
+        { "a version, at the share point, takes 2700000112 bytes; expected 1073741824 at most" } },
+    { "[{'op':'decode','max_pixels':1e8},{'op':'views','count':4}," SHARE "," CROP "]", { "a version" } },
     { "[{'op':'resize','size':[4096,4096]}," SHARE ",{'op':'views','count':6}," NORMALIZE "]",
-        { "the pipeline: a sample takes 1207959552 bytes of the batch; expected 1073741824 at most" } },
+        { "a sample takes 1207959552 bytes of the batch; expected 1073741824 at most" } },
     //  Values
     { "[{'op':'center_crop'}]", { "operation 1 (center_crop): 'size' is missing; expected a whole number or [height, width], "
         "each from 1 to 4096" } },
@@ -239,18 +239,18 @@ test_refused_sources (void **state)
 {
     (void) state;
     static const struct { pipeline_source_t source; const char *text, *error; } cases [] = {
-        { { .count = 0 }, "'eval'", "the pipeline: the data have 0 fields; expected 1 to 8" },
-        { { .count = 9 }, "'eval'", "the pipeline: the data have 9 fields; expected 1 to 8" },
+        { { .count = 0 }, "'eval'", "the data have 0 fields; expected 1 to 8" },
+        { { .count = 9 }, "'eval'", "the data have 9 fields; expected 1 to 8" },
         { { .fields = { { "image", false }, { "a b", false } }, .count = 2 }, "'eval'",
-          "the pipeline: the name of field 2 of the data is not valid; expected letters, digits and underscores, 64 at most" },
-        { { .fields = { { "", false } }, .count = 1 }, "'eval'", "the pipeline: the name of field 1 of the data is not valid; "
+          "the name of field 2 of the data is not valid; expected letters, digits and underscores, 64 at most" },
+        { { .fields = { { "", false } }, .count = 1 }, "'eval'", "the name of field 1 of the data is not valid; "
           "expected letters, digits and underscores, 64 at most" },
-        { { .fields = { { NULL, false } }, .count = 1 }, "'eval'", "the pipeline: the name of field 1 of the data is not valid; "
+        { { .fields = { { NULL, false } }, .count = 1 }, "'eval'", "the name of field 1 of the data is not valid; "
           "expected letters, digits and underscores, 64 at most" },
         { { .fields = { { "x", false }, { "x", true } }, .count = 2 }, "'eval'",
-          "the pipeline: the data have two fields 'x'; expected other names" },
+          "the data have two fields 'x'; expected other names" },
         { { .fields = { { "x", true } }, .count = 1 }, "'eval'",
-          "the pipeline: field 'x' is a mask; expected an image as the first field" },
+          "field 'x' is a mask; expected an image as the first field" },
         { { .fields = { { "image", false }, { "image_2", true } }, .count = 2 },
           "[{'op':'decode','fields':['image','image_2']}," CROP ",{'op':'views','count':2}]",
           "operation 3 (views): makes a second array 'image_2'; expected other names of fields" },
