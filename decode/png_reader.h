@@ -4,9 +4,9 @@
  *  the high byte is kept, but 16-bit grey (Pillow's mode I) is clipped to 255; gamma, colour profiles and texts are not
  *  looked at.  Of an animation it is the first image.
  *
- *  Damage: a wrong checksum is bad, in the chunks before the image data and in those that were read for them; a file that
- *  ends before its image data do is bad, whatever the box, and one that merely lacks what stands behind them is not.  Pillow
- *  agrees, but that it does not look at checksums of the image data, does without their last few bytes, and fills up
+ *  Damage: a wrong checksum in the chunks before the image data or in these is bad, and so is a file that ends before its
+ *  image data do, whatever the box; one that merely lacks what stands behind them is not.  Data with right checksums that
+ *  cannot be inflated, which no accident makes, are seen as far as the box needs them.  Pillow agrees, but that it does not look at checksums of the image data, does without their last few bytes, and fills up
  *  with black where data end with a row too early.  No side may be above PNG_READER_SIDE_MAX: rows cost time, too.
  *  Owner: one thread.
  */
