@@ -199,18 +199,21 @@ def write_damaged(folder, file, number, data):
 
 
 def test_truncated(program, files, folder):
-    """What is cut short is refused, at any length and whatever of it is looked at, as Pillow refuses it.  Of a PNG neither
-    misses the last bytes of its compressed data, nor what stands behind them."""
+    """What is cut short is refused, at any length and whatever of it is looked at, as Pillow refuses it.  Where only the end
+    marker of a JPEG is cut, what stands before it decides, and both must agree; of a PNG neither misses the last bytes of its
+    compressed data, nor what stands behind them."""
     chooser = random.Random(1)
-    damaged = []
+    damaged, ends = [], []
     for file in files:
-        data = open(file, "rb").read()
-        lengths = [len(data) - short for short in (1, 2, 3)] if file.endswith("jpg") else []
-        lengths += [chooser.randrange(len(data) - (0 if lengths else 64)) for _ in range(12)]
-        damaged += [write_damaged(folder, file, length, data[:length]) for length in sorted(set(lengths))]
+        data, is_jpeg = open(file, "rb").read(), file.endswith("jpg")
+        lengths = {chooser.randrange(len(data) - (2 if is_jpeg else 64)) for _ in range(12)}
+        damaged += [write_damaged(folder, file, length, data[:length]) for length in sorted(lengths)]
+        ends += [write_damaged(folder, file, len(data) - short, data[:-short]) for short in (1, 2) if is_jpeg]
     for pipeline in ("eval", [{"op": "random_crop", "size": 5}, parity_cases.SHARE]):
         counts = check(program, pipeline, True, damaged)
         expect(counts == {(False, False): len(damaged)}, f"cut short: {pipeline}: accepted {counts}")
+        counts = check(program, pipeline, True, ends)
+        expect(set(counts) <= {(True, True), (False, False)}, f"without an end: {pipeline}: accepted {counts}")
 
 
 def test_flipped_bytes(program, files, folder):
