@@ -84,7 +84,7 @@ typedef struct {
 } complaint_t;
 
 #define OPERATION_NOT_SENT SIZE_MAX
-enum { OPERATION_TEXT_BYTES_MAX = 768, OPERATION_PIXELS_MAX = 100 * 1000 * 1000 };
+enum { OPERATION_TEXT_BYTES_MAX = 768 };
 
 //  Writes "operation 2 (flip): " (nothing, where no single one is meant) and the rest; returns -EINVAL.
 int operation_complain (const complaint_t *complaint, const char *format, ...)

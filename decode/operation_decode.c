@@ -11,7 +11,6 @@ static const char *const s_as_words [] = { "image", "bytes", "array", "audio" };
 static const char *const s_place_words [] = { "center", "random" };
 _Static_assert (DECODE_IMAGE == 0 && DECODE_BYTES == 1 && DECODE_ARRAY == 2 && DECODE_AUDIO == 3,
     "s_as_words is in this order");
-_Static_assert ((int) OPERATION_PIXELS_MAX == (int) DECODER_PIXELS_MAX, "more than max_pixels allows is never decoded");
 
 #define COUNT(words) (sizeof (words) / sizeof *(words))
 
@@ -80,7 +79,7 @@ s_parse_image (operation_decode_t *self, const operation_keys_t *keys, const pip
     int rc = operation_keys_only (keys, names);
     rc = rc? rc: operation_keys_flag (keys, "exact", &self->exact);
     rc = rc? rc: operation_keys_flag (keys, "orientation", &self->orientation);
-    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, OPERATION_PIXELS_MAX, &pixels_max);
+    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX, &pixels_max);
     self->pixels_max = pixels_max;
     return rc? rc: s_parse_fields (self, keys, source);
 }

@@ -193,7 +193,7 @@ s_parse_entries (draft_t *draft, const json_t *list)
 //  ---------------------------------------------------------------------------------------------------------
 //  Texts and the share point
 
-//  All operations without the mark, for now as the shared text.
+//  All operations without the mark into the shared text, which is cut at the share point once that is known.
 static void
 s_write_operations (draft_t *draft)
 {

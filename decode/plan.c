@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "decoder.h"
 #include "geometry.h"
 
 enum { PLANE_ALIGNMENT = 64 };
@@ -176,9 +177,9 @@ s_check_private (const plan_t *self, const plan_images_t *images, const complain
         if (operation->kind == OPERATION_RESIZE && operation->resize.shorter_side && !operation->resize.side_max)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"max_size\", \"size\" as [height, width], or the share point behind it");
-        if (images [index].pixels_max > OPERATION_PIXELS_MAX)
+        if (images [index].pixels_max > DECODER_PIXELS_MAX)
             return operation_refuse (operation, complaint, "private, and makes images of up to %llu pixels; expected %d "
-                "at most, or the share point behind it", (unsigned long long) images [index].pixels_max, OPERATION_PIXELS_MAX);
+                "at most, or the share point behind it", (unsigned long long) images [index].pixels_max, DECODER_PIXELS_MAX);
     }
     return 0;
 }
@@ -238,6 +239,22 @@ s_tensor_bytes (const plan_t *self)
     return bytes;
 }
 
+static const pipeline_dtype_t s_dtypes [FINISH_DTYPES] = {
+    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16, [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
+    [FINISH_FLOAT32] = PIPELINE_FLOAT32
+};
+
+//  Of a cast: its parser lets no other through.
+static finish_dtype_t
+s_finish_dtype (pipeline_dtype_t dtype)
+{
+    finish_dtype_t found = 0;
+    while (found < FINISH_DTYPES && s_dtypes [found] != dtype)
+        found++;
+    assert (found < FINISH_DTYPES);
+    return found;
+}
+
 //  What the last operations say of the batch.
 static finish_format_t
 s_format (const operation_t *operations, size_t count)
@@ -252,9 +269,7 @@ s_format (const operation_t *operations, size_t count)
             format.planar = operation->layout.planar;
         if (operation->kind == OPERATION_CAST) {
             is_cast = true;
-            format.dtype = operation->cast.dtype == PIPELINE_FLOAT16? FINISH_FLOAT16
-                : operation->cast.dtype == PIPELINE_BFLOAT16? FINISH_BFLOAT16
-                : operation->cast.dtype == PIPELINE_FLOAT32? FINISH_FLOAT32: FINISH_UINT8;
+            format.dtype = s_finish_dtype (operation->cast.dtype);
         }
         if (operation->kind == OPERATION_NORMALIZE) {
             format.normalizes = true;
@@ -314,11 +329,6 @@ plan_make (plan_t *self, const operation_t *operations, size_t count, size_t sha
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Outputs
-
-static const pipeline_dtype_t s_dtypes [FINISH_DTYPES] = {
-    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16, [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
-    [FINISH_FLOAT32] = PIPELINE_FLOAT32
-};
 
 static void
 s_push_dimension (pipeline_output_t *output, uint32_t side)

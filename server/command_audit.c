@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <jansson.h>
 #include "audit.h"
 #include "audit_ids.h"
+#include "complain.h"
 #include "output.h"
 #include "utf8.h"
 
@@ -49,18 +49,6 @@ typedef struct {
     size_t path_count;
 } arguments_t;
 
-static bool __attribute__ ((format (printf, 1, 2)))
-s_complain (const char *format, ...)
-{
-    va_list arguments;
-    va_start (arguments, format);
-    fputs ("tureen audit: ", stderr);
-    vfprintf (stderr, format, arguments);
-    fputs ("\n", stderr);
-    va_end (arguments);
-    return false;
-}
-
 //  --------------------------------------------------------------------------
 //  Arguments
 
@@ -71,7 +59,7 @@ s_parse_samples (const char *text, uint64_t *samples_p)
     errno = 0;
     unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
     if (!end || *end || errno || number == 0 || number > (uint64_t) AUDIT_ID_MAX + 1)
-        return s_complain ("--samples '%s': expected a number from 1 to %" PRIu64, text,
+        return complain ("audit", "--samples '%s': expected a number from 1 to %" PRIu64, text,
             (uint64_t) AUDIT_ID_MAX + 1);
     *samples_p = number;
     return true;
@@ -92,13 +80,13 @@ s_parse (arguments_t *self, int argc, char **argv)
         self->json |= option == 'j';
         self->help |= option == 'h';
         if (option == ':')
-            return s_complain ("option '%s' needs a value; try: tureen audit --help", argv [optind - 1]);
+            return complain ("audit", "option '%s' needs a value; try: tureen audit --help", argv [optind - 1]);
         if (option == '?')
-            return s_complain ("unusable option '%s'; try: tureen audit --help", argv [optind - 1]);
+            return complain ("audit", "unusable option '%s'; try: tureen audit --help", argv [optind - 1]);
     }
     self->paths = argv + optind;
     self->path_count = (size_t) (argc - optind);
-    return self->help || self->path_count || s_complain ("no file; record one with `tureen read --ids FILE`, "
+    return self->help || self->path_count || complain ("audit", "no file; record one with `tureen read --ids FILE`, "
         "then: tureen audit FILE");
 }
 
@@ -251,10 +239,10 @@ s_read_file (audit_t *audit, const char *path)
     char error [ERROR_BYTES], shown [NAME_BYTES];
     FILE *file = fopen (path, "re");
     if (!file)
-        return s_complain ("%s: %s", s_visible (path, shown), strerror (errno));
+        return complain ("audit", "%s: %s", s_visible (path, shown), strerror (errno));
     bool fine = audit_ids_read (audit, path, file, error, sizeof error);
     fclose (file);
-    return fine || s_complain ("%s", s_visible (error, shown));
+    return fine || complain ("audit", "%s", s_visible (error, shown));
 }
 
 static int
@@ -262,11 +250,11 @@ s_run (const arguments_t *arguments)
 {
     int status = EXIT_UNUSABLE;
     audit_t *audit = audit_new (arguments->samples);
-    bool fine = audit || s_complain ("out of memory");
+    bool fine = audit || complain ("audit", "out of memory");
     for (size_t index = 0; fine && index < arguments->path_count; index++)
         fine = s_read_file (audit, arguments->paths [index]);
     if (fine && audit_run (audit))
-        fine = s_complain ("out of memory; audit fewer files at a time");
+        fine = complain ("audit", "out of memory; audit fewer files at a time");
     if (fine) {
         (arguments->json? s_print_json: s_print) (audit);
         status = audit_fault_count (audit)? EXIT_FAULTS: EXIT_SUCCESS;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <jansson.h>
+#include "complain.h"
 #include "output.h"
 #include "read_options.h"
 #include "tureen.h"
@@ -212,7 +213,7 @@ s_read (run_t *self)
         if (event == TUREEN_END)
             return EXIT_SUCCESS;
         if (event == TUREEN_ERROR) {
-            read_complain ("%s", tureen_loader_error (self->loader));
+            complain ("read", "%s", tureen_loader_error (self->loader));
             return EXIT_RUNTIME;
         }
         if (event == TUREEN_BATCH)
@@ -222,7 +223,7 @@ s_read (run_t *self)
             written = s_end_ids (self, tureen_loader_epoch (self->loader).epoch);
         }
         if (!written) {
-            read_complain ("--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
+            complain ("read", "--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
             return EXIT_RUNTIME;
         }
     }
@@ -283,7 +284,7 @@ s_open_ids (run_t *self)
     self->ids = fd < 0? NULL: fdopen (fd, "w");
     if (self->ids)
         return true;
-    read_complain ("--ids %s: %s", path, strerror (errno));
+    complain ("read", "--ids %s: %s", path, strerror (errno));
     if (fd >= 0)
         close (fd);
     return false;
@@ -297,7 +298,7 @@ s_empty_ids (run_t *self)
     if (!self->ids || self->ids == stdout || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode)
     ||  ftruncate (fileno (self->ids), 0) == 0)
         return true;
-    return read_complain ("--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
+    return complain ("read", "--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
 }
 
 //  Opens the file for the ids and joins.  EXIT_SUCCESS, or the exit status.
@@ -331,7 +332,7 @@ s_run (const read_options_t *options)
         s_print (&run);
     }
     if (run.ids && run.ids != stdout && fclose (run.ids) && status == EXIT_SUCCESS) {
-        read_complain ("--ids %s: %s", read_options_ids_path (options), strerror (errno));
+        complain ("read", "--ids %s: %s", read_options_ids_path (options), strerror (errno));
         status = EXIT_RUNTIME;
     }
     tureen_loader_destroy (&run.loader);

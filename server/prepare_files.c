@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "catalogue.h"
 #include "complain.h"
-
-enum { FILE_BYTES_MAX = 256 * 1024 * 1024 };        //  as the server's catalogue
 
 struct prepare_files {
     size_t count;
@@ -174,7 +173,7 @@ prepare_files_read (const char *path, size_t *size_p)
     uint8_t *bytes = NULL;
     if (file && fstat (fileno (file), &status) == 0) {
         *size_p = (size_t) status.st_size;
-        if (status.st_size > FILE_BYTES_MAX)
+        if (status.st_size > CATALOGUE_SAMPLE_BYTES_MAX)
             errno = EFBIG;
         else
             bytes = malloc (*size_p + 1);

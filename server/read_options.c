@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "complain.h"
 
 enum {
     READ_RANGES_MAX = 4096,
@@ -16,18 +16,6 @@ enum {
 };
 
 #define READ_OPTIONS_MAGIC 0x524f5054u
-
-bool
-read_complain (const char *format, ...)
-{
-    va_list arguments;
-    va_start (arguments, format);
-    fputs ("tureen read: ", stderr);
-    vfprintf (stderr, format, arguments);
-    fputs ("\n", stderr);
-    va_end (arguments);
-    return false;
-}
 
 struct read_options {
     uint32_t magic;
@@ -67,7 +55,7 @@ uint64_t *number_p)
     const char *end;
     if (s_number (text, scaled, number_p, &end) && !*end && *number_p >= least && *number_p <= most)
         return true;
-    return read_complain ("--%s '%s': expected a number from %" PRIu64 " to %" PRIu64, option, text, least,
+    return complain ("read", "--%s '%s': expected a number from %" PRIu64 " to %" PRIu64, option, text, least,
         most);
 }
 
@@ -90,7 +78,7 @@ s_parse_positive (const char *option, const char *text, double *number_p)
     *number_p = strtod (text, &end);
     if (end != text && !*end && *number_p > 0 && *number_p <= 1e9)
         return true;
-    return read_complain ("--%s '%s': expected a number above 0, at most 1e9", option, text);
+    return complain ("read", "--%s '%s': expected a number above 0, at most 1e9", option, text);
 }
 
 //  LO:HI, with commas between.
@@ -100,14 +88,14 @@ s_parse_subset (read_options_t *self, const char *text)
     const char *place = text;
     do {
         if (self->options.subset_count == READ_RANGES_MAX)
-            return read_complain ("--subset: more than %d ranges", READ_RANGES_MAX);
+            return complain ("read", "--subset: more than %d ranges", READ_RANGES_MAX);
         tureen_range_t *range = &self->ranges [self->options.subset_count++];
         if (!s_number (place, true, &range->lo, &place) || *place++ != ':'
         ||  !s_number (place, true, &range->hi, &place) || range->lo >= range->hi)
-            return read_complain ("--subset '%s': expected LO:HI, the samples LO to HI-1", text);
+            return complain ("read", "--subset '%s': expected LO:HI, the samples LO to HI-1", text);
     } while (*place++ == ',');
     if (place [-1])
-        return read_complain ("--subset '%s': expected LO:HI, the samples LO to HI-1", text);
+        return complain ("read", "--subset '%s': expected LO:HI, the samples LO to HI-1", text);
     self->options.subset = self->ranges;
     return true;
 }
@@ -124,7 +112,7 @@ s_parse_order (read_options_t *self, const char *text)
             self->options.order = names [index].order;
             return true;
         }
-    return read_complain ("--order '%s': expected shared, private, list or seeded", text);
+    return complain ("read", "--order '%s': expected shared, private, list or seeded", text);
 }
 
 static bool
@@ -134,7 +122,7 @@ s_append_id (read_options_t *self, size_t *room, uint64_t id)
         *room = *room? *room * 2: 1024;
         uint64_t *list = reallocarray (self->list, *room, sizeof *list);
         if (!list)
-            return read_complain ("out of memory for a list of %zu ids", *room);
+            return complain ("read", "out of memory for a list of %zu ids", *room);
         self->list = list;
     }
     self->list [self->options.id_count++] = id;
@@ -151,14 +139,14 @@ s_read_ids (read_options_t *self, FILE *file, const char *path)
         const char *end;
         number++;
         if (!s_number (line, false, &id, &end) || end [strspn (end, " \t\r\n")])
-            return read_complain ("--list %s: line %zu is not an id", path, number);
+            return complain ("read", "--list %s: line %zu is not an id", path, number);
         if (!s_append_id (self, &room, id))
             return false;
     }
     if (ferror (file))
-        return read_complain ("--list %s: %s", path, strerror (errno));
+        return complain ("read", "--list %s: %s", path, strerror (errno));
     if (self->options.id_count == 0)
-        return read_complain ("--list %s: no ids", path);
+        return complain ("read", "--list %s: no ids", path);
     self->options.ids = self->list;
     return true;
 }
@@ -167,10 +155,10 @@ static bool
 s_parse_list (read_options_t *self, const char *path)
 {
     if (self->list)
-        return read_complain ("--list: once only");
+        return complain ("read", "--list: once only");
     FILE *file = strcmp (path, "-")? fopen (path, "r"): stdin;
     if (!file)
-        return read_complain ("--list %s: %s", path, strerror (errno));
+        return complain ("read", "--list %s: %s", path, strerror (errno));
     bool fine = s_read_ids (self, file, path);
     if (file != stdin)
         fclose (file);
@@ -181,11 +169,11 @@ static bool
 s_parse_pipeline (read_options_t *self, const char *option, const char *text)
 {
     if (self->options.pipeline)
-        return read_complain ("--%s: one of --recipe and --pipeline, once", option);
+        return complain ("read", "--%s: one of --recipe and --pipeline, once", option);
     self->options.pipeline = text;
     self->pipeline_from = option;
     if (!strcmp (option, "pipeline") && text [strspn (text, " \t\r\n")] != '[')
-        return read_complain ("--pipeline '%s': expected a JSON list of operations", text);
+        return complain ("read", "--pipeline '%s': expected a JSON list of operations", text);
     return true;
 }
 
@@ -290,12 +278,12 @@ static bool
 s_check (read_options_t *self)
 {
     if (!self->options.dataset)
-        return read_complain ("--dataset NAME is required: a data set that the server has "
+        return complain ("read", "--dataset NAME is required: a data set that the server has "
             "(see: tureen status)");
     if (self->options.ids && self->options.order && self->options.order != TUREEN_LIST)
-        return read_complain ("--list needs --order list");
+        return complain ("read", "--list needs --order list");
     if (self->options.ids && self->options.subset)
-        return read_complain ("--list and --subset exclude each other");
+        return complain ("read", "--list and --subset exclude each other");
     if (self->options.ids)
         self->options.order = TUREEN_LIST;
     return true;
@@ -307,8 +295,8 @@ s_complain_option (const char *text)
 {
     for (const struct option *option = s_options; option->name; option++)
         if (option->val == optopt)
-            return read_complain ("option '--%s' takes no value", option->name);
-    return read_complain ("unknown or ambiguous option '%s'; try: tureen read --help", text);
+            return complain ("read", "option '--%s' takes no value", option->name);
+    return complain ("read", "unknown or ambiguous option '%s'; try: tureen read --help", text);
 }
 
 static bool
@@ -322,14 +310,14 @@ s_parse (read_options_t *self, int argc, char **argv)
         if (option == '?')
             return s_complain_option (argv [optind - 1]);
         if (option == ':')
-            return read_complain ("option '%s' needs a value; try: tureen read --help", argv [optind - 1]);
+            return complain ("read", "option '%s' needs a value; try: tureen read --help", argv [optind - 1]);
         if (!s_apply (self, option, optarg))
             return false;
         if (self->help)
             return true;
     }
     if (optind < argc)
-        return read_complain ("unexpected argument '%s'; try: tureen read --help", argv [optind]);
+        return complain ("read", "unexpected argument '%s'; try: tureen read --help", argv [optind]);
     return s_check (self);
 }
 
@@ -338,7 +326,7 @@ read_options_new (int argc, char **argv)
 {
     read_options_t *self = calloc (1, sizeof *self);
     if (!self) {
-        read_complain ("out of memory");
+        complain ("read", "out of memory");
         return NULL;
     }
     self->magic = READ_OPTIONS_MAGIC;
@@ -419,9 +407,9 @@ read_options_explain (const read_options_t *self, const char *error)
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         size_t length = strlen (names [index].field);
         if (!strncmp (error, names [index].field, length) && names [index].option) {
-            read_complain ("--%s%s", names [index].option, error + length);
+            complain ("read", "--%s%s", names [index].option, error + length);
             return;
         }
     }
-    read_complain ("%s", error);
+    complain ("read", "%s", error);
 }

@@ -23,7 +23,5 @@ bool read_options_json (const read_options_t *self);
 
 //  Says why tureen_loader_new did not take the options, calling them as the user does.
 void read_options_explain (const read_options_t *self, const char *error);
-//  Says something on standard error, after the command's name; returns false.
-bool read_complain (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 
 #endif

@@ -1,6 +1,7 @@
 /*  made_jpeg -- JPEG files for the decode tests, made by libjpeg: every kind of sampling, scan and coding.  */
 #ifndef MADE_JPEG_H
 #define MADE_JPEG_H
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -154,6 +155,29 @@ made_insert (made_file_t *self, size_t at, const void *bytes, size_t count)
     memmove (self->bytes + at + count, self->bytes + at, self->size - at);
     memcpy (self->bytes + at, bytes, count);
     self->size += count;
+}
+
+//  Where the frame header's marker stands: 0xc4 are tables, the others up to 0xca that libjpeg writes are frames.
+static inline size_t
+made_frame (const uint8_t *bytes, size_t size)
+{
+    size_t at = 2;
+    while (bytes [at + 1] < 0xc0 || bytes [at + 1] > 0xca || bytes [at + 1] == 0xc4) {
+        at += 2 + (size_t) (bytes [at + 2] << 8 | bytes [at + 3]);
+        assert (at + 9 < size);
+    }
+    return at;
+}
+
+//  Makes a file say that it is height x width; its data stay those of another image.
+static inline void
+made_set_size (uint8_t *bytes, size_t size, uint32_t height, uint32_t width)
+{
+    uint8_t *frame = bytes + made_frame (bytes, size);
+    frame [5] = (uint8_t) (height >> 8);
+    frame [6] = (uint8_t) height;
+    frame [7] = (uint8_t) (width >> 8);
+    frame [8] = (uint8_t) width;
 }
 
 #endif

@@ -234,30 +234,12 @@ test_random_damage (void **state)
     pipeline_destroy (&pipelines [1]);
 }
 
-//  Where the frame header's marker (0xffc0 baseline, 0xffc2 progressive) stands.
-static size_t
-s_frame (const file_t *file)
-{
-    size_t at = 2;
-    while (at + 9 < file->size) {
-        if (file->bytes [at + 1] == 0xc0 || file->bytes [at + 1] == 0xc2)
-            return at;
-        at += 2 + (size_t) (file->bytes [at + 2] << 8 | file->bytes [at + 3]);
-    }
-    fail_msg ("no frame header");
-    return 0;
-}
-
 //  A file that says it is height x width; its data is that of a small image, so libjpeg makes up the rest.
 static void
 s_load_sized (file_t *file, const char *name, uint32_t height, uint32_t width)
 {
     s_load (file, name, "jpg");
-    uint8_t *frame = file->bytes + s_frame (file);
-    frame [5] = (uint8_t) (height >> 8);
-    frame [6] = (uint8_t) height;
-    frame [7] = (uint8_t) (width >> 8);
-    frame [8] = (uint8_t) width;
+    made_set_size (file->bytes, file->size, height, width);
 }
 
 //  An image of allowed size that an operation would blow up; where a crop follows at once, nothing is blown

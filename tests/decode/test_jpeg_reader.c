@@ -471,27 +471,6 @@ test_exif_blocks (void **state)
     free (file.bytes);
 }
 
-//  Where the frame header's marker stands.
-static size_t
-s_frame (const made_file_t *file)
-{
-    size_t at = 2;
-    //  0xc4 are tables; the others up to 0xca that libjpeg writes are frames.
-    while (file->bytes [at + 1] < 0xc0 || file->bytes [at + 1] > 0xca || file->bytes [at + 1] == 0xc4)
-        at += 2 + (size_t) (file->bytes [at + 2] << 8 | file->bytes [at + 3]);
-    return at;
-}
-
-static void
-s_set_size (made_file_t *file, uint32_t height, uint32_t width)
-{
-    uint8_t *frame = file->bytes + s_frame (file);
-    frame [5] = (uint8_t) (height >> 8);
-    frame [6] = (uint8_t) height;
-    frame [7] = (uint8_t) (width >> 8);
-    frame [8] = (uint8_t) width;
-}
-
 //  A header of 60,000 x 60,000 is refused when it is opened, and takes no memory.
 static void
 test_pixel_bombs (void **state)
@@ -508,7 +487,7 @@ test_pixel_bombs (void **state)
     for (int kind = 0; kind < MADE_KINDS; kind++)
         for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
             made_file_t file = made_jpeg (&made_kinds [kind], 8, 8, &random);
-            s_set_size (&file, cases [index].height, cases [index].width);
+            made_set_size (file.bytes, file.size, cases [index].height, cases [index].width);
             struct mallinfo2 before = mallinfo2 ();
             assert_int_equal (jpeg_reader_open (reader, &s_plain, file.bytes, file.size, &height, &width, error,
                 sizeof error), -EBADMSG);
@@ -542,7 +521,7 @@ test_scan_bombs (void **state)
         made_insert (&file, end, copies, length * (size_t) count);
         free (copies);
         if (count > DECODER_SCANS_MAX)
-            s_set_size (&file, 1000, 1000);
+            made_set_size (file.bytes, file.size, 1000, 1000);
         image_request_t request = { .box = { 3, 4, 5, 6 } };
         int rc = s_read (reader, &s_plain, file.bytes, file.size, &request, &pixels, error);
         assert_int_equal (rc, count > DECODER_SCANS_MAX? -EBADMSG: 0);
