@@ -1,6 +1,6 @@
 //  The catalogue's life, its answers, and reading a sample; catalogue_state.h says who fills it.
 
-#include "catalogue_state.h"
+#include "pack_state.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -70,8 +70,8 @@ s_hash_column (XXH3_state_t *state, const catalogue_t *self, const column_t *col
             s_hash_number (state, (uint64_t) column->values [index].whole);     //  the bits, of either kind
 }
 
-static int
-s_fingerprint (catalogue_t *self)
+int
+catalogue_hash (catalogue_t *self)
 {
     XXH3_state_t *state = XXH3_createState ();
     if (!state)
@@ -109,8 +109,8 @@ catalogue_new (void)
 }
 
 //  ".wav,.flac"
-static bool
-s_extensions_are_valid (const char *extensions)
+bool
+catalogue_extensions_are_valid (const char *extensions)
 {
     for (const char *at = extensions; ; at++) {
         size_t size = strcspn (at, ",");
@@ -140,7 +140,9 @@ static int
 s_take_options (draft_t *draft, const catalogue_options_t *options)
 {
     draft->extensions = options->extensions;
-    if (options->extensions && !s_extensions_are_valid (options->extensions))
+    draft->labels = options->labels;
+    draft->index_only = options->index_only;
+    if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);
     if (options->field_count > CATALOGUE_FIELDS_MAX - 1)
@@ -188,12 +190,12 @@ s_label_by_class (draft_t *draft)
             "choose another");
     column_t *column = &self->columns [self->column_count++];
     *column = (column_t) { .name = "label", .kind = COLUMN_CLASS, .length = 1 };
-    column->label = (catalogue_label_t) { .name = column->name, .dtype = "int64", .bytes = sizeof (int64_t) };
+    catalogue_column_describe (column);
     return catalogue_walk (draft);
 }
 
-static void
-s_trim (catalogue_t *self)
+void
+catalogue_trim (catalogue_t *self)
 {
     self->arena = catalogue_trimmed (self->arena, self->arena_used, 1);
     self->classes = catalogue_trimmed (self->classes, self->class_count, sizeof *self->classes);
@@ -210,7 +212,13 @@ s_fill (draft_t *draft, const catalogue_options_t *options)
 {
     catalogue_t *self = draft->self;
     int rc = s_take_options (draft, options);
-    for (size_t field = 0; rc == 0 && field < self->field_count; field++)
+    if (rc == 0)
+        rc = s_open_root (draft, &self->fields [0]);
+    if (rc == 0)
+        rc = draft->labels? 0: catalogue_pack_read (draft);
+    if (rc)
+        return rc > 0? 0: rc;
+    for (size_t field = 1; rc == 0 && field < self->field_count; field++)
         rc = s_open_root (draft, &self->fields [field]);
     if (rc)
         return rc;
@@ -220,9 +228,9 @@ s_fill (draft_t *draft, const catalogue_options_t *options)
     if (rc >= 0)
         rc = catalogue_fields_find (draft);
     if (rc == 0)
-        rc = s_fingerprint (self);
+        rc = catalogue_hash (self);
     if (rc == 0)
-        s_trim (self);
+        catalogue_trim (self);
     return rc;
 }
 
@@ -254,6 +262,7 @@ catalogue_destroy (catalogue_t **self_p)
     if (!self)
         return;
     assert (self->magic == CATALOGUE_MAGIC);
+    pack_detach (self);
     for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++) {
         field_t *field = &self->fields [index];
         if (field->root_fd >= 0)
@@ -354,16 +363,24 @@ catalogue_field_is_mask (const catalogue_t *self, size_t field)
     return s_field (self, field)->is_mask;
 }
 
+bool
+catalogue_field_is_beside (const catalogue_t *self, size_t field)
+{
+    return s_field (self, field)->is_beside;
+}
+
 size_t
 catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size)
 {
     const sample_t *sample = s_sample (self, id);
-    const companion_t *files = s_field (self, field)->files;
+    const field_t *further = s_field (self, field);
+    const companion_t *files = further->files;
     const char *directory = self->arena + self->directories [sample->directory].path;
     const char *name = self->arena + sample->name;
+    size_t stem = further->is_beside? strcspn (name, "."): files? catalogue_stem (name): strlen (name);
     //  No directory, in a labels file: the sample lies in the root.
-    int length = snprintf (buffer, size, "%s%s%.*s%s", directory, *directory? "/": "",
-        (int) (files? catalogue_stem (name): strlen (name)), name, files? self->arena + files [id].extension: "");
+    int length = snprintf (buffer, size, "%s%s%.*s%s", directory, *directory? "/": "", (int) stem, name,
+        files? self->arena + files [id].extension: "");
     assert (length > 0);
     return (size_t) length;
 }
@@ -420,8 +437,8 @@ catalogue_fingerprint (const catalogue_t *self)
 
 //  -- reading
 
-static int
-s_check_file (int fd, uint64_t bytes)
+int
+catalogue_check_file (int fd, uint64_t bytes)
 {
     struct stat status;
     if (fstat (fd, &status) != 0)
@@ -431,9 +448,8 @@ s_check_file (int fd, uint64_t bytes)
     return (uint64_t) status.st_size == bytes? 0: -ESTALE;
 }
 
-//  Room for bytes.  What is in the buffer is not kept, so nothing is copied.
-static int
-s_make_room (catalogue_buffer_t *buffer, size_t bytes)
+int
+catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes)
 {
     //  In steps, so that files of nearly one size do not make it grow again and again.
     enum { STEP_BYTES = 64 * 1024 };
@@ -446,6 +462,34 @@ s_make_room (catalogue_buffer_t *buffer, size_t bytes)
     return buffer->bytes? 0: -ENOMEM;
 }
 
+static int
+s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
+{
+    char path [PATH_MAX];
+    size_t length = catalogue_path (self, id, field, path, sizeof path);
+    assert (length < sizeof path);      //  who found the file saw to that
+    int fd;
+    do
+        fd = openat (self->fields [field].root_fd, path, CATALOGUE_OPEN_FLAGS);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return -errno;
+    int rc = catalogue_check_file (fd, bytes);
+    if (rc == 0)
+        rc = catalogue_make_room (buffer, bytes);
+    if (rc == 0)
+        rc = catalogue_read_whole (fd, buffer->bytes, bytes);
+    close (fd);
+    return rc;
+}
+
+static int
+s_read_packed (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
+{
+    int rc = catalogue_make_room (buffer, bytes);
+    return rc? rc: pack_read (self->pack, id, field, buffer->bytes);
+}
+
 int
 catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer)
 {
@@ -454,21 +498,7 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     uint64_t bytes = catalogue_file_bytes (self, id, field);
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
-    char path [PATH_MAX];
-    size_t length = catalogue_path (self, id, field, path, sizeof path);
-    assert (length < sizeof path);      //  who found the file saw to that
-    int fd;
-    do                                  //  a fifo that someone named x.jpg must not make us wait for a writer
-        fd = openat (self->fields [field].root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
-    if (fd < 0)
-        return -errno;
-    int rc = s_check_file (fd, bytes);
-    if (rc == 0)
-        rc = s_make_room (buffer, bytes);
-    if (rc == 0)
-        rc = catalogue_read_whole (fd, buffer->bytes, bytes);
-    close (fd);
+    int rc = self->pack? s_read_packed (self, id, field, buffer, bytes): s_read_plain (self, id, field, buffer, bytes);
     if (rc == 0)
         buffer->size = bytes;
     return rc;

@@ -10,6 +10,9 @@
  *  link that leads nowhere, a fifo.  What it passes over in silence is refused: a directory that cannot be
  *  read.  A directory that links back to one it is in is refused as well.
  *
+ *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its ids, labels
+ *  and fingerprint.  pack.h says where their bytes are.
+ *
  *  Immutable after catalogue_open; any thread may read it.
  */
 #ifndef CATALOGUE_H
@@ -39,8 +42,12 @@ typedef struct {
 typedef struct {
     const char *path;
     const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL: torchvision's
-    const catalogue_field_t *fields;
+    const catalogue_field_t *fields;    //  none of these two for a pack, which has its own
     size_t field_count;
+    const char *labels;         //  a labels file that lies anywhere, instead of those in path: .tsv, .jsonl, or .txt with one
+                                //  path a line and nothing else; paths in it are from `path` on or, all of them, absolute
+    bool index_only;            //  of a pack: its volumes are left alone, for who looks at them himself (pack_scan.h); then
+                                //  nothing may be read by catalogue_read or pack_volume_descriptor
 } catalogue_options_t;
 
 //  One label of every sample: a number, a vector, or bytes.
@@ -58,6 +65,9 @@ typedef struct {
 //  that is not there, -EINVAL a labels file that cannot be understood (its line is named) or two of them, two files
 //  with one stem, or options that cannot be, -ELOOP a directory inside itself, -ENAMETOOLONG a path over PATH_MAX,
 //  -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a directory could not be read.
+//  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG what is damaged,
+//  -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a volume that has another size
+//  or belongs to another pack, -EINVAL options that are in the pack already.
 int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error, size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);
 
@@ -75,6 +85,8 @@ const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 size_t catalogue_fields (const catalogue_t *self);
 const char *catalogue_field_name (const catalogue_t *self, size_t field);
 bool catalogue_field_is_mask (const catalogue_t *self, size_t field);
+//  Of a packed tar: the field's files lie in the sample's own folder, so that all fields have one root.
+bool catalogue_field_is_beside (const catalogue_t *self, size_t field);
 //  Path of a sample's file relative to the root of its field, "class/name.jpg"; written into buffer (always ended);
 //  returns the full length, so that a length >= size means it was cut.
 size_t catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size);
@@ -99,7 +111,8 @@ typedef struct {
 
 //  Reads a whole file of a sample into buffer, which grows where it must.  0, or -errno and buffer->size 0: -EFBIG above
 //  CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was catalogued, -EINVAL for what is
-//  no file, -ENOMEM, or what open and read say.  Blocks for as long as a disk does, never for a fifo.  Any thread.
+//  no file, -ENOMEM, or what open and read say.  Of a pack: -EBADMSG when the bytes are not those that were packed, -ESTALE
+//  when the volume ends before.  Blocks for as long as a disk does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 
 #endif

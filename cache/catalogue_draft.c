@@ -256,3 +256,21 @@ catalogue_name_is_taken (const catalogue_t *self, const char *name)
             return true;
     return false;
 }
+
+
+//  -- columns
+
+void
+catalogue_column_describe (column_t *column)
+{
+    static const char *const dtypes [] = { [COLUMN_CLASS] = "int64", [COLUMN_WHOLE] = "int64", [COLUMN_REAL] = "float64",
+        [COLUMN_TEXT] = "uint8" };
+    assert (column->kind != COLUMN_NEW);
+    bool is_text = column->kind == COLUMN_TEXT;
+    catalogue_label_t *label = &column->label;
+    *label = (catalogue_label_t) { .name = column->name, .dtype = dtypes [column->kind] };
+    label->dimensions = column->is_vector || is_text;
+    label->bytes = is_text? column->longest: column->length * sizeof (value_t);
+    if (label->dimensions)
+        label->shape [0] = (uint32_t) (is_text? column->longest: column->length);
+}

@@ -28,8 +28,7 @@ catalogue_labels_fail (const labels_t *labels, int rc, uint64_t line, const char
     va_start (arguments, format);
     vsnprintf (sentence, sizeof sentence, format, arguments);
     va_end (arguments);
-    return catalogue_fail (labels->draft, rc, "%s/%s:%llu: %s", catalogue_root (labels->self), labels->name,
-        (unsigned long long) line, sentence);
+    return catalogue_fail (labels->draft, rc, "%s:%llu: %s", labels->shown, (unsigned long long) line, sentence);
 }
 
 void
@@ -146,10 +145,29 @@ s_add_directory (labels_t *labels, slice_t path, uint32_t *directory_p)
     return 0;
 }
 
+//  A list's paths are all relative or all absolute; these are taken from '/' on.
+static int
+s_note_absolute (labels_t *labels, slice_t *path)
+{
+    bool is_absolute = path->length > 1 && path->at [0] == '/';
+    if (labels->self->sample_count == 0)
+        labels->is_absolute = is_absolute;
+    if (labels->is_absolute != is_absolute)
+        return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' is %s, and the lines before have it the other "
+            "way: write all paths in one way", catalogue_shown (path->at, path->length).text,
+            is_absolute? "absolute": "relative");
+    if (is_absolute)
+        *path = (slice_t) { path->at + 1, path->length - 1 };
+    return 0;
+}
+
 int
 catalogue_labels_add_path (labels_t *labels, slice_t path)
 {
     catalogue_t *self = labels->self;
+    int rc = labels->is_list? s_note_absolute (labels, &path): 0;
+    if (rc)
+        return rc;
     const char *fault = s_path_fault (path);
     if (fault)
         return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s': %s",
@@ -165,7 +183,7 @@ catalogue_labels_add_path (labels_t *labels, slice_t path)
     slice_t folder = { path.at, slash? (size_t) (slash - path.at): 0 };
     slice_t name = slash? (slice_t) { slash + 1, path.length - folder.length - 1 }: path;
     uint32_t directory = 0;
-    int rc = s_add_directory (labels, folder, &directory);
+    rc = s_add_directory (labels, folder, &directory);
     if (rc)
         return rc;
     wanted_t wanted = { self, directory, name };
@@ -247,15 +265,10 @@ catalogue_labels_put_text (labels_t *labels, column_t *column, slice_t text)
 static int
 s_finish_column (const labels_t *labels, column_t *column)
 {
-    catalogue_label_t *label = &column->label;
     if (column->kind == COLUMN_TEXT && column->longest == 0)
-        return catalogue_fail (labels->draft, -EINVAL, "%s/%s: '%s' is empty in every line: remove it",
-            catalogue_root (labels->self), labels->name, column->name);
-    label->dtype = column->kind == COLUMN_WHOLE? "int64": column->kind == COLUMN_REAL? "float64": "uint8";
-    label->dimensions = column->is_vector || column->kind == COLUMN_TEXT;
-    label->bytes = column->kind == COLUMN_TEXT? column->longest: column->length * sizeof (value_t);
-    if (label->dimensions)
-        label->shape [0] = (uint32_t) (column->kind == COLUMN_TEXT? column->longest: column->length);
+        return catalogue_fail (labels->draft, -EINVAL, "%s: '%s' is empty in every line: remove it", labels->shown,
+            column->name);
+    catalogue_column_describe (column);
     assert (column->value_count == labels->self->sample_count * column->length);
     return 0;
 }
@@ -276,6 +289,18 @@ s_check_zeros (const labels_t *labels)
         "save the file as UTF-8");
 }
 
+//  A path a line, and no labels.
+static int
+s_read_paths (labels_t *labels)
+{
+    slice_t line;
+    int rc;
+    while ((rc = catalogue_labels_next (labels, &line)) > 0)
+        if ((rc = catalogue_labels_add_path (labels, line)))
+            return rc;
+    return rc;
+}
+
 static int
 s_parse (labels_t *labels, labels_format_t format)
 {
@@ -285,10 +310,11 @@ s_parse (labels_t *labels, labels_format_t format)
     int rc = s_check_zeros (labels);
     catalogue_labels_rewind (labels);
     if (rc == 0)
-        rc = format == LABELS_TSV? catalogue_tsv_read (labels): catalogue_jsonl_read (labels);
+        rc = format == LABELS_TSV? catalogue_tsv_read (labels):
+            format == LABELS_JSONL? catalogue_jsonl_read (labels): s_read_paths (labels);
     if (rc == 0 && self->sample_count == 0)
-        rc = catalogue_fail (labels->draft, -ENODATA, "%s/%s names no file: write a line for each sample, or remove it",
-            catalogue_root (self), labels->name);
+        rc = catalogue_fail (labels->draft, -ENODATA, "%s names no file: write a line for each sample, or remove it",
+            labels->shown);
     for (size_t column = 0; rc == 0 && column < self->column_count; column++)
         rc = s_finish_column (labels, &self->columns [column]);
     free (labels->directories.slots);
@@ -299,7 +325,7 @@ s_parse (labels_t *labels, labels_format_t format)
 int
 catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text, size_t size)
 {
-    labels_t labels = { .draft = draft, .self = draft->self, .name = "labels", .text = text, .size = size };
+    labels_t labels = { .draft = draft, .self = draft->self, .shown = "labels", .text = text, .size = size };
     return s_parse (&labels, format);
 }
 
@@ -334,8 +360,7 @@ s_check_file (const labels_t *labels, uint32_t id)
 static int
 s_fail_file (const labels_t *labels, int rc)
 {
-    return catalogue_fail (labels->draft, rc, "cannot read '%s/%s' (%s): %s", catalogue_root (labels->self),
-        labels->name, strerror (-rc),
+    return catalogue_fail (labels->draft, rc, "cannot read '%s' (%s): %s", labels->shown, strerror (-rc),
         rc == -EACCES? "let this user read it":
         rc == -EMFILE || rc == -ENFILE? "raise the limit of open files":
         rc == -ENOENT || rc == -ESTALE? "it changed meanwhile: try again": "check the file system");
@@ -348,12 +373,11 @@ s_read_text (labels_t *labels, int fd)
     struct stat status;
     if (fstat (fd, &status) != 0)
         return s_fail_file (labels, -errno);
-    const char *root = catalogue_root (labels->self);
     if (!S_ISREG (status.st_mode))
-        return catalogue_fail (labels->draft, -EINVAL, "'%s/%s' is not a file: remove it", root, labels->name);
+        return catalogue_fail (labels->draft, -EINVAL, "'%s' is not a file: remove it", labels->shown);
     if ((uint64_t) status.st_size > LABELS_FILE_BYTES_MAX)
-        return catalogue_fail (labels->draft, -EINVAL, "'%s/%s' has more than %llu bytes: serve the data in parts",
-            root, labels->name, (unsigned long long) LABELS_FILE_BYTES_MAX);
+        return catalogue_fail (labels->draft, -EINVAL, "'%s' has more than %llu bytes: serve the data in parts",
+            labels->shown, (unsigned long long) LABELS_FILE_BYTES_MAX);
     labels->size = (size_t) status.st_size;
     char *text = malloc (labels->size + 1);
     labels->text = text;
@@ -364,23 +388,43 @@ s_read_text (labels_t *labels, int fd)
     return rc? s_fail_file (labels, rc): 0;
 }
 
+//  The paths are absolute: the root becomes '/'.
 static int
-s_read_file (draft_t *draft, labels_format_t format, const char *name)
+s_reroot (labels_t *labels)
 {
-    labels_t labels = { .draft = draft, .self = draft->self, .name = name };
+    field_t *field = &labels->self->fields [0];
+    int fd = open ("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return catalogue_fail_folder (labels->draft, "", "", -errno);
+    close (field->root_fd);
+    field->root_fd = fd;
+    char *path = strdup ("/");
+    if (!path)
+        return catalogue_fail_memory (labels->draft);
+    free (field->path);
+    field->path = path;
+    return 0;
+}
+
+//  path: from folder_fd on, or as the caller of the program wrote it.
+static int
+s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char *path)
+{
     int fd;
     do                                  //  a fifo must not make us wait
-        fd = openat (draft->self->fields [0].root_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        fd = openat (folder_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     while (fd < 0 && errno == EINTR);
     if (fd < 0)
-        return s_fail_file (&labels, -errno);
-    int rc = s_read_text (&labels, fd);
+        return s_fail_file (labels, -errno);
+    int rc = s_read_text (labels, fd);
     close (fd);
     if (rc == 0)
-        rc = s_parse (&labels, format);
-    free ((char *) labels.text);
-    for (uint32_t id = 0; rc == 0 && id < draft->self->sample_count; id++)
-        rc = s_check_file (&labels, id);
+        rc = s_parse (labels, format);
+    free ((char *) labels->text);
+    if (rc == 0 && labels->is_absolute)
+        rc = s_reroot (labels);
+    for (uint32_t id = 0; rc == 0 && id < labels->self->sample_count; id++)
+        rc = s_check_file (labels, id);
     return rc;
 }
 
@@ -395,9 +439,28 @@ s_is_there (const draft_t *draft, const char *name)
     return errno == ENOENT? 0: catalogue_fail_folder (draft, field->path, "", -errno);
 }
 
+//  A list, by what its name ends in.
+static int
+s_read_list (draft_t *draft)
+{
+    static const char *const endings [] = { [LABELS_TSV] = ".tsv", [LABELS_JSONL] = ".jsonl", [LABELS_PATHS] = ".txt" };
+    size_t length = strlen (draft->labels);
+    for (labels_format_t format = LABELS_TSV; format <= LABELS_PATHS; format++) {
+        size_t size = strlen (endings [format]);
+        if (length > size && strcmp (draft->labels + length - size, endings [format]) == 0) {
+            labels_t labels = { .draft = draft, .self = draft->self, .shown = draft->labels, .is_list = true };
+            int rc = s_read_file (&labels, format, AT_FDCWD, draft->labels);
+            return rc? rc: 1;
+        }
+    }
+    return catalogue_fail (draft, -EINVAL, "'%s' is no list: name it .tsv, .jsonl or .txt after what it holds", draft->labels);
+}
+
 int
 catalogue_labels_read (draft_t *draft)
 {
+    if (draft->labels)
+        return s_read_list (draft);
     int has_tsv = s_is_there (draft, "labels.tsv");
     int has_jsonl = has_tsv < 0? has_tsv: s_is_there (draft, "labels.jsonl");
     if (has_jsonl < 0)
@@ -407,6 +470,10 @@ catalogue_labels_read (draft_t *draft)
             catalogue_root (draft->self));
     if (!has_tsv && !has_jsonl)
         return 0;
-    int rc = s_read_file (draft, has_tsv? LABELS_TSV: LABELS_JSONL, has_tsv? "labels.tsv": "labels.jsonl");
+    const char *name = has_tsv? "labels.tsv": "labels.jsonl";
+    char shown [PATH_MAX + 16];
+    snprintf (shown, sizeof shown, "%s/%s", catalogue_root (draft->self), name);
+    labels_t labels = { .draft = draft, .self = draft->self, .shown = shown };
+    int rc = s_read_file (&labels, has_tsv? LABELS_TSV: LABELS_JSONL, draft->self->fields [0].root_fd, name);
     return rc? rc: 1;
 }

@@ -10,7 +10,7 @@
 enum { LABELS_LINE_BYTES_MAX = 1024 * 1024 };
 #define LABELS_FILE_BYTES_MAX ((uint64_t) 4 << 30)
 
-typedef enum { LABELS_TSV, LABELS_JSONL } labels_format_t;
+typedef enum { LABELS_TSV, LABELS_JSONL, LABELS_PATHS } labels_format_t;
 
 typedef struct {
     const char *at;
@@ -20,7 +20,9 @@ typedef struct {
 typedef struct {
     draft_t *draft;
     catalogue_t *self;
-    const char *name;               //  of the file, without its folder
+    const char *shown;              //  the file's path, for errors
+    bool is_list;                   //  lies anywhere: paths may be absolute
+    bool is_absolute;               //  of a list: all paths are, without their first '/'
     const char *text;               //  all of it; text [size] is zero
     size_t size;
     size_t at;                      //  where the next line begins

@@ -5,17 +5,22 @@
  *      catalogue_walk.c        an ImageFolder becomes samples
  *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or catalogue_jsonl.c
+ *      catalogue_pack.c        a pack: all of this points into its index, which pack_validate.c has looked through; pack_state.h
  *
  *  Memory: all names are in one arena, each ended by a zero, and are known by their offset in it; a
  *  directory's path is stored once.  ImageNet's training set takes 45 bytes a sample: 24 for the record, 21
  *  for the name.  A further field takes 16 bytes a sample, as only its extension is news, and extensions repeat.  A
  *  number of a label takes 8, a text 8 and its length and one more.
+ *
+ *  The records of samples, directories and companions and the values are those of pack_format.h, byte for byte.
  */
 #ifndef CATALOGUE_STATE_H
 #define CATALOGUE_STATE_H
 #include <assert.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include "catalogue.h"
+#include "pack_format.h"
 
 enum { CATALOGUE_MAGIC = 0x0ca7a106 };
 
@@ -23,11 +28,13 @@ typedef struct {
     uint64_t name;                  //  in the arena
     uint64_t bytes;
     uint32_t directory;             //  while its class is walked: the visit that found it
+    uint32_t zero;
 } sample_t;
 
 typedef struct {
     uint64_t path;                  //  in the arena, relative to the root; "" is the root, in a labels file
     uint32_t label;
+    uint32_t zero;
 } directory_t;
 
 //  A sample's file in a further field: in the directory of the same path, with the sample's stem.
@@ -40,9 +47,20 @@ typedef struct {
 
 _Static_assert (sizeof (sample_t) == 24 && sizeof (companion_t) == 16, "the figures above count on it");
 
+#define SAME_PLACE(type, packed, member) (offsetof (type, member) == offsetof (packed, member))
+_Static_assert (sizeof (sample_t) == sizeof (pack_sample_t) && SAME_PLACE (sample_t, pack_sample_t, name)
+    && SAME_PLACE (sample_t, pack_sample_t, bytes) && SAME_PLACE (sample_t, pack_sample_t, directory)
+    && SAME_PLACE (sample_t, pack_sample_t, zero), "a pack's samples are used where they are");
+_Static_assert (sizeof (directory_t) == sizeof (pack_directory_t) && SAME_PLACE (directory_t, pack_directory_t, path)
+    && SAME_PLACE (directory_t, pack_directory_t, label) && SAME_PLACE (directory_t, pack_directory_t, zero),
+    "a pack's directories are used where they are");
+_Static_assert (sizeof (companion_t) == sizeof (pack_companion_t) && SAME_PLACE (companion_t, pack_companion_t, bytes)
+    && SAME_PLACE (companion_t, pack_companion_t, extension), "a pack's companions are used where they are");
+
 typedef struct {
     char name [CATALOGUE_NAME_BYTES_MAX];
     bool is_mask;
+    bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first dot then
     char *path;                     //  as it was given
     int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
     companion_t *files;             //  by sample; NULL for field 0, whose files are the samples
@@ -61,6 +79,10 @@ typedef union {
     double real;
     uint64_t text;                  //  in the arena
 } value_t;
+
+_Static_assert (COLUMN_CLASS == 0 && COLUMN_WHOLE == 2 && COLUMN_REAL == 3 && COLUMN_TEXT == 4 && sizeof (value_t) == 8,
+    "written in docs/format.md");
+_Static_assert ((int) CATALOGUE_NAME_BYTES_MAX == (int) PACK_NAME_BYTES, "copied as they are");
 
 typedef struct {
     catalogue_label_t label;        //  complete when the file has been read
@@ -94,6 +116,7 @@ struct catalogue {
     size_t column_count;
     uint64_t bytes;
     char fingerprint [33];
+    struct pack *pack;              //  NULL: plain files; else arena, classes .. files and values are in its index
 };
 
 //  Empty, for catalogue_destroy.  NULL: no memory.
@@ -103,6 +126,8 @@ catalogue_t *catalogue_new (void);
 typedef struct {
     catalogue_t *self;
     const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
+    const char *labels;             //  as in the options
+    bool index_only;                //  as in the options
     char *error;
     size_t error_bytes;
 } draft_t;
@@ -114,6 +139,14 @@ int catalogue_walk (draft_t *draft);
 int catalogue_labels_read (draft_t *draft);
 //  Every sample's file in the further fields.  Their roots are open.
 int catalogue_fields_find (draft_t *draft);
+//  At the end: the fingerprint; -ENOMEM without a sentence.
+int catalogue_hash (catalogue_t *self);
+//  Gives back what arrays have too much.
+void catalogue_trim (catalogue_t *self);
+//  All of it from a pack, whose folder is field 0's root: 1; or 0 if it is none, and nothing has changed.
+int catalogue_pack_read (draft_t *draft);
+//  What users are told of a column, from its kind, shape and longest text.
+void catalogue_column_describe (column_t *column);
 
 
 //  -- errors
@@ -175,11 +208,21 @@ int catalogue_lookup_add (lookup_t *self, uint64_t hash, uint32_t item);
 DIR *catalogue_folder_open (int root_fd, const char *path);
 //  1 and *item_p, 0 at the end, or -errno.
 int catalogue_folder_next (DIR *folder, struct dirent **item_p);
+//  How samples are opened: a fifo that someone named x.jpg must not make us wait for a writer.
+enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
+//  0 for a regular file of so many bytes; -EINVAL, -ESTALE.
+int catalogue_check_file (int fd, uint64_t bytes);
+//  Room for bytes.  What is in the buffer is not kept, so nothing is copied.  -ENOMEM.
+int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
 //  Reads size bytes, no more and no less.  -ESTALE where the file ends before.
 int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
 //  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.  The text
 //  must end in a zero or another ASCII character, over which nothing is read.
 uint32_t catalogue_code_point (const uint8_t **at_p);
+//  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
+extern const char catalogue_image_extensions [];
+//  Whether it is written like that.
+bool catalogue_extensions_are_valid (const char *extensions);
 //  Length of a file name up to its last dot.
 size_t catalogue_stem (const char *name);
 //  Letters, digits, '_', and short enough.

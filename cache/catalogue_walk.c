@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
+
 enum { EMPTY_SHOWN_MAX = 5 };       //  class folders without samples that an error names; the rest is counted
 
 //  A directory on the way: what is forgotten once its class has been walked.
@@ -373,10 +375,9 @@ s_walk_classes (walk_t *walk)
 int
 catalogue_walk (draft_t *draft)
 {
-    //  torchvision's IMG_EXTENSIONS.
-    static const char images [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
     walk_t walk = {
-        .draft = draft, .self = draft->self, .extensions = draft->extensions? draft->extensions: images
+        .draft = draft, .self = draft->self,
+        .extensions = draft->extensions? draft->extensions: catalogue_image_extensions
     };
     struct stat status;
     if (fstat (draft->self->fields [0].root_fd, &status) != 0)

@@ -29,6 +29,7 @@ enum { PREPARED_JOBS_MAX = 256 };
 
 typedef enum {
     VERSION_IDLE,               //  scheduled, and nobody waits for it just now
+    VERSION_READING,            //  somebody waits, and its sample's bytes are not there yet
     VERSION_QUEUED,             //  somebody waits; to be handed to a worker
     VERSION_WORKING,            //  a worker writes its memory
     VERSION_READY,
@@ -55,6 +56,8 @@ typedef struct version {
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
     void *waiting;                              //  who waits for it
     uint64_t ticket;                            //  names it on a shelf; 0: it is on none
+    void *raw;                                  //  its sample's compressed bytes
+    struct version *next_raw, *previous_raw;    //  that wait for the same
 } version_t;
 
 typedef struct {

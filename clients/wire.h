@@ -17,6 +17,8 @@ enum {
     WIRE_VERSION = 1,
     WIRE_SLOTS_MIN = 3,             //  a window is at least three batches
     WIRE_SLOTS_MAX = 64,            //  one bit each in wire_progress_t.kept
+    WIRE_POOL_MIN = 8,              //  samples of a seeded order's pool
+    WIRE_POOL_MAX = 1 << 24,
     WIRE_FRAME_BYTES_MAX = 1 << 20, //  the server takes no larger frame
     WIRE_FRAMES_MAX = 130,          //  nor more frames in one message
     WIRE_TOKEN_BYTES = 32,          //  lower-case hexadecimal, sent to the ring's socket

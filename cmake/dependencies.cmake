@@ -9,6 +9,8 @@ pkg_check_modules (JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules (JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules (SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules (XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules (URING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules (ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 
 #  Codecs beside JPEG: a build without them says so in `tureen serve --help`.
 pkg_check_modules (PNG IMPORTED_TARGET libpng zlib)

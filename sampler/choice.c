@@ -94,6 +94,12 @@ s_propose (const roaring_bitmap_t *set, uint64_t count, uint32_t universe, rando
         s_select (set, count, random);
 }
 
+uint32_t
+choice_try (const choice_t *self, random_t *random)
+{
+    return s_propose (self->in [0], self->bound, self->universe, random);
+}
+
 static uint32_t
 s_pick_any (const choice_t *self, random_t *random)
 {

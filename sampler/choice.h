@@ -31,6 +31,8 @@ typedef struct {
 } choice_t;
 
 bool choice_contains (const choice_t *self, uint32_t id);
+//  A uniform id of a set that the class is part of.
+uint32_t choice_try (const choice_t *self, random_t *random);
 //  Uniform over class and available together; over the class where that is empty or available is NULL.
 uint32_t choice_pick (const choice_t *self, random_t *random, const roaring_bitmap_t *available);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "permutation.h"
+#include "stream_order.h"
 
 enum { DEMAND_MAGIC = 0x7de3a4d1 };
 
@@ -20,6 +21,7 @@ struct demand {
     roaring_bitmap_t *ranked;       //  the rank-th is found by select; NULL: it is ranked_first + rank
     uint32_t ranked_first;
     uint64_t seed;
+    stream_order_t *stream;         //  SEEDED with a pool: instead of the two above; NULL: without
     //  Changed by drops.
     roaring_bitmap_t *data;
     uint64_t epoch_count;
@@ -30,7 +32,7 @@ struct demand {
     size_t cursor;                  //  next place of a list or a seeded order, past what was dropped
     uint32_t next;                  //  the id there
     uint64_t epoch;
-    permutation_t permutation;      //  SEEDED
+    permutation_t permutation;      //  SEEDED without a pool
 };
 
 static bool
@@ -64,7 +66,7 @@ s_take_list (demand_t *self, const sampler_join_t *join)
 }
 
 static void
-s_take_data (demand_t *self, const sampler_join_t *join)
+s_take_data (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
     assert (join->data);
     assert (!roaring_bitmap_is_empty (join->data));
@@ -74,6 +76,10 @@ s_take_data (demand_t *self, const sampler_join_t *join)
         return;
     self->seed = join->seed;
     self->list_count = roaring_bitmap_get_cardinality (join->data);
+    if (join->pool > 0) {
+        self->stream = stream_order_new (join->pack_order, sample_count, join->data, join->pool, join->seed);
+        return;
+    }
     self->ranked_first = roaring_bitmap_minimum (join->data);
     if (roaring_bitmap_maximum (join->data) - self->ranked_first == self->list_count - 1)
         return;                     //  one range
@@ -94,10 +100,11 @@ s_keep_readable (demand_t *self, const roaring_bitmap_t *readable)
     self->data = kept;
 }
 
-//  The id at a place of a list or a seeded order.
+//  The id at a place of a list or a seeded order without a pool.
 static uint32_t
 s_at (const demand_t *self, size_t place)
 {
+    assert (!self->stream);
     if (self->list)
         return self->list [place];
     uint32_t rank = permutation_at (&self->permutation, (uint32_t) place);
@@ -109,14 +116,21 @@ s_at (const demand_t *self, size_t place)
     return id;
 }
 
+//  The id at the cursor, which has just come there.
+static void
+s_look_next (demand_t *self)
+{
+    if (self->cursor < self->list_count)
+        self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
+}
+
 //  Keeps the cursor on an id that can be read, or at the end.
 static void
 s_skip_dropped (demand_t *self)
 {
-    for (; self->cursor < self->list_count; self->cursor++) {
-        self->next = s_at (self, self->cursor);
-        if (roaring_bitmap_contains (self->data, self->next))
-            return;
+    while (self->cursor < self->list_count && !roaring_bitmap_contains (self->data, self->next)) {
+        self->cursor++;
+        s_look_next (self);
     }
 }
 
@@ -130,8 +144,12 @@ s_epoch_begin (demand_t *self)
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
     self->cursor = 0;
+    if (self->stream)
+        stream_order_begin (self->stream, self->epoch);
+    else
     if (self->order == SAMPLER_ORDER_SEEDED)
         self->permutation = permutation_new (self->seed, self->epoch, (uint32_t) self->list_count);
+    s_look_next (self);
     s_skip_dropped (self);
 }
 
@@ -151,6 +169,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (join);
     assert (!join->list || join->order == SAMPLER_ORDER_LIST);
     assert (!remembers || join->order == SAMPLER_ORDER_SHARED);
+    assert (join->pool == 0 || (join->order == SAMPLER_ORDER_SEEDED && join->pack_order));
     demand_t *self = calloc (1, sizeof *self);
     assert (self);
     self->magic = DEMAND_MAGIC;
@@ -158,7 +177,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     if (join->list)
         s_take_list (self, join);
     else
-        s_take_data (self, join);
+        s_take_data (self, join, sample_count);
     assert (roaring_bitmap_maximum (self->data) < sample_count);
     s_keep_readable (self, readable);
     self->epoch_count = self->list? s_count_from (self, 0): roaring_bitmap_get_cardinality (self->data);
@@ -188,6 +207,7 @@ demand_destroy (demand_t **self_p)
     if (self->ranked)
         roaring_bitmap_free (self->ranked);
     history_destroy (&self->history);
+    stream_order_destroy (&self->stream);
     free (self->list);
     free (self->last);
     self->magic = 0;
@@ -270,8 +290,16 @@ demand_draw (demand_t *self, uint32_t id)
     self->drawn_count++;
     if (self->list_count > 0) {
         self->cursor++;
+        s_look_next (self);
         s_skip_dropped (self);
     }
+}
+
+bool
+demand_entered (demand_t *self, stream_piece_t *piece)
+{
+    assert (self->magic == DEMAND_MAGIC);
+    return self->stream && stream_order_entered (self->stream, piece);
 }
 
 void
@@ -312,6 +340,36 @@ demand_epoch_begin (demand_t *self)
         self->epoch++;
         s_epoch_begin (self);
     }
+}
+
+typedef struct {
+    const demand_t *demand;
+    roaring_bitmap_t *ids;
+} to_come_t;
+
+static void
+s_note_readable (void *context, uint32_t id)
+{
+    to_come_t *to_come = context;
+    if (roaring_bitmap_contains (to_come->demand->data, id))
+        roaring_bitmap_add (to_come->ids, id);
+}
+
+//  An order with a pool, at whose cursor next is, drawn from it already.
+static void
+s_check_stream (const demand_t *self)
+{
+    to_come_t to_come = { .demand = self, .ids = roaring_bitmap_create () };
+    assert (to_come.ids);
+    if (self->cursor < self->list_count) {
+        s_note_readable (&to_come, self->next);
+        assert (self->cursor + 1 + stream_order_left (self->stream) == self->list_count);
+    }
+    stream_order_rest (self->stream, s_note_readable, &to_come);
+    assert (roaring_bitmap_equals (to_come.ids, self->remaining));              //  D4
+    assert (roaring_bitmap_get_cardinality (to_come.ids) == self->remaining_count);             //  D2
+    assert (roaring_bitmap_get_cardinality (self->data) == self->epoch_count);  //  D2
+    roaring_bitmap_free (to_come.ids);
 }
 
 static void
@@ -356,6 +414,9 @@ demand_check (const demand_t *self, const roaring_bitmap_t *readable)
     assert (roaring_bitmap_is_subset (self->data, readable));                   //  S1
     s_check_uncompressed (self->data);
     s_check_uncompressed (self->remaining);
+    if (self->stream)
+        s_check_stream (self);
+    else
     if (self->list_count > 0)
         s_check_list (self);
     else {

@@ -46,6 +46,8 @@ bool demand_is_given (const demand_t *self);
 uint32_t demand_next (const demand_t *self);
 //  id, which remains (of a given order: which is next), is drawn.
 void demand_draw (demand_t *self, uint32_t id);
+//  As sampler_entered.
+bool demand_entered (demand_t *self, stream_piece_t *piece);
 //  id leaves data and remaining; it may be in neither.
 void demand_drop (demand_t *self, uint32_t id);
 //  All the data remain again.

@@ -30,6 +30,7 @@ struct follow {
     size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the bound
     void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
     void *merging_context;
+    uint64_t merges;
     //  How often a draw looks at the shelf at all, from 0 to 1: what is not there is found in the cache by chance,
     //  as long as nothing is evicted.
     double eagerness, loss_step, draw_step;
@@ -90,6 +91,12 @@ follow_shelf (follow_t *self)
     return self->shelf;
 }
 
+uint64_t
+follow_merges (const follow_t *self)
+{
+    return self->merges;
+}
+
 //  ------------------------------------------------------------------------------------------------
 //  Jobs
 
@@ -140,6 +147,7 @@ s_merge (follow_t *self)
     shelf_remove_until (self->shelf, shelf_newest (self->shelf));
     size_t before = strata_count (self->strata);
     strata_merge (self->strata);
+    self->merges++;
     s_strata_changed (self, before);
 }
 
@@ -241,6 +249,12 @@ s_suits (const void *context, uint32_t id)
 {
     const follow_t *self = context;
     return !self->keeps_fresh || history_allows (self->history, id);
+}
+
+bool
+follow_suits (const follow_t *self, uint32_t id)
+{
+    return !self->keeps_fresh || history_allows_easily (self->history, id);
 }
 
 static bool

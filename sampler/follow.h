@@ -61,6 +61,8 @@ void follow_prefetch (const follow_t *self, uint32_t id);
 //  Whether two jobs that follow share samples.
 bool follow_overlap (const follow_t *self, uint32_t job, uint32_t other);
 shelf_t *follow_shelf (follow_t *self);
+//  How often strata have merged.
+uint64_t follow_merges (const follow_t *self);
 
 //  Begins the draw of one SHARED job that has something left.
 void follow_begin (follow_t *self, uint32_t job, random_t *random);
@@ -68,6 +70,8 @@ void follow_begin (follow_t *self, uint32_t job, random_t *random);
 uint32_t follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available);
 //  Whether id may be committed: it remains, in the stratum that was drawn.
 bool follow_accepts (const follow_t *self, uint32_t id);
+//  Whether quotas allow id, which is accepted, easily (history.h).  After follow_pick.
+bool follow_suits (const follow_t *self, uint32_t id);
 
 void follow_check (const follow_t *self, const roaring_bitmap_t *readable);
 

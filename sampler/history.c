@@ -22,7 +22,7 @@ typedef struct {
     uint32_t sizes [HISTORY_AGES];
     uint32_t drawn [HISTORY_AGES];
     float widths [HISTORY_AGES];        //  what it may be ahead, but for sqrt (share * (1 - share))
-    uint32_t allowed;                   //  a bit each
+    uint32_t allowed, easy;             //  a bit each
 } quota_t;
 
 struct history {
@@ -246,21 +246,23 @@ s_settle_quota (const history_t *self, quota_t *quota, uint32_t classes, bool st
 {
     float share = (float) self->drawn / (float) (self->drawn + self->remaining);
     float spread = sqrtf (share * (1 - share));
-    uint32_t ahead = 0, behind = 0;
+    uint32_t ahead = 0, nearly = 0, behind = 0;
     for (uint32_t class = 0; class < classes; class++) {
         float lead = (float) quota->drawn [class] - (float) quota->sizes [class] * share;
         float most = quota->widths [class] * spread + 1;        //  a class of a few samples can move at all
         ahead |= (uint32_t) (lead >= most) << class;
+        nearly |= (uint32_t) (lead >= most * HISTORY_EASE) << class;
         behind |= (uint32_t) (lead < -most && quota->drawn [class] < quota->sizes [class]) << class;
     }
     quota->allowed = strict && behind? behind: ~ahead;
+    quota->easy = strict && behind? behind: ~nearly;
 }
 
 void
 history_settle (history_t *self)
 {
     if (self->epochs == 0) {
-        self->ages.allowed = self->older.allowed = ~UINT32_C (0);
+        self->ages.allowed = self->older.allowed = self->ages.easy = self->older.easy = ~UINT32_C (0);
         return;
     }
     s_settle_quota (self, &self->ages, HISTORY_AGES, true);
@@ -273,6 +275,14 @@ history_allows (const history_t *self, uint32_t id)
     uint8_t state = s_at (self, id);
     assert (s_remains (state));
     return self->ages.allowed >> s_age (state) & self->older.allowed >> s_older (state) & 1;
+}
+
+bool
+history_allows_easily (const history_t *self, uint32_t id)
+{
+    uint8_t state = s_at (self, id);
+    assert (s_remains (state));
+    return self->ages.easy >> s_age (state) & self->older.easy >> s_older (state) & 1;
 }
 
 //  ------------------------------------------------------------------------------------------------

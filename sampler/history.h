@@ -42,6 +42,7 @@ enum { HISTORY_AGES = 20, HISTORY_OLDER = 5 };
 #define HISTORY_SLACK 1.3
 #define HISTORY_SHARE 0.07
 #define HISTORY_MOST 0.10
+#define HISTORY_EASE 0.75f
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
 history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
@@ -60,6 +61,9 @@ uint32_t history_propose (history_t *self, random_t *random);
 void history_settle (history_t *self);
 //  Whether id, which remains, is of classes that are allowed.
 bool history_allows (const history_t *self, uint32_t id);
+//  The same with HISTORY_EASE of what a class may be ahead: for choices that come on top of others that are up to the limit
+//  already (the raw tier's).
+bool history_allows_easily (const history_t *self, uint32_t id);
 
 //  id, which remains, is drawn.
 void history_draw (history_t *self, uint32_t id);

@@ -216,6 +216,12 @@ sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context,
         visit (context, ids.current_value);
 }
 
+bool
+sampler_entered (sampler_t *self, uint32_t job, stream_piece_t *piece)
+{
+    return demand_entered (s_demand (self, job), piece);
+}
+
 void
 sampler_epoch_begin (sampler_t *self, uint32_t job)
 {
@@ -367,6 +373,39 @@ sampler_pick (sampler_t *self, const roaring_bitmap_t *available)
         choice_pick (&round->choice, &self->random, available);
 }
 
+bool
+sampler_accepts (const sampler_t *self, uint32_t id)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_OFFERED);
+    const round_t *round = &self->round;
+    if (!round->dependent && demand_history (round->drawing))
+        return follow_accepts (self->follow, id);
+    if (!round->dependent && demand_is_given (round->drawing))
+        return id == demand_next (round->drawing);
+    return choice_contains (&round->choice, id);
+}
+
+bool
+sampler_suits (const sampler_t *self, uint32_t id)
+{
+    const round_t *round = &self->round;
+    return sampler_accepts (self, id)
+        && (round->dependent || !demand_history (round->drawing) || follow_suits (self->follow, id));
+}
+
+uint32_t
+sampler_try (sampler_t *self)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    assert (self->round.state == ROUND_OFFERED);
+    const round_t *round = &self->round;
+    if (!round->dependent && demand_history (round->drawing))
+        return history_propose (demand_history (round->drawing), &self->random);
+    assert (round->dependent || !demand_is_given (round->drawing));
+    return choice_try (&round->choice, &self->random);
+}
+
 void
 sampler_commit (sampler_t *self, uint32_t id)
 {
@@ -375,14 +414,13 @@ sampler_commit (sampler_t *self, uint32_t id)
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
     if (round->dependent) {
-        assert (choice_contains (&round->choice, id));
+        assert (sampler_accepts (self, id));
         size_t group_count;
         const uint32_t *group = grouping_jobs (self->grouping, round->group, &group_count);
         dsa_commit (self->dsa, id, group, group_count);
     }
     else {
-        assert (demand_history (round->drawing)? follow_accepts (self->follow, id):
-            choice_contains (&round->choice, id));
+        assert (sampler_accepts (self, id));
         demand_draw (round->drawing, id);
     }
     self->round.state = ROUND_OPEN;
@@ -428,6 +466,13 @@ sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sa
     self->merging_context = context;
     if (self->follow)
         follow_on_merge (self->follow, s_merging, self);
+}
+
+uint64_t
+sampler_merges (const sampler_t *self)
+{
+    assert (self->magic == SAMPLER_MAGIC);
+    return self->follow? follow_merges (self->follow): 0;
 }
 
 void

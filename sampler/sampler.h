@@ -11,7 +11,8 @@
  *      }                                               //  now every job of the round has one sample more
  *
  *  Orders: SHARED follows the policy; PRIVATE draws alone, uniformly; LIST gives its ids in turn; SEEDED is a
- *  function of seed, epoch and data (permutation.h).
+ *  function of seed, epoch and data (permutation.h); or, with a pool, one of the pack's order too, which can be read for
+ *  in whole pieces (stream_order.h).
  *  Policy `dsa` (dsa.h): JOADER's dependent sampling; what is prepared plays no part.
  *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *shelf*: versions that the
  *  caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
@@ -29,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
+#include "stream_order.h"
 
 typedef struct sampler sampler_t;
 
@@ -36,7 +38,7 @@ typedef enum {
     SAMPLER_ORDER_SHARED,       //  by the policy, together with the other SHARED jobs on this data set
     SAMPLER_ORDER_PRIVATE,      //  uniform, drawn alone: for replicates and ensembles
     SAMPLER_ORDER_LIST,         //  the given ids in the given order, or the data in ascending order
-    SAMPLER_ORDER_SEEDED        //  a permutation that depends on nothing but seed, epoch and data
+    SAMPLER_ORDER_SEEDED        //  a permutation that depends on nothing but seed, epoch and data (and pool, and pack)
 } sampler_order_t;
 
 typedef enum {
@@ -65,6 +67,8 @@ typedef struct {
     const uint32_t *list;
     size_t list_count;
     uint64_t seed;              //  SEEDED only
+    uint32_t pool;              //  SEEDED only: stream_order's; 0: an order without one
+    const uint32_t *pack_order; //  with a pool: the id at each position of the pack; lent for the job's life
 } sampler_join_t;
 
 //  A sampler for ids 0 .. sample_count-1 (> 0).  All its choices follow from seed.  Never NULL.
@@ -91,6 +95,9 @@ bool sampler_needs (const sampler_t *self, uint32_t job, uint32_t id);
 bool sampler_has (const sampler_t *self, uint32_t job, uint32_t id);
 //  Calls visit for each sample of the job's data, once.
 void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id), void *context);
+//  Of a job with a pool: the next piece that has entered it and has not been told of in this epoch; false: none.  Asked
+//  after the join, each epoch's begin and each draw, it tells of all that are drawn in this epoch, each before it is.
+bool sampler_entered (sampler_t *self, uint32_t job, stream_piece_t *piece);
 //  The job's next epoch begins: all its data remain again.  What had remained is left out for good
 //  (drop_last), so normally nothing does.  Not inside a round.
 void sampler_epoch_begin (sampler_t *self, uint32_t job);
@@ -115,6 +122,13 @@ bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
 //  empty or available is NULL.  LIST: the id whose turn it is.  available should not be run-compressed, and
 //  costs its intersection with the class (0.1 ms for 64,000 ids) where nearly none of it is in the class.
 uint32_t sampler_pick (sampler_t *self, const roaring_bitmap_t *available);
+//  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`; others have none).  What
+//  sampler_suits says holds from the offer's first sampler_pick on.
+bool sampler_accepts (const sampler_t *self, uint32_t id);
+bool sampler_suits (const sampler_t *self, uint32_t id);
+//  A uniform id of a set that the class is part of, but for a LIST or SEEDED job: to be tried with sampler_accepts.  What
+//  is accepted is uniform over the class; while little is, a class is small beside what remains to its first job.
+uint32_t sampler_try (sampler_t *self);
 //  The offer's jobs draw id, which is in the class.  It need not come from sampler_pick; uniformity then is
 //  not the sampler's.
 void sampler_commit (sampler_t *self, uint32_t id);
@@ -138,6 +152,8 @@ void sampler_lost (sampler_t *self);
 //  merging (context, sampler) is called when a departed job's data are about to be forgotten (strata.h): what was
 //  scheduled before must be unshelved then, and used no more by those that follow.
 void sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context);
+//  How often strata have merged: what was there before a merge must not be preferred after it.
+uint64_t sampler_merges (const sampler_t *self);
 //  It was evicted.
 void sampler_unshelve (sampler_t *self, uint64_t ticket);
 //  The job, which follows and needs the id, may take it; or may not any more: so when it has drawn the id, or the

@@ -11,6 +11,7 @@ package_group () {
         echo build-essential cmake ninja-build pkg-config
         echo libzmq3-dev libczmq-dev libroaring-dev libjpeg62-turbo-dev
         echo libjansson-dev libsodium-dev libxxhash-dev
+        echo liburing-dev libarchive-dev
         echo libpng-dev libsndfile1-dev ;;
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-pil ;;

@@ -116,7 +116,7 @@ s_enter (const admission_t *self, draft_t *draft, refusal_t *refusal)
         .dataset = draft->dataset, .pipeline = draft->pipeline, .batch_size = draft->request.batch_size,
         .slots = draft->request.slots, .epochs = draft->request.epochs, .drop_last = draft->request.drop_last,
         .order = s_orders [draft->request.order], .subset = draft->subset, .list = draft->list,
-        .list_count = draft->list_count, .seed = draft->seed, .name = draft->request.name,
+        .list_count = draft->list_count, .seed = draft->seed, .pool = draft->request.pool, .name = draft->request.name,
         .slot_bytes = draft->layout.slot_bytes
     };
     return broker_join (self->broker, &join, self->now_ms, refusal);

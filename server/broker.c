@@ -5,7 +5,7 @@
 #include <string.h>
 
 //  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
-enum { ACTIONS_MIN = 256, VERSION_COST_MIN = 256 };
+enum { ACTIONS_MIN = 256, VERSION_COST_MIN = 256, READS_MAX = 128 };
 
 _Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
 
@@ -48,6 +48,7 @@ broker_new (const broker_options_t *options)
     //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
+    self->read_max = self->read_limit = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->stock = stock_new (options->cache_bytes, random_next (&self->random));
@@ -60,6 +61,7 @@ static void
 s_dataset_destroy (dataset_t *dataset)
 {
     bad_forget (dataset);
+    supply_destroy (dataset);
     sampler_destroy (&dataset->sampler);
     free (dataset);
 }
@@ -76,6 +78,7 @@ broker_destroy (broker_t **self_p)
     assert (!self->classes);
     for (size_t index = 0; index < self->dataset_count; index++)
         s_dataset_destroy (self->datasets [index]);
+    raw_store_destroy (&self->raw);
     free (self->actions);
     self->magic = 0;
     free (self);
@@ -98,6 +101,7 @@ broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, bro
     dataset_t *dataset = broker_need (calloc (1, sizeof *dataset));
     snprintf (dataset->name, sizeof dataset->name, "%s", name);
     dataset->samples = sample_count;
+    dataset->number = (uint32_t) self->dataset_count;
     dataset->on_bad = on_bad;
     dataset->user = user;
     dataset->fatal = broker_need (roaring_bitmap_create ());
@@ -239,6 +243,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     assert (version->state == VERSION_WORKING);
     assert (self->preparing > 0);
     self->preparing--;
+    supply_release (self, version);
     if (outcome == OUTCOME_BAD)
         bad_found (self, version, reason);
     else
@@ -322,8 +327,9 @@ broker_advance (broker_t *self, int64_t now_ms)
     s_mark_rates (self, now_ms);
     draw_rounds (self, now_ms);
     bool dispatched = schedule_dispatch (self);
-    if (!dispatched && self->preparing == 0 && self->copying == 0)
-        broker_wake (self, now_ms + 100);       //  the system had no memory for a version: try again
+    dispatched = supply_dispatch (self) && dispatched;
+    if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
+        broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again
 }
 
 int64_t

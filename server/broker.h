@@ -20,7 +20,9 @@
  *    B2  every place of a batch not yet sent is waiting for a version, being copied, or filled.
  *    B3  a version is pinned once for each place that waits for it or is copied from it, and once while a worker has it.
  *    B4  what the stock promises of versions and their counts (stock_check).
- *    B5  tasks handed out never exceed their limits, memory never its budget.
+ *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
+ *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a worker has it; and
+ *        what is resident in a tier is held for it (raw_store_check, raw_pool_check).
  *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
  *  client chooses are refused with a figure.
  */
@@ -33,6 +35,7 @@
 #include <roaring/roaring.h>
 #include "pipeline.h"
 #include "prepared.h"
+#include "raw_store.h"
 #include "request.h"
 #include "sampler.h"
 
@@ -51,6 +54,7 @@ enum {
 
 typedef struct {
     size_t cache_bytes;
+    size_t raw_bytes;               //  for compressed samples of packs; may be 0 if there are none
     uint32_t workers;
     size_t jobs_bytes_max;          //  all jobs' slots and bookkeeping together
     sampler_policy_t policy;
@@ -58,8 +62,11 @@ typedef struct {
     uint32_t gather_ms;             //  BROKER_GATHER_MS
 } broker_options_t;
 
-//  Tasks (PREPARE and COPY) that are handed out at once, at most.
+//  Tasks (PREPARE and COPY) that are handed out at once, at most; and reads.
 size_t broker_tasks_max (const broker_t *self);
+size_t broker_reads_max (const broker_t *self);
+//  From now on so many reads are handed out at once: at least 1, at most broker_reads_max.
+void broker_limit_reads (broker_t *self, size_t reads);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
 //  The least cache_bytes with which versions of this size can be prepared.
@@ -78,6 +85,22 @@ typedef enum {
 //  Serves sample_count samples under a name (copied).  user is the driver's, untouched.
 dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
     void *user);
+//  What the broker must know of a data set that is a pack, to decide what is read when; all lent for its life.
+typedef struct {
+    const uint32_t *order;          //  the id at each position
+    const uint32_t *breaks;         //  positions at which a read must begin anew: volumes' first
+    size_t break_count;
+    size_t (*sample_bytes) (void *user, uint32_t id);
+    //  Samples that are read together, as the cost model says now, where pool_samples fit in memory; 1 .. RAW_PIECE_MAX.
+    uint32_t (*piece) (void *user, uint64_t pool_samples);
+    void *user;
+    raw_policy_t policy;
+    uint32_t chunk;                 //  samples
+    size_t read_bytes_max;          //  of one read, if it is of several samples
+} broker_pack_t;
+
+//  The data set, of which nothing is known yet, is a pack.  False: options.raw_bytes is too small for it, below *least_p.
+bool broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p);
 //  NULL: no such name.
 dataset_t *broker_dataset (broker_t *self, const char *name);
 //  "train, val": for error messages; malloc'ed, the caller's.
@@ -104,6 +127,7 @@ typedef struct {
     const uint32_t *list;           //  LIST only; NULL: ascending
     size_t list_count;
     uint64_t seed;
+    uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
     size_t slot_bytes;              //  for the budget of jobs
 } broker_join_t;
@@ -137,6 +161,8 @@ typedef enum {
 
 //  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else not looked at.
 void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
+//  A read is done: what ACTION_READ said, with its answer filled in.
+void broker_read (broker_t *self, raw_request_t *request);
 //  A worker is done with what ACTION_COPY said.
 void broker_copied (broker_t *self, place_t *place);
 
@@ -146,7 +172,9 @@ void broker_advance (broker_t *self, int64_t now_ms);
 int64_t broker_wakeup (const broker_t *self);
 
 typedef enum {
-    ACTION_PREPARE,             //  version: read sample id, run the class's shared stage into memory
+    ACTION_READ,                //  request: read the range of its data set's pack into the memory of its samples
+    ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the class's shared
+                                //  stage into memory
     ACTION_COPY,                //  place: run the job's private stage from the version into place_slot, place_index
     ACTION_SEND_BATCH,          //  job, slot: BATCH (sequence, index as they are in batch)
     ACTION_SEND_EPOCH_END,      //  job, epoch_end
@@ -159,6 +187,7 @@ typedef struct {
     job_t *job;
     version_t *version;
     place_t *place;
+    raw_request_t *request;
     wire_batch_t batch;         //  SEND_BATCH
     wire_epoch_end_t epoch_end;
     const char *reason;         //  SEND_ENDED; static
@@ -170,6 +199,9 @@ bool broker_next (broker_t *self, action_t *action);
 
 //  What a task needs to know; all of it stays as it is until the task is back.
 dataset_t *version_dataset (const broker_t *self, const version_t *version);
+//  The sample's compressed bytes, READY or BAD; NULL: the data set is no pack.
+const raw_sample_t *version_raw (const version_t *version);
+dataset_t *request_dataset (const broker_t *self, const raw_request_t *request);
 const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
 job_t *place_job (const place_t *self);

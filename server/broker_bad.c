@@ -144,6 +144,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     stock_forget (self->stock, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
+    supply_forget (self, dataset, id);
     if (sampler_dropped_count (dataset->sampler) > dropped)
         s_name (self, dataset, id, reason);
     if (dataset->on_bad == BROKER_BAD_FAIL)

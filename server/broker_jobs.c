@@ -18,7 +18,9 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     size_t sets = remembers? join->dataset->samples: 2 * (size_t) join->dataset->samples / 8;
     size_t list = join->list_count * sizeof *join->list + (join->list? join->dataset->samples * sizeof (uint32_t): 0);
     size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
-    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws;
+    uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
+    size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
+    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool;
 }
 
 static bool
@@ -60,7 +62,8 @@ s_join_sampler (job_t *job, const broker_join_t *join, refusal_t *refusal)
     dataset_t *dataset = join->dataset;
     roaring_bitmap_t *everything = NULL;
     sampler_join_t entry = { .order = join->order, .data = join->subset,
-        .list = join->list, .list_count = join->list_count, .seed = join->seed };
+        .list = join->list, .list_count = join->list_count, .seed = join->seed,
+        .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL };
     if (!entry.data && !entry.list) {
         everything = broker_need (roaring_bitmap_from_range (0, dataset->samples, 1));
         roaring_bitmap_remove_run_compression (everything);
@@ -115,12 +118,12 @@ job_t *
 broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
-    if (!s_join_fits (self, join, refusal) || !bad_allows (join, refusal))
+    if (!s_join_fits (self, join, refusal) || !bad_allows (join, refusal) || !supply_allows (self, join, refusal))
         return NULL;
     job_t *job = broker_need (calloc (1, sizeof *job));
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
-        .seed = join->seed, .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs,
+        .seed = join->seed, .pool = join->pool, .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs,
         .drop_last = join->drop_last, .ring_bytes = join->slots * join->slot_bytes,
         .memory_bytes = join->slots * join->slot_bytes + s_bookkeeping_bytes (self, join),
         .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms, .alive_ms = now_ms,
@@ -149,6 +152,7 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     self->rings_bytes += job->ring_bytes;
     self->jobs_bytes += job->memory_bytes;
     job->dataset->jobs [job->claimant.sampler_job] = job;
+    supply_join (self, job, join);
     return job;
 }
 
@@ -217,6 +221,7 @@ broker_gone (broker_t *self, job_t *job)
     assert (job->magic == JOB_MAGIC);
     if (job->state == JOB_OVER)
         return;
+    supply_leave (self, job);
     stock_leave (self->stock, &job->claimant);
     sampler_leave (job->dataset->sampler, job->claimant.sampler_job);
     job->dataset->jobs [job->claimant.sampler_job] = NULL;

@@ -1,5 +1,5 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
+ *  ending), supply.c and ahead.c (compressed samples), broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
  *  broker_status.c.  Nobody else includes this.
  *
  *  A place's way:
@@ -15,6 +15,9 @@
 #include "broker.h"
 #include "random.h"
 #include "stock.h"
+#include "tier.h"
+
+typedef struct ahead ahead_t;
 
 typedef enum {
     PLACE_EMPTY,
@@ -102,6 +105,9 @@ struct job {
     bool buried;                //  ACTION_BURY was given out
     char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
     claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
+    tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by one
+    ahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
+    uint32_t pool;              //  of its order; 0: it has none
     int64_t joined_ms, start_ms, alive_ms;
     uint64_t epoch;             //  being drawn
     batch_t *batches;           //  one a slot
@@ -119,6 +125,7 @@ struct job {
     uint64_t delivered;
     wire_progress_t progress;
     uint64_t consumed_samples;
+    uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
     uint32_t mark_count;
 };
@@ -142,8 +149,24 @@ typedef struct {
 
 enum { BAD_NAMED_MAX = 100 };   //  so many are kept with their reason, or all where jobs end; status shows no more
 
+//  A data set that is a pack.
+typedef struct {
+    broker_t *broker;
+    broker_pack_t given;
+    uint32_t *positions;                    //  of each id
+    size_t sample_bytes_max;
+    uint64_t bytes;                         //  of all samples
+    tier_t *tier;                           //  of the SHARED jobs; NULL: there are none
+    uint32_t piece;                         //  of the newest tier
+    raw_pool_figures_t past;                //  counters of SHARED tiers that have ended
+    uint64_t reads;                         //  carried out
+    uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
+} supply_t;
+
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t number;                        //  its place in the broker's list
+    supply_t *supply;                       //  NULL: plain files
     uint32_t samples;
     broker_bad_t on_bad;
     void *user;
@@ -158,7 +181,7 @@ struct broker {
     uint32_t magic;
     //  set at birth
     broker_options_t options;
-    size_t prepare_max, copy_max;           //  tasks handed out at once
+    size_t prepare_max, copy_max, read_max; //  tasks handed out at once
     //  owner only
     random_t random;
     stock_t *stock;
@@ -172,7 +195,11 @@ struct broker {
     size_t rings_bytes, jobs_bytes;
     size_t outside_bytes;                   //  on their way out as messages
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
-    size_t preparing, copying;              //  handed out
+    size_t preparing, copying, reading;     //  handed out
+    size_t read_limit;                      //  of reading
+    raw_store_t *raw;                       //  NULL: no data set is a pack
+    size_t tier_count, tier_least;          //  bytes that a tier needs at least
+    size_t ahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not
     action_t *actions;                      //  a ring
     size_t action_first, action_count, action_room;
     int64_t started_ms, wakeup_ms;
@@ -213,7 +240,55 @@ void draw_place_done (broker_t *self, place_t *place);
 //  The slot may be drawn into again.
 void draw_release (job_t *job, uint32_t slot);
 
+//  ---- supply.c: compressed samples of packs
+//  Whether there is memory for the job's tier, if it needs one of its own.
+bool supply_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
+//  The job, which has joined sampler and stock, reads from now on.
+void supply_join (broker_t *self, job_t *job, const broker_join_t *join);
+//  It leaves; stock and sampler still know it.
+void supply_leave (broker_t *self, job_t *job);
+//  It has begun another epoch.
+void supply_epoch_begin (broker_t *self, job_t *job);
+//  The sample has been dropped.
+void supply_forget (broker_t *self, dataset_t *dataset, uint32_t id);
+//  Inside an offer to these jobs: the id to commit.
+uint32_t supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count);
+//  It has been committed, and these versions serve the jobs: those that are new get hold of the sample's bytes.
+void supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
+//  Somebody waits for the version, which is not prepared: it gets hold of its bytes, if it has not.  True: they are there, or
+//  the data set is no pack.
+bool supply_want (broker_t *self, version_t *version);
+//  It needs the bytes no more.  Idempotent.
+void supply_release (broker_t *self, version_t *version);
+//  Hands out reads.  False: the first in line waits for memory.
+bool supply_dispatch (broker_t *self);
+void supply_destroy (dataset_t *dataset);
+json_t *supply_status (const dataset_t *dataset);
+void supply_check (broker_t *self);
+
+//  The most that a read of several samples may bring.
+size_t supply_read_bytes_max (const broker_t *self, const supply_t *supply);
+
+//  ---- ahead.c: what orders with a pool read ahead of their draws
+//  Bytes that the job may hold.
+size_t ahead_bound (const broker_join_t *join);
+//  The job, which has joined sampler and stock, reads from now on; it may hold so much.
+void ahead_begin (broker_t *self, job_t *job, size_t bytes_max);
+//  It leaves; all it holds goes.
+void ahead_end (broker_t *self, job_t *job);
+//  Reads what has entered the pool: after a begin, every draw, every drop and at an epoch's begin.
+void ahead_fill (broker_t *self, job_t *job);
+//  The sample has been drawn or dropped: it is held no more.  Idempotent.
+void ahead_drop (broker_t *self, job_t *job, uint32_t id);
+//  What the epoch has left over (drop_last) is held no more.
+void ahead_clear (broker_t *self, job_t *job);
+size_t ahead_bytes (const job_t *job);
+size_t ahead_bytes_max (const job_t *job);
+void ahead_check (const broker_t *self, const job_t *job);
+
 //  ---- schedule.c
+//  The version's bytes have come: it may be handed out.
+void schedule_arrived (version_t *version);
 //  Makes the job, which has joined the sampler, a claimant on the class of its shared stage, which is made when it
 //  is new; false: refused (budget).
 bool schedule_join (broker_t *self, job_t *job, refusal_t *refusal);

@@ -83,6 +83,10 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "window", s_window (job));
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
+    json_object_set_new (object, "single_reads", s_number (job->single_reads));
+    json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
+    json_object_set_new (object, "pool", job->pool? s_number (job->pool): json_null ());
+    json_object_set_new (object, "pool_bytes", s_number (ahead_bytes (job)));
     return object;
 }
 
@@ -108,6 +112,7 @@ s_dataset (const dataset_t *dataset)
     json_object_set_new (object, "on_bad", json_string (dataset->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
+    json_object_set_new (object, "pack", dataset->supply? supply_status (dataset): json_null ());
     return object;
 }
 
@@ -133,6 +138,8 @@ broker_status (broker_t *self, int64_t now_ms)
     json_object_set_new (object, "cache_bytes", s_number (prepared_memory_bytes (self->prepared)));
     json_object_set_new (object, "cache_bytes_max", s_number (self->options.cache_bytes));
     json_object_set_new (object, "cache_versions", s_number (prepared_versions (self->prepared)));
+    json_object_set_new (object, "raw_bytes", s_number (self->raw? raw_store_bytes (self->raw): 0));
+    json_object_set_new (object, "raw_bytes_max", s_number (self->options.raw_bytes));
     json_object_set_new (object, "evictions", s_number (prepared_evictions (self->prepared)));
     json_object_set_new (object, "ring_bytes", s_number (self->rings_bytes));
     json_object_set_new (object, "jobs_bytes", s_number (self->jobs_bytes));
@@ -208,4 +215,5 @@ broker_check (broker_t *self)
     assert (jobs == self->jobs_bytes && jobs <= self->options.jobs_bytes_max);
     assert (self->copying <= self->copy_max);
     assert (self->preparing <= self->prepare_max);
+    supply_check (self);
 }

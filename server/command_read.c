@@ -44,6 +44,8 @@ static const char s_help [] =
     "  --inline             batches through the socket, not through shared memory\n"
     "  --seed N             the same N gives the same batches again; with another --order than seeded it\n"
     "                       is of this job's own augmentation only (drawn by the server)\n"
+    "  --pool N             with --order seeded, over a pack: pieces of it are read whole and mixed in a pool of\n"
+    "                       N samples; another N is another order\n"
     "  --name TEXT          for people, in `tureen status`\n"
     "  --ids FILE           write the delivered ids, a line an epoch: `0: 5 17 3`; ` ...` if unfinished\n"
     "  --json               print the result as one JSON object\n"
@@ -53,7 +55,7 @@ static const char s_help [] =
     "The time runs from having joined until the last batch came; with --rate, until that batch's turn was\n"
     "over too, so that the samples a second are those of the loop.\n"
     "\n"
-    "--batch and --subset take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
+    "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
     "refuses or goes away, or when the output cannot be written; 2 for unusable arguments; 130 and 143\n"
     "after SIGINT and SIGTERM, which leave the job in order.\n";
 

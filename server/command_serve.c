@@ -1,5 +1,6 @@
 #include "command_serve.h"
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,15 +17,26 @@
 #include "endpoint.h"
 #include "machine.h"
 #include "options.h"
+#include "reader.h"
 #include "service.h"
 #include "source.h"
 
+enum {
+    BUFFER_BYTES = 64 * 1024 * 1024,    //  for ranges on their way, where there is that much
+    READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
+    PROBE_MS = 100,                     //  for a pack's first volume, at start
+    READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
+    PIECE_LEAST = 1
+};
 enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
 
 //  All that a server is made of, in the order in which it is made.
 typedef struct {
     options_t options;
     source_t sources [OPTIONS_DATASETS_MAX];
+    char **paths;                       //  volumes of all packs
+    size_t path_count;
+    size_t buffer_bytes;                //  that the largest sample of a pack needs on its way
     endpoint_t *endpoint;
     int signals;
     broker_t *broker;
@@ -72,8 +84,13 @@ s_size (uint64_t bytes, char *text, size_t size)
 
 //  ---- starting
 
-_Static_assert ((int) OPTIONS_FIELDS_MAX < (int) CATALOGUE_FIELDS_MAX, "what can be asked for can be listed");
-_Static_assert ((int) OPTIONS_FIELDS_MAX < (int) PIPELINE_FIELDS_MAX, "what can be asked for can be prepared");
+//  Of the memory for compressed samples, so much at most is for ranges on their way from the disk.
+static size_t
+s_buffer_part (const server_t *self)
+{
+    enum { PART = 8 };
+    return self->options.raw_bytes / PART;
+}
 
 static int
 s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error, size_t error_bytes)
@@ -104,6 +121,94 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
     printf (", %s, in %s\n", s_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
 }
 
+//  ---- packs
+
+static size_t
+s_sample_bytes (void *user, uint32_t id)
+{
+    const source_t *source = user;
+    return pack_sample_bytes (source->pack, id);
+}
+
+static uint32_t
+s_piece (void *user, uint64_t pool_samples)
+{
+    const source_t *source = user;
+    double sample_bytes = (double) catalogue_bytes (source->catalogue) / catalogue_samples (source->catalogue);
+    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, PIECE_LEAST, RAW_PIECE_MAX);
+}
+
+//  The volumes join the files that the reading thread is to open; the first is measured.
+static bool
+s_list_volumes (server_t *self, source_t *source)
+{
+    uint32_t volumes = pack_volumes (source->pack);
+    source->first_file = (uint32_t) self->path_count;
+    source->breaks = calloc (volumes + 1, sizeof *source->breaks);
+    char **paths = realloc (self->paths, (self->path_count + volumes) * sizeof *paths);
+    self->paths = paths? paths: self->paths;
+    if (!paths || !source->breaks)
+        return s_complain ("no memory for the list of volumes");
+    char path [PATH_MAX];
+    for (uint32_t volume = 0; volume < volumes; volume++) {
+        source->breaks [volume] = pack_volume_first (source->pack, volume);
+        pack_volume_path (source->pack, volume, path, sizeof path);
+        self->paths [self->path_count] = strdup (path);
+        if (!self->paths [self->path_count])
+            return s_complain ("no memory for the list of volumes");
+        self->path_count++;
+    }
+    return true;
+}
+
+//  What reading costs here: as measured now, or where that cannot be, as assumed.
+static void
+s_measure (server_t *self, source_t *source, const options_dataset_t *wanted)
+{
+    source->cost = cost_assumed ();
+    source->cost.piece_set = wanted->piece;
+    source->cost.depth_set = self->options.reads;
+    if (pack_volumes (source->pack) > 0)
+        cost_probe (&source->cost, self->paths [source->first_file], PROBE_MS);
+}
+
+//  Names are options.c's, which refuses others.
+static raw_policy_t
+s_tier (const options_dataset_t *wanted)
+{
+    const char *name = wanted->tier? wanted->tier: "stream";
+    return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
+}
+
+static bool
+s_open_pack (server_t *self, dataset_t *dataset, const options_dataset_t *wanted)
+{
+    source_t *source = source_of (dataset);
+    uint32_t chunk = pack_chunk_samples (source->pack);
+    if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX) {
+        fprintf (stderr, "tureen serve: data set '%s': tier redox takes chunks of at most %d samples, this pack has %u: pack "
+            "it again with --chunk %d\n", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
+        return false;
+    }
+    if (!s_list_volumes (self, source))
+        return false;
+    s_measure (self, source, wanted);
+    size_t largest = 0, least;
+    for (uint32_t id = 0; id < pack_samples (source->pack); id++)
+        if (pack_sample_bytes (source->pack, id) > largest)
+            largest = pack_sample_bytes (source->pack, id);
+    if (reader_span (READER_ALIGN_BYTES - 1, largest) > self->buffer_bytes)
+        self->buffer_bytes = reader_span (READER_ALIGN_BYTES - 1, largest);
+    broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
+        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece, .user = source,
+        .policy = s_tier (wanted), .chunk = chunk, .read_bytes_max = s_buffer_part (self) / 2 < READ_BYTES_MAX? s_buffer_part (self) / 2: READ_BYTES_MAX };
+    if (broker_set_pack (self->broker, dataset, &pack, &least))
+        return true;
+    fprintf (stderr, "tureen serve: data set '%s': %llu bytes for compressed samples are too few for samples of this size: "
+        "start with --raw %zu\n", wanted->name, (unsigned long long) self->options.raw_bytes, 2 * least);
+    return false;
+}
+
 static bool
 s_open_dataset (server_t *self, size_t index)
 {
@@ -115,10 +220,17 @@ s_open_dataset (server_t *self, size_t index)
         return false;
     }
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
+    source->pack = catalogue_pack (source->catalogue);
     s_describe (wanted, source->catalogue);
-    broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
+    dataset_t *dataset = broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
         wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
-    return true;
+    if (source->pack)
+        return s_open_pack (self, dataset, wanted);
+    if (!wanted->tier && !wanted->piece)
+        return true;
+    fprintf (stderr, "tureen serve: data set '%s': tier and piece are for packs, this is a folder of files: make a pack "
+        "of it with `tureen pack %s DIR`\n", wanted->name, wanted->path);
+    return false;
 }
 
 //  Clients of one host are many descriptors: as many as the system lets us have.
@@ -173,7 +285,8 @@ s_make_broker (server_t *self)
         return false;
     }
     broker_options_t options = {
-        .cache_bytes = self->options.cache_bytes, .workers = self->options.workers,
+        .cache_bytes = self->options.cache_bytes, .raw_bytes = self->options.raw_bytes - s_buffer_part (self),
+        .workers = self->options.workers,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
             .gather_ms = BROKER_GATHER_MS
     };
@@ -214,6 +327,22 @@ s_make_router (server_t *self)
 }
 
 static bool
+s_start_tasks (server_t *self)
+{
+    const char *path;
+    size_t buffer_bytes = s_buffer_part (self) < BUFFER_BYTES? s_buffer_part (self): BUFFER_BYTES;
+    buffer_bytes = buffer_bytes > self->buffer_bytes? buffer_bytes: self->buffer_bytes;
+    tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
+        .paths = (const char *const *) self->paths, .path_count = self->path_count,
+        .buffer_bytes = buffer_bytes, .depth = self->options.reads };
+    int rc = tasks_new (&self->tasks, &options, &path);
+    if (rc == 0)
+        return true;
+    errno = -rc;
+    return s_complain_errno (path? path: "cannot start the workers; try fewer --workers");
+}
+
+static bool
 s_start (server_t *self)
 {
     char error [ERROR_BYTES];
@@ -226,9 +355,8 @@ s_start (server_t *self)
     for (size_t index = 0; index < self->options.dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;
-    self->tasks = tasks_new (self->broker, self->options.workers);
-    if (!self->tasks)
-        return s_complain_errno ("cannot start the workers; try fewer --workers");
+    if (!s_start_tasks (self))
+        return false;
     int rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
@@ -248,6 +376,12 @@ s_announce (const server_t *self)
     char size [32];
     printf ("%u workers, a cache of %s, policy %s\n", self->options.workers,
         s_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
+    if (self->path_count > 0)
+        printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
+            tasks_reads_direct (self->tasks, 0)? " and O_DIRECT": " through the page cache",
+            s_size (self->options.raw_bytes, size, sizeof size));
+    else
+        printf ("files are read by %s\n", tasks_reading_mode (self->tasks));
     if (endpoint_is_open (self->endpoint))
         printf ("warning: anyone who can reach %s can read these data sets: there is no authentication yet\n",
             endpoint_text (self->endpoint));
@@ -312,8 +446,13 @@ s_stop (server_t *self)
     door_destroy (&self->door);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
-    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
         catalogue_destroy (&self->sources [index].catalogue);
+        free (self->sources [index].breaks);
+    }
+    for (size_t index = 0; index < self->path_count; index++)
+        free (self->paths [index]);
+    free (self->paths);
     endpoint_destroy (&self->endpoint);
     if (self->signals >= 0)
         close (self->signals);

@@ -53,6 +53,23 @@ s_show_bad (const json_t *bad)
     printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
+//  How a pack is read, what is thought of its disk, and what that came to.
+static void
+s_show_pack (const json_t *pack)
+{
+    if (!json_is_object (pack))
+        return;
+    printf ("  a pack, %s in pieces of %.0f; disk: %.0f us, %.0f MB/s (%.0f reads seen)\n", s_text (pack, "policy"),
+        s_real (pack, "piece_samples"), s_real (pack, "latency_microseconds"), s_real (pack, "megabytes_per_second"),
+        s_real (pack, "observed_reads"));
+    printf ("  resident %.0f samples, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
+        s_real (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
+        s_real (pack, "passes"), s_real (pack, "bytes_read") / 1e6, s_real (pack, "bytes_handed") / 1e6);
+    if (json_is_number (json_object_get (pack, "read_amplification")))
+        printf (" (%.3f)", s_real (pack, "read_amplification"));
+    printf ("\n");
+}
+
 static void
 s_show_datasets (const json_t *status)
 {
@@ -67,6 +84,7 @@ s_show_datasets (const json_t *status)
         s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
         printf (", %.1f MB, %.0f unreadable%s, %s\n", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
             is_fatal? " (which end jobs)": "", s_text (dataset, "path"));
+        s_show_pack (json_object_get (dataset, "pack"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             s_show_bad (bad);
     }
@@ -111,6 +129,8 @@ s_show (const json_t *status)
         s_real (status, "cache_bytes_max") / 1e6, s_real (status, "evictions"), s_real (status,
             "ring_bytes") / 1e6,
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
+    printf ("read by %s, %.0f at once; compressed samples %.1f of %.1f MB\n", s_text (status, "reading"),
+        s_real (status, "reads_max"), s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
 }
 
 //  -1: go on; else the exit status.

@@ -97,6 +97,13 @@ s_describe (const source_t *source, json_t *object)
     json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
     json_object_set_new (object, "fields", fields);
     json_object_set_new (object, "labels", labels);
+    json_t *pack = json_object_get (object, "pack");
+    if (source->pack) {
+        json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
+        json_object_set_new (pack, "latency_microseconds", json_real (source->cost.latency_seconds * 1e6));
+        json_object_set_new (pack, "megabytes_per_second", json_real (source->cost.bytes_per_second / 1e6));
+        json_object_set_new (pack, "observed_reads", json_integer ((json_int_t) source->cost.observed));
+    }
     json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()
         : json_integer (source->jpeg_warnings_max));
 }

@@ -134,13 +134,15 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_
     claimant_t *claimants [SAMPLER_JOBS_MAX];
     version_t *versions [SAMPLER_JOBS_MAX];
     size_t count = offer->job_count;
-    uint32_t id = sampler_pick (dataset->sampler, NULL);
+    assert (count > 0);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = dataset->jobs [offer->jobs [index]];
         jobs [index]->claimant.number = (uint32_t) jobs [index]->epoch;
         claimants [index] = &jobs [index]->claimant;
     }
+    uint32_t id = supply_pick (jobs, claimants, count);
     stock_draw (self->stock, claimants, count, id, versions, NULL);
+    supply_drawn (self, jobs [0], id, versions, count);
     for (size_t index = 0; index < count; index++) {
         place_t *place = instead? instead: s_take_place (jobs [index], id);
         if (instead)
@@ -202,6 +204,7 @@ s_close_epoch (broker_t *self, job_t *job)
     else {
         job->epoch++;
         stock_epoch_begin (self->stock, &job->claimant);
+        supply_epoch_begin (self, job);
         if (job->occurrences)
             memset (job->occurrences, 0, job->dataset->samples * sizeof *job->occurrences);
     }

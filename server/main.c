@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 #include "command_audit.h"
+#include "command_pack.h"
 #include "command_prepare.h"
 #include "command_read.h"
 #include "command_serve.h"
 #include "command_status.h"
+#include "command_unpack.h"
+#include "command_verify.h"
 
 static const struct {
     const char *name;
@@ -16,6 +19,9 @@ static const struct {
     { "serve", command_serve, "prepare samples once and feed every job that needs them" },
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
+    { "pack", command_pack, "pack a data set, shuffled, for reading in large pieces" },
+    { "verify", command_verify, "read a pack back: is every sample whole, is the order a shuffle?" },
+    { "unpack", command_unpack, "give the files of a pack back" },
     { "prepare", command_prepare, "run a pipeline on files: what a job will see" },
     { "audit", command_audit, "say whether recorded epochs are what training assumes" }
 };

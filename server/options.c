@@ -9,12 +9,12 @@
 #include "machine.h"
 #include "utf8.h"
 
-const char *const options_names [SET_COUNT] = { "listen", "cache", "workers", "policy", "dataset", "field", "extensions",
-    "on-bad", "jpeg-warnings" };
+const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "dataset", "field",
+    "extensions", "on-bad", "jpeg-warnings", "tier", "piece" };
 static const char *const s_policies [] = { "follow", "dsa" };
 
 bool
-options_fail (reading_t *self, const char *format, ...)
+options_fail (settings_t *self, const char *format, ...)
 {
     int used = 0;
     if (self->file && self->line)
@@ -129,30 +129,30 @@ s_replace (char **text_p, const char *value)
 }
 
 static bool
-s_set_cache (reading_t *self, const char *value, uint64_t *bytes_p)
+s_set_bytes (settings_t *self, setting_t setting, const char *value, uint64_t *bytes_p)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     if (options_size (value, bytes_p) && *bytes_p > 0)
         return true;
-    return options_fail (self, "cache: expected a size in bytes, as in 512M or 4G, got '%s'",
+    return options_fail (self, "%s: expected a size in bytes, as in 512M or 4G, got '%s'", options_names [setting],
         options_shown (value, shown));
 }
 
-static bool
-s_set_workers (reading_t *self, const char *value, uint32_t *workers_p)
+bool
+options_number (settings_t *self, setting_t setting, const char *value, uint32_t most, uint32_t *number_p)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     size_t digits = strspn (value, "0123456789");
     unsigned long number = digits && digits < 9 && !value [digits]? strtoul (value, NULL, 10): 0;
-    if (number < 1 || number > OPTIONS_WORKERS_MAX)
-        return options_fail (self, "workers: expected a number from 1 to %d, got '%s'", OPTIONS_WORKERS_MAX,
+    if (number < 1 || number > most)
+        return options_fail (self, "%s: expected a number from 1 to %u, got '%s'", options_names [setting], most,
             options_shown (value, shown));
-    *workers_p = (uint32_t) number;
+    *number_p = (uint32_t) number;
     return true;
 }
 
 static bool
-s_set_policy (reading_t *self, const char *value, char **policy_p)
+s_set_policy (settings_t *self, const char *value, char **policy_p)
 {
     char shown [OPTIONS_SHOWN_BYTES], list [128] = "";
     for (size_t index = 0; index < sizeof s_policies / sizeof *s_policies; index++) {
@@ -168,7 +168,7 @@ s_set_policy (reading_t *self, const char *value, char **policy_p)
 
 //  "KEY=VALUE", as the command line has it.
 static bool
-s_set_of_dataset (reading_t *self, setting_t setting, const char *value)
+s_set_of_dataset (settings_t *self, setting_t setting, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     const char *equals = strchr (value, '=');
@@ -179,7 +179,7 @@ s_set_of_dataset (reading_t *self, setting_t setting, const char *value)
 }
 
 bool
-options_set (reading_t *self, setting_t setting, const char *value)
+options_set (settings_t *self, setting_t setting, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     if (options_is_of_dataset (setting))
@@ -200,10 +200,16 @@ options_set (reading_t *self, setting_t setting, const char *value)
         good = true;
         break;
     case SET_CACHE:
-        good = s_set_cache (self, value, &options->cache_bytes);
+        good = s_set_bytes (self, setting, value, &options->cache_bytes);
+        break;
+    case SET_RAW:
+        good = s_set_bytes (self, setting, value, &options->raw_bytes);
+        break;
+    case SET_READS:
+        good = options_number (self, setting, value, OPTIONS_READS_MAX, &options->reads);
         break;
     case SET_WORKERS:
-        good = s_set_workers (self, value, &options->workers);
+        good = options_number (self, setting, value, OPTIONS_WORKERS_MAX, &options->workers);
         break;
     case SET_POLICY:
         good = s_set_policy (self, value, &options->policy);
@@ -221,7 +227,7 @@ options_set (reading_t *self, setting_t setting, const char *value)
 
 //  Takes "--name=VALUE" or "--name VALUE" apart: *size bytes of name, the value, and *index moved past both.
 static bool
-s_split_argument (reading_t *self, int argc, char **argv, int *index, char name [OPTIONS_NAME_BYTES_MAX + 1],
+s_split_argument (settings_t *self, int argc, char **argv, int *index, char name [OPTIONS_NAME_BYTES_MAX + 1],
     const char **value)
 {
     const char *argument = argv [(*index)++];
@@ -243,7 +249,7 @@ s_split_argument (reading_t *self, int argc, char **argv, int *index, char name 
 }
 
 static bool
-s_take_option (reading_t *self, const char *name, const char *value)
+s_take_option (settings_t *self, const char *name, const char *value)
 {
     const char *names [SET_COUNT + 2] = { "config", "help" };
     memcpy (names + 2, options_names, sizeof options_names);
@@ -269,7 +275,7 @@ s_take_option (reading_t *self, const char *name, const char *value)
 }
 
 static options_status_t
-s_read_arguments (reading_t *self, int argc, char **argv)
+s_read_arguments (settings_t *self, int argc, char **argv)
 {
     for (int index = 1; index < argc;) {
         if (strcmp (argv [index], "-h") == 0 || strcmp (argv [index], "--help") == 0)
@@ -291,6 +297,10 @@ s_fill_defaults (options_t *self)
         uint64_t quarter = machine_memory_bytes ("") / 4;
         self->cache_bytes = quarter? quarter: 1;
     }
+    if (!self->raw_bytes) {
+        uint64_t eighth = machine_memory_bytes ("") / 8;
+        self->raw_bytes = eighth? eighth: 1;
+    }
     if (!self->workers) {
         uint32_t processors = machine_processors ("");
         self->workers = processors < OPTIONS_WORKERS_MAX? processors: OPTIONS_WORKERS_MAX;
@@ -301,7 +311,7 @@ s_fill_defaults (options_t *self)
 
 //  What the arguments leave open.
 static bool
-s_complete (reading_t *self)
+s_complete (settings_t *self)
 {
     if (self->config && !options_read_config (self))
         return false;
@@ -319,7 +329,7 @@ options_parse (options_t *self, int argc, char **argv, char *error, size_t error
     assert (error_bytes > 0);
     *self = (options_t) { 0 };
     *error = 0;
-    reading_t reading = { .options = self, .error = error, .error_bytes = error_bytes };
+    settings_t reading = { .options = self, .error = error, .error_bytes = error_bytes };
     options_status_t status = s_read_arguments (&reading, argc, argv);
     if (status == OPTIONS_RUN && !s_complete (&reading))
         status = OPTIONS_ERROR;
@@ -345,8 +355,8 @@ options_help (void)
         "\n"
         "Prepares each sample of the data sets once and serves it to every training job that joins.\n"
         "\n"
-        "  --dataset NAME=PATH  serve the folder PATH (a folder of files for each class, or files and a\n"
-        "                       labels.tsv or labels.jsonl) as NAME; a name has 1 to 64 letters, digits,\n"
+        "  --dataset NAME=PATH  serve the folder PATH (a folder of files for each class, files and a\n"
+        "                       labels.tsv or labels.jsonl, or what `tureen pack` made) as NAME; a name has 1 to 64 letters, digits,\n"
         "                       '.', '_' or '-'; at least one, at most 64\n"
         "  --listen ENDPOINT    ipc://PATH or tcp://HOST:PORT\n"
         "                       (default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there is\n"
@@ -354,6 +364,8 @@ options_help (void)
         "  --cache BYTES        memory for prepared samples; K, M, G and T are powers of 1024: 512M, 4G\n"
         "                       (default: a quarter of the memory that this process may use, container\n"
         "                       limits included)\n"
+        "  --raw BYTES          memory for compressed samples of packs (default: an eighth of the memory)\n"
+        "  --reads N            reads under way at once, 1 to 128 (default: as measured; status shows it)\n"
         "  --workers N          threads that prepare samples, 1 to 1024\n"
         "                       (default: the processors that this process may use)\n"
         "  --policy NAME        how jobs of order \"shared\" come to common samples: follow or dsa (default: follow)\n"
@@ -373,6 +385,9 @@ options_help (void)
         "  --jpeg-warnings NAME=N\n"
         "                       a JPEG that libjpeg warns of more than N times is bad (default: any number\n"
         "                       is read)\n"
+        "  --tier NAME=stream   how a pack is read: whole pieces, each once an epoch, in random order\n"
+        "                       (default); redox: as the Redox paper has it; direct: sample by sample\n"
+        "  --piece NAME=N       samples of a piece, 1 to 64 (default: as measured; status shows it)\n"
         "\n"
         "Options may be written --name VALUE or --name=VALUE.\n"
         "\n"

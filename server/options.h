@@ -1,9 +1,9 @@
 /*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
  *
- *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   workers N   policy NAME
+ *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   workers N   policy NAME
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
- *      on-bad NAME=drop or fail   jpeg-warnings NAME=N
+ *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
  *
  *  A ZPL file has the same settings; what the command line says wins, data sets and fields add up:
  *      listen = "ipc:///run/tureen/server.sock"
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 enum {
-    OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024,
+    OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024, OPTIONS_READS_MAX = 128, OPTIONS_PIECE_MAX = 64,
     OPTIONS_FIELDS_MAX = 7                  //  of a data set, beside "image"
 };
 
@@ -42,6 +42,8 @@ typedef struct {
     char *extensions;           //  ".wav,.flac"; NULL: what the catalogue takes by itself
     bool bad_is_fatal;
     uint32_t jpeg_warnings_max; //  UINT32_MAX: none are too many
+    const char *tier;           //  "stream", "redox" or "direct", static; NULL: not said, which is stream
+    uint32_t piece;             //  0: as the cost model says
 } options_dataset_t;
 
 typedef struct {
@@ -49,6 +51,8 @@ typedef struct {
     size_t dataset_count;
     char *listen;               //  NULL: the default endpoint
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit included
+    uint64_t raw_bytes;         //  default: an eighth of it
+    uint32_t reads;             //  0: as the cost model says
     uint32_t workers;           //  default: the processors that this process may run on
     char *policy;               //  "follow" or "dsa"
 } options_t;

@@ -16,7 +16,8 @@ options_form (setting_t setting)
 {
     static const char *const forms [SET_COUNT] = {
         [SET_DATASET] = "NAME=PATH", [SET_FIELD] = "NAME.FIELD=mask:DIR", [SET_EXTENSIONS] = "NAME=.wav,.flac",
-        [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N"
+        [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N", [SET_TIER] = "NAME=stream|redox|direct",
+        [SET_PIECE] = "NAME=N"
     };
     assert (forms [setting]);
     return forms [setting];
@@ -43,7 +44,7 @@ s_dataset (options_t *options, const char *name, size_t size)
 }
 
 static bool
-s_add_dataset (reading_t *self, const char *name, size_t size, const char *path)
+s_add_dataset (settings_t *self, const char *name, size_t size, const char *path)
 {
     options_t *options = self->options;
     char shown [OPTIONS_SHOWN_BYTES];
@@ -78,7 +79,7 @@ options_clear_dataset (options_dataset_t *dataset)
 //  --- Notes ------------------------------------------------------------------------------------------------
 
 bool
-options_set_of_dataset (reading_t *self, setting_t setting, const char *key, size_t size, const char *value)
+options_set_of_dataset (settings_t *self, setting_t setting, const char *key, size_t size, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     if (setting == SET_DATASET)
@@ -94,7 +95,7 @@ options_set_of_dataset (reading_t *self, setting_t setting, const char *key, siz
 }
 
 void
-options_forget (reading_t *self)
+options_forget (settings_t *self)
 {
     for (size_t index = 0; index < self->note_count; index++) {
         free (self->notes [index].key);
@@ -104,7 +105,7 @@ options_forget (reading_t *self)
 }
 
 static bool
-s_fail_without_dataset (reading_t *self, const note_t *note, size_t size)
+s_fail_without_dataset (settings_t *self, const note_t *note, size_t size)
 {
     char names [NAMES_SHOWN_BYTES] = "", shown [OPTIONS_SHOWN_BYTES];
     size_t used = 0;
@@ -118,7 +119,7 @@ s_fail_without_dataset (reading_t *self, const note_t *note, size_t size)
 //  --- What a note says -------------------------------------------------------------------------------------
 
 static bool
-s_add_field (reading_t *self, options_dataset_t *dataset, const char *name, const char *value)
+s_add_field (settings_t *self, options_dataset_t *dataset, const char *name, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     size_t size = strlen (name);
@@ -143,7 +144,7 @@ s_add_field (reading_t *self, options_dataset_t *dataset, const char *name, cons
 
 //  Each of the list: a dot, and more.
 static bool
-s_set_extensions (reading_t *self, options_dataset_t *dataset, const char *value)
+s_set_extensions (settings_t *self, options_dataset_t *dataset, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     for (const char *at = value; at;) {
@@ -158,7 +159,7 @@ s_set_extensions (reading_t *self, options_dataset_t *dataset, const char *value
 }
 
 static bool
-s_set_on_bad (reading_t *self, options_dataset_t *dataset, const char *value)
+s_set_on_bad (settings_t *self, options_dataset_t *dataset, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     dataset->bad_is_fatal = strcmp (value, "fail") == 0;
@@ -167,7 +168,20 @@ s_set_on_bad (reading_t *self, options_dataset_t *dataset, const char *value)
 }
 
 static bool
-s_set_jpeg_warnings (reading_t *self, options_dataset_t *dataset, const char *value)
+s_set_tier (settings_t *self, options_dataset_t *dataset, const char *value)
+{
+    static const char *const names [] = { "stream", "redox", "direct" };
+    char shown [OPTIONS_SHOWN_BYTES];
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        if (strcmp (value, names [index]) == 0) {
+            dataset->tier = names [index];
+            return true;
+        }
+    return options_fail (self, "tier: there is no '%s'; there is: stream, redox, direct", options_shown (value, shown));
+}
+
+static bool
+s_set_jpeg_warnings (settings_t *self, options_dataset_t *dataset, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     size_t digits = strspn (value, "0123456789");
@@ -179,7 +193,7 @@ s_set_jpeg_warnings (reading_t *self, options_dataset_t *dataset, const char *va
 }
 
 static bool
-s_apply_value (reading_t *self, options_dataset_t *dataset, const note_t *note, size_t size)
+s_apply_value (settings_t *self, options_dataset_t *dataset, const note_t *note, size_t size)
 {
     switch (note->setting) {
     case SET_FIELD:
@@ -188,6 +202,10 @@ s_apply_value (reading_t *self, options_dataset_t *dataset, const note_t *note, 
         return s_set_extensions (self, dataset, note->value);
     case SET_ON_BAD:
         return s_set_on_bad (self, dataset, note->value);
+    case SET_TIER:
+        return s_set_tier (self, dataset, note->value);
+    case SET_PIECE:
+        return options_number (self, note->setting, note->value, OPTIONS_PIECE_MAX, &dataset->piece);
     default:
         assert (note->setting == SET_JPEG_WARNINGS);
         return s_set_jpeg_warnings (self, dataset, note->value);
@@ -198,7 +216,7 @@ s_apply_value (reading_t *self, options_dataset_t *dataset, const note_t *note, 
 
 //  What stands in the file and has been said before: by the command line, which wins, or in the file, which is an error.
 static const note_t *
-s_said_before (const reading_t *self, const note_t *note)
+s_said_before (const settings_t *self, const note_t *note)
 {
     for (const note_t *other = self->notes; note->file && note->setting != SET_FIELD && other < note; other++)
         if (other->setting == note->setting && strcmp (other->key, note->key) == 0)
@@ -207,7 +225,7 @@ s_said_before (const reading_t *self, const note_t *note)
 }
 
 static bool
-s_apply (reading_t *self, const note_t *note)
+s_apply (settings_t *self, const note_t *note)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     const char *dot = note->setting == SET_FIELD? strrchr (note->key, '.'): NULL;
@@ -229,7 +247,7 @@ s_apply (reading_t *self, const note_t *note)
 }
 
 bool
-options_apply (reading_t *self)
+options_apply (settings_t *self)
 {
     bool good = true;
     for (size_t index = 0; index < self->note_count && good; index++) {

@@ -20,7 +20,7 @@ enum {
 
 //  The whole file, ended; the caller's.  NULL and the reason.
 static char *
-s_read_file (reading_t *self)
+s_read_file (settings_t *self)
 {
     int descriptor = open (self->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
@@ -53,7 +53,7 @@ s_read_file (reading_t *self)
 
 //  The rest of a line after its name is nothing, a comment, or "= value".
 static bool
-s_check_rest (reading_t *self, const char *at, size_t size)
+s_check_rest (settings_t *self, const char *at, size_t size)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     const char *end = at + size;
@@ -82,7 +82,7 @@ s_check_rest (reading_t *self, const char *at, size_t size)
 
 //  One line (without its end) as ZPL has it; *level is that of the line before it, and becomes its own.
 static bool
-s_check_line (reading_t *self, const char *line, size_t size, size_t *level)
+s_check_line (settings_t *self, const char *line, size_t size, size_t *level)
 {
     static const char in_names [] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789$-_@.&+/";
     char shown [OPTIONS_SHOWN_BYTES];
@@ -112,7 +112,7 @@ s_check_line (reading_t *self, const char *line, size_t size, size_t *level)
 }
 
 static bool
-s_check_text (reading_t *self, const char *text)
+s_check_text (settings_t *self, const char *text)
 {
     size_t level = SIZE_MAX;        //  of the line before: none yet, so that the first may have 0 at most
     self->line = 0;
@@ -128,7 +128,7 @@ s_check_text (reading_t *self, const char *text)
 
 //  Moves self->line to the next line that holds a setting: zconfig's items come in the order of those lines.
 static void
-s_next_setting (reading_t *self, const char **text)
+s_next_setting (settings_t *self, const char **text)
 {
     bool found = false;
     while (**text && !found) {
@@ -142,7 +142,7 @@ s_next_setting (reading_t *self, const char **text)
 
 //  The lines below a setting of data sets.
 static bool
-s_take_lines (reading_t *self, setting_t setting, zconfig_t *item, const char **text)
+s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char **text)
 {
     const char *name = options_names [setting], *form = options_form (setting);
     int key = (int) strcspn (form, "=");
@@ -161,7 +161,7 @@ s_take_lines (reading_t *self, setting_t setting, zconfig_t *item, const char **
 }
 
 static bool
-s_take_item (reading_t *self, zconfig_t *item, const char **text)
+s_take_item (settings_t *self, zconfig_t *item, const char **text)
 {
     setting_t setting;
     s_next_setting (self, text);
@@ -170,8 +170,8 @@ s_take_item (reading_t *self, zconfig_t *item, const char **text)
         char shown [OPTIONS_SHOWN_BYTES];
         const char *nearest = options_nearest (name, options_names, SET_COUNT);
         return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
-            nearest? "did you mean ": "there are dataset, listen, cache, workers, policy, field, extensions, on-bad and "
-            "jpeg-warnings",
+            nearest? "did you mean ": "there are dataset, listen, cache, raw, reads, workers, policy, field, extensions, "
+            "on-bad, jpeg-warnings, tier and piece",
             nearest? nearest: "", nearest? "?": "");
     }
     if (options_is_of_dataset (setting))
@@ -182,7 +182,7 @@ s_take_item (reading_t *self, zconfig_t *item, const char **text)
 }
 
 bool
-options_read_config (reading_t *self)
+options_read_config (settings_t *self)
 {
     self->file = self->config;
     self->line = 0;

@@ -18,7 +18,8 @@ enum {
 
 //  From SET_FIELD on: settings of a data set, "NAME...=VALUE" on the command line, lines below the setting in the file.
 typedef enum {
-    SET_LISTEN, SET_CACHE, SET_WORKERS, SET_POLICY, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD, SET_JPEG_WARNINGS,
+    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_WORKERS, SET_POLICY, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD,
+    SET_JPEG_WARNINGS, SET_TIER, SET_PIECE,
     SET_COUNT
 } setting_t;
 
@@ -26,7 +27,7 @@ typedef enum {
 typedef struct {
     setting_t setting;
     char *key, *value;
-    const char *file;               //  where it stands, as in reading_t
+    const char *file;               //  where it stands, as in settings_t
     size_t line;
 } note_t;
 
@@ -41,24 +42,26 @@ typedef struct {
     size_t note_count;
     char *error;
     size_t error_bytes;
-} reading_t;
+} settings_t;
 
 //  ---- options.c
 extern const char *const options_names [SET_COUNT];
 //  Writes the place and the reason.  Returns false.
-bool options_fail (reading_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+bool options_fail (settings_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 const char *options_shown (const char *text, char shown [OPTIONS_SHOWN_BYTES]);
 //  strndup that cannot fail.
 char *options_copy (const char *text, size_t size);
 //  The nearest of the names, if it is near; else NULL.
 const char *options_nearest (const char *name, const char *const *names, size_t count);
 bool options_find (const char *name, setting_t *setting);
+//  A number from 1 to most.
+bool options_number (settings_t *self, setting_t setting, const char *value, uint32_t most, uint32_t *number_p);
 //  Checks a value and keeps it, unless the command line has already said something else.
-bool options_set (reading_t *self, setting_t setting, const char *value);
+bool options_set (settings_t *self, setting_t setting, const char *value);
 
 //  ---- options_file.c
 //  The settings of the file self->config.
-bool options_read_config (reading_t *self);
+bool options_read_config (settings_t *self);
 
 //  ---- options_datasets.c
 static inline bool
@@ -70,10 +73,10 @@ options_is_of_dataset (setting_t setting)
 //  "NAME=PATH", "NAME.FIELD=mask:DIR": what the setting's value looks like.
 const char *options_form (setting_t setting);
 //  Of a data set or new: key is NAME or NAME.FIELD, size bytes of it.
-bool options_set_of_dataset (reading_t *self, setting_t setting, const char *key, size_t size, const char *value);
+bool options_set_of_dataset (settings_t *self, setting_t setting, const char *key, size_t size, const char *value);
 //  When all is read: every note becomes part of its data set.
-bool options_apply (reading_t *self);
-void options_forget (reading_t *self);
+bool options_apply (settings_t *self);
+void options_forget (settings_t *self);
 void options_clear_dataset (options_dataset_t *dataset);
 
 #endif

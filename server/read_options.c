@@ -12,7 +12,9 @@ enum {
     READ_RANGES_MAX = 4096,
     READ_SLOTS_MIN = 3,
     READ_SLOTS_MAX = 64,
-    READ_BATCH_MAX = 65536
+    READ_BATCH_MAX = 65536,
+    READ_POOL_MIN = 8,
+    READ_POOL_MAX = 1 << 24
 };
 
 #define READ_OPTIONS_MAGIC 0x524f5054u
@@ -192,7 +194,7 @@ enum {
     OPTION_CONNECT = 256, OPTION_DATASET, OPTION_BATCH, OPTION_EPOCHS, OPTION_DROP_LAST, OPTION_RATE,
         OPTION_SUBSET,
     OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
-    OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_HELP
+    OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -206,6 +208,7 @@ static const struct option s_options [] = {
     { "order", required_argument, NULL, OPTION_ORDER },
     { "list", required_argument, NULL, OPTION_LIST }, { "slots", required_argument, NULL, OPTION_SLOTS },
     { "inline", no_argument, NULL, OPTION_INLINE }, { "seed", required_argument, NULL, OPTION_SEED },
+    { "pool", required_argument, NULL, OPTION_POOL },
     { "name", required_argument, NULL, OPTION_NAME }, { "ids", required_argument, NULL, OPTION_IDS },
     { "json", no_argument, NULL, OPTION_JSON }, { "timeout", required_argument, NULL, OPTION_TIMEOUT },
     { "help", no_argument, NULL, OPTION_HELP }, { NULL, 0, NULL, 0 }
@@ -225,6 +228,8 @@ s_apply_number (read_options_t *self, int option, const char *text)
         case OPTION_SEED:
             self->options.seeded = true;
             return s_parse_number ("seed", text, false, 0, UINT64_MAX, &self->options.seed);
+        case OPTION_POOL:
+            return s_parse_small ("pool", text, true, READ_POOL_MIN, READ_POOL_MAX, &self->options.pool);
         case OPTION_RATE:
             return s_parse_positive ("rate", text, &self->rate);
         default:
@@ -286,6 +291,8 @@ s_check (read_options_t *self)
         return complain ("read", "--list and --subset exclude each other");
     if (self->options.ids)
         self->options.order = TUREEN_LIST;
+    if (self->options.pool && self->options.order != TUREEN_SEEDED && (self->options.order || !self->options.seeded))
+        return complain ("read", "--pool needs --order seeded");
     return true;
 }
 
@@ -402,6 +409,7 @@ read_options_explain (const read_options_t *self, const char *error)
         { "options.dataset", "dataset" }, { "options.batch_size", "batch" }, { "options.epochs", "epochs" },
         { "options.pipeline", self->pipeline_from }, { "options.ids", "list" },
         { "options.subset", "subset" }, { "options.slots", "slots" }, { "options.seed", "seed" },
+        { "options.pool", "pool" },
         { "options.name", "name" }, { "options.timeout_ms", "timeout" }
     };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {

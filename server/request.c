@@ -325,6 +325,17 @@ s_take_seed (const char *key, const json_t *value, request_join_t *join, refusal
         || s_refuse_value (refusal, key, "a string of decimal digits, below 2^64", value);
 }
 
+//  What it needs else, s_check_pool sees.
+static bool
+s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
+{
+    uint64_t number;
+    if (!s_integer (value, WIRE_POOL_MIN, WIRE_POOL_MAX, &number))
+        return s_refuse_value (refusal, key, "an integer from 8 to 16777216, in samples", value);
+    join->pool = (uint32_t) number;
+    return true;
+}
+
 //  Only what the list says by itself; s_check_frames compares it with the other keys and the message.
 static bool
 s_take_frames (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
@@ -357,9 +368,9 @@ static const struct {
     { "dataset", s_take_dataset }, { "batch_size", s_take_batch_size }, { "epochs", s_take_epochs },
     { "drop_last", s_take_drop_last }, { "pipeline", s_take_pipeline }, { "order", s_take_order },
     { "slots", s_take_slots }, { "transport", s_take_transport }, { "seed", s_take_seed },
-    { "name", s_take_name }, { "frames", s_take_frames },
+    { "pool", s_take_pool }, { "name", s_take_name }, { "frames", s_take_frames },
 };
-#define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, name, " \
+#define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, name, " \
     "frames"
 
 static bool
@@ -371,6 +382,14 @@ s_take (const char *key, const json_t *value, request_join_t *join, refusal_t *r
     char shown [SHOWN_BYTES];
     utf8_visible (key, strlen (key), shown, sizeof shown);
     return refuse (refusal, "bad_request", "unknown key '%s'; there are " KNOWN_KEYS, shown);
+}
+
+//  "pool" beside "order".
+static bool
+s_check_pool (const request_join_t *join, refusal_t *refusal)
+{
+    return join->pool == 0 || join->order == REQUEST_SEEDED
+        || refuse (refusal, "bad_request", "pool: only order \"seeded\" takes it; leave pool out, or join with order \"seeded\"");
 }
 
 //  "frames" beside "order" and beside the frames that came.
@@ -403,7 +422,7 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
         return refuse (refusal, "bad_request", "dataset is missing: the name of a data set");
     if (!join->batch_size)
         return refuse (refusal, "bad_request", "batch_size is missing: an integer from 1 to 65536");
-    return s_check_frames (join, count, refusal);
+    return s_check_pool (join, refusal) && s_check_frames (join, count, refusal);
 }
 
 bool

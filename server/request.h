@@ -62,6 +62,7 @@ typedef struct {
     bool inline_only;           //  transport "inline"
     bool seed_given;
     uint64_t seed;
+    uint32_t pool;              //  samples; SEEDED only; 0: not given
     bool subset_given;          //  frame 2 is a subset
     size_t list_frames;         //  so many frames from frame 2 on are a list
 } request_join_t;

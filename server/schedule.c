@@ -176,10 +176,21 @@ schedule_await (place_t *place, version_t *version)
     if (first)
         first->previous_waiting = place;
     version->waiting = place;
-    if (version->state != VERSION_WORKING) {
-        version->state = VERSION_QUEUED;
+    if (version->state == VERSION_WORKING)
+        return;
+    version->state = supply_want (place->job->broker, version)? VERSION_QUEUED: VERSION_READING;
+    if (version->state == VERSION_QUEUED)
         s_append (&place->job->wanted, place);
-    }
+}
+
+void
+schedule_arrived (version_t *version)
+{
+    if (version->state != VERSION_READING)
+        return;
+    version->state = VERSION_QUEUED;
+    for (place_t *place = version->waiting; place; place = place->next_waiting)
+        s_append (&place->job->wanted, place);
 }
 
 static void
@@ -193,10 +204,11 @@ s_leave_waiting (place_t *place)
     if (place->next_waiting)
         place->next_waiting->previous_waiting = place->previous_waiting;
     place->previous_waiting = place->next_waiting = NULL;
-    if (version->state == VERSION_QUEUED) {
+    if (version->state == VERSION_QUEUED)
         s_remove (&place->job->wanted, place);
-        if (!version->waiting)
-            version->state = VERSION_IDLE;      //  prepared when somebody wants it again
+    if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
+        version->state = VERSION_IDLE;          //  prepared when somebody wants it again
+        supply_release (place->job->broker, version);
     }
 }
 
@@ -265,6 +277,8 @@ s_hand_out_version (broker_t *self, version_t *version)
     for (place_t *place = version->waiting; place; place = place->next_waiting)
         s_remove (&place->job->wanted, place);
     version->state = VERSION_WORKING;
+    if (version->raw)
+        version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
     self->preparing++;
     broker_act (self, ACTION_PREPARE, NULL)->version = version;

@@ -168,6 +168,8 @@ s_status (const message_t *message)
     double cpu = (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
                + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
     json_object_set_new (status, "cpu_seconds", json_real (cpu));
+    json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
+    json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
     json_object_set_new (status, "version", json_string (TUREEN_VERSION));
     char *text = json_dumps (status, JSON_COMPACT);
     json_decref (status);
@@ -373,6 +375,9 @@ s_carry_out (service_t *self, const action_t *action)
     connection_t *connection = job? job_user (job): NULL;
     void *router = self->options.router;
     switch (action->kind) {
+    case ACTION_READ:
+        tasks_read (self->options.tasks, action->request);
+        break;
     case ACTION_PREPARE:
         tasks_prepare (self->options.tasks, action->version);
         break;

@@ -502,6 +502,32 @@ s_indexed (const claimant_t *claimant, uint32_t id)
     return chosen && (has_room || s_is_own (claimant, chosen))? chosen: NULL;
 }
 
+//  Whether s_indexed would find one.
+static bool
+s_is_served (const claimant_t *claimant, uint32_t id)
+{
+    const stock_kind_t *kind = claimant->kind;
+    version_t *version = prepared_find (kind->stock->prepared, kind->number, id);
+    bool others = false;
+    for (; version; version = prepared_find_next (version))
+        if (!s_used_up (version, claimant)) {
+            if (s_is_own (claimant, version))
+                return true;
+            others = true;
+        }
+    return others && prepared_has_room (kind->stock->prepared, kind->version_bytes);
+}
+
+bool
+stock_serves (const stock_t *self, claimant_t *const *claimants, size_t count, uint32_t id)
+{
+    assert (self->magic == STOCK_MAGIC);
+    for (size_t index = 0; index < count; index++)
+        if (!s_is_served (claimants [index], id))
+            return false;
+    return true;
+}
+
 //  What a claimant of the same draw has got serves this one too, even if it was evicted at once.
 static version_t *
 s_just_served (const claimant_t *claimant, version_t *const *versions, size_t count)

@@ -8,11 +8,13 @@
 #include <time.h>
 #include "decoder.h"
 #include "pool.h"
+#include "reading.h"
 #include "source.h"
 
 enum {
     PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256, REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
     RETRY_MS = 20, RETRIES = 100,
+    DEPTH_MAX = 128, DEPTH_BEGIN = 16, OBSERVED_A_TURN = 32,        //  reads between two looks at the cost model
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -28,8 +30,13 @@ typedef struct task {
     //  prepare
     version_t *version;             //  the broker's; not looked at by threads
     uint8_t *memory;
+    const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are read to buffers
     outcome_t outcome;
     char reason [REASON_BYTES];     //  unless it is ready
+    reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
+    size_t unread;                  //  of them
+    uint32_t attempts;
+    bool pausing;                   //  it found a shortage, and waits in a worker until it may be tried again
     //  copy
     place_t *place;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
@@ -39,9 +46,22 @@ typedef struct task {
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
 
+//  A range of a pack.
+typedef struct range {
+    struct range *next_free;
+    reader_request_t request;
+    raw_request_t *raw;
+    source_t *source;               //  of it, the thread uses the pack
+} range_t;
+
 struct tasks {
     broker_t *broker;
-    pool_t *readers, *workers;
+    reading_t *reading;
+    pool_t *workers;
+    range_t *ranges, *free_range;
+    uint32_t depth;
+    bool depth_is_set;
+    uint32_t observed;              //  reads since the last look at the cost model
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
@@ -81,33 +101,34 @@ s_is_shortage (int rc)
     return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN;
 }
 
-static bool
-s_read_file (task_t *task, size_t file)
-{
-    const catalogue_t *catalogue = task->source->catalogue;
-    size_t field = pipeline_file (task->pipeline, file);
-    int rc = catalogue_read (catalogue, s_id (task), field, &task->buffers [file]);
-    for (int again = 0; s_is_shortage (rc) && again < RETRIES; again++) {
-        s_pause ();
-        rc = catalogue_read (catalogue, s_id (task), field, &task->buffers [file]);
-    }
-    char what [WHAT_BYTES];
-    if (rc == -ESTALE)
-        s_blame (task, OUTCOME_BAD, file, "changed since the server started");
-    else
-    if (rc) {
-        snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
-        s_blame (task, OUTCOME_BAD, file, what);
-    }
-    return rc == 0;
-}
-
+//  In the reading thread: what of a range is wanted goes to its samples, and is checked there.
 static void
-s_read (void *context, void *argument)
+s_spread (void *context, reader_request_t *request)
 {
     (void) context;
-    task_t *task = argument;
-    for (size_t file = 0; file < pipeline_files (task->pipeline) && s_read_file (task, file); file++);
+    const range_t *range = request->user;
+    const pack_t *pack = range->source->pack;
+    raw_request_t *raw = range->raw;
+    for (uint32_t index = 0; index < raw->sample_count; index++) {
+        const raw_sample_t *sample = raw->samples [index];
+        pack_range_t where = pack_sample (pack, sample->id);
+        size_t field;
+        if (where.bytes > 0)
+            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset), where.bytes);
+        if (!pack_check (pack, sample->id, sample->memory, &field))
+            raw->damaged |= UINT64_C (1) << index;
+    }
+}
+
+//  The files of all fields of the data set lie one after the other.
+static decoder_file_t
+s_packed_file (const task_t *task, size_t file)
+{
+    const catalogue_t *catalogue = task->source->catalogue;
+    size_t field = pipeline_file (task->pipeline, file), offset = 0;
+    for (size_t before = 0; before < field; before++)
+        offset += catalogue_file_bytes (catalogue, s_id (task), before);
+    return (decoder_file_t) { task->packed + offset, catalogue_file_bytes (catalogue, s_id (task), field) };
 }
 
 static void
@@ -115,7 +136,8 @@ s_prepare (decoder_t *decoder, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
-        files [file] = (decoder_file_t) { task->buffers [file].bytes, task->buffers [file].size };
+        files [file] = task->packed? s_packed_file (task, file):
+            (decoder_file_t) { task->buffers [file].bytes, task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     size_t at_fault = 0;
@@ -148,6 +170,10 @@ s_work (void *context, void *argument)
     if (task->kind == TASK_COPY)
         s_copy (context, task);
     else
+    if (task->pausing)
+        s_pause ();
+    else
+    if (task->outcome == OUTCOME_READY)     //  else its bytes are damaged
         s_prepare (context, task);
 }
 
@@ -166,36 +192,66 @@ s_decoder_destroy (void *context)
 
 //  ---- in the broker's thread
 
-tasks_t *
-tasks_new (broker_t *broker, uint32_t workers)
+static int
+s_start_reading (tasks_t *self, const tasks_options_t *options, const char **path_p)
 {
-    tasks_t *self = calloc (1, sizeof *self);
-    if (!self)
-        return NULL;
-    self->broker = broker;
-    atomic_init (&self->stopping, false);
-    self->count = broker_tasks_max (broker);
-    self->all = calloc (self->count, sizeof *self->all);
-    //  Twice what can be out at once: a queue is never more than half full.
-    pool_options_t readers = { .name = "tureen-reader", .threads = TASKS_READERS,
-        .tasks_max = 2 * self->count,
-        .work = s_read };
+    reading_options_t reading = { .paths = options->paths, .path_count = options->path_count,
+        .buffer_bytes = options->buffer_bytes,
+        //  Twice what can be out at once: a queue is never more than half full.
+        .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
+        .depth = self->depth, .no_ring = options->no_ring, .finish = s_spread };
+    return reading_new (&self->reading, &reading, path_p);
+}
+
+static int
+s_start_workers (tasks_t *self, uint32_t workers)
+{
     pool_options_t decoders = { .name = "tureen-worker", .threads = workers, .tasks_max = 2 * self->count,
         .work = s_work, .context_new = s_decoder_new, .context_destroy = s_decoder_destroy };
-    self->readers = self->all? pool_new (&readers): NULL;
-    self->workers = self->readers? pool_new (&decoders): NULL;
-    if (!self->workers) {
-        int error = errno;
-        tasks_destroy (&self);
-        errno = error;
-        return NULL;
-    }
+    self->workers = pool_new (&decoders);
+    return self->workers? 0: -errno;
+}
+
+static void
+s_list_free (tasks_t *self, size_t range_count)
+{
     for (size_t index = 0; index < self->count; index++) {
         self->all [index] = (task_t) { .stopping = &self->stopping, .kind = TASK_COPY,
             .next_free = self->free [TASK_COPY] };
         self->free [TASK_COPY] = &self->all [index];
     }
-    return self;
+    for (size_t index = 0; index < range_count; index++) {
+        self->ranges [index].next_free = self->free_range;
+        self->free_range = &self->ranges [index];
+    }
+}
+
+int
+tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p)
+{
+    *self_p = NULL;
+    *path_p = NULL;
+    tasks_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    self->broker = options->broker;
+    atomic_init (&self->stopping, false);
+    self->count = broker_tasks_max (options->broker);
+    self->depth = options->depth? options->depth: DEPTH_BEGIN;
+    self->depth_is_set = options->depth > 0;
+    size_t range_count = broker_reads_max (options->broker);
+    self->all = calloc (self->count, sizeof *self->all);
+    self->ranges = calloc (range_count, sizeof *self->ranges);
+    int rc = self->all && self->ranges? s_start_reading (self, options, path_p): -ENOMEM;
+    if (rc == 0)
+        rc = s_start_workers (self, options->workers);
+    if (rc == 0) {
+        s_list_free (self, range_count);
+        *self_p = self;
+        self = NULL;
+    }
+    tasks_destroy (&self);
+    return rc;
 }
 
 void
@@ -204,12 +260,13 @@ tasks_destroy (tasks_t **self_p)
     tasks_t *self = *self_p;
     if (!self)
         return;
-    pool_destroy (&self->readers);
+    reading_destroy (&self->reading);
     pool_destroy (&self->workers);
     for (size_t index = 0; self->all && index < self->count; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
             free (self->all [index].buffers [file].bytes);
     free (self->all);
+    free (self->ranges);
     free (self);
     *self_p = NULL;
 }
@@ -244,6 +301,35 @@ s_give_back (tasks_t *self, task_t *task)
     self->free [task->kind] = task;
 }
 
+static void
+s_read_files (tasks_t *self, task_t *task)
+{
+    task->unread = pipeline_files (task->pipeline);
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
+        task->requests [file] = (reader_request_t) { .kind = READER_FILE, .user = task,
+            .catalogue = task->source->catalogue, .id = s_id (task), .field = pipeline_file (task->pipeline, file),
+            .buffer = &task->buffers [file] };
+        reading_submit (self->reading, &task->requests [file]);
+    }
+}
+
+//  What the raw store has of the sample, to a worker; damage of the sample is told by the worker's way, too.
+static void
+s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
+{
+    char what [WHAT_BYTES];
+    const pack_t *pack = task->source->pack;
+    pack_range_t where = pack_sample (pack, s_id (task));
+    task->packed = raw->memory;
+    if (raw->rc) {
+        snprintf (what, sizeof what, raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
+            "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s", where.volume,
+            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), strerror (-raw->rc));
+        s_blame (task, OUTCOME_BAD, 0, what);
+    }
+    pool_submit (self->workers, task);
+}
+
 void
 tasks_prepare (tasks_t *self, version_t *version)
 {
@@ -252,7 +338,30 @@ tasks_prepare (tasks_t *self, version_t *version)
         version_dataset (broker, version));
     task->version = version;
     task->memory = version->memory;
-    pool_submit (self->readers, task);
+    task->packed = NULL;
+    task->attempts = 0;
+    task->pausing = false;
+    const raw_sample_t *raw = version_raw (version);
+    if (raw)
+        s_use_packed (self, task, raw);
+    else
+        s_read_files (self, task);
+}
+
+void
+tasks_read (tasks_t *self, raw_request_t *raw)
+{
+    range_t *range = self->free_range;
+    assert (range);                 //  the broker hands out no more than broker_reads_max
+    self->free_range = range->next_free;
+    range->raw = raw;
+    range->source = source_of (request_dataset (self->broker, raw));
+    pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
+    if (where.bytes == 0)           //  empty files: the header's first byte stands in for nothing
+        where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
+    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range,
+        .file = range->source->first_file + where.volume, .offset = where.offset, .bytes = where.bytes };
+    reading_submit (self->reading, &range->request);
 }
 
 void
@@ -278,35 +387,142 @@ s_finish (tasks_t *self, task_t *task)
     s_give_back (self, task);
 }
 
+//  Now and then, what the cost model has learnt decides how many reads are under way at once.
+static void
+s_learn (tasks_t *self, source_t *source, const reader_request_t *request)
+{
+    cost_observe (&source->cost, request->read_bytes, request->wait_ns, request->in_flight);
+    if (self->depth_is_set || ++self->observed < OBSERVED_A_TURN)
+        return;
+    self->observed = 0;
+    self->depth = cost_depth (&source->cost, request->read_bytes, DEPTH_MAX);
+    reading_set_depth (self->reading, self->depth);
+}
+
+static void
+s_range_done (tasks_t *self, range_t *range)
+{
+    const reader_request_t *request = &range->request;
+    if (request->rc == 0)
+        s_learn (self, range->source, request);
+    range->raw->rc = request->rc;
+    range->raw->read_bytes = request->read_bytes;
+    broker_read (self->broker, range->raw);
+    range->next_free = self->free_range;
+    self->free_range = range;
+}
+
+static void
+s_blame_reading (task_t *task, size_t file, int rc)
+{
+    char what [WHAT_BYTES];
+    snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
+    s_blame (task, OUTCOME_BAD, file, rc == -ESTALE? "changed since the server started": what);
+}
+
+//  All files of a task have been read, or not.
+static void
+s_files_done (tasks_t *self, task_t *task)
+{
+    size_t files = pipeline_files (task->pipeline), short_of = files;
+    for (size_t file = files; file-- > 0;) {
+        int rc = task->requests [file].rc;
+        if (s_is_shortage (rc) && task->attempts < RETRIES)
+            short_of = file;
+        else
+        if (rc)
+            s_blame_reading (task, file, rc);
+    }
+    task->pausing = task->outcome == OUTCOME_READY && short_of < files;
+    task->attempts += task->pausing;
+    if (task->outcome)
+        s_finish (self, task);
+    else
+        pool_submit (self->workers, task);
+}
+
+static void
+s_collect_read (tasks_t *self, reader_request_t *request)
+{
+    if (request->kind == READER_RANGE) {
+        s_range_done (self, request->user);
+        return;
+    }
+    task_t *task = request->user;
+    if (--task->unread == 0)
+        s_files_done (self, task);
+}
+
+static void
+s_collect_work (tasks_t *self, task_t *task)
+{
+    bool again = task->kind == TASK_PREPARE && task->pausing;
+    task->pausing = false;
+    if (again)
+        s_read_files (self, task);
+    else
+        s_finish (self, task);
+}
+
 void
 tasks_collect (tasks_t *self)
 {
+    reader_request_t *request;
     task_t *task;
-    while ((task = pool_done (self->readers))) {
-        if (task->outcome)
-            s_finish (self, task);
-        else
-            pool_submit (self->workers, task);
-    }
+    while ((request = reading_done (self->reading)))
+        s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
-        s_finish (self, task);
+        s_collect_work (self, task);
 }
 
 void
 tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS])
 {
-    descriptors [0] = pool_descriptor (self->readers);
+    descriptors [0] = reading_descriptor (self->reading);
     descriptors [1] = pool_descriptor (self->workers);
+}
+
+//  What was read for a task that now cannot be carried out is given back undone.
+static void
+s_give_up (tasks_t *self, reader_request_t *request)
+{
+    if (request->kind == READER_RANGE) {
+        s_range_done (self, request->user);
+        return;
+    }
+    task_t *task = request->user;
+    if (--task->unread == 0)
+        s_finish (self, task);
 }
 
 void
 tasks_stop (tasks_t *self)
 {
     atomic_store (&self->stopping, true);
-    pool_stop (self->readers);
+    reading_stop (self->reading);
     pool_stop (self->workers);
+    reader_request_t *request;
+    while ((request = reading_done (self->reading)))
+        s_give_up (self, request);
     task_t *task;
-    while ((task = pool_done (self->readers)) || (task = pool_drain (self->readers))
-       ||  (task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
+    while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
         s_finish (self, task);
+}
+
+const char *
+tasks_reading_mode (const tasks_t *self)
+{
+    return reading_mode (self->reading);
+}
+
+bool
+tasks_reads_direct (const tasks_t *self, uint32_t file)
+{
+    return reading_is_direct (self->reading, file);
+}
+
+uint32_t
+tasks_depth (const tasks_t *self)
+{
+    return self->depth;
 }

@@ -1,6 +1,7 @@
-/*  tasks -- carries out what the broker wants prepared and copied: reader threads, worker threads, and the way between.
+/*  tasks -- carries out what the broker wants read, prepared and copied: the reading thread, worker threads, and the way between.
  *
- *  happy path:     PREPARE -> reader (files to bytes) -> worker (bytes to version) -> broker_prepared
+ *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
+ *                  PREPARE -> reading (files to bytes; a pack's sample is there already) -> worker (bytes to version) -> broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
  *  failure modes:  a file that cannot be read or decoded, or does not suit the pipeline: broker_prepared with the reason, path
  *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: the thread waits and tries
@@ -18,14 +19,23 @@
 
 typedef struct tasks tasks_t;
 
-enum { TASKS_READERS = 4 };
+typedef struct {
+    broker_t *broker;
+    uint32_t workers;
+    const char *const *paths;       //  volumes of all packs, as sources count them (first_file); lent while tasks_new runs
+    size_t path_count;
+    size_t buffer_bytes;            //  for ranges on their way; at least the largest sample and two blocks
+    uint32_t depth;                 //  reads at once; 0: as the cost model says
+    bool no_ring;                   //  as if the kernel refused io_uring
+} tasks_options_t;
 
-//  Threads for a broker of `workers` workers.  NULL with errno.
-tasks_t *tasks_new (broker_t *broker, uint32_t workers);
+//  The threads run.  0 or -errno; *path_p is the path that cannot be opened, if it was that, or NULL.
+int tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p);
 //  tasks_stop must have been called.
 void tasks_destroy (tasks_t **self_p);
 
 //  dataset_user of every data set is its source_t (source.h).
+void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of the place, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot);
@@ -37,5 +47,10 @@ void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]
 //  Ends the threads and gives every task back to the broker, so that jobs that are over can be buried.  No job may be
 //  running.
 void tasks_stop (tasks_t *self);
+
+//  How files are read: "io_uring", or "preadv (io_uring: ..)"; and whether a file of ranges is read past the page cache.
+const char *tasks_reading_mode (const tasks_t *self);
+bool tasks_reads_direct (const tasks_t *self, uint32_t file);
+uint32_t tasks_depth (const tasks_t *self);
 
 #endif

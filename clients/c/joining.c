@@ -68,6 +68,18 @@ s_check_ids (const tureen_options_t *options, message_error_t *error)
 }
 
 static bool
+s_check_pool (const tureen_options_t *options, message_error_t *error)
+{
+    bool is_seeded = options->order == TUREEN_SEEDED || (options->order == TUREEN_ORDER_DEFAULT && options->seeded);
+    if (!is_seeded)
+        return message_fail (error, "options.pool: only with order TUREEN_SEEDED");
+    if (options->pool < WIRE_POOL_MIN || options->pool > WIRE_POOL_MAX)
+        return message_fail (error, "options.pool: %" PRIu32 "; expected %d to %d samples", options->pool, WIRE_POOL_MIN,
+            WIRE_POOL_MAX);
+    return true;
+}
+
+static bool
 s_check (const tureen_options_t *options, message_error_t *error)
 {
     if (!options->dataset || !*options->dataset)
@@ -86,6 +98,8 @@ s_check (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.name: longer than %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->timeout_ms < 0)
         return message_fail (error, "options.timeout_ms: %d; expected 0 or more", options->timeout_ms);
+    if (options->pool && !s_check_pool (options, error))
+        return false;
     if (options->ids && !s_check_ids (options, error))
         return false;
     return !options->subset || s_check_subset (options, error);
@@ -152,6 +166,7 @@ s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options,
         && (!options->slots || s_set (root, "slots", json_integer (options->slots), error))
         && s_set (root, "transport", json_string (transports [options->transport]), error)
         && (!options->seeded || s_set (root, "seed", json_sprintf ("%" PRIu64, options->seed), error))
+        && (!options->pool || s_set (root, "pool", json_integer (options->pool), error))
         && (!options->name || s_set (root, "name", json_string (options->name), error))
         && (!self->id_frames || s_set (root, "frames", s_frames (self, options), error));
 }

@@ -25,12 +25,16 @@ flags))
 FAULT_CALL (struct dirent *, NULL, readdir, (DIR *directory), (directory))
 FAULT_CALL (DIR *, NULL, fdopendir, (int fd), (fd))
 
-int __real_openat (int fd, const char *path, int flags);
-int __wrap_openat (int fd, const char *path, int flags);
+int __real_openat (int fd, const char *path, int flags, ...);
+int __wrap_openat (int fd, const char *path, int flags, ...);
 int
-__wrap_openat (int fd, const char *path, int flags)
+__wrap_openat (int fd, const char *path, int flags, ...)
 {
-    return fault_strikes ()? -1: __real_openat (fd, path, flags);
+    va_list arguments;
+    va_start (arguments, flags);
+    unsigned int mode = flags & O_CREAT? va_arg (arguments, unsigned int): 0;
+    va_end (arguments);
+    return fault_strikes ()? -1: __real_openat (fd, path, flags, mode);
 }
 
 //  read gives at most read_chunk bytes at a time and is interrupted before each of them; or finds the file

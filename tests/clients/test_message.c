@@ -120,6 +120,22 @@ test_seeded_join_is_encoded_as_described (void **state)
     joining_destroy (&joining);
 }
 
+static void
+test_join_with_a_pool_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join_pool", 2);
+    tureen_options_t options = { .dataset = "train", .epochs = 2, .pipeline = "train", .slots = 4,
+        .order = TUREEN_SEEDED, .seeded = true, .seed = 7, .pool = 4096, .name = "trial-3" };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    message_frame_t frame = joining_frame (joining, 0);
+    assert_int_equal (frame.size, s_golden.frames [1].size);
+    assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
+    joining_destroy (&joining);
+}
+
 //  An order that nobody said is left to the server, which goes by the seed.
 static void
 test_orders_are_said_as_they_were_chosen (void **state)
@@ -444,6 +460,7 @@ main (void)
         cmocka_unit_test (test_progress_is_encoded_as_described),
         cmocka_unit_test (test_join_is_encoded_as_described),
         cmocka_unit_test (test_seeded_join_is_encoded_as_described),
+        cmocka_unit_test (test_join_with_a_pool_is_encoded_as_described),
         cmocka_unit_test (test_orders_are_said_as_they_were_chosen),
         cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
         cmocka_unit_test (test_joined_is_read_as_described),

@@ -90,12 +90,15 @@ class Golden(unittest.TestCase):
         scattered = {**base, "seed": str(2**64 - 1), "pipeline": "eval", "drop_last": True, "frames": ["subset"]}
         listed = {**base, "batch_size": 2, "epochs": None, "order": "list", "transport": "inline",
                   "pipeline": [{"op": "center_crop", "size": [224, 224]}], "frames": ["list", "list"]}
+        pooled = {**base, "order": "seeded", "pool": 4096}
+        pooled["name"] = pooled.pop("name")
         large = (0x0102030405060708, 0x1112131415161718, 0x0807060504030201, 0x8000000000000001)
         for name, built in {
                 "join": wire.join(wire.pack_json({**base, "frames": ["subset"]}), [ranges], 1),
                 "join_words": wire.join(wire.pack_json(scattered), [wire.pack_ids(wire.IDS_WORDS, words)], 2),
                 "join_list": wire.join(wire.pack_json(listed), lists, 3),
                 "join_seeded": wire.join(wire.pack_json({**base, "order": "seeded"}), [], 7),
+                "join_pool": wire.join(wire.pack_json(pooled), [], 9),
                 "inline": wire.inline(5),
                 "progress": wire.progress(5, 7, 6, 0x5),
                 "progress_large": wire.progress(*large),
@@ -118,6 +121,8 @@ class Golden(unittest.TestCase):
                              pipeline=[{"op": "center_crop", "size": [224, 224]}])
             self.assertEqual(listed.message(3), golden("join_list"))
         self.assertEqual(request(order="seeded").message(7), golden("join_seeded"))
+        self.assertEqual(request(order="seeded", pool=4096).message(9), golden("join_pool"))
+        self.assertEqual(json.loads(request(order=None, seed=7, pool=8).message(1)[1])["pool"], 8)
 
     def test_an_order_that_is_not_said_is_left_to_the_server(self) -> None:
         for seed, order in ((7, None), (None, None), (None, "seeded"), (7, "shared")):
@@ -250,6 +255,8 @@ class Arguments(unittest.TestCase):
             {"dataset": 7}, {"name": "x" * 65}, {"subset": (5, 5)}, {"subset": []}, {"subset": [-1, 2]},
             {"subset": [0.5]}, {"ids": [1]}, {"ids": [], "order": "list"}, {"ids": [-1], "order": "list"},
             {"ids": [[1], [2]], "order": "list"}, {"ids": [1], "order": "list", "subset": (0, 5)},
+            {"pool": 64}, {"order": "seeded", "pool": 7}, {"order": "seeded", "pool": 2**24 + 1},
+            {"order": "seeded", "pool": True}, {"order": None, "seed": None, "pool": 64},
             {"epochs": 2**53 + 1}, {"dataset": "\ud800"}, {"name": "\udc80"}, {"subset": [2**63]},
             {"subset": [False] * 9}, {"subset": np.ones((2, 2), bool)}, {"subset": (True, False)}]
         for case in cases:

@@ -126,7 +126,7 @@ test_help (void **state)
     static const char *const options [] = { "--connect", "--dataset", "--batch", "--epochs", "--rate",
         "--subset",
         "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
-        "--name",
+        "--pool", "--name",
         "--ids", "--json", "--timeout" };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++)
         assert_non_null (strstr (s_out, options [index]));
@@ -148,6 +148,8 @@ test_unusable_arguments (void **state)
         { "--subset", "5", NULL, "LO:HI" }, { "--subset", "5:5", NULL, "LO:HI" },
         { "--subset", "1:2,", NULL, "LO:HI" },
         { "--subset", "1:2;3:4", NULL, "LO:HI" }, { "--order", "random", NULL, "private, list or seeded" },
+        { "--pool", "7", NULL, "--pool '7': expected a number from 8 to 16777216" },
+        { "--dataset", "a", "--pool=64", "--pool needs --order seeded" },
         { "--list", "/nowhere/at/all", NULL, "--list /nowhere/at/all" }, { "--list", "-", NULL, "no ids" },
         { "--pipeline", "train", NULL, "JSON list" }, { "--frobnicate", NULL, NULL, "--frobnicate" },
         { "--batch", NULL, NULL, "needs a value" }, { "stray", NULL, NULL, "stray" },
@@ -264,6 +266,7 @@ test_seed_and_order (void **state)
         { { "--json", NULL }, NULL, false }, { { "--seed=9", NULL }, NULL, true },
         { { "--order=seeded", NULL }, "\"order\":\"seeded\"", false },
         { { "--seed=9", "--order=seeded" }, "\"order\":\"seeded\"", true },
+        { { "--pool=1K", "--order=seeded" }, "\"order\":\"seeded\",\"transport\":\"auto\",\"pool\":1024", false },
         { { "--order=shared", "--seed=9" }, "\"order\":\"shared\"", true },
         { { "--seed=9", "--order=list" }, "\"order\":\"list\"", true }
     };

@@ -64,6 +64,9 @@ def join(**changed: Any) -> Frame:
     value = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
              "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
     value.update(changed)
+    value["name"] = value.pop("name")       # clients say it after a pool, before the frames
+    if "frames" in value:
+        value["frames"] = value.pop("frames")
     return text(value)
 
 
@@ -122,6 +125,7 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         id_set(3, "list, first part: 5, 3, 3, 2999", 5, 3, 3, 2999),
         id_set(3, "list, second part: 0, 5", 0, 5)]),
     ("join_seeded", "client to server", [head(JOIN, tag=7), join(order="seeded")]),
+    ("join_pool", "client to server", [head(JOIN, tag=9), join(order="seeded", pool=4096)]),
     ("inline", "client to server", [head(INLINE, job=5)]),
     ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
     ("progress_large", "client to server", [

@@ -8,11 +8,12 @@
 #include <cmocka.h>
 #include "prepared.h"
 
-enum { CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000 };
+enum { CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000, DISKS = 4, READ_US = 300,
+    BREAKS = 3, CHUNK = 16 };
 
 static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
 
-typedef enum { EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
+typedef enum { EVENT_READ, EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
 
 typedef struct {
     int64_t at_us;
@@ -20,6 +21,7 @@ typedef struct {
     event_kind_t kind;
     version_t *version;
     place_t *place;
+    raw_request_t *request;
     int client;
 } event_t;
 
@@ -56,6 +58,11 @@ struct simulation {
     int client_count;
     refusal_t refusal;
     size_t memory_peak;
+    //  a pack
+    uint32_t *pack_order, breaks [BREAKS];
+    int64_t disk_free_us [DISKS];
+    size_t raw_peak;
+    uint64_t samples_read;
 };
 
 //  ---- events by time
@@ -95,6 +102,48 @@ s_pop (simulation_t *self)
     return first;
 }
 
+//  ---- a pack
+
+static size_t
+s_sample_bytes (void *user, uint32_t id)
+{
+    const simulation_t *self = user;
+    if (self->options.bytes_of)
+        return self->options.bytes_of (self->options.context, id);
+    size_t mean = self->options.sample_bytes? self->options.sample_bytes: 1000;
+    return mean / 2 + (id * 2654435761u >> 8) % mean;
+}
+
+static uint32_t
+s_piece (void *user, uint64_t pool_samples)
+{
+    const simulation_t *self = user;
+    (void) pool_samples;
+    return self->options.piece? self->options.piece: 8;
+}
+
+static void
+s_make_pack (simulation_t *self)
+{
+    uint32_t samples = self->options.samples, *order = calloc (samples, sizeof *order);
+    assert_non_null (order);
+    random_t random = random_from_seed (self->options.seed ^ 0x7061636b);
+    for (uint32_t position = 0; position < samples; position++) {
+        uint32_t other = (uint32_t) random_below (&random, position + 1);
+        order [position] = order [other];
+        order [other] = position;
+    }
+    self->pack_order = order;
+    for (uint32_t index = 0; index < BREAKS; index++)       //  volumes hold whole chunks
+        self->breaks [index] = samples / BREAKS / CHUNK * CHUNK * index;
+    broker_pack_t pack = { .order = order, .breaks = self->breaks, .break_count = self->breaks [1]? BREAKS: 1,
+        .sample_bytes = s_sample_bytes, .piece = s_piece, .user = self, .policy = self->options.tier, .chunk = CHUNK,
+        .read_bytes_max = 8 * (self->options.sample_bytes? self->options.sample_bytes: 1000) };
+    size_t least;
+    if (!broker_set_pack (self->broker, self->dataset, &pack, &least))
+        fail_msg ("the pack needs %zu bytes", least);
+}
+
 //  ---- life
 
 simulation_t *
@@ -105,11 +154,13 @@ simulation_new (const simulation_options_t *options)
     self->options = *options;
     broker_options_t broker = {
         .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
-        .jobs_bytes_max = SIZE_MAX / 2,
+        .jobs_bytes_max = SIZE_MAX / 2, .raw_bytes = options->raw_bytes,
         .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
     };
     self->broker = broker_new (&broker);
     self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
+    if (options->raw_bytes)
+        s_make_pack (self);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
     assert_non_null (self->worker_free_us);
     s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
@@ -264,7 +315,7 @@ simulation_join (simulation_t *self, const simulated_job_t *job)
         .dataset = self->dataset, .pipeline = client->pipeline, .batch_size = job->batch_size,
             .slots = job->slots,
         .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .subset = subset,
-        .list = job->list, .list_count = job->list_count, .seed = job->seed, .slot_bytes = 4096
+        .list = job->list, .list_count = job->list_count, .seed = job->seed, .pool = job->pool, .slot_bytes = 4096
     };
     client->job = broker_join (self->broker, &join, self->now_us / 1000, &self->refusal);
     if (subset)
@@ -328,12 +379,52 @@ s_prepare (simulation_t *self, version_t *version)
 }
 
 static void
+s_read (simulation_t *self, raw_request_t *request)
+{
+    uint32_t first = 0;
+    for (uint32_t disk = 1; disk < DISKS; disk++)
+        if (self->disk_free_us [disk] < self->disk_free_us [first])
+            first = disk;
+    for (uint32_t index = 0; index < request->sample_count; index++) {
+        const raw_sample_t *sample = request->samples [index];
+        assert_non_null (sample->memory);
+        bool found = false;
+        for (uint32_t position = request->first; position < request->first + request->count; position++)
+            found = found || self->pack_order [position] == sample->id;
+        assert_true (found);
+        memset (sample->memory, (int) (sample->id & 0xff), sample->bytes);
+    }
+    self->samples_read += request->count;
+    int64_t start_us = self->disk_free_us [first] > self->now_us? self->disk_free_us [first]: self->now_us;
+    int64_t cost_us = self->options.read_us? self->options.read_us (self->options.context, request): READ_US;
+    self->disk_free_us [first] = start_us + cost_us;
+    s_push (self, (event_t) { .kind = EVENT_READ, .at_us = start_us + cost_us, .request = request });
+}
+
+static void
+s_read_done (simulation_t *self, raw_request_t *request)
+{
+    const simulation_options_t *options = &self->options;
+    request->rc = options->read_rc? options->read_rc (options->context, request): 0;
+    for (uint32_t index = 0; index < request->sample_count; index++) {
+        request->read_bytes += request->samples [index]->bytes;
+        if (options->damaged && options->damaged (options->context, request->samples [index]->id))
+            request->damaged |= 1ull << index;
+    }
+    broker_read (self->broker, request);
+}
+
+static void
 s_carry_out (simulation_t *self, const action_t *action)
 {
     client_t *client = action->job? job_user (action->job): NULL;
     switch (action->kind) {
+    case ACTION_READ:
+        s_read (self, action->request);
+        break;
     case ACTION_PREPARE:
         assert_non_null (action->version->memory);
+        assert_int_equal (version_raw (action->version) != NULL, self->options.raw_bytes > 0);
         s_prepare (self, action->version);
         break;
     case ACTION_COPY:
@@ -379,6 +470,9 @@ s_settle (simulation_t *self)
         size_t memory = (size_t) json_integer_value (json_object_get (status, "cache_bytes"));
         if (memory > self->memory_peak)
             self->memory_peak = memory;
+        size_t raw = (size_t) json_integer_value (json_object_get (status, "raw_bytes"));
+        if (raw > self->raw_peak)
+            self->raw_peak = raw;
         json_decref (status);
     }
 }
@@ -387,6 +481,13 @@ static void
 s_prepared (simulation_t *self, version_t *version)
 {
     const simulation_options_t *options = &self->options;
+    const raw_sample_t *raw = version_raw (version);
+    if (raw && raw->rc) {
+        broker_prepared (self->broker, version, OUTCOME_BAD, "made damaged");
+        return;
+    }
+    if (raw)                                    //  the bytes are the sample's
+        assert_true (raw->id == version->id && raw->memory [raw->bytes - 1] == (version->id & 0xff));
     if (options->readable && !options->readable (options->context, version->id))
         broker_prepared (self->broker, version, OUTCOME_BAD, "made unreadable");
     else
@@ -400,6 +501,9 @@ static void
 s_happen (simulation_t *self, const event_t *event)
 {
     switch (event->kind) {
+    case EVENT_READ:
+        s_read_done (self, event->request);
+        break;
     case EVENT_PREPARED:
         s_prepared (self, event->version);
         break;
@@ -460,6 +564,7 @@ simulation_destroy (simulation_t **self_p)
     }
     broker_destroy (&self->broker);
     free (self->worker_free_us);
+    free (self->pack_order);
     free (self);
     *self_p = NULL;
 }
@@ -522,4 +627,22 @@ size_t
 simulation_memory_peak (const simulation_t *self)
 {
     return self->memory_peak;
+}
+
+size_t
+simulation_raw_peak (const simulation_t *self)
+{
+    return self->raw_peak;
+}
+
+uint64_t
+simulation_samples_read (const simulation_t *self)
+{
+    return self->samples_read;
+}
+
+const uint32_t *
+simulation_pack_order (const simulation_t *self)
+{
+    return self->pack_order;
 }

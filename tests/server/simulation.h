@@ -24,6 +24,16 @@ typedef struct {
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
     bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
+    //  A pack, if raw_bytes is not 0: in an order of its own, breaks near every third of it.  Reads take read_us (NULL: 300) each,
+    //  four at once, and finish in any order; damaged samples' bytes never match.
+    size_t raw_bytes;
+    raw_policy_t tier;
+    uint32_t piece;
+    size_t sample_bytes;                                //  on average; sizes differ
+    size_t (*bytes_of) (void *context, uint32_t id);    //  the sizes instead; NULL: made up
+    int64_t (*read_us) (void *context, const raw_request_t *request);
+    int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL: none does
+    bool (*damaged) (void *context, uint32_t id);
     void (*copied) (void *context, broker_t *broker, int client, const place_t *place);     //  each copy; NULL: not
     void *context;
 } simulation_options_t;
@@ -35,6 +45,7 @@ typedef struct {
     bool drop_last;
     sampler_order_t order;
     uint64_t seed;
+    uint32_t pool;              //  SEEDED over a pack
     uint32_t from, to;          //  data: ids from .. to-1; both 0: all
     const uint32_t *list;
     size_t list_count;
@@ -77,5 +88,8 @@ const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size
 uint64_t simulation_prepared (simulation_t *self);
 uint64_t simulation_delivered (simulation_t *self);
 size_t simulation_memory_peak (const simulation_t *self);           //  bytes of versions
+size_t simulation_raw_peak (const simulation_t *self);              //  bytes of compressed samples
+uint64_t simulation_samples_read (const simulation_t *self);        //  of a pack, each time
+const uint32_t *simulation_pack_order (const simulation_t *self);   //  the id at each position; lent
 
 #endif

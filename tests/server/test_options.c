@@ -191,7 +191,7 @@ settings_of_datasets (void **state)
 {
     (void) state;
     options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset c=/c "
-        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
+        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G --reads 7 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
     const options_dataset_t *first = &options.datasets [0], *second = &options.datasets [1];
     assert_int_equal (first->field_count, 2);
     assert_string_equal (first->fields [0].name, "mask");
@@ -207,6 +207,12 @@ settings_of_datasets (void **state)
     assert_false (second->bad_is_fatal);
     assert_string_equal (second->extensions, ".wav,.FLAC");
     assert_int_equal (second->jpeg_warnings_max, 0);
+    assert_null (first->tier);
+    assert_int_equal (first->piece, 0);
+    assert_string_equal (second->tier, "redox");
+    assert_int_equal (second->piece, 64);
+    assert_true (options.raw_bytes == UINT64_C (3) << 30);
+    assert_int_equal (options.reads, 7);
     options_clear (&options);
 }
 
@@ -240,6 +246,7 @@ help_comes_first (void **state)
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
         "--workers N",
         "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail", "--jpeg-warnings NAME=N",
+        "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N",
         "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
         "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
     for (size_t index = 0; index < sizeof words / sizeof *words; index++)
@@ -314,6 +321,12 @@ arguments_refused (void **state)
         { "--dataset a=/x --jpeg-warnings a=-1", "jpeg-warnings: expected a number from 0 to 999999999, got '-1'" },
         { "--dataset a=/x --jpeg-warnings a=1x", "got '1x'" },
         { "--dataset a=/x --jpeg-warnings a=1000000000", "got '1000000000'" },
+        { "--dataset a=/x --tier a=flow", "tier: there is no 'flow'; there is: stream, redox, direct" },
+        { "--dataset a=/x --tier stream", "tier: expected NAME=stream|redox|direct, got 'stream'" },
+        { "--dataset a=/x --piece a=65", "piece: expected a number from 1 to 64, got '65'" },
+        { "--dataset a=/x --piece a=0", "got '0'" },
+        { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
+        { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
         { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
         { "--config /tmp", "/tmp: cannot be read: Is a directory" },
     };

@@ -190,6 +190,19 @@ golden_join_seeded (void **state)
 }
 
 static void
+golden_join_pool (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    s_golden_join (&message, "join_pool", 9, &join);
+    assert_int_equal (join.order, REQUEST_SEEDED);
+    assert_true (join.seed == 7 && join.pool == 4096);
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
+static void
 head_that_is_not_ours_is_ignored (void **state)
 {
     (void) state;
@@ -413,6 +426,14 @@ join_orders (void **state)
     }
     request_join_t join = s_good_join (",\"seed\":\"7\",\"frames\":[\"subset\"]", 3);
     assert_true (join.subset_given && join.order == REQUEST_SEEDED);
+    assert_int_equal (join.pool, 0);
+    request_join_clear (&join);
+    //  A pool goes with the order, wherever it stands.
+    join = s_good_join (",\"pool\":8,\"seed\":\"7\"", 2);
+    assert_true (join.pool == 8 && join.order == REQUEST_SEEDED);
+    request_join_clear (&join);
+    join = s_good_join (",\"pool\":16777216,\"order\":\"seeded\"", 2);
+    assert_true (join.pool == 1 << 24 && join.order == REQUEST_SEEDED);
     request_join_clear (&join);
 }
 
@@ -548,6 +569,12 @@ values_of_a_wrong_kind (void **state)
         { "\"seed\":-5", "got -5" },
         { "\"seed\":1.5", "got 1.5" },
         { "\"seed\":null", "got null" },
+        { "\"pool\":7", "pool: expected an integer from 8 to 16777216, in samples, got 7" },
+        { "\"pool\":16777217", "got 16777217" },
+        { "\"pool\":\"64\"", "got \"64\"" },
+        { "\"pool\":null", "got null" },
+        { "\"pool\":64", "pool: only order \"seeded\" takes it; leave pool out, or join with order \"seeded\"" },
+        { "\"pool\":64,\"order\":\"shared\",\"seed\":\"7\"", "pool: only order" },
         { "\"name\":7", "name: expected a printable text of at most 64 bytes, got 7" },
         { "\"name\":\"a\\nb\"", "got \"a\\nb\"" },
         { "\"name\":\"\\u007f\"", "got \"\\x7f\"" },
@@ -565,7 +592,7 @@ values_of_a_wrong_kind (void **state)
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
-            "slots, transport, seed, name, frames" },
+            "slots, transport, seed, pool, name, frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -654,6 +681,7 @@ main (void)
         cmocka_unit_test (golden_join_with_words),
         cmocka_unit_test (golden_join_with_a_list),
         cmocka_unit_test (golden_join_seeded),
+        cmocka_unit_test (golden_join_pool),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
         cmocka_unit_test (head_refusals),
         cmocka_unit_test (wrong_number_of_frames),

@@ -1,4 +1,4 @@
-/*  The threads between the broker and the files, with a catalogue and a decoder made up here that fail when they are told to:
+/*  The threads between the broker and the files, with a catalogue, a pack, a reader and a decoder made up here that fail when told to:
  *  what is waited for, what is blamed, and what becomes of buffers.
  */
 #include <setjmp.h>
@@ -14,6 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 #include "decoder.h"
+#include "pool.h"
+#include "reading.h"
 #include "source.h"
 #include "tasks.h"
 
@@ -31,6 +33,8 @@ static struct {
     int bad_mask;
     int other_mask;                 //  good, but not for this pipeline
     int changed;
+    int damaged;                    //  in the pack
+    bool volumes_fail;              //  every read of it
 } s_plan;
 
 static bool
@@ -43,10 +47,9 @@ s_take (atomic_int *left)
 
 //  ---- a catalogue of images and masks, one label
 
-int
-catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer)
+static int
+s_read_file (uint32_t id, size_t field, catalogue_buffer_t *buffer)
 {
-    assert (self == NULL);
     if (buffer->limit > KEPT_BYTES)
         atomic_fetch_add (&s_plan.large_buffers, 1);
     if (s_take (&s_plan.shortages))
@@ -102,6 +105,187 @@ catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8
     (void) self;
     (void) label;
     *target = (uint8_t) (id + 100);
+}
+
+size_t
+catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
+{
+    (void) self;
+    (void) field;
+    return id % 7 == 3? LARGE_BYTES: 100;
+}
+
+//  ---- a pack of one volume, in which samples lie as their ids, image and mask of each
+
+enum { HEADER_BYTES = 11 };
+
+pack_range_t
+pack_sample (const pack_t *self, uint32_t id)
+{
+    (void) self;
+    size_t offset = HEADER_BYTES;
+    for (uint32_t before = 0; before < id; before++)
+        offset += 2 * catalogue_file_bytes (NULL, before, 0);
+    return (pack_range_t) { .offset = offset, .bytes = 2 * catalogue_file_bytes (NULL, id, 0) };
+}
+
+pack_range_t
+pack_piece (const pack_t *self, uint32_t first, uint32_t count)
+{
+    pack_range_t range = pack_sample (self, first), last = pack_sample (self, first + count - 1);
+    range.bytes = last.offset + last.bytes - range.offset;
+    return range;
+}
+
+uint32_t
+pack_position (const pack_t *self, uint32_t id)
+{
+    (void) self;
+    return id;
+}
+
+uint32_t
+pack_chunk_samples (const pack_t *self)
+{
+    (void) self;
+    return 8;
+}
+
+bool
+pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p)
+{
+    (void) self;
+    *field_p = 0;
+    size_t half = catalogue_file_bytes (NULL, id, 0);
+    return (int) id != s_plan.damaged && bytes [0] == (uint8_t) id && bytes [1] == 0 && bytes [half] == (uint8_t) id
+        && bytes [half + 1] == 1;
+}
+
+//  ---- a reader: two threads that make the bytes up
+
+struct reading {
+    pool_t *pool;
+    void (*finish) (void *context, reader_request_t *request);
+    uint32_t depth;
+    bool stopped;
+};
+
+typedef struct {
+    reading_t *reading;
+    reader_request_t *request;
+} job_of_reading_t;
+
+static void
+s_read_range (const reading_t *reading, reader_request_t *request)
+{
+    request->memory = calloc (1, request->bytes + 5);
+    assert (request->memory);
+    request->skip = 5;
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        for (uint8_t field = 0; field < 2; field++) {
+            uint64_t at = pack_sample (NULL, id).offset + field * catalogue_file_bytes (NULL, id, 0);
+            if (at < request->offset || at + 1 >= request->offset + request->bytes)
+                continue;
+            request->memory [5 + at - request->offset] = (uint8_t) id;
+            request->memory [6 + at - request->offset] = field;
+        }
+    request->rc = s_plan.volumes_fail? -EIO: 0;
+    request->read_bytes = request->bytes;
+    request->in_flight = 1;
+    request->wait_ns = 1000;
+    if (request->rc == 0)
+        reading->finish (NULL, request);
+    free (request->memory);
+}
+
+static void
+s_read_in_thread (void *context, void *argument)
+{
+    (void) context;
+    job_of_reading_t *job = argument;
+    if (job->request->kind == READER_RANGE)
+        s_read_range (job->reading, job->request);
+    else
+        job->request->rc = s_read_file (job->request->id, job->request->field, job->request->buffer);
+}
+
+int
+reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p)
+{
+    (void) path_p;
+    *self_p = calloc (1, sizeof **self_p);
+    assert (*self_p);
+    pool_options_t pool = { .name = "reading", .threads = 2, .tasks_max = options->requests_max, .work = s_read_in_thread };
+    (*self_p)->pool = pool_new (&pool);
+    (*self_p)->finish = options->finish;
+    assert ((*self_p)->pool);
+    return 0;
+}
+
+void
+reading_destroy (reading_t **self_p)
+{
+    if (!*self_p)
+        return;
+    pool_destroy (&(*self_p)->pool);
+    free (*self_p);
+    *self_p = NULL;
+}
+
+void
+reading_submit (reading_t *self, reader_request_t *request)
+{
+    job_of_reading_t *job = malloc (sizeof *job);
+    assert (job);
+    *job = (job_of_reading_t) { self, request };
+    pool_submit (self->pool, job);
+}
+
+reader_request_t *
+reading_done (reading_t *self)
+{
+    job_of_reading_t *job = pool_done (self->pool);
+    reader_request_t *request = job? job->request: NULL;
+    if (!job && self->stopped && (job = pool_drain (self->pool))) {
+        request = job->request;
+        request->rc = -ECANCELED;
+    }
+    free (job);
+    return request;
+}
+
+int
+reading_descriptor (const reading_t *self)
+{
+    return pool_descriptor (self->pool);
+}
+
+void
+reading_stop (reading_t *self)
+{
+    pool_stop (self->pool);
+    self->stopped = true;
+}
+
+void
+reading_set_depth (reading_t *self, uint32_t depth)
+{
+    self->depth = depth;
+}
+
+const char *
+reading_mode (const reading_t *self)
+{
+    (void) self;
+    return "made up";
+}
+
+bool
+reading_is_direct (const reading_t *self, uint32_t file)
+{
+    (void) self;
+    (void) file;
+    return false;
 }
 
 //  ---- a decoder: a version is its sample's id
@@ -165,24 +349,56 @@ typedef struct {
     layout_t layout;
     uint8_t *ring;
     job_t *job;
+    uint32_t order [SAMPLES];       //  of the pack
     bool seen [SAMPLES];
     size_t delivered;
     bool finished;
     char ended [400];               //  why, if the server ended it
 } scene_t;
 
-static void
-s_begin (scene_t *self)
+static size_t
+s_sample_bytes (void *user, uint32_t id)
 {
-    s_plan.missing_mask = s_plan.bad_mask = s_plan.other_mask = s_plan.changed = -1;
+    (void) user;
+    return pack_sample (NULL, id).bytes;
+}
+
+static uint32_t
+s_piece (void *user, uint64_t pool_samples)
+{
+    (void) user;
+    return pool_samples > 4? 4: 1;
+}
+
+static void
+s_make_pack (scene_t *self, dataset_t *dataset)
+{
+    static const uint32_t breaks [1];
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        self->order [id] = id;
+    broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1, .sample_bytes = s_sample_bytes,
+        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * LARGE_BYTES };
+    size_t least;
+    assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
+    self->source.pack = (const pack_t *) self->order;       //  never looked at
+}
+
+static void
+s_begin_over (scene_t *self, bool packed)
+{
+    s_plan.missing_mask = s_plan.bad_mask = s_plan.other_mask = s_plan.changed = s_plan.damaged = -1;
+    s_plan.volumes_fail = false;
     atomic_store (&s_plan.large_buffers, 0);
     atomic_store (&s_plan.stalls, 0);
-    *self = (scene_t) { .source = { .jpeg_warnings_max = 17 } };
-    broker_options_t options = { .cache_bytes = 1 << 20, .workers = 3, .jobs_bytes_max = 1 << 26, .seed = 5 };
+    *self = (scene_t) { .source = { .jpeg_warnings_max = 17, .cost = cost_assumed () } };
+    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20, .workers = 3, .jobs_bytes_max = 1 << 26, .seed = 5 };
     self->broker = broker_new (&options);
     dataset_t *dataset = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
-    self->tasks = tasks_new (self->broker, 3);
-    assert_non_null (self->tasks);
+    if (packed)
+        s_make_pack (self, dataset);
+    tasks_options_t tasks = { .broker = self->broker, .workers = 3, .buffer_bytes = 1 << 20 };
+    const char *path;
+    assert_int_equal (tasks_new (&self->tasks, &tasks, &path), 0);
     pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } }, .count = 2 };
     json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
     char error [256];
@@ -200,6 +416,12 @@ s_begin (scene_t *self)
     assert_non_null (self->job);
     job_set_user (self->job, self, false);
     broker_attached (self->broker, self->job, 0);
+}
+
+static void
+s_begin (scene_t *self)
+{
+    s_begin_over (self, false);
 }
 
 static void
@@ -245,6 +467,8 @@ s_receive (scene_t *self, const wire_batch_t *batch)
 static void
 s_carry_out (scene_t *self, const action_t *action)
 {
+    if (action->kind == ACTION_READ)
+        tasks_read (self->tasks, action->request);
     if (action->kind == ACTION_PREPARE)
         tasks_prepare (self->tasks, action->version);
     if (action->kind == ACTION_COPY)
@@ -385,6 +609,37 @@ test_an_end_does_not_wait_for_memory (void **state)
     s_end (&scene);
 }
 
+//  A pack's samples come to their rows as well, whatever pieces they are read in; damage is told with its place.
+static void
+test_packed_samples_come_to_their_rows (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_begin_over (&scene, true);
+    s_plan.damaged = 13;
+    s_plan.bad_mask = 6;
+    s_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES - 2);
+    s_assert_bad (&scene, 13, "i/13: its bytes in the pack are damaged (volume 0, chunk 1): `tureen verify` names all that are");
+    s_assert_bad (&scene, 6, "mask: m/06: is spoilt");
+    s_end (&scene);
+}
+
+//  A volume that cannot be read costs its samples, each by its name, and the job, which has no other.
+static void
+test_a_failing_volume_is_told (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_begin_over (&scene, true);
+    s_plan.volumes_fail = true;
+    s_run (&scene);
+    assert_int_equal (scene.delivered, 0);
+    assert_non_null (strstr (scene.ended, "unreadable: "));
+    s_assert_bad (&scene, 0, "i/00: cannot be read from the pack (volume 0, chunk 0): Input/output error");
+    s_end (&scene);
+}
+
 int
 main (void)
 {
@@ -393,7 +648,9 @@ main (void)
         cmocka_unit_test (test_shortages_are_waited_out),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
-        cmocka_unit_test (test_an_end_does_not_wait_for_memory)
+        cmocka_unit_test (test_an_end_does_not_wait_for_memory),
+        cmocka_unit_test (test_packed_samples_come_to_their_rows),
+        cmocka_unit_test (test_a_failing_volume_is_told)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

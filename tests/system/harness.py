@@ -147,8 +147,9 @@ def run(*arguments, timeout=PATIENCE, environment=None):
 
 class Server:
     def __init__(self, datasets, cache="64M", workers=2, listen=None, arguments=(), tcp=False, folder=None,
-                 environment=None, expect_clean=True):
-        """listen: an endpoint, None: one of our own, "": the server's default.  folder: shared with another Server."""
+                 environment=None, expect_clean=True, wrapper=()):
+        """listen: an endpoint, None: one of our own, "": the server's default.  folder: shared with another Server.
+        wrapper: a command that executes the one that it is given."""
         self.folder = folder or tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.owns_folder = folder is None
         self.runtime = os.path.join(self.folder, "run")
@@ -162,7 +163,7 @@ class Server:
             self.environment.pop(key, None)
             if value is not None:
                 self.environment[key] = value
-        self.expect_clean = expect_clean
+        self.expect_clean, self.wrapper = expect_clean, wrapper
         self.process = None
         self.jobs = []
 
@@ -179,7 +180,7 @@ class Server:
             return file.read()
 
     def start(self):
-        command = [TUREEN, "serve"]
+        command = [*self.wrapper, TUREEN, "serve"]
         for name, path in self.datasets.items():
             command += ["--dataset", "%s=%s" % (name, path)]
         if self.endpoint:

@@ -77,6 +77,31 @@ def order(seed, epochs, ids):
     return {epoch: [ids[rank] for rank in permutation(seed, epoch, len(ids))] for epoch in range(epochs)}
 
 
+#   ---- the order with a pool, from the description in sampler/stream_order.h
+
+def stream_order(seed, epoch, pack_order, data, pool):
+    """pack_order: the id at each position of the pack; data: a set of ids."""
+    members = [number for number in pack_order if number in data]
+    count, state = len(members), seed
+    for number in (epoch, len(members), pool):
+        state = Random(state).next() ^ number
+    random = Random(state)
+    shift = random.below(count)
+    pieces = permutation(random.next(), 0, -(-count // 8))
+    ids, entries = [], []
+    while len(ids) < count:
+        room = min(pool, 128 + 2 * len(ids))
+        while pieces and len(entries) + 8 <= room:
+            begin = 8 * pieces.pop(0)
+            entries += [members[(shift + rank) % count] for rank in range(begin, min(begin + 8, count))]
+        place = random.below(len(entries))
+        ids.append(entries[place])
+        last = entries.pop()
+        if place < len(entries):
+            entries[place] = last
+    return ids
+
+
 #   ---- jobs in this process
 
 def take(server, ranges=None, stop_after=None, **keys):

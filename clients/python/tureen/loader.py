@@ -142,6 +142,8 @@ class Loader:
     transport   "auto": shared memory where that is possible; "inline": always through the socket
     seed        of order "seeded" and all its random operations; in other orders of the private ones only.  None: the
                 server draws one, which `joined.seed` tells
+    pool        of order "seeded" over a pack: pieces of it are read whole and mixed in a pool of so many samples, 8 to 2**24,
+                so that each is read once an epoch; another pool is another order.  None: an order without one
     name        for people, in `tureen status`
     timeout     seconds to wait for the server's answer to a join; math.inf: as long as it takes
 
@@ -160,11 +162,12 @@ class Loader:
     def __init__(self, endpoint: Optional[str] = None, dataset: str = "train", batch_size: int = 64,
                  epochs: Optional[int] = None, *, pipeline: Pipeline = "train", order: Optional[str] = None,
                  ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False, slots: int = 4,
-                 transport: str = "auto", seed: Optional[int] = None, name: str = "", timeout: float = 10.0) -> None:
+                 transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
+                 timeout: float = 10.0) -> None:
         self.endpoint = resolve_endpoint(endpoint)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
-                                ids=ids, subset=subset)
+                                ids=ids, subset=subset, pool=pool)
         self._timeout = seconds("timeout", timeout)
         self._pid: Optional[int] = None                     # of the process that uses it
         self._kept = _Once(_KEPT.format(kept=lent_max(slots), slots=slots))

@@ -68,7 +68,7 @@ class Request:
 
     def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool, pipeline: Pipeline,
                  order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
-                 ids: Optional[Any], subset: Optional[Any]) -> None:
+                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None) -> None:
         self.epochs = None if epochs is None else _within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = _within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -82,6 +82,10 @@ class Request:
         said["transport"] = _among("transport", transport, _TRANSPORTS)
         if seed is not None:
             said["seed"] = str(_within("seed", seed, 0, 2**64 - 1))
+        if pool is not None:
+            if order != "seeded" and (order is not None or seed is None):
+                raise ValueError("pool is of order \"seeded\" only: give order=\"seeded\" with it")
+            said["pool"] = _within("pool", pool, wire.POOL_MIN, wire.POOL_MAX)
         said["name"] = _text("name", name)
         if len(name.encode("utf-8")) > 64:
             raise ValueError("name is longer than 64 bytes")

@@ -1,0 +1,280 @@
+/*  catalogue_pack.c -- a folder with index.tureen becomes a catalogue that points into it.
+ *
+ *  happy path:  map the index, validate it, open every volume and hold its header and size against the index.
+ *  failure:     as in catalogue_walk.c; pack_detach takes what is half done.
+ *  on close:    pack_detach, then catalogue_destroy frees what is left: nothing of the samples.
+ *
+ *  The mapping shows the file: whoever cuts or overwrites an index in place while it is in use kills its reader.
+ *  Packing only renames whole ones.
+ */
+#include "pack_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "pack_index.h"
+#include "packing.h"
+
+//  -- files
+
+static int
+s_fail_file (const draft_t *draft, const char *name, int rc)
+{
+    const char *root = catalogue_root (draft->self);
+    const char *remedy =
+        rc == -EACCES? "let this user read it":
+        rc == -EMFILE || rc == -ENFILE? "raise the limit of open files (ulimit -n): all volumes are kept open":
+        rc == -ENOMEM? "free memory or raise the limit":
+        rc == -ENOENT? "copy it again from where it is whole, or pack again": "check the file system";
+    return catalogue_fail (draft, rc == -ENOENT? -ENODATA: rc, "cannot read '%s/%s' (%s): %s", root, name,
+        strerror (-rc),
+        remedy);
+}
+
+//  A regular file in the folder, and its size.
+static int
+s_open (const draft_t *draft, const char *name, int *fd_p, uint64_t *bytes_p)
+{
+    int fd;
+    do                                  //  a fifo must not make us wait
+        fd = openat (draft->self->fields [0].root_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    struct stat status;
+    int rc = fd < 0 || fstat (fd, &status) != 0? s_fail_file (draft, name, -errno): 0;
+    if (rc == 0 && !S_ISREG (status.st_mode))
+        rc = catalogue_fail (draft, -EINVAL, "'%s/%s' is not a file: pack again", catalogue_root (draft->self), name);
+    if (rc == 0) {
+        *bytes_p = (uint64_t) status.st_size;
+        *fd_p = fd;
+        fd = -1;
+    }
+    if (fd >= 0)
+        close (fd);
+    return rc;
+}
+
+int
+pack_map (draft_t *draft, const char *name)
+{
+    int fd;
+    uint64_t bytes;
+    int rc = s_open (draft, name, &fd, &bytes);
+    if (rc)
+        return rc;
+    //  Nothing can be mapped of an empty file: it fails as any other that is too short.
+    static const uint64_t nothing;
+    void *map = bytes? mmap (NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0): NULL;
+    rc = map == MAP_FAILED? s_fail_file (draft, name, -errno): 0;
+    close (fd);
+    if (rc)
+        return rc;
+    char path [PATH_MAX + 64];
+    snprintf (path, sizeof path, "%s/%s", catalogue_root (draft->self), name);
+    rc = pack_validate (draft, path, map? map: (const void *) &nothing, bytes);
+    pack_t *pack = draft->self->pack;
+    if (pack) {
+        pack->map = map;
+        pack->map_bytes = bytes;
+    }
+    else
+    if (map)
+        munmap (map, bytes);
+    return rc;
+}
+
+
+//  -- volumes
+
+static int
+s_read_header (int fd, uint8_t *block)
+{
+    for (size_t done = 0; done < PACK_BLOCK_BYTES; ) {
+        ssize_t count = pread (fd, block + done, PACK_BLOCK_BYTES - done, (off_t) done);
+        if (count > 0)
+            done += (size_t) count;
+        else
+        if (count == 0)
+            return -ESTALE;
+        else
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+__attribute__ ((format (printf, 4, 5)))
+static int
+s_fail_volume (const draft_t *draft, uint32_t volume, int rc, const char *format, ...)
+{
+    char what [200];
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (what, sizeof what, format, arguments);
+    va_end (arguments);
+    return catalogue_fail (draft, rc,
+        "'%s/" PACK_VOLUME_NAME "' %s: copy it again from where it is whole, or pack again",
+        catalogue_root (draft->self), volume, what);
+}
+
+static bool
+s_is_zero (const uint8_t *bytes, size_t size)
+{
+    return size == 0 || (bytes [0] == 0 && memcmp (bytes, bytes + 1, size - 1) == 0);
+}
+
+static int
+s_check_volume (const draft_t *draft, uint32_t volume, const uint8_t *block)
+{
+    pack_volume_header_t header;
+    memcpy (&header, block, sizeof header);
+    const pack_header_t *index = draft->self->pack->header;
+    if (memcmp (header.magic, PACK_VOLUME_MAGIC, sizeof header.magic))
+        return s_fail_volume (draft, volume, -EBADMSG, "is damaged or no volume: it does not begin with '%s'",
+            PACK_VOLUME_MAGIC);
+    if (header.version != index->version)
+        return s_fail_volume (draft, volume, -EBADMSG, "has version %u of the format, its index version %u",
+            header.version,
+            index->version);
+    pack_volume_header_t expected = pack_volume_header (header.volume, header.pack);
+    if (header.checksum != expected.checksum || !s_is_zero (block + sizeof header, PACK_BLOCK_BYTES - sizeof header))
+        return s_fail_volume (draft, volume, -EBADMSG, "is damaged: its header does not match its checksum");
+    if (memcmp (header.pack, index->pack, sizeof header.pack))
+        return s_fail_volume (draft, volume, -ESTALE, "belongs to another pack");
+    if (header.volume != volume)
+        return s_fail_volume (draft, volume, -ESTALE, "is volume %u under another name", header.volume);
+    return 0;
+}
+
+static int
+s_open_volume (const draft_t *draft, uint32_t volume)
+{
+    pack_t *pack = draft->self->pack;
+    char name [40];
+    snprintf (name, sizeof name, PACK_VOLUME_NAME, volume);
+    uint64_t bytes;
+    int rc = s_open (draft, name, &pack->descriptors [volume], &bytes);
+    if (rc)
+        return rc;
+    uint8_t block [PACK_BLOCK_BYTES];
+    if (bytes != pack->volumes [volume].bytes)
+        return s_fail_volume (draft, volume, -ESTALE, "has %llu bytes, not %llu", (unsigned long long) bytes,
+            (unsigned long long) pack->volumes [volume].bytes);
+    rc = s_read_header (pack->descriptors [volume], block);
+    if (rc)
+        return s_fail_file (draft, name, rc);
+    return s_check_volume (draft, volume, block);
+}
+
+static int
+s_open_volumes (const draft_t *draft)
+{
+    pack_t *pack = draft->self->pack;
+    pack->descriptors = malloc (pack->volume_count * sizeof *pack->descriptors);
+    if (!pack->descriptors)
+        return catalogue_fail_memory (draft);
+    for (uint32_t volume = 0; volume < pack->volume_count; volume++)
+        pack->descriptors [volume] = -1;
+    int rc = 0;
+    for (uint32_t volume = 0; rc == 0 && volume < pack->volume_count; volume++)
+        rc = s_open_volume (draft, volume);
+    return rc;
+}
+
+
+//  -- is it one?
+
+//  1 or 0; or -errno and a sentence.
+static int
+s_is_there (const draft_t *draft, const char *name)
+{
+    struct stat status;
+    const field_t *field = &draft->self->fields [0];
+    if (fstatat (field->root_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return !S_ISDIR (status.st_mode);
+    return errno == ENOENT || errno == ENOTDIR? 0: catalogue_fail_folder (draft, field->path, "", -errno);
+}
+
+//  A folder without an index may be a pack that never got one, or has lost it.
+static int
+s_check_no_pack (const draft_t *draft)
+{
+    const char *root = catalogue_root (draft->self);
+    int rc = s_is_there (draft, PACKING_JOURNAL);
+    if (rc > 0)
+        return catalogue_fail (draft, -ENODATA, "'%s' is a pack that is not finished: run tureen pack --resume", root);
+    if (rc == 0)
+        rc = s_is_there (draft, "volume-00000.tureen");
+    if (rc > 0)
+        return catalogue_fail (draft, -ENODATA,
+            "'%s' has a pack's volumes, but not its %s: copy it from where it is whole, or "
+            "pack again", root, PACK_INDEX_NAME);
+    return rc;
+}
+
+static int
+s_check_options (const draft_t *draft)
+{
+    const catalogue_t *self = draft->self;
+    if (self->field_count > 1)
+        return catalogue_fail (draft, -EINVAL,
+            "'%s' is a pack, which has its fields in it: leave out the field '%s', or pack "
+            "again with it", catalogue_root (self), self->fields [1].name);
+    if (draft->extensions)
+        return catalogue_fail (draft, -EINVAL,
+            "'%s' is a pack, in which all files count: leave out the extensions '%.80s', "
+            "or pack again with them", catalogue_root (self), draft->extensions);
+    return 0;
+}
+
+int
+catalogue_pack_read (draft_t *draft)
+{
+    int rc = s_is_there (draft, PACK_INDEX_NAME);
+    if (rc <= 0)
+        return rc? rc: s_check_no_pack (draft);
+    rc = s_check_options (draft);
+    if (rc == 0)
+        rc = pack_map (draft, PACK_INDEX_NAME);
+    if (rc == 0 && !draft->index_only)
+        rc = s_open_volumes (draft);
+    return rc? rc: 1;
+}
+
+
+//  -- close
+
+void
+pack_detach (catalogue_t *catalogue)
+{
+    pack_t *self = catalogue->pack;
+    if (!self)
+        return;
+    assert (self->magic == PACK_MAGIC);
+    for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++)
+        catalogue->fields [field].files = NULL;
+    for (size_t column = 0; column < catalogue->column_count; column++)
+        catalogue->columns [column].values = NULL;
+    catalogue->samples = NULL;
+    catalogue->directories = NULL;
+    catalogue->classes = NULL;
+    catalogue->arena = NULL;
+    for (uint32_t volume = 0; self->descriptors && volume < self->volume_count; volume++)
+        if (self->descriptors [volume] >= 0)
+            close (self->descriptors [volume]);
+    free (self->descriptors);
+    if (self->map)
+        munmap (self->map, self->map_bytes);
+    self->magic = 0;
+    free (self);
+    catalogue->pack = NULL;
+}

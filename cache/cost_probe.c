@@ -1,0 +1,215 @@
+#include "cost.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BLOCK = 4096, LARGE = 2 * 1024 * 1024, TOGETHER = 4, READS_MAX = 32,
+    PHASE_NS = 12 * 1000 * 1000         //  a phase's time, once it has the reads that it must have
+};
+
+typedef struct {
+    uint32_t threads;
+    size_t bytes;
+    uint32_t reads_min, reads_max;      //  of all threads
+} phase_t;
+
+//  What matters most comes first: limit_ms may end it.
+static const phase_t s_phases [] = {
+    { 1, BLOCK, 2, 16 }, { 1, LARGE, 1, 8 }, { TOGETHER, BLOCK, 2 * TOGETHER, READS_MAX },
+    { TOGETHER, LARGE, TOGETHER, READS_MAX }
+};
+
+typedef struct {
+    uint64_t bytes, nanoseconds;
+    uint32_t in_flight;
+} sight_t;
+
+//  Set at birth; then shared by the threads of a phase.
+typedef struct {
+    int fd;
+    uint64_t size;
+    bool direct;
+    uint64_t deadline;
+    uint8_t *memory;                    //  LARGE for each thread
+    const phase_t *phase;
+    uint64_t phase_end;
+    atomic_uint begun, in_flight;
+    atomic_int error;                   //  -errno of a read
+    sight_t sights [READS_MAX];
+} probe_t;
+
+typedef struct {
+    probe_t *probe;
+    pthread_t thread;
+    uint8_t *memory;
+    uint64_t random;
+} prober_t;
+
+static uint64_t
+s_now (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+//  splitmix64: where to read need not be more random than that.
+static uint64_t
+s_random_below (uint64_t *state, uint64_t bound)
+{
+    uint64_t mixed = (*state += 0x9e3779b97f4a7c15u);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return (mixed ^ (mixed >> 31)) % bound;
+}
+
+//  A place at which so many bytes end before the file does, if it is that long.
+static uint64_t
+s_offset (const probe_t *self, size_t bytes, uint64_t *random)
+{
+    return self->size <= bytes? 0: s_random_below (random, (self->size - bytes) / BLOCK + 1) * BLOCK;
+}
+
+//  Bytes read, or -errno.
+static ssize_t
+s_read (const probe_t *self, uint8_t *memory, size_t bytes, uint64_t offset)
+{
+    ssize_t got;
+    do
+        got = pread (self->fd, memory, bytes, (off_t) offset);
+    while (got < 0 && errno == EINTR);
+    return got < 0? -errno: got;
+}
+
+static void
+s_sight (probe_t *self, prober_t *prober, uint32_t read)
+{
+    size_t bytes = self->phase->bytes;
+    uint64_t offset = s_offset (self, bytes, &prober->random);
+    if (!self->direct)                  //  past the page cache, as well as it can be
+        posix_fadvise (self->fd, (off_t) offset, (off_t) bytes, POSIX_FADV_DONTNEED);
+    uint32_t in_flight = atomic_fetch_add (&self->in_flight, 1) + 1;
+    uint64_t begin = s_now ();
+    ssize_t got = s_read (self, prober->memory, bytes, offset);
+    self->sights [read] = (sight_t) { .bytes = got > 0? (uint64_t) got: 0, .nanoseconds = s_now () - begin,
+        .in_flight = in_flight };
+    atomic_fetch_sub (&self->in_flight, 1);
+    if (got < 0)
+        atomic_store (&self->error, (int) got);
+}
+
+static bool
+s_goes_on (const probe_t *self, uint32_t read)
+{
+    uint64_t now = s_now ();
+    return read < self->phase->reads_max && now < self->deadline && !atomic_load (&self->error)
+        && (read < self->phase->reads_min || now < self->phase_end);
+}
+
+static void *
+s_run (void *argument)
+{
+    prober_t *prober = argument;
+    probe_t *self = prober->probe;
+    for (uint32_t read; (read = atomic_fetch_add (&self->begun, 1), s_goes_on (self, read));)
+        s_sight (self, prober, read);
+    return NULL;
+}
+
+//  One of them is this thread; others that cannot be had are done without.
+static void
+s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
+{
+    self->phase = phase;
+    self->phase_end = s_now () + PHASE_NS;
+    atomic_init (&self->begun, 0);
+    for (uint32_t read = 0; read < READS_MAX; read++)
+        self->sights [read] = (sight_t) { 0 };
+    prober_t probers [TOGETHER];
+    uint32_t started = 1;
+    for (uint32_t index = 0; index < phase->threads; index++) {
+        prober_t *prober = &probers [index];
+        *prober = (prober_t) { .probe = self, .memory = self->memory + (size_t) index * LARGE };
+        if (getrandom (&prober->random, sizeof prober->random, 0) != sizeof prober->random)
+            prober->random = s_now () + index;
+    }
+    while (started < phase->threads && !pthread_create (&probers [started].thread, NULL, s_run, &probers [started]))
+        started++;
+    s_run (&probers [0]);
+    while (--started > 0)
+        pthread_join (probers [started].thread, NULL);
+    for (uint32_t read = 0; read < READS_MAX; read++)
+        if (self->sights [read].bytes)
+            cost_observe (cost, self->sights [read].bytes, self->sights [read].nanoseconds,
+                self->sights [read].in_flight);
+}
+
+//  Some file systems refuse O_DIRECT when a file is opened, others when it is read.
+static int
+s_open (probe_t *self, const char *path)
+{
+    self->direct = true;
+    self->fd = open (path, O_RDONLY | O_CLOEXEC | O_DIRECT | O_NONBLOCK);
+    if (self->fd >= 0 && s_read (self, self->memory, BLOCK, 0) == -EINVAL) {
+        close (self->fd);
+        self->fd = -1;
+        errno = EINVAL;
+    }
+    if (self->fd < 0 && errno == EINVAL) {
+        self->direct = false;
+        self->fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    }
+    struct stat status;
+    if (self->fd < 0 || fstat (self->fd, &status))
+        return -errno;
+    self->size = (uint64_t) status.st_size;
+    return !S_ISREG (status.st_mode)? -EINVAL: self->size == 0? -ENODATA: 0;
+}
+
+//  0, or -errno; in *cost what was seen.
+static int
+s_measure (probe_t *self, cost_t *cost)
+{
+    if (!self->direct)
+        posix_fadvise (self->fd, 0, 0, POSIX_FADV_RANDOM);
+    for (size_t phase = 0; phase < sizeof s_phases / sizeof *s_phases; phase++)
+        s_phase (self, &s_phases [phase], cost);
+    int error = atomic_load (&self->error);
+    return error? error: cost->observed? 0: -ETIME;
+}
+
+int
+cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
+{
+    assert (path);
+    probe_t probe = { .fd = -1, .deadline = s_now () + (uint64_t) limit_ms * 1000000u };
+    atomic_init (&probe.in_flight, 0);
+    atomic_init (&probe.error, 0);
+    cost_t cost = cost_assumed ();
+    int rc = -ENOMEM;
+    probe.memory = aligned_alloc (BLOCK, (size_t) TOGETHER * LARGE);
+    if (!probe.memory)
+        goto exit;
+    rc = s_open (&probe, path);
+    if (rc == 0)
+        rc = s_measure (&probe, &cost);
+    if (rc)
+        goto exit;
+    cost_anchor (&cost);
+    cost.piece_set = self->piece_set;
+    cost.depth_set = self->depth_set;
+    *self = cost;
+exit:
+    if (probe.fd >= 0)
+        close (probe.fd);
+    free (probe.memory);
+    return rc;
+}

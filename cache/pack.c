@@ -1,0 +1,174 @@
+//  An open pack's answers, and reading a sample of it; catalogue_pack.c opens it.
+
+#include "pack_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+const pack_t *
+catalogue_pack (const catalogue_t *catalogue)
+{
+    assert (catalogue && catalogue->magic == CATALOGUE_MAGIC);
+    return catalogue->pack;
+}
+
+static void
+s_check_self (const pack_t *self)
+{
+    assert (self);
+    assert (self->magic == PACK_MAGIC);
+}
+
+static const pack_place_t *
+s_place (const pack_t *self, uint32_t id)
+{
+    s_check_self (self);
+    assert (id < self->header->samples);
+    return &self->places [id];
+}
+
+static const pack_volume_t *
+s_volume (const pack_t *self, uint32_t volume)
+{
+    s_check_self (self);
+    assert (volume < self->volume_count);
+    return &self->volumes [volume];
+}
+
+uint32_t
+pack_samples (const pack_t *self)
+{
+    s_check_self (self);
+    return (uint32_t) self->header->samples;
+}
+
+uint32_t
+pack_chunk_samples (const pack_t *self)
+{
+    s_check_self (self);
+    return self->header->chunk_samples;
+}
+
+const uint32_t *
+pack_order (const pack_t *self)
+{
+    s_check_self (self);
+    return self->order;
+}
+
+uint32_t
+pack_position (const pack_t *self, uint32_t id)
+{
+    return s_place (self, id)->position;
+}
+
+uint32_t
+pack_volumes (const pack_t *self)
+{
+    s_check_self (self);
+    return self->volume_count;
+}
+
+uint32_t
+pack_volume_first (const pack_t *self, uint32_t volume)
+{
+    s_check_self (self);
+    return volume == self->volume_count? (uint32_t) self->header->samples: s_volume (self, volume)->first;
+}
+
+int
+pack_volume_descriptor (const pack_t *self, uint32_t volume)
+{
+    s_volume (self, volume);
+    assert (self->descriptors [volume] >= 0);
+    return self->descriptors [volume];
+}
+
+size_t
+pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size)
+{
+    s_volume (self, volume);
+    int length = snprintf (buffer, size, "%s/" PACK_VOLUME_NAME, catalogue_root (self->catalogue), volume);
+    assert (length > 0);
+    return (size_t) length;
+}
+
+uint64_t
+pack_volume_bytes (const pack_t *self, uint32_t volume)
+{
+    return s_volume (self, volume)->bytes;
+}
+
+//  No sum of file sizes overflows: pack_validate has added them up.
+size_t
+pack_sample_bytes (const pack_t *self, uint32_t id)
+{
+    s_place (self, id);
+    const catalogue_t *catalogue = self->catalogue;
+    uint64_t bytes = catalogue->samples [id].bytes;
+    for (size_t field = 1; field < catalogue->field_count; field++)
+        bytes += catalogue->fields [field].files [id].bytes;
+    return bytes;
+}
+
+pack_range_t
+pack_sample (const pack_t *self, uint32_t id)
+{
+    const pack_place_t *place = s_place (self, id);
+    return (pack_range_t) { .volume = place->volume, .offset = place->offset, .bytes = pack_sample_bytes (self, id) };
+}
+
+pack_range_t
+pack_piece (const pack_t *self, uint32_t first, uint32_t count)
+{
+    s_check_self (self);
+    assert (count > 0);
+    assert (first < self->header->samples && count <= self->header->samples - first);
+    pack_range_t piece = pack_sample (self, self->order [first]);
+    pack_range_t last = pack_sample (self, self->order [first + count - 1]);
+    assert (last.volume == piece.volume);
+    piece.bytes = last.offset + last.bytes - piece.offset;
+    return piece;
+}
+
+bool
+pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p)
+{
+    s_place (self, id);
+    const catalogue_t *catalogue = self->catalogue;
+    for (size_t field = 0; field < catalogue->field_count; field++) {
+        size_t size = catalogue_file_bytes (catalogue, id, field);
+        if (XXH3_64bits (bytes, size) != self->checksums [id * catalogue->field_count + field]) {
+            *field_p = field;
+            return false;
+        }
+        bytes += size;
+    }
+    return true;
+}
+
+int
+pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target)
+{
+    const pack_place_t *place = s_place (self, id);
+    const catalogue_t *catalogue = self->catalogue;
+    uint64_t offset = place->offset;
+    for (size_t before = 0; before < field; before++)
+        offset += catalogue_file_bytes (catalogue, id, before);
+    size_t size = catalogue_file_bytes (catalogue, id, field);
+    for (size_t done = 0; done < size; ) {
+        ssize_t count = pread (self->descriptors [place->volume], target + done, size - done, (off_t) (offset + done));
+        if (count > 0)
+            done += (size_t) count;
+        else
+        if (count == 0)
+            return -ESTALE;
+        else
+        if (errno != EINTR)
+            return -errno;
+    }
+    return XXH3_64bits (target, size) == self->checksums [id * catalogue->field_count + field]? 0: -EBADMSG;
+}

@@ -1,0 +1,213 @@
+/*  pack_source_folder.c -- a folder, or a list: what the catalogue names, read file by file.
+ *
+ *  failure:  a file that cannot be read ends the packing: left out, it would give every later sample another id.
+ */
+#include "pack_source.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <xxhash.h>
+
+typedef struct {
+    catalogue_t *catalogue;
+    char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
+    catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX];
+    uint64_t id;                                //  the next one
+    uint64_t bytes;                             //  of those passed
+} folder_t;
+
+static void
+s_destroy (void *state)
+{
+    folder_t *self = state;
+    for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++) {
+        free (self->roots [field]);
+        free (self->buffers [field].bytes);
+    }
+    catalogue_destroy (&self->catalogue);
+    free (self);
+}
+
+//  -- reading
+
+static const char *
+s_remedy (int rc)
+{
+    switch (-rc) {
+    case EACCES: return "let this user read it, or take it out of the data";
+    case ENOENT: return "mend the link or take it out of the data";
+    case ESTALE: return "it changed meanwhile; begin anew when nothing writes to the data";
+    case EINVAL: return "it is no file; take it out of the data";
+    case EFBIG: return "it is larger than a sample may be (256 MiB); cut it up or take it out of the data";
+    case EMFILE: case ENFILE: return "raise the limit of open files";
+    case ENOMEM: return "free memory";
+    default: return "check the file system, or take it out of the data";
+    }
+}
+
+static int
+s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
+{
+    char path [PATH_MAX];
+    catalogue_path (self->catalogue, id, field, path, sizeof path);
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot read '%.300s/%.400s' (%s): %s", self->roots [field], path,
+        rc == -ESTALE? "its size is another": rc == -EINVAL? "not a file": strerror (-rc), s_remedy (rc));
+    for (char *at = error; *at; at++)
+        if ((unsigned char) *at < 0x20 || *at == 0x7f)
+            *at = '?';
+    return rc;
+}
+
+static int
+s_next (void *state, pack_item_t *item, char *error)
+{
+    folder_t *self = state;
+    if (self->id == catalogue_samples (self->catalogue))
+        return 0;
+    uint32_t id = (uint32_t) self->id;
+    item->field_count = catalogue_fields (self->catalogue);
+    for (size_t field = 0; field < item->field_count; field++) {
+        catalogue_buffer_t *buffer = &self->buffers [field];
+        int rc = catalogue_read (self->catalogue, id, field, buffer);
+        if (rc)
+            return s_fail (self, id, field, rc, error);
+        item->files [field] = buffer->bytes;
+        item->bytes [field] = buffer->size;
+        self->bytes += buffer->size;
+    }
+    self->id++;
+    return 1;
+}
+
+static int
+s_skip (void *state, uint64_t count, char *error)
+{
+    folder_t *self = state;
+    if (count > catalogue_samples (self->catalogue) - self->id) {
+        snprintf (error, PACK_SOURCE_ERROR_BYTES, "there are %u samples in '%.600s', and there were more: begin anew",
+            catalogue_samples (self->catalogue), self->roots [0]);
+        return -ESTALE;
+    }
+    for (; count; count--, self->id++)
+        for (size_t field = 0; field < catalogue_fields (self->catalogue); field++)
+            self->bytes += catalogue_file_bytes (self->catalogue, (uint32_t) self->id, field);
+    return 1;
+}
+
+static void
+s_progress (const void *state, uint64_t *done_p, uint64_t *total_p)
+{
+    const folder_t *self = state;
+    *done_p = self->bytes;
+    *total_p = catalogue_bytes (self->catalogue);
+}
+
+static const catalogue_t *
+s_catalogue (const void *state)
+{
+    return ((const folder_t *) state)->catalogue;
+}
+
+static const pack_source_kind_t s_kind = { s_next, s_skip, s_progress, s_catalogue, s_destroy };
+
+
+//  -- opening
+
+//  A file's time; what cannot be looked at has none, and is told when it is read.
+static void
+s_hash_time (const folder_t *self, XXH3_state_t *hash, uint32_t id, size_t field)
+{
+    char path [2 * PATH_MAX];
+    size_t root = (size_t) snprintf (path, PATH_MAX, "%s/", self->roots [field]);
+    struct stat status;
+    struct timespec time = { 0 };
+    if (root < PATH_MAX) {
+        catalogue_path (self->catalogue, id, field, path + root, PATH_MAX);
+        if (stat (path, &status) == 0)
+            time = status.st_mtim;
+    }
+    int64_t numbers [2] = { time.tv_sec, time.tv_nsec };
+    XXH3_128bits_update (hash, numbers, sizeof numbers);
+}
+
+//  The fingerprint has names, sizes and labels; times show what was written over by as many bytes.
+static int
+s_sign (const folder_t *self, char signature [33])
+{
+    XXH3_state_t *hash = XXH3_createState ();
+    if (!hash)
+        return -ENOMEM;
+    XXH3_128bits_reset (hash);
+    XXH3_128bits_update (hash, catalogue_fingerprint (self->catalogue), 32);
+    for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++)
+        for (size_t field = 0; field < catalogue_fields (self->catalogue); field++)
+            s_hash_time (self, hash, id, field);
+    XXH128_hash_t digest = XXH3_128bits_digest (hash);
+    XXH3_freeState (hash);
+    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) digest.high64, (unsigned long long) digest.low64);
+    return 0;
+}
+
+//  Where a list's paths begin: in its own folder.
+static char *
+s_list_root (const char *list)
+{
+    const char *slash = strrchr (list, '/');
+    return !slash? strdup ("."): slash == list? strdup ("/"): strndup (list, (size_t) (slash - list));
+}
+
+static int
+s_fill (folder_t *self, const pack_source_options_t *options, char *signature, char *error)
+{
+    const char *path = options->paths [0];
+    struct stat status;
+    bool is_list = stat (path, &status) == 0 && !S_ISDIR (status.st_mode);
+    char *root = is_list? s_list_root (path): strdup (path);
+    if (!root)
+        return -ENOMEM;
+    catalogue_options_t wanted = { .path = root, .extensions = options->extensions, .fields = options->fields,
+        .field_count = options->field_count, .labels = is_list? path: NULL };
+    int rc = catalogue_open (&self->catalogue, &wanted, error, PACK_SOURCE_ERROR_BYTES);
+    free (root);
+    if (rc)
+        return rc;
+    self->roots [0] = strdup (catalogue_root (self->catalogue));    //  of a list of absolute paths it is "/"
+    if (!self->roots [0])
+        return -ENOMEM;
+    //  A pack as the source brings its fields itself.
+    for (size_t field = 1; field < catalogue_fields (self->catalogue); field++) {
+        const char *folder = field <= options->field_count? options->fields [field - 1].path: self->roots [0];
+        if (!(self->roots [field] = strdup (folder)))
+            return -ENOMEM;
+    }
+    return s_sign (self, signature);
+}
+
+int
+pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *options, char *error)
+{
+    assert (self_p); assert (options); assert (error);
+    assert (options->path_count == 1);
+    *self_p = NULL;
+    error [0] = 0;
+    folder_t *self = calloc (1, sizeof *self);
+    char signature [33];
+    int rc = self? s_fill (self, options, signature, error): -ENOMEM;
+    if (rc == 0) {
+        *self_p = pack_source_new (&s_kind, self, signature);
+        self = NULL;                    //  taken, or destroyed
+        rc = *self_p? 0: -ENOMEM;
+    }
+    if (self)
+        s_destroy (self);
+    if (rc && !error [0])
+        snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to list '%.600s': free memory",
+            options->paths [0]);
+    return rc;
+}

@@ -1,0 +1,579 @@
+/*  pack_source_tar.c -- tar files as a source: read once, in the order given, by libarchive.
+ *
+ *  happy path:  the members of the first stem are taken until a member of another stem comes, whose header is kept for
+ *               the next call (its bytes are not read yet); tar_catalogue says which member is which field; and so on,
+ *               from archive to archive.  Behind the last, the catalogue is finished.
+ *  failure:     the sentence names archive and member.  Nothing can be gone on with behind an error.
+ *
+ *  A member becomes part of a sample if it is a regular file (sparse ones are) and its last component has a dot that is
+ *  neither first nor last.  Folders, and names without an extension or that begin with a dot, are passed over as
+ *  WebDataset does.  Links, devices and fifos are errors: what they stand for is not in the tar, and a set must not
+ *  shrink in silence.
+ *
+ *  libarchive reads tar and nothing else here, unpacked or by gzip, bzip2, xz or zstd.  Tar files that were put one
+ *  behind the other (cat) are read to their end; one without its end mark may have been cut, so it is refused.
+ */
+#include "pack_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <xxhash.h>
+
+#include "tar_catalogue.h"
+
+enum { TAR_MAGIC = 0x07a27a20, READ_BYTES = 1 << 20, TAR_BLOCK_BYTES = 512 };
+
+typedef struct {
+    char *path;
+    uint64_t bytes;
+    struct timespec changed;
+} shard_t;
+
+typedef struct {
+    uint32_t magic;
+    tar_catalogue_t *catalogue;
+    shard_t *shards;
+    size_t shard_count;
+    uint64_t bytes_total, bytes_done;   //  of all archives; of those that are read
+    size_t shard;                       //  the one that is read
+    int fd;
+    struct archive *archive;            //  NULL: none is open
+    int64_t member_end;                 //  of the last member, in the unpacked archive
+    struct archive_entry *entry;        //  of `next`; lent by archive
+    bool has_next;                      //  a header has been read, its bytes have not
+    bool ended;
+    tar_member_t next;
+    tar_member_t members [CATALOGUE_FIELDS_MAX];
+    size_t member_count;
+    uint64_t passed_over;               //  members without an extension
+} tar_t;
+
+//  -- errors
+
+__attribute__ ((format (printf, 3, 4)))
+static int
+s_fail (char *error, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
+    va_end (arguments);
+    for (char *at = error; *at; at++)   //  names come from anywhere, and a terminal might obey them
+        if ((unsigned char) *at < 0x20 || *at == 0x7f)
+            *at = '?';
+    return rc;
+}
+
+static int
+s_fail_memory (char *error)
+{
+    return s_fail (error, -ENOMEM, "not enough memory: free memory or raise the limit");
+}
+
+static const char *
+s_archive (const tar_t *self)
+{
+    return self->shards [self->shard].path;
+}
+
+static shown_t
+s_shown (const char *path)
+{
+    return catalogue_shown (path, strlen (path));
+}
+
+//  What libarchive says; after: the last member that was whole, or "".
+static int
+s_fail_archive (const tar_t *self, const char *member, char *error)
+{
+    const char *reason = archive_error_string (self->archive);
+    int code = archive_errno (self->archive);
+    if (code == ENOMEM)
+        return s_fail_memory (error);
+    return s_fail (error, code == EIO? -EIO: -EBADMSG, "'%s': %s%s%s (%.200s): the archive is damaged or cut short: "
+        "make it anew",
+        s_archive (self), *member? "at '": "cannot be read", *member? s_shown (member).text: "", *member? "'": "",
+        reason? reason: "it ends too early");
+}
+
+
+//  -- archives
+
+static int
+s_fail_open (const char *path, int rc, char *error)
+{
+    return s_fail (error, rc, "cannot read '%s' (%s): %s", path, strerror (-rc),
+        rc == -ENOENT || rc == -ENOTDIR? "check the path":
+        rc == -EACCES? "let this user read it":
+        rc == -EMFILE || rc == -ENFILE? "raise the limit of open files": "check the file system");
+}
+
+static int
+s_look (const char *path, shard_t *shard, char *error)
+{
+    struct stat status;
+    if (stat (path, &status) != 0)
+        return s_fail_open (path, -errno, error);
+    if (!S_ISREG (status.st_mode))
+        return s_fail (error, -EINVAL, "'%s' is %s, no tar file: give a file%s", path,
+            S_ISDIR (status.st_mode)? "a folder": "a device or fifo",
+            S_ISDIR (status.st_mode)? ", or the folder alone": "; write what comes out of it to one first");
+    *shard = (shard_t) { .path = strdup (path), .bytes = (uint64_t) status.st_size, .changed = status.st_mtim };
+    return shard->path? 0: s_fail_memory (error);
+}
+
+//  The file must be the one that was looked at.
+static int
+s_open_file (tar_t *self, char *error)
+{
+    const shard_t *shard = &self->shards [self->shard];
+    do
+        self->fd = open (shard->path, CATALOGUE_OPEN_FLAGS);
+    while (self->fd < 0 && errno == EINTR);
+    struct stat status;
+    if (self->fd < 0 || fstat (self->fd, &status) != 0)
+        return s_fail_open (shard->path, -errno, error);
+    if (!S_ISREG (status.st_mode) || (uint64_t) status.st_size != shard->bytes
+            || status.st_mtim.tv_sec != shard->changed.tv_sec || status.st_mtim.tv_nsec != shard->changed.tv_nsec)
+        return s_fail (error, -ESTALE, "'%s' changed meanwhile: begin anew when nothing writes to it", shard->path);
+    posix_fadvise (self->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return 0;
+}
+
+static struct archive *
+s_new_archive (void)
+{
+    struct archive *archive = archive_read_new ();
+    if (archive && (archive_read_support_format_tar (archive) != ARCHIVE_OK
+            || archive_read_support_filter_gzip (archive) != ARCHIVE_OK
+            || archive_read_support_filter_bzip2 (archive) != ARCHIVE_OK
+            || archive_read_support_filter_xz (archive) != ARCHIVE_OK
+            || archive_read_support_filter_zstd (archive) != ARCHIVE_OK
+            || archive_read_set_option (archive, "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)) {
+        //  UNTESTED: Debian's libarchive has them all; another would start programs instead.
+        archive_read_free (archive);
+        archive = NULL;
+    }
+    return archive;
+}
+
+static int
+s_open (tar_t *self, char *error)
+{
+    int rc = s_open_file (self, error);
+    if (rc)
+        return rc;
+    self->archive = s_new_archive ();
+    if (!self->archive)
+        return s_fail_memory (error);
+    self->member_end = 0;
+    if (archive_read_open_fd (self->archive, self->fd, READ_BYTES) != ARCHIVE_OK)
+        return s_fail (error, -EINVAL, "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
+            "bzip2, xz or zstd",
+            s_archive (self), archive_error_string (self->archive)? archive_error_string (self->archive): "unknown");
+    return 0;
+}
+
+static void
+s_close (tar_t *self)
+{
+    archive_read_free (self->archive);
+    self->archive = NULL;
+    if (self->fd >= 0)
+        close (self->fd);
+    self->fd = -1;
+}
+
+//  All is read.  Without the end mark, two blocks of zeros, what is missing would be missed by nobody.
+static int
+s_end_archive (tar_t *self, char *error)
+{
+    if (archive_filter_bytes (self->archive, 0) - self->member_end < 2 * TAR_BLOCK_BYTES)
+        return s_fail (error, -EBADMSG, "'%s' ends without the zeros that end a tar, so it may be cut short: make it "
+            "anew, or if it is "
+            "whole, append them: head -c 1024 /dev/zero", s_archive (self));
+    self->bytes_done += self->shards [self->shard].bytes;
+    s_close (self);
+    self->shard++;
+    return 0;
+}
+
+
+//  -- headers
+
+//  The path without '.' and empty parts.  False: it is absolute, leaves the archive, is too long or empty.
+static bool
+s_clean_path (const char *text, char path [PATH_MAX])
+{
+    size_t used = 0;
+    if (*text == '/')
+        return false;
+    while (*text) {
+        size_t size = strcspn (text, "/");
+        if (size == 2 && memcmp (text, "..", 2) == 0)
+            return false;
+        if (size > 0 && !(size == 1 && *text == '.')) {
+            if (used + 1 + size >= PATH_MAX)
+                return false;
+            if (used)
+                path [used++] = '/';
+            memcpy (path + used, text, size);
+            used += size;
+        }
+        text += size;
+        text += *text == '/';
+    }
+    path [used] = 0;
+    return used > 0;
+}
+
+//  1: the name has a stem and a key; 0: it is to be passed over.
+static int
+s_split (tar_t *self, tar_member_t *member, char *error)
+{
+    const char *slash = strrchr (member->path, '/');
+    member->name = slash? (size_t) (slash + 1 - member->path): 0;
+    member->stem = member->name + strcspn (member->path + member->name, ".");
+    const char *key = member->path + member->stem;
+    key += *key == '.';
+    if (member->stem == member->name || !*key) {
+        self->passed_over++;
+        return 0;
+    }
+    if (strlen (key) >= sizeof member->key)
+        return s_fail (error, -EINVAL, "'%s': what stands behind the first dot of '%s' is too long for a field's "
+            "name: rename it, "
+            "to at most %zu bytes there", s_archive (self), s_shown (member->path).text, sizeof member->key - 1);
+    for (size_t at = 0; at == 0 || key [at - 1]; at++)      //  ASCII alone, whatever the locale
+        member->key [at] = (char) (key [at] >= 'A' && key [at] <= 'Z'? key [at] + ('a' - 'A'): key [at]);
+    return 1;
+}
+
+static int
+s_check_size (const tar_t *self, tar_member_t *member, char *error)
+{
+    int64_t size = archive_entry_size_is_set (self->entry)? archive_entry_size (self->entry): 0;
+    if (size < 0 || (uint64_t) size > CATALOGUE_SAMPLE_BYTES_MAX)
+        return s_fail (error, -EFBIG, "'%s': '%s' has %lld bytes: a sample's file may have at most %d; leave it out "
+            "or cut it",
+            s_archive (self), s_shown (member->path).text, (long long) size, CATALOGUE_SAMPLE_BYTES_MAX);
+    member->size = (uint64_t) size;
+    return 0;
+}
+
+//  What the entry is: 1 with `next` if it is part of a sample, 0 if it is passed over.
+static int
+s_take_entry (tar_t *self, char *error)
+{
+    struct archive_entry *entry = self->entry;
+    const char *text = archive_entry_pathname (entry);
+    if (!text)
+        return s_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew", s_archive (self));
+    if (archive_entry_hardlink (entry) || archive_entry_filetype (entry) == AE_IFLNK)
+        return s_fail (error, -EINVAL, "'%s': '%s' is a link: put the file itself into the tar (tar --dereference "
+            "--hard-dereference), or leave it out", s_archive (self), s_shown (text).text);
+    if (archive_entry_filetype (entry) == AE_IFDIR)
+        return 0;
+    if (archive_entry_filetype (entry) != AE_IFREG)
+        return s_fail (error, -EINVAL, "'%s': '%s' is a device or a fifo, no file: leave it out", s_archive (self),
+            s_shown (text).text);
+    if (!s_clean_path (text, self->next.path))
+        return s_fail (error, -EINVAL, "'%s': '%s' is absolute, leaves the archive by '..' or has more than %d bytes: "
+            "make the archive anew with plain names", s_archive (self), s_shown (text).text, PATH_MAX - 1);
+    int rc = s_split (self, &self->next, error);
+    if (rc > 0 && s_check_size (self, &self->next, error))
+        return -EFBIG;
+    return rc;
+}
+
+static int
+s_skip_data (tar_t *self, const char *path, char *error)
+{
+    if (archive_read_data_skip (self->archive) != ARCHIVE_OK)
+        return s_fail_archive (self, path, error);
+    self->member_end = archive_filter_bytes (self->archive, 0);
+    return 0;
+}
+
+//  1 and the next header that is part of a sample in `next`; 0 at the archive's end.
+static int
+s_next_header (tar_t *self, char *error)
+{
+    for (;;) {
+        int rc = archive_read_next_header (self->archive, &self->entry);
+        if (rc == ARCHIVE_EOF)
+            return 0;
+        //  A warning tells of a name that this locale cannot show; the bytes are all there.
+        if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN)
+            return s_fail_archive (self, self->next.path, error);
+        rc = s_take_entry (self, error);
+        if (rc)
+            return rc;
+        rc = s_skip_data (self, self->next.path, error);
+        if (rc)
+            return rc;
+    }
+}
+
+//  The next header of all archives, where none is waiting.  0 and ended: there is none.
+static int
+s_advance (tar_t *self, char *error)
+{
+    while (!self->has_next && self->shard < self->shard_count) {
+        int rc = self->archive? 0: s_open (self, error);
+        if (rc == 0)
+            rc = s_next_header (self, error);
+        self->has_next = rc > 0;
+        if (rc == 0)
+            rc = s_end_archive (self, error);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+
+//  -- samples
+
+static int
+s_read_data (tar_t *self, tar_member_t *member, char *error)
+{
+    if (catalogue_make_room (&member->data, member->size))
+        return s_fail_memory (error);
+    size_t done = 0;
+    uint8_t beyond;
+    while (done < member->size) {
+        la_ssize_t count = archive_read_data (self->archive, member->data.bytes + done, member->size - done);
+        if (count < 0)
+            return s_fail_archive (self, member->path, error);
+        if (count == 0)
+            return s_fail (error, -EBADMSG, "'%s': '%s' ends after %zu of %llu bytes: the archive is damaged: make "
+                "it anew",
+                s_archive (self), s_shown (member->path).text, done, (unsigned long long) member->size);
+        done += (size_t) count;
+    }
+    member->data.size = member->size;
+    //  To the member's end, padding and all.
+    if (archive_read_data (self->archive, &beyond, 1) != 0)
+        return s_fail_archive (self, member->path, error);
+    self->member_end = archive_filter_bytes (self->archive, 0);
+    return 0;
+}
+
+static bool
+s_same_stem (const tar_member_t *left, const tar_member_t *right)
+{
+    return left->stem == right->stem && memcmp (left->path, right->path, left->stem) == 0;
+}
+
+//  `next` becomes a member of the sample, and its bytes are read if they are wanted.
+static int
+s_take_member (tar_t *self, bool read, char *error)
+{
+    if (self->member_count == CATALOGUE_FIELDS_MAX)
+        return s_fail (error, -EINVAL, "'%s': the sample of '%s' has more than %d files: leave some out",
+            s_archive (self),
+            s_shown (self->next.path).text, CATALOGUE_FIELDS_MAX);
+    for (size_t index = 0; index < self->member_count; index++)
+        if (strcmp (self->members [index].key, self->next.key) == 0)
+            return s_fail (error, -EINVAL, "'%s': '%s' and '%s' are the same member of one sample: remove one or "
+                "rename it (a sample's "
+                "name ends at its first dot)", s_archive (self), s_shown (self->members [index].path).text,
+                s_shown (self->next.path).text);
+    tar_member_t *member = &self->members [self->member_count++];
+    catalogue_buffer_t data = member->data;         //  its room is kept
+    *member = self->next;
+    member->data = data;
+    member->data.size = 0;
+    self->has_next = false;
+    if (read || tar_catalogue_needs (member->key))
+        return s_read_data (self, member, error);
+    return s_skip_data (self, member->path, error);
+}
+
+static int
+s_finish (tar_t *self, char *error)
+{
+    self->ended = true;
+    if (tar_catalogue_samples (self->catalogue) == 0)
+        return s_fail (error, -ENODATA, "'%s'%s holds no sample (%llu files without an extension): give tar files "
+            "with images",
+            self->shards [0].path, self->shard_count > 1? ", with those behind it,": "",
+            (unsigned long long) self->passed_over);
+    return tar_catalogue_finish (self->catalogue, error);
+}
+
+//  The next sample's members: the number of its fields and which is which, 0 at the end.  A sample does not go on in
+//  another archive.
+static int
+s_gather (tar_t *self, bool read, size_t order [CATALOGUE_FIELDS_MAX], char *error)
+{
+    if (self->ended)
+        return 0;
+    int rc = s_advance (self, error);
+    if (rc)
+        return rc;
+    if (!self->has_next)
+        return s_finish (self, error);
+    size_t shard = self->shard;
+    self->member_count = 0;
+    do {
+        rc = s_take_member (self, read, error);
+        if (rc == 0)
+            rc = s_advance (self, error);
+    } while (rc == 0 && self->has_next && self->shard == shard && s_same_stem (&self->members [0], &self->next));
+    if (rc)
+        return rc;
+    return tar_catalogue_add (self->catalogue, self->shards [shard].path, self->members, self->member_count, order,
+        error);
+}
+
+
+//  -- the kind
+
+static int
+s_next (void *state, pack_item_t *item, char *error)
+{
+    tar_t *self = state;
+    assert (self->magic == TAR_MAGIC);
+    size_t order [CATALOGUE_FIELDS_MAX];
+    int rc = s_gather (self, true, order, error);
+    if (rc <= 0)
+        return rc;
+    *item = (pack_item_t) { .field_count = (size_t) rc };
+    for (size_t field = 0; field < item->field_count; field++) {
+        item->files [field] = self->members [order [field]].data.bytes;
+        item->bytes [field] = self->members [order [field]].data.size;
+    }
+    return 1;
+}
+
+static int
+s_skip (void *state, uint64_t count, char *error)
+{
+    tar_t *self = state;
+    assert (self->magic == TAR_MAGIC);
+    for (uint64_t index = 0; index < count; index++) {
+        size_t order [CATALOGUE_FIELDS_MAX];
+        int rc = s_gather (self, false, order, error);
+        if (rc < 0)
+            return rc;
+        if (rc == 0)
+            return s_fail (error, -ESTALE, "'%s' has fewer samples than before: begin anew", self->shards [0].path);
+    }
+    return 1;
+}
+
+static void
+s_progress (const void *state, uint64_t *done_p, uint64_t *total_p)
+{
+    const tar_t *self = state;
+    int64_t here = self->archive? archive_filter_bytes (self->archive, -1): 0;
+    *done_p = self->bytes_done + (here > 0? (uint64_t) here: 0);
+    *total_p = self->bytes_total;
+}
+
+static const catalogue_t *
+s_catalogue (const void *state)
+{
+    const tar_t *self = state;
+    assert (self->ended);
+    return tar_catalogue_result (self->catalogue);
+}
+
+static void
+s_destroy (void *state)
+{
+    tar_t *self = state;
+    if (!self)
+        return;
+    assert (self->magic == TAR_MAGIC);
+    s_close (self);
+    for (size_t shard = 0; shard < self->shard_count; shard++)
+        free (self->shards [shard].path);
+    free (self->shards);
+    for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++)
+        free (self->members [index].data.bytes);
+    tar_catalogue_destroy (&self->catalogue);
+    self->magic = 0;
+    free (self);
+}
+
+//  Changes when other archives are given, or one of them is written to, or other members are to be images or masks.
+static int
+s_sign (const tar_t *self, const pack_source_options_t *options, char signature [33])
+{
+    XXH3_state_t *state = XXH3_createState ();
+    if (!state)
+        return -ENOMEM;
+    XXH3_128bits_reset (state);
+    const char *lists [] = { "tar", options->extensions? options->extensions: "", options->masks? options->masks: "" };
+    for (size_t index = 0; index < sizeof lists / sizeof lists [0]; index++)
+        XXH3_128bits_update (state, lists [index], strlen (lists [index]) + 1);
+    for (size_t index = 0; index < self->shard_count; index++) {
+        const shard_t *shard = &self->shards [index];
+        int64_t numbers [] = { (int64_t) shard->bytes, shard->changed.tv_sec, shard->changed.tv_nsec };
+        XXH3_128bits_update (state, shard->path, strlen (shard->path) + 1);
+        XXH3_128bits_update (state, numbers, sizeof numbers);
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest (state);
+    XXH3_freeState (state);
+    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64, (unsigned long long) hash.low64);
+    return 0;
+}
+
+static int
+s_fill (tar_t *self, const pack_source_options_t *options, char *error)
+{
+    self->shards = calloc (options->path_count, sizeof *self->shards);
+    if (!self->shards)
+        return s_fail_memory (error);
+    for (size_t index = 0; index < options->path_count; index++) {
+        int rc = s_look (options->paths [index], &self->shards [index], error);
+        if (rc)
+            return rc;
+        self->shard_count++;
+        self->bytes_total += self->shards [index].bytes;
+    }
+    self->catalogue = tar_catalogue_new (options, error);
+    return self->catalogue? 0: -EINVAL;
+}
+
+int
+pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *options, char *error)
+{
+    static const pack_source_kind_t kind = {
+        .next = s_next, .skip = s_skip, .progress = s_progress, .catalogue = s_catalogue, .destroy = s_destroy
+    };
+    assert (self_p); assert (options); assert (error);
+    assert (options->path_count > 0);
+    *self_p = NULL;
+    error [0] = 0;
+    tar_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return s_fail_memory (error);
+    self->magic = TAR_MAGIC;
+    self->fd = -1;
+    char signature [33];
+    int rc = s_fill (self, options, error);
+    if (rc == 0 && s_sign (self, options, signature))
+        rc = s_fail_memory (error);
+    //  The first archive is opened now: what is no tar at all is said before anything else is done.
+    if (rc == 0)
+        rc = s_advance (self, error);
+    if (rc) {
+        s_destroy (self);
+        return rc;
+    }
+    *self_p = pack_source_new (&kind, self, signature);
+    return *self_p? 0: s_fail_memory (error);
+}

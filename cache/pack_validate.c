@@ -1,0 +1,569 @@
+/*  pack_validate.c -- is this an index as docs/format.md says?  Nothing in it is believed before.
+ *
+ *  happy path:  the header; the sections' extents, padding and checksums, which find what a disk or a copy has damaged;
+ *               then the contents, table by table, which find what a wrong writer has written.  As soon as a table's
+ *               size is known to be right the catalogue points to it.
+ *  failure:     one sentence with the file, what is wrong in it, and the remedy.
+ */
+#include "pack_state.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+typedef struct {
+    draft_t *draft;
+    catalogue_t *self;
+    pack_t *pack;
+    const char *path;               //  of the index, for errors
+    const uint8_t *bytes;
+    size_t size;
+    const pack_header_t *header;
+    size_t samples;
+} check_t;
+
+//  -- errors
+
+__attribute__ ((format (printf, 2, 3)))
+static int
+s_damaged (const check_t *check, const char *format, ...)
+{
+    char what [512];
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (what, sizeof what, format, arguments);
+    va_end (arguments);
+    return catalogue_fail (check->draft, -EBADMSG,
+        "'%s' is damaged: %s: copy it again from where it is whole, or pack again",
+        check->path, what);
+}
+
+
+//  -- the header
+
+static bool
+s_is_zero (const uint8_t *bytes, size_t size)
+{
+    for (size_t at = 0; at < size; at++)
+        if (bytes [at])
+            return false;
+    return true;
+}
+
+static int
+s_check_numbers (const check_t *check)
+{
+    const pack_header_t *header = check->header;
+    if (header->chunk_samples == 0 || header->chunk_samples % PACK_CHUNK_SAMPLES
+            || header->chunk_samples > PACK_CHUNK_SAMPLES_MAX)
+        return s_damaged (check, "chunks of %u samples, not a multiple of %d up to %d", header->chunk_samples,
+            PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
+    if (header->samples == 0 || header->samples > UINT32_MAX)
+        return s_damaged (check, "%llu samples, not 1 to %u", (unsigned long long) header->samples, UINT32_MAX);
+    size_t digits = sizeof check->self->fingerprint - 1;
+    if (strspn (header->fingerprint, "0123456789abcdef") != digits
+            || !s_is_zero ((const uint8_t *) header->fingerprint + digits, sizeof header->fingerprint - digits))
+        return s_damaged (check, "its fingerprint is not 32 hexadecimal digits");
+    return 0;
+}
+
+static int
+s_check_header (check_t *check)
+{
+    const pack_header_t *header = (const pack_header_t *) check->bytes;
+    if (check->size < PACK_BLOCK_BYTES)
+        return s_damaged (check, "it has %zu bytes, less than its header", check->size);
+    if (memcmp (header->magic, PACK_INDEX_MAGIC, sizeof header->magic))
+        return s_damaged (check, "it does not begin with '%s', so it is no index", PACK_INDEX_MAGIC);
+    if (header->version > PACK_VERSION)
+        return catalogue_fail (check->draft, -ENOTSUP, "'%s' has version %u of the format, this tureen reads up to %d: "
+            "use a later tureen, or pack again with this one", check->path, header->version, PACK_VERSION);
+    if (header->version < PACK_VERSION)
+        return s_damaged (check, "there is no version %u of the format", header->version);
+    if (XXH3_64bits (header, offsetof (pack_header_t, checksum)) != header->checksum)
+        return s_damaged (check, "its header does not match its checksum");
+    if (!s_is_zero (check->bytes + sizeof *header, PACK_BLOCK_BYTES - sizeof *header))
+        return s_damaged (check, "behind its header there is something");
+    check->header = header;
+    return s_check_numbers (check);
+}
+
+
+//  -- sections
+
+//  What a section is called, and the size of its records.
+static const struct { const char *name; size_t record; } s_sections [PACK_SECTIONS] = {
+    [PACK_ARENA] = { "names", 1 }, [PACK_CLASSES] = { "classes", 8 },
+    [PACK_DIRECTORIES] = { "directories", sizeof (pack_directory_t) },
+    [PACK_SAMPLES] = { "samples", sizeof (pack_sample_t) }, [PACK_FIELDS] = { "fields", sizeof (pack_field_t) },
+    [PACK_COMPANIONS] = { "companions", sizeof (pack_companion_t) },
+    [PACK_COLUMNS] = { "labels", sizeof (pack_column_t) }, [PACK_VALUES] = { "values", sizeof (value_t) },
+    [PACK_PLACES] = { "places", sizeof (pack_place_t) }, [PACK_CHECKSUMS] = { "checksums", 8 },
+    [PACK_ORDER] = { "order", 4 }, [PACK_VOLUMES] = { "volumes", sizeof (pack_volume_t) }
+};
+
+//  Each begins where the one before ends, but for padding; the last one ends the file.
+static int
+s_check_extents (const check_t *check)
+{
+    uint64_t end = PACK_BLOCK_BYTES;
+    for (int section = 0; section < PACK_SECTIONS; section++) {
+        const pack_extent_t *extent = &check->header->sections [section];
+        const char *name = s_sections [section].name;
+        if (extent->offset != pack_aligned (end, PACK_SECTION_ALIGN))
+            return s_damaged (check, "its section of %s begins at byte %llu, not %llu", name,
+                (unsigned long long) extent->offset, (unsigned long long) pack_aligned (end, PACK_SECTION_ALIGN));
+        if (extent->offset > check->size || extent->bytes > check->size - extent->offset)
+            return s_damaged (check, "it ends at byte %zu, in its section of %s", check->size, name);
+        if (extent->bytes % s_sections [section].record)
+            return s_damaged (check, "its section of %s has %llu bytes, not a multiple of %zu", name,
+                (unsigned long long) extent->bytes, s_sections [section].record);
+        if (!s_is_zero (check->bytes + end, extent->offset - end))
+            return s_damaged (check, "before its section of %s there is something", name);
+        end = extent->offset + extent->bytes;
+    }
+    return end == check->size? 0: s_damaged (check, "it has %zu bytes, its sections end at byte %llu", check->size,
+        (unsigned long long) end);
+}
+
+static int
+s_check_checksums (const check_t *check)
+{
+    for (int section = 0; section < PACK_SECTIONS; section++) {
+        const pack_extent_t *extent = &check->header->sections [section];
+        if (XXH3_64bits (check->bytes + extent->offset, extent->bytes) != extent->checksum)
+            return s_damaged (check, "its section of %s does not match its checksum", s_sections [section].name);
+    }
+    return 0;
+}
+
+static uint64_t
+s_count (const check_t *check, pack_section_t section)
+{
+    return check->header->sections [section].bytes / s_sections [section].record;
+}
+
+static const void *
+s_section (const check_t *check, pack_section_t section)
+{
+    return check->bytes + check->header->sections [section].offset;
+}
+
+static int
+s_expect (const check_t *check, pack_section_t section, uint64_t least, uint64_t most)
+{
+    uint64_t count = s_count (check, section);
+    if (count >= least && count <= most)
+        return 0;
+    char range [60];
+    snprintf (range, sizeof range, least == most? "%llu": "%llu to %llu", (unsigned long long) least,
+        (unsigned long long) most);
+    return s_damaged (check, "its section of %s has %llu records, not %s", s_sections [section].name,
+        (unsigned long long) count, range);
+}
+
+//  The sizes that do not depend on what labels there are.  No product overflows: samples are less than 2^32.
+static int
+s_check_counts (const check_t *check)
+{
+    size_t samples = check->samples, fields = s_count (check, PACK_FIELDS);
+    int rc = s_expect (check, PACK_ARENA, 1, SIZE_MAX);
+    if (rc == 0)
+        rc = s_expect (check, PACK_CLASSES, 0, UINT32_MAX);
+    if (rc == 0)
+        rc = s_expect (check, PACK_DIRECTORIES, 1, UINT32_MAX);
+    if (rc == 0)
+        rc = s_expect (check, PACK_SAMPLES, samples, samples);
+    if (rc == 0)
+        rc = s_expect (check, PACK_FIELDS, 1, CATALOGUE_FIELDS_MAX);
+    if (rc == 0)
+        rc = s_expect (check, PACK_COMPANIONS, samples * (fields - 1), samples * (fields - 1));
+    if (rc == 0)
+        rc = s_expect (check, PACK_COLUMNS, 0, CATALOGUE_LABELS_MAX);
+    if (rc == 0)
+        rc = s_expect (check, PACK_PLACES, samples, samples);
+    if (rc == 0)
+        rc = s_expect (check, PACK_CHECKSUMS, samples * fields, samples * fields);
+    if (rc == 0)
+        rc = s_expect (check, PACK_ORDER, samples, samples);
+    if (rc == 0)
+        rc = s_expect (check, PACK_VOLUMES, 1, samples);
+    return rc;
+}
+
+//  The catalogue points into the index, which nobody writes to: the casts take const away, no more.
+static void
+s_attach (const check_t *check)
+{
+    catalogue_t *self = check->self;
+    pack_t *pack = check->pack;
+    self->arena = (char *) s_section (check, PACK_ARENA);
+    self->arena_used = s_count (check, PACK_ARENA);
+    self->classes = (uint64_t *) s_section (check, PACK_CLASSES);
+    self->class_count = s_count (check, PACK_CLASSES);
+    self->directories = (directory_t *) s_section (check, PACK_DIRECTORIES);
+    self->directory_count = s_count (check, PACK_DIRECTORIES);
+    self->samples = (sample_t *) s_section (check, PACK_SAMPLES);
+    self->sample_count = check->samples;
+    self->bytes = check->header->bytes;
+    memcpy (self->fingerprint, check->header->fingerprint, sizeof self->fingerprint);
+    pack->header = check->header;
+    pack->places = s_section (check, PACK_PLACES);
+    pack->checksums = s_section (check, PACK_CHECKSUMS);
+    pack->order = s_section (check, PACK_ORDER);
+    pack->volumes = s_section (check, PACK_VOLUMES);
+    pack->volume_count = (uint32_t) s_count (check, PACK_VOLUMES);
+}
+
+
+//  -- names
+
+//  NULL: outside of the arena, or as long as limit or longer.
+static const char *
+s_text (const check_t *check, uint64_t offset, size_t limit)
+{
+    if (offset >= check->self->arena_used)
+        return NULL;
+    const char *text = check->self->arena + offset;
+    return strnlen (text, limit) < limit? text: NULL;
+}
+
+//  One part of a path, which leads neither nowhere nor up.
+static bool
+s_is_part (const char *text, size_t length)
+{
+    return length > 0 && !(length == 1 && text [0] == '.') && !(length == 2 && memcmp (text, "..", 2) == 0);
+}
+
+static bool
+s_is_folder (const char *text)
+{
+    if (!*text)
+        return true;                //  the root
+    for (;; text++) {
+        size_t length = strcspn (text, "/");
+        if (!s_is_part (text, length))
+            return false;
+        text += length;
+        if (!*text)
+            return true;
+    }
+}
+
+static int
+s_check_classes (const check_t *check)
+{
+    const catalogue_t *self = check->self;
+    if (self->arena [self->arena_used - 1])
+        return s_damaged (check, "its section of names does not end in a zero");
+    for (size_t class = 0; class < self->class_count; class++)
+        if (!s_text (check, self->classes [class], PATH_MAX))
+            return s_damaged (check, "class %zu has no name", class);
+    return 0;
+}
+
+static int
+s_check_directories (const check_t *check)
+{
+    const catalogue_t *self = check->self;
+    for (size_t index = 0; index < self->directory_count; index++) {
+        const directory_t *directory = &self->directories [index];
+        const char *path = s_text (check, directory->path, PATH_MAX);
+        if (!path || !s_is_folder (path))
+            return s_damaged (check, "directory %zu has no path that stays in its folder", index);
+        bool is_unlabelled = self->class_count == 0 && directory->label == 0;
+        if ((directory->label >= self->class_count && !is_unlabelled) || directory->zero)
+            return s_damaged (check, "directory %zu is of class %u, there are %zu", index, directory->label,
+                self->class_count);
+    }
+    return 0;
+}
+
+static int
+s_check_samples (const check_t *check)
+{
+    const catalogue_t *self = check->self;
+    for (size_t id = 0; id < check->samples; id++) {
+        const sample_t *sample = &self->samples [id];
+        if (sample->directory >= self->directory_count || sample->zero)
+            return s_damaged (check, "sample %zu is in directory %u, there are %zu", id, sample->directory,
+                self->directory_count);
+        const char *directory = self->arena + self->directories [sample->directory].path;
+        const char *name = s_text (check, sample->name, PATH_MAX);
+        if (!name || !s_is_part (name, strlen (name)) || strchr (name, '/')
+                || strlen (directory) + 1 + strlen (name) >= PATH_MAX)
+            return s_damaged (check, "sample %zu has no name that a file can have", id);
+    }
+    return 0;
+}
+
+
+//  -- fields
+
+//  Letters, digits, '_', a zero, and only zeros behind.
+static bool
+s_is_name (const char *name)
+{
+    size_t length = strnlen (name, PACK_NAME_BYTES);
+    return length < PACK_NAME_BYTES && catalogue_name_is_valid (name, length)
+        && s_is_zero ((const uint8_t *) name + length, PACK_NAME_BYTES - length);
+}
+
+//  The sample's directory and stem and this extension: the name of a file?
+static bool
+s_is_companion (const check_t *check, const field_t *field, uint32_t id)
+{
+    const catalogue_t *self = check->self;
+    const sample_t *sample = &self->samples [id];
+    const char *extension = s_text (check, field->files [id].extension, PATH_MAX);
+    if (!extension || (*extension && *extension != '.') || strchr (extension, '/'))
+        return false;
+    const char *name = self->arena + sample->name;
+    size_t stem = field->is_beside? strcspn (name, "."): catalogue_stem (name), length = stem + strlen (extension);
+    if (strlen (self->arena + self->directories [sample->directory].path) + 1 + length >= PATH_MAX)
+        return false;
+    char composed [8];
+    snprintf (composed, sizeof composed, "%.*s%.4s", (int) (stem < 4? stem: 4), name, extension);
+    return length > 2 || s_is_part (composed, length);
+}
+
+static int
+s_check_companions (const check_t *check, const field_t *field)
+{
+    for (uint32_t id = 0; id < check->samples; id++)
+        if (!s_is_companion (check, field, id))
+            return s_damaged (check, "sample %u has no file name in the field '%s'", id, field->name);
+    return 0;
+}
+
+static bool
+s_is_field (const check_t *check, size_t index, const pack_field_t *record)
+{
+    bool is_named = s_is_name (record->name) && !catalogue_name_is_taken (check->self, record->name);
+    bool is_image = is_named && strcmp (record->name, "image") == 0 && !record->is_mask && !record->is_beside;
+    return is_named && record->is_mask <= 1 && record->is_beside <= 1 && (index > 0 || is_image);
+}
+
+//  Field 0 has its path and root already.
+static int
+s_take_fields (const check_t *check)
+{
+    catalogue_t *self = check->self;
+    const pack_field_t *records = s_section (check, PACK_FIELDS);
+    companion_t *companions = (companion_t *) s_section (check, PACK_COMPANIONS);
+    self->field_count = 0;
+    for (size_t index = 0; index < s_count (check, PACK_FIELDS); index++) {
+        const pack_field_t *record = &records [index];
+        if (!s_is_field (check, index, record))
+            return s_damaged (check, "field %zu has %s", index,
+                index? "no name of its own, or is of no kind that there is":
+                "not the name 'image'");
+        field_t *field = &self->fields [index];
+        memcpy (field->name, record->name, sizeof field->name);
+        field->is_mask = record->is_mask;
+        field->is_beside = record->is_beside;
+        field->files = index? companions + (index - 1) * check->samples: NULL;
+        self->field_count++;
+        int rc = index? s_check_companions (check, field): 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+
+//  -- labels
+
+static bool
+s_is_column (const check_t *check, const pack_column_t *record)
+{
+    bool is_single = !record->is_vector && record->length == 1;
+    switch (record->kind) {
+    case COLUMN_CLASS:
+        return is_single && record->longest == 0 && check->self->class_count > 0;
+    case COLUMN_WHOLE:
+    case COLUMN_REAL:
+        return record->longest == 0 && (is_single || (record->is_vector == 1 && record->length > 0
+            && record->length <= CATALOGUE_LABEL_BYTES_MAX / sizeof (value_t)));
+    case COLUMN_TEXT:
+        return is_single && record->longest > 0 && record->longest <= CATALOGUE_LABEL_BYTES_MAX;
+    default:
+        return false;
+    }
+}
+
+static int
+s_check_texts (const check_t *check, const column_t *column)
+{
+    for (size_t id = 0; id < check->samples; id++)
+        if (!s_text (check, column->values [id].text, column->longest + 1))
+            return s_damaged (check, "sample %zu has no text of up to %zu bytes for the label '%s'", id,
+                column->longest,
+                column->name);
+    return 0;
+}
+
+static int
+s_take_column (const check_t *check, const pack_column_t *record, size_t *value_p)
+{
+    catalogue_t *self = check->self;
+    if (!s_is_name (record->name) || catalogue_name_is_taken (self, record->name))
+        return s_damaged (check, "label %zu has no name of its own", self->column_count);
+    if (!s_is_column (check, record))
+        return s_damaged (check, "the label '%s' is of no kind that there is", record->name);
+    column_t *column = &self->columns [self->column_count++];
+    *column = (column_t) { .kind = record->kind, .is_vector = record->is_vector, .length = record->length,
+        .longest = record->longest };
+    memcpy (column->name, record->name, sizeof column->name);
+    catalogue_column_describe (column);
+    if (column->kind == COLUMN_CLASS)
+        return 0;
+    column->value_count = check->samples * column->length;
+    if (column->value_count > s_count (check, PACK_VALUES) - *value_p)
+        return s_damaged (check, "its section of values ends within the label '%s'", column->name);
+    column->values = (value_t *) s_section (check, PACK_VALUES) + *value_p;
+    *value_p += column->value_count;
+    return column->kind == COLUMN_TEXT? s_check_texts (check, column): 0;
+}
+
+static int
+s_take_columns (const check_t *check)
+{
+    const pack_column_t *records = s_section (check, PACK_COLUMNS);
+    size_t value = 0;
+    for (size_t index = 0; index < s_count (check, PACK_COLUMNS); index++) {
+        int rc = s_take_column (check, &records [index], &value);
+        if (rc)
+            return rc;
+    }
+    return s_expect (check, PACK_VALUES, value, value);
+}
+
+
+//  -- places
+
+//  Where the next byte is, as the positions are gone through.
+typedef struct {
+    uint32_t volume;
+    uint64_t offset;
+} cursor_t;
+
+//  The volume is full: its size is known, and the cursor at the next one's begin.
+static int
+s_end_volume (const check_t *check, cursor_t *cursor)
+{
+    const pack_volume_t *volume = &check->pack->volumes [cursor->volume];
+    uint64_t end = pack_aligned (cursor->offset, PACK_BLOCK_BYTES);
+    if (volume->bytes != end)
+        return s_damaged (check, "volume %u has %llu bytes by its record, %llu by its samples", cursor->volume,
+            (unsigned long long) volume->bytes, (unsigned long long) end);
+    *cursor = (cursor_t) { .volume = cursor->volume + 1, .offset = PACK_BLOCK_BYTES };
+    return 0;
+}
+
+//  At a chunk's first sample.
+static int
+s_begin_chunk (const check_t *check, cursor_t *cursor, uint32_t position, uint32_t volume)
+{
+    const pack_t *pack = check->pack;
+    bool is_next = position > 0 && volume == cursor->volume + 1 && volume < pack->volume_count;
+    int rc = is_next? s_end_volume (check, cursor): 0;
+    if (rc)
+        return rc;
+    const pack_volume_t *record = &pack->volumes [cursor->volume];
+    if ((is_next || position == 0) && (record->first != position || record->zero || record->bytes > INT64_MAX))
+        return s_damaged (check, "volume %u begins with position %u by its record, %u by its samples", cursor->volume,
+            record->first, position);
+    cursor->offset = pack_aligned (cursor->offset, PACK_BLOCK_BYTES);
+    return 0;
+}
+
+//  All files of a sample.  False: more than 64 bits can say.
+static bool
+s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
+{
+    const catalogue_t *self = check->self;
+    *bytes_p = self->samples [id].bytes;
+    for (size_t field = 1; field < self->field_count; field++)
+        if (__builtin_add_overflow (*bytes_p, self->fields [field].files [id].bytes, bytes_p))
+            return false;
+    return true;
+}
+
+//  Position by position.  That an id's place leads back to the position makes the order a permutation.
+static int
+s_check_places (const check_t *check)
+{
+    const pack_t *pack = check->pack;
+    cursor_t cursor = { .volume = 0, .offset = PACK_BLOCK_BYTES };
+    uint64_t total = 0;
+    for (uint32_t position = 0; position < check->samples; position++) {
+        uint32_t id = pack->order [position];
+        if (id >= check->samples || pack->places [id].position != position)
+            return s_damaged (check, "position %u has sample %u, which is not at that position", position, id);
+        const pack_place_t *place = &pack->places [id];
+        int rc = position % check->header->chunk_samples? 0: s_begin_chunk (check, &cursor, position, place->volume);
+        if (rc)
+            return rc;
+        if (place->volume != cursor.volume || place->offset != cursor.offset)
+            return s_damaged (check, "sample %u is at byte %llu of volume %u, not %llu of %u, behind the one before it",
+                id,
+                (unsigned long long) place->offset, place->volume, (unsigned long long) cursor.offset, cursor.volume);
+        uint64_t bytes;
+        if (!s_add_up (check, id, &bytes) || bytes > pack->volumes [cursor.volume].bytes
+                || cursor.offset > pack->volumes [cursor.volume].bytes - bytes)
+            return s_damaged (check, "sample %u crosses the end of volume %u", id, cursor.volume);
+        cursor.offset += bytes;
+        total += bytes;
+    }
+    if (total != check->header->bytes)
+        return s_damaged (check, "its samples have %llu bytes, %llu by its header", (unsigned long long) total,
+            (unsigned long long) check->header->bytes);
+    int rc = s_end_volume (check, &cursor);
+    return rc || cursor.volume == pack->volume_count? rc: s_damaged (check, "volume %u has no samples", cursor.volume);
+}
+
+
+//  -- all of it
+
+int
+pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size)
+{
+    catalogue_t *self = draft->self;
+    assert (!self->pack); assert (self->column_count == 0); assert (((uintptr_t) bytes & 7) == 0);
+    check_t check = { .draft = draft, .self = self, .path = path, .bytes = bytes, .size = size };
+    int rc = s_check_header (&check);
+    if (rc == 0)
+        rc = s_check_extents (&check);
+    if (rc == 0)
+        rc = s_check_checksums (&check);
+    check.samples = rc == 0? check.header->samples: 0;
+    if (rc == 0)
+        rc = s_check_counts (&check);
+    if (rc)
+        return rc;
+    check.pack = calloc (1, sizeof *check.pack);
+    if (!check.pack)
+        return catalogue_fail_memory (draft);
+    check.pack->magic = PACK_MAGIC;
+    check.pack->catalogue = self;
+    self->pack = check.pack;            //  from now on the catalogue's memory is not its own
+    s_attach (&check);
+    rc = s_check_classes (&check);
+    if (rc == 0)
+        rc = s_check_directories (&check);
+    if (rc == 0)
+        rc = s_check_samples (&check);
+    if (rc == 0)
+        rc = s_take_fields (&check);
+    if (rc == 0)
+        rc = s_take_columns (&check);
+    if (rc == 0)
+        rc = s_check_places (&check);
+    return rc;
+}

@@ -1,0 +1,514 @@
+/*  packing.c -- the target, beginning or going on, both passes, the index, the end.
+ *
+ *  happy path:  look at the target, open the source, make and lock the target, write a first journal; pass 1; plan
+ *               (order, places, volumes, all from the table); pass 2; the index; PACKING goes, its journal first.
+ *  failure:     whatever the journal says stays, and --resume begins there.  What is behind pass 1 follows from the
+ *               table and the journal alone, so the plan is made anew and comes out the same.
+ *  on close:    locks go with their descriptors.
+ */
+#include "packing_state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "pack_index.h"
+#include "packing_layout.h"
+#include "packing_order.h"
+
+enum {
+    SPARE_DESCRIPTORS = 64,             //  that buckets leave to others
+    BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  more buckets than that allows would be written in crumbs
+    BUCKETS_UNKNOWN = 64,               //  where the source does not know its size
+    SPARE_BYTES = 16 << 20              //  index, journal, padding
+};
+
+//  -- options
+
+static int
+s_check_options (const packing_t *self)
+{
+    const packing_options_t *options = self->options;
+    if (options->chunk_samples % PACK_CHUNK_SAMPLES || options->chunk_samples > PACK_CHUNK_SAMPLES_MAX)
+        return packing_fail (self, -EINVAL, "a chunk cannot have %u samples: give a multiple of %d, at most %d",
+            options->chunk_samples, PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
+    if (options->memory_bytes < PACKING_MEMORY_BYTES_MIN)
+        return packing_fail (self, -EINVAL, "%llu bytes of memory are too few: give at least %d",
+            (unsigned long long) options->memory_bytes, PACKING_MEMORY_BYTES_MIN);
+    assert (options->volume_bytes == 0 || options->volume_bytes >= PACK_BLOCK_BYTES);
+    assert (options->buckets <= PACKING_BUCKETS_MAX);
+    return 0;
+}
+
+
+//  -- the target
+
+static bool
+s_is_there (int fd, const char *name)
+{
+    struct stat status;
+    return fstatat (fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+//  The target, if it is there, locked.
+static int
+s_open_target (packing_t *self)
+{
+    const char *target = self->options->target;
+    self->target_fd = open (target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (self->target_fd < 0 && errno == ENOENT)
+        return 0;
+    if (self->target_fd < 0 && errno == ENOTDIR)
+        return packing_fail (self, -ENOTDIR, "'%.600s' is not a folder: a pack is one; choose another name", target);
+    if (self->target_fd < 0)
+        return packing_fail_file (self, -errno, "open", "");
+    if (flock (self->target_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return packing_fail (self, -EBUSY, "another process packs into '%.600s': wait for it, or stop it", target);
+    return packing_fail_file (self, -errno, "lock", "");
+}
+
+static int
+s_open_folder (packing_t *self)
+{
+    self->folder_fd = openat (self->target_fd, PACKING_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return self->folder_fd >= 0 || errno == ENOENT? 0: packing_fail_file (self, -errno, "open", PACKING_FOLDER);
+}
+
+//  1: there are entries.
+static int
+s_has_entries (const packing_t *self)
+{
+    int fd = openat (self->target_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0? NULL: fdopendir (fd);
+    if (!folder) {
+        int rc = packing_fail_file (self, -errno, "read", "");
+        if (fd >= 0)
+            close (fd);
+        return rc;
+    }
+    int count = 0;
+    const struct dirent *item;
+    while (count == 0 && (errno = 0, item = readdir (folder)))
+        count = strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0;
+    int rc = errno? packing_fail_file (self, -errno, "read", ""): count;
+    closedir (folder);
+    return rc;
+}
+
+//  What is in it: 0, the journal is read if there is one (pass 0: none); or why it cannot be the target.
+static int
+s_inspect (packing_t *self)
+{
+    const char *target = self->options->target;
+    bool is_pack = s_is_there (self->target_fd, PACK_INDEX_NAME);
+    if (is_pack && !self->options->resume)
+        return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another folder, or delete it", target);
+    int rc = s_open_folder (self);
+    if (rc == 0 && self->folder_fd >= 0 && !self->options->resume)
+        return packing_fail (self, -EEXIST, "'%.600s' is an unfinished pack: go on with --resume, or delete it",
+            target);
+    if (rc == 0 && self->folder_fd >= 0)
+        rc = packing_journal_load (self);
+    if (rc || is_pack)
+        return rc < 0? rc: 0;
+    rc = self->folder_fd >= 0? 0: s_has_entries (self);
+    return rc <= 0? rc: packing_fail (self, -EEXIST, "'%.600s' holds something that is no pack: choose an empty "
+        "folder, or one that is not there", target);
+}
+
+//  Makes what is not there yet.
+static int
+s_make_target (packing_t *self)
+{
+    int rc = 0;
+    if (self->target_fd < 0) {
+        if (mkdir (self->options->target, 0777) != 0 && errno != EEXIST)
+            return packing_fail_file (self, -errno, "make", "");
+        rc = s_open_target (self);
+        if (rc == 0 && self->target_fd < 0)
+            rc = packing_fail_file (self, -ENOENT, "open", "");
+        if (rc == 0)
+            rc = s_inspect (self);      //  it may have come meanwhile
+        if (rc == 0 && self->journal.pass == 0 && s_is_there (self->target_fd, PACK_INDEX_NAME))
+            rc = packing_fail (self, -EEXIST, "'%.600s' has become a pack meanwhile: choose another folder",
+                self->options->target);
+    }
+    if (rc || self->folder_fd >= 0)
+        return rc;
+    if (mkdirat (self->target_fd, PACKING_FOLDER, 0777) != 0)
+        return packing_fail_file (self, -errno, "make", PACKING_FOLDER);
+    rc = s_open_folder (self);
+    if (rc == 0 && self->folder_fd < 0)
+        rc = packing_fail_file (self, -ENOENT, "open", PACKING_FOLDER);
+    return rc;
+}
+
+//  Whether path, or its parent where it is not there, is this folder or below it.
+static bool
+s_is_in (const char *path, const char *folder)
+{
+    char at [PATH_MAX + 4], real [PATH_MAX];
+    struct stat wanted, status;
+    snprintf (at, sizeof at, "%.*s", PATH_MAX, path);
+    if (stat (folder, &wanted) != 0)
+        return false;
+    if (!realpath (at, real)) {
+        size_t length = strlen (at);
+        while (length > 1 && at [length - 1] == '/')
+            at [--length] = 0;
+        char *slash = strrchr (at, '/');
+        strcpy (slash? slash + (slash == at): at, slash? "": ".");
+        if (!realpath (at, real))
+            return false;
+    }
+    for (;;) {
+        if (stat (real, &status) == 0 && status.st_dev == wanted.st_dev && status.st_ino == wanted.st_ino)
+            return true;
+        char *slash = strrchr (real, '/');
+        if (!slash || !slash [1])
+            return false;
+        slash [slash == real] = 0;
+    }
+}
+
+//  A pack in its own source would be a class of it the next time.
+static int
+s_check_overlap (const packing_t *self)
+{
+    const packing_options_t *options = self->options;
+    for (size_t index = 0; index < options->source.path_count + options->source.field_count; index++) {
+        const char *folder = index < options->source.path_count? options->source.paths [index]:
+            options->source.fields [index - options->source.path_count].path;
+        struct stat status;
+        if (stat (folder, &status) == 0 && S_ISDIR (status.st_mode) && s_is_in (options->target, folder))
+            return packing_fail (self, -EINVAL, "'%.400s' is in '%.400s', which is to be packed: choose a folder "
+                "outside", options->target, folder);
+    }
+    return 0;
+}
+
+
+//  -- beginning and going on
+
+//  Each is half of memory on average, so that few are larger.
+static uint32_t
+s_choose_buckets (const packing_t *self, uint64_t bytes)
+{
+    const packing_options_t *options = self->options;
+    struct rlimit limit = { .rlim_cur = 1024 };
+    getrlimit (RLIMIT_NOFILE, &limit);
+    uint64_t most = limit.rlim_cur > 2 * SPARE_DESCRIPTORS? limit.rlim_cur - SPARE_DESCRIPTORS: SPARE_DESCRIPTORS;
+    if (most > options->memory_bytes / 2 / BUCKET_BUFFER_BYTES_MIN)
+        most = options->memory_bytes / 2 / BUCKET_BUFFER_BYTES_MIN;
+    if (most > PACKING_BUCKETS_MAX)
+        most = PACKING_BUCKETS_MAX;
+    uint64_t wanted = bytes? bytes / (options->memory_bytes / 2) + 1: BUCKETS_UNKNOWN;
+    uint64_t count = options->buckets? options->buckets: wanted;
+    return (uint32_t) (count < most? count: most);
+}
+
+static int
+s_begin (packing_t *self)
+{
+    const packing_options_t *options = self->options;
+    uint64_t done = 0, total = 0, seed = options->seed;
+    pack_source_progress (self->source, &done, &total);
+    if (!options->has_seed && getrandom (&seed, sizeof seed, 0) != sizeof seed)
+        return packing_fail (self, -EIO, "the system has no random numbers: give --seed");
+    self->journal = (packing_journal_t) {
+        .pass = 1, .seed = seed, .buckets = s_choose_buckets (self, total),
+        .chunk_samples = options->chunk_samples? options->chunk_samples: PACK_CHUNK_SAMPLES,
+        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES
+    };
+    const char *signature = pack_source_signature (self->source);
+    assert (strlen (signature) < sizeof self->journal.signature);
+    strcpy (self->journal.signature, signature);
+    return 0;
+}
+
+//  What was begun has these already.
+static int
+s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
+{
+    const packing_options_t *options = self->options;
+    if (options->has_seed && options->seed != seed)
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with seed %llu: give that or none", options->target,
+            (unsigned long long) seed);
+    if (options->chunk_samples && options->chunk_samples != chunk_samples)
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with chunks of %u samples: give that or none",
+            options->target, chunk_samples);
+    return 0;
+}
+
+static int
+s_check_journal (const packing_t *self)
+{
+    const packing_journal_t *journal = &self->journal;
+    if (strcmp (journal->signature, pack_source_signature (self->source)) != 0)
+        return packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with, or has changed since: "
+            "delete the folder and begin anew", self->options->target);
+    return s_check_wishes (self, journal->seed, journal->chunk_samples);
+}
+
+//  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and one
+//  bucket.
+static int
+s_check_space (const packing_t *self)
+{
+    struct statvfs status;
+    uint64_t done = 0, total = 0;
+    pack_source_progress (self->source, &done, &total);
+    if (fstatvfs (self->target_fd, &status) != 0)
+        return packing_fail_file (self, -errno, "look at", "");
+    uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize;
+    uint64_t needed = total / self->journal.buckets + SPARE_BYTES;
+    if (self->journal.pass == 1 && total > done)
+        needed += total - done;
+    if (free_bytes >= needed)
+        return 0;
+    return packing_fail (self, -ENOSPC, "there are %llu MiB free for '%.600s', and it takes about %llu: free room "
+        "there, or choose another file system", (unsigned long long) free_bytes >> 20, self->options->target,
+        (unsigned long long) needed >> 20);
+}
+
+//  After it, the source stands where the table ends.
+static int
+s_enter (packing_t *self)
+{
+    int rc = s_make_target (self);
+    if (rc)
+        return rc;
+    self->result->resumed = self->journal.pass != 0;
+    rc = self->result->resumed? s_check_journal (self): s_begin (self);
+    if (rc)
+        return rc;
+    self->result->seed = self->journal.seed;
+    rc = pack_source_skip (self->source, self->journal.samples, self->error);
+    rc = rc < 0? rc: s_check_space (self);
+    if (rc == 0 && !self->result->resumed)
+        rc = packing_journal_save (self);
+    return rc? rc: packing_table_open (self);
+}
+
+
+//  -- both passes
+
+static int
+s_pass_1 (packing_t *self)
+{
+    int rc = packing_fill_buckets (self);
+    if (rc)
+        return rc;
+    if (self->samples == 0)
+        return packing_fail (self, -ENODATA, "there are no samples in '%.600s': check the path",
+            self->options->source.paths [0]);
+    self->journal.pass = 2;
+    return packing_journal_save (self);
+}
+
+//  Pass 1 was done before, and the source has been passed over; its end makes the catalogue.
+static int
+s_finish_source (packing_t *self)
+{
+    pack_item_t item;
+    int rc = pack_source_next (self->source, &item, self->error);
+    return rc <= 0? rc: packing_fail (self, -ESTALE, "the source has more samples than '%.600s' was begun with: "
+        "delete the folder and begin anew", self->options->target);
+}
+
+//  The catalogue and the table speak of the same files.
+static int
+s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
+{
+    size_t field_count = self->journal.field_count;
+    bool is_same = catalogue_samples (catalogue) == self->samples && catalogue_fields (catalogue) == field_count;
+    for (size_t file = 0; is_same && file < self->file_count; file++)
+        is_same = catalogue_file_bytes (catalogue, (uint32_t) (file / field_count), file % field_count)
+            == self->files [file].bytes;
+    return is_same? 0: packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with: delete the "
+        "folder and begin anew", self->options->target);
+}
+
+static uint64_t
+s_bytes (const void *context, uint32_t id)
+{
+    return packing_sample_bytes (context, id);
+}
+
+//  The same data, seed and layout give the same id, so that all of the pack comes out the same.
+static int
+s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *plan)
+{
+    XXH3_state_t *hash = XXH3_createState ();
+    if (!hash)
+        return packing_fail_memory (self);
+    uint64_t numbers [3] = { self->journal.seed, self->journal.chunk_samples, self->journal.volume_bytes };
+    XXH3_128bits_reset (hash);
+    XXH3_128bits_update (hash, catalogue_fingerprint (catalogue), 32);
+    XXH3_128bits_update (hash, numbers, sizeof numbers);
+    XXH3_128bits_update (hash, plan->checksums, self->file_count * sizeof *plan->checksums);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (hash));
+    XXH3_freeState (hash);
+    _Static_assert (sizeof canonical == PACK_ID_BYTES, "an id is such a hash");
+    memcpy (plan->pack, &canonical, PACK_ID_BYTES);
+    return 0;
+}
+
+static int
+s_plan (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *plan)
+{
+    plan->order = reallocarray (NULL, self->samples, sizeof *plan->order);
+    plan->places = reallocarray (NULL, self->samples, sizeof *plan->places);
+    plan->checksums = reallocarray (NULL, self->file_count, sizeof *plan->checksums);
+    if (!plan->order || !plan->places || !plan->checksums)
+        return packing_fail_memory (self);
+    for (size_t file = 0; file < self->file_count; file++)
+        plan->checksums [file] = self->files [file].checksum;
+    packing_order (self->journal.seed, (uint32_t) self->samples, plan->order);
+    packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples, self->journal.volume_bytes,
+        plan->order, s_bytes, self };
+    if (packing_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
+        return packing_fail_memory (self);
+    return s_make_id (self, catalogue, plan);
+}
+
+static void
+s_clear_plan (packing_plan_t *plan)
+{
+    free (plan->order);
+    free (plan->places);
+    free (plan->volumes);
+    free (plan->checksums);
+}
+
+//  PACKING goes, the journal before what it speaks of.  What else someone put there stays.
+static int
+s_clean (const packing_t *self)
+{
+    static const char *const names [] = { "journal", "journal.new", "table" };
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
+                || (index == 0 && fsync (self->folder_fd) != 0))
+            return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
+    if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+        return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
+    return fsync (self->target_fd) == 0? 0: packing_fail_file (self, -errno, "write", "");
+}
+
+static int
+s_write_index (const packing_t *self, const catalogue_t *catalogue, const packing_plan_t *plan)
+{
+    pack_index_t index = {
+        .catalogue = catalogue, .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
+        .seed = self->journal.seed, .order = plan->order, .places = plan->places, .checksums = plan->checksums,
+        .volumes = plan->volumes, .volume_count = plan->volume_count
+    };
+    return pack_index_write (self->options->target, &index, self->error, PACK_SOURCE_ERROR_BYTES);
+}
+
+static int
+s_pass_2 (packing_t *self)
+{
+    packing_plan_t plan = { .order = NULL };
+    const catalogue_t *catalogue = pack_source_catalogue (self->source);
+    int rc = s_check_catalogue (self, catalogue);
+    if (rc == 0)
+        rc = s_plan (self, catalogue, &plan);
+    if (rc == 0)
+        rc = packing_write_volumes (self, &plan);
+    if (rc == 0)
+        rc = s_write_index (self, catalogue, &plan);
+    if (rc == 0)
+        rc = s_clean (self);
+    if (rc == 0) {
+        packing_result_t *result = self->result;
+        result->samples = self->samples;
+        result->volumes = plan.volume_count;
+        result->chunks = (self->samples + self->journal.chunk_samples - 1) / self->journal.chunk_samples;
+        for (size_t file = 0; file < self->file_count; file++)
+            result->bytes += self->files [file].bytes;
+    }
+    s_clear_plan (&plan);
+    return rc;
+}
+
+//  A pack that needs nothing more: what it says of itself.
+static int
+s_tell_finished (packing_t *self)
+{
+    pack_header_t header;
+    int fd = openat (self->target_fd, PACK_INDEX_NAME, O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0? -errno: packing_read (fd, &header, sizeof header, 0);
+    if (fd >= 0)
+        close (fd);
+    if (rc == 0 && (memcmp (header.magic, PACK_INDEX_MAGIC, sizeof header.magic) != 0 || header.chunk_samples == 0
+            || header.checksum != XXH3_64bits (&header, offsetof (pack_header_t, checksum))))
+        rc = -EBADMSG;
+    if (rc)
+        return packing_fail_file (self, rc, "read", PACK_INDEX_NAME);
+    rc = s_check_wishes (self, header.seed, header.chunk_samples);
+    if (rc)
+        return rc;
+    *self->result = (packing_result_t) { .samples = header.samples, .bytes = header.bytes, .seed = header.seed,
+        .volumes = header.sections [PACK_VOLUMES].bytes / sizeof (pack_volume_t),
+        .chunks = (header.samples + header.chunk_samples - 1) / header.chunk_samples, .was_finished = true };
+    return self->folder_fd >= 0? s_clean (self): 0;
+}
+
+
+static int
+s_run (packing_t *self)
+{
+    int rc = s_check_options (self);
+    if (rc == 0)
+        rc = s_open_target (self);
+    if (rc == 0 && self->target_fd >= 0)
+        rc = s_inspect (self);
+    if (rc)
+        return rc;
+    if (self->journal.pass == 0 && self->target_fd >= 0 && s_is_there (self->target_fd, PACK_INDEX_NAME))
+        return s_tell_finished (self);
+    rc = pack_source_open (&self->source, &self->options->source, self->error);
+    if (rc == 0)
+        rc = s_check_overlap (self);
+    if (rc == 0)
+        rc = s_enter (self);
+    if (rc == 0)
+        rc = self->journal.pass == 1? s_pass_1 (self): s_finish_source (self);
+    return rc? rc: s_pass_2 (self);
+}
+
+int
+packing_run (const packing_options_t *options, packing_result_t *result, char *error)
+{
+    assert (options && options->target); assert (result); assert (error);
+    *result = (packing_result_t) { 0 };
+    error [0] = 0;
+    packing_t self = { .options = options, .result = result, .error = error, .target_fd = -1, .folder_fd = -1,
+        .table_fd = -1 };
+    int rc = s_run (&self);
+    pack_source_destroy (&self.source);
+    free (self.files);
+    if (self.table_fd >= 0)
+        close (self.table_fd);
+    if (self.folder_fd >= 0)
+        close (self.folder_fd);
+    if (self.target_fd >= 0)
+        close (self.target_fd);
+    return rc;
+}

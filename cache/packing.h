@@ -1,0 +1,72 @@
+/*  packing -- makes a pack of a source: a full shuffle in two passes, in bounded memory, that can be gone on with.
+ *
+ *  Every sample has a key: 128 bits, hashed from the seed and its id.  The order of the pack is that of the keys.  They
+ *  are independent and alike, so which sample has which key says nothing of the samples, and every order of all of
+ *  them is as likely as any other, whatever the order of the source; nothing is ever "shuffled" within a window.  (Two
+ *  equal keys, one chance in 2^128 a pair, fall back to the ids.)  The seed alone says what the order is: memory and
+ *  buckets do not matter.
+ *
+ *  Pass 1 reads the source once, in its order, and appends each sample to one of many bucket files: that of its key's
+ *  range.  Pass 2 takes bucket after bucket into memory, in the order of their ranges, and writes its samples by key.
+ *  A bucket that is larger than memory is taken in several runs; each reads only its own samples, forwards through the
+ *  file.
+ *
+ *  While it runs the target holds the folder PACKING_FOLDER, with buckets, the samples' sizes and checksums, and a
+ *  journal of what is durable; index.tureen comes last, by rename.  Killed at any moment the target is no pack, and
+ *  `resume` goes on from the journal.  A bucket is deleted when its samples are durable in the volumes, so that at
+ *  most the data, one bucket and the padding of chunks are on the disk: about once the size of the data, and one
+ *  bucket.
+ *
+ *  Memory: memory_bytes for buffers, 28 bytes a sample and 16 a file for the tables, and what the source takes.
+ *  The same data, seed and chunk make the same pack, byte for byte: its id is a hash of these.
+ *
+ *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.
+ */
+#ifndef PACKING_H
+#define PACKING_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "pack_source.h"
+
+#define PACKING_FOLDER "packing"
+#define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open says so
+
+enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192 };
+
+typedef struct {
+    int pass;                           //  1: reading the source, 2: writing volumes
+    uint64_t samples;                   //  done in this pass
+    uint64_t bytes, bytes_total;        //  of this pass; total 0: not known
+} packing_progress_t;
+
+typedef struct {
+    pack_source_options_t source;
+    const char *target;                 //  a folder that is not there, or empty; or with resume what is unfinished
+    uint32_t chunk_samples;             //  a multiple of PACK_CHUNK_SAMPLES; 0: the default, or as it was begun
+    uint64_t volume_bytes;              //  0: PACK_VOLUME_BYTES, or as it was begun; less in tests
+    bool has_seed;                      //  else one is drawn, or taken as it was begun
+    uint64_t seed;
+    uint64_t memory_bytes;              //  at least PACKING_MEMORY_BYTES_MIN and the largest sample twice
+    uint32_t buckets;                   //  0: from the source's size and the memory; ignored when resuming
+    bool resume;                        //  where nothing was begun, begins; where all is done, says so
+    void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
+    bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
+    void *context;
+} packing_options_t;
+
+typedef struct {
+    uint64_t samples, bytes, volumes, chunks;
+    uint64_t seed;
+    bool resumed;                       //  from a journal
+    bool was_finished;                  //  before this call, which did nothing
+} packing_result_t;
+
+//  0; or -errno and error (PACK_SOURCE_ERROR_BYTES) says what is wrong and the remedy: -EEXIST the target is a pack or
+//  holds something else, -EBUSY another process packs into it, -ESTALE the source has changed since what is to be
+//  resumed was begun, -EINVAL options that cannot be, or another seed or chunk than it was begun with, -EFBIG a sample
+//  that memory_bytes has no room for, -ECANCELED stopped, -ENOSPC no room now or later, -EBADMSG a journal or bucket
+//  that is damaged ..  All but the first and the last leave what can be resumed, if anything was begun.
+int packing_run (const packing_options_t *options, packing_result_t *result, char *error);
+
+#endif

@@ -1,0 +1,277 @@
+/*  packing_buckets.c -- pass 1: every sample of the source goes to the bucket of its key.
+ *
+ *  happy path:  each bucket has a buffer of equal size; a full one is appended to its file.  After so many bytes all
+ *               are made durable, the table too, and then the journal says so.
+ *  failure:     what is behind the journal's word is cut off when the packing goes on.
+ *  on stop:     the same as after so many bytes, so that nothing that was read has to be read again.
+ */
+#include "packing_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pack_index.h"
+#include "packing_order.h"
+
+enum {
+    BUFFER_BYTES_MIN = 4096, BUFFER_BYTES_MAX = 4 << 20,
+    SYNC_MEMORIES = 2                   //  between two journals: so many times the memory; a kill loses no more work
+};
+
+typedef struct {
+    int fd;
+    uint64_t written;                   //  bytes in the file
+    size_t used;                        //  bytes in the buffer
+    bool is_dirty;                      //  written since it was durable
+} bucket_t;
+
+typedef struct {
+    packing_t *packing;
+    bucket_t *buckets;
+    uint32_t bucket_count;
+    uint8_t *buffers;                   //  one after the other
+    size_t buffer_bytes;
+    uint64_t since_sync;                //  bytes
+} filling_t;
+
+//  -- files
+
+static int
+s_fail (const filling_t *self, const bucket_t *bucket, int rc, const char *what)
+{
+    char name [PACKING_NAME_BYTES];
+    return packing_fail_file (self->packing, rc, what,
+        packing_bucket_name ((uint32_t) (bucket - self->buckets), true, name));
+}
+
+static int
+s_append (filling_t *self, bucket_t *bucket, const void *bytes, size_t size)
+{
+    int rc = packing_write (bucket->fd, bytes, size, bucket->written);
+    if (rc)
+        return s_fail (self, bucket, rc, "write");
+    bucket->written += size;
+    bucket->is_dirty = true;
+    return 0;
+}
+
+static int
+s_flush (filling_t *self, bucket_t *bucket)
+{
+    size_t index = (size_t) (bucket - self->buckets);
+    int rc = bucket->used? s_append (self, bucket, self->buffers + index * self->buffer_bytes, bucket->used): 0;
+    if (rc == 0)
+        bucket->used = 0;
+    return rc;
+}
+
+static int
+s_put (filling_t *self, bucket_t *bucket, const uint8_t *bytes, size_t size)
+{
+    if (size > self->buffer_bytes - bucket->used) {
+        int rc = s_flush (self, bucket);
+        if (rc)
+            return rc;
+    }
+    if (size >= self->buffer_bytes)
+        return s_append (self, bucket, bytes, size);
+    if (size) {
+        memcpy (self->buffers + (size_t) (bucket - self->buckets) * self->buffer_bytes + bucket->used, bytes, size);
+        bucket->used += size;
+    }
+    return 0;
+}
+
+//  All that was read becomes durable, then the journal's.
+static int
+s_sync (filling_t *self)
+{
+    packing_t *packing = self->packing;
+    int rc = 0;
+    for (bucket_t *bucket = self->buckets; rc == 0 && bucket < self->buckets + self->bucket_count; bucket++) {
+        rc = s_flush (self, bucket);
+        if (rc == 0 && bucket->is_dirty && fdatasync (bucket->fd) != 0)
+            rc = s_fail (self, bucket, -errno, "write");
+        if (rc == 0)
+            bucket->is_dirty = false;
+    }
+    if (rc == 0)
+        rc = packing_table_sync (packing);
+    if (rc)
+        return rc;
+    self->since_sync = 0;
+    packing->journal.samples = packing->samples;
+    return packing_journal_save (packing);
+}
+
+
+//  -- opening
+
+static int
+s_open_bucket (filling_t *self, bucket_t *bucket, uint64_t bytes)
+{
+    char name [PACKING_NAME_BYTES];
+    packing_bucket_name ((uint32_t) (bucket - self->buckets), false, name);
+    bucket->fd = openat (self->packing->folder_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    struct stat status;
+    if (bucket->fd < 0 || fstat (bucket->fd, &status) != 0)
+        return s_fail (self, bucket, -errno, "open");
+    if ((uint64_t) status.st_size < bytes)
+        return s_fail (self, bucket, -ENODATA, "go on with");
+    if ((uint64_t) status.st_size > bytes && ftruncate (bucket->fd, (off_t) bytes) != 0)
+        return s_fail (self, bucket, -errno, "cut");
+    bucket->written = bytes;
+    return 0;
+}
+
+//  The files, cut to what the table says that they hold.
+static int
+s_open_buckets (filling_t *self)
+{
+    const packing_t *packing = self->packing;
+    uint64_t *bytes = calloc (self->bucket_count, sizeof *bytes);
+    if (!bytes)
+        return packing_fail_memory (packing);
+    for (uint32_t id = 0; id < packing->samples; id++)
+        bytes [packing_bucket (packing->journal.seed, id, self->bucket_count)] += packing_sample_bytes (packing, id);
+    int rc = 0;
+    for (uint32_t index = 0; rc == 0 && index < self->bucket_count; index++)
+        rc = s_open_bucket (self, &self->buckets [index], bytes [index]);
+    free (bytes);
+    return rc;
+}
+
+static int
+s_open (filling_t *self)
+{
+    const packing_t *packing = self->packing;
+    self->bucket_count = packing->journal.buckets;
+    size_t room = packing->options->memory_bytes / 2 / self->bucket_count;
+    self->buffer_bytes = room > BUFFER_BYTES_MAX? BUFFER_BYTES_MAX: room < BUFFER_BYTES_MIN? BUFFER_BYTES_MIN: room;
+    self->buckets = calloc (self->bucket_count, sizeof *self->buckets);
+    for (uint32_t index = 0; self->buckets && index < self->bucket_count; index++)
+        self->buckets [index].fd = -1;
+    self->buffers = malloc (self->bucket_count * self->buffer_bytes);
+    if (!self->buckets || !self->buffers)
+        return packing_fail (packing, -ENOMEM, "not enough memory for %u buckets' buffers of %zu bytes: give less "
+            "--memory", self->bucket_count, self->buffer_bytes);
+    return s_open_buckets (self);
+}
+
+static void
+s_close (filling_t *self)
+{
+    for (uint32_t index = 0; self->buckets && index < self->bucket_count; index++)
+        if (self->buckets [index].fd >= 0)
+            close (self->buckets [index].fd);
+    free (self->buckets);
+    free (self->buffers);
+}
+
+
+//  -- samples
+
+//  What cannot be packed, with the figure that lets it be.
+static int
+s_check (const packing_t *packing, const pack_item_t *item)
+{
+    uint64_t bytes = 0, memory = packing->options->memory_bytes;
+    for (size_t field = 0; field < item->field_count; field++)
+        bytes += item->bytes [field];
+    if (bytes > memory / 2)
+        return packing_fail (packing, -EFBIG, "sample %llu has %llu bytes, and there is memory for %llu: give "
+            "--memory at least %llu, then go on with --resume",
+            (unsigned long long) packing->samples, (unsigned long long) bytes,
+            (unsigned long long) memory / 2, (unsigned long long) bytes * 2);
+    if (packing->samples == UINT32_MAX - 1)
+        //  UNTESTED: takes 2^32 samples.
+        return packing_fail (packing, -EOVERFLOW, "more than %u samples: pack the data in parts", UINT32_MAX - 1);
+    return 0;
+}
+
+static int
+s_take (filling_t *self, const pack_item_t *item)
+{
+    packing_t *packing = self->packing;
+    int rc = s_check (packing, item);
+    if (rc)
+        return rc;
+    if (packing->journal.field_count == 0)
+        packing->journal.field_count = (uint32_t) item->field_count;
+    assert (packing->journal.field_count == item->field_count);
+    uint32_t id = (uint32_t) packing->samples;
+    bucket_t *bucket = &self->buckets [packing_bucket (packing->journal.seed, id, self->bucket_count)];
+    packing_file_t files [CATALOGUE_FIELDS_MAX];
+    for (size_t field = 0; field < item->field_count; field++) {
+        size_t size = item->bytes [field];
+        files [field] = (packing_file_t) { size, pack_checksum (item->files [field], size) };
+        rc = s_put (self, bucket, item->files [field], size);
+        if (rc)
+            return rc;
+        self->since_sync += size;
+    }
+    return packing_table_add (packing, files);
+}
+
+static void
+s_tell (const packing_t *packing)
+{
+    const packing_options_t *options = packing->options;
+    if (!options->progress)
+        return;
+    packing_progress_t progress = { .pass = 1, .samples = packing->samples };
+    pack_source_progress (packing->source, &progress.bytes, &progress.bytes_total);
+    options->progress (options->context, &progress);
+}
+
+//  The source ended in an error: what was read is kept, and the sentence is the error's.
+static int
+s_give_up (filling_t *self, int rc)
+{
+    char error [PACK_SOURCE_ERROR_BYTES];
+    memcpy (error, self->packing->error, sizeof error);
+    if (s_sync (self) == 0)
+        memcpy (self->packing->error, error, sizeof error);
+    return rc;
+}
+
+//  The next sample: 1; 0: that was the last one.
+static int
+s_step (filling_t *self)
+{
+    packing_t *packing = self->packing;
+    if (packing_is_stopped (packing)) {
+        int rc = s_sync (self);
+        return rc? rc: packing_fail (packing, -ECANCELED, "stopped: go on with --resume");
+    }
+    pack_item_t item = { .field_count = 0 };
+    int rc = pack_source_next (packing->source, &item, packing->error);
+    if (rc < 0)
+        return s_give_up (self, rc);
+    if (rc == 0)
+        return s_sync (self);
+    rc = s_take (self, &item);
+    if (rc == 0 && self->since_sync >= SYNC_MEMORIES * packing->options->memory_bytes)
+        rc = s_sync (self);
+    if (rc)
+        return rc;
+    s_tell (packing);
+    return 1;
+}
+
+int
+packing_fill_buckets (packing_t *packing)
+{
+    filling_t self = { .packing = packing };
+    int rc = s_open (&self);
+    if (rc == 0)
+        do
+            rc = s_step (&self);
+        while (rc > 0);
+    s_close (&self);
+    return rc;
+}

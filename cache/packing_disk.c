@@ -1,0 +1,234 @@
+//  What both passes share: sentences, whole reads and writes, and the two files that say what is durable.
+
+#include "packing_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+//  -- errors
+
+int
+packing_fail (const packing_t *self, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (self->error, PACK_SOURCE_ERROR_BYTES, format, arguments);
+    va_end (arguments);
+    for (char *at = self->error; *at; at++)
+        if ((unsigned char) *at < 0x20 || *at == 0x7f)
+            *at = '?';
+    return rc;
+}
+
+static const char *
+s_remedy (int rc)
+{
+    switch (-rc) {
+    case ENOSPC: case EDQUOT: return "free room there, then go on with --resume";
+    case EFBIG: return "raise the limit of file sizes or use another file system, then go on with --resume";
+    case EACCES: case EPERM: return "let this user write there";
+    case EROFS: return "choose a file system that can be written to";
+    case EMFILE: case ENFILE: return "raise the limit of open files (ulimit -n), then go on with --resume";
+    case ENOENT: return "something deleted it; begin anew in another folder";
+    case ENODATA: case EBADMSG: return "check the disk, then begin anew in another folder";
+    default: return "check the file system, then go on with --resume";
+    }
+}
+
+int
+packing_fail_file (const packing_t *self, int rc, const char *what, const char *name)
+{
+    return packing_fail (self, rc, "cannot %s '%.600s%s%s' (%s): %s", what, self->options->target, *name? "/": "", name,
+        rc == -ENODATA? "it ends too early": rc == -EBADMSG? "it is damaged": strerror (-rc), s_remedy (rc));
+}
+
+int
+packing_fail_memory (const packing_t *self)
+{
+    return packing_fail (self, -ENOMEM, "not enough memory for the tables of %llu samples: free memory, then go on "
+        "with --resume", (unsigned long long) self->samples);
+}
+
+
+//  -- whole reads and writes
+
+int
+packing_write (int fd, const void *bytes, size_t size, uint64_t offset)
+{
+    for (size_t done = 0; done < size; ) {
+        ssize_t count = pwrite (fd, (const char *) bytes + done, size - done, (off_t) (offset + done));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return count < 0? -errno: -EIO;
+        done += (size_t) count;
+    }
+    return 0;
+}
+
+int
+packing_read (int fd, void *bytes, size_t size, uint64_t offset)
+{
+    for (size_t done = 0; done < size; ) {
+        ssize_t count = pread (fd, (char *) bytes + done, size - done, (off_t) (offset + done));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return count < 0? -errno: -ENODATA;
+        done += (size_t) count;
+    }
+    return 0;
+}
+
+
+//  -- the journal
+
+static const char s_journal [] = PACKING_FOLDER "/journal";
+
+static uint64_t
+s_checksum (const packing_journal_t *journal)
+{
+    return XXH3_64bits (journal, offsetof (packing_journal_t, checksum));
+}
+
+static bool
+s_is_sound (const packing_journal_t *journal)
+{
+    return memcmp (journal->magic, PACKING_JOURNAL_MAGIC, sizeof journal->magic) == 0
+        && journal->checksum == s_checksum (journal) && (journal->pass == 1 || journal->pass == 2)
+        && journal->field_count <= CATALOGUE_FIELDS_MAX && journal->samples < UINT32_MAX
+        && (journal->samples == 0 || journal->field_count > 0)
+        && journal->positions <= journal->samples && journal->volume_bytes
+        && journal->buckets && journal->buckets <= PACKING_BUCKETS_MAX
+        && journal->chunk_samples && journal->chunk_samples % PACK_CHUNK_SAMPLES == 0
+        && journal->chunk_samples <= PACK_CHUNK_SAMPLES_MAX
+        && memchr (journal->signature, 0, sizeof journal->signature);
+}
+
+int
+packing_journal_load (packing_t *self)
+{
+    int fd = openat (self->folder_fd, "journal", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT? 0: packing_fail_file (self, -errno, "open", s_journal);
+    int rc = packing_read (fd, &self->journal, sizeof self->journal, 0);
+    close (fd);
+    if (rc == 0 && !s_is_sound (&self->journal))
+        rc = -EBADMSG;
+    return rc? packing_fail_file (self, rc, "read", s_journal): 1;
+}
+
+int
+packing_journal_save (packing_t *self)
+{
+    memcpy (self->journal.magic, PACKING_JOURNAL_MAGIC, sizeof self->journal.magic);
+    self->journal.checksum = s_checksum (&self->journal);
+    int fd = openat (self->folder_fd, "journal.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
+        return packing_fail_file (self, -errno, "write", s_journal);
+    int rc = packing_write (fd, &self->journal, sizeof self->journal, 0);
+    if (rc == 0 && fsync (fd) != 0)
+        rc = -errno;
+    close (fd);
+    if (rc == 0 && renameat (self->folder_fd, "journal.new", self->folder_fd, "journal") != 0)
+        rc = -errno;
+    if (rc == 0 && fsync (self->folder_fd) != 0)
+        rc = -errno;
+    return rc? packing_fail_file (self, rc, "write", s_journal): 0;
+}
+
+
+//  -- the table
+
+static const char s_table [] = PACKING_FOLDER "/table";
+
+static int
+s_make_room (packing_t *self, size_t count)
+{
+    if (count <= self->file_limit)
+        return 0;
+    size_t limit = self->file_limit < 512? 1024: 2 * self->file_limit;
+    if (limit < count)
+        limit = count;
+    packing_file_t *files = reallocarray (self->files, limit, sizeof *files);
+    if (!files)
+        return packing_fail_memory (self);
+    self->files = files;
+    self->file_limit = limit;
+    return 0;
+}
+
+int
+packing_table_open (packing_t *self)
+{
+    self->table_fd = openat (self->folder_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (self->table_fd < 0)
+        return packing_fail_file (self, -errno, "open", s_table);
+    size_t count = self->journal.samples * self->journal.field_count;
+    int rc = s_make_room (self, count);
+    if (rc)
+        return rc;
+    rc = packing_read (self->table_fd, self->files, count * sizeof *self->files, 0);
+    if (rc)
+        return packing_fail_file (self, rc, "read", s_table);
+    self->file_count = count;
+    self->samples = self->journal.samples;
+    return 0;
+}
+
+int
+packing_table_add (packing_t *self, const packing_file_t *files)
+{
+    size_t field_count = self->journal.field_count;
+    int rc = s_make_room (self, self->file_count + field_count);
+    if (rc)
+        return rc;
+    memcpy (self->files + self->file_count, files, field_count * sizeof *files);
+    self->file_count += field_count;
+    self->samples++;
+    return 0;
+}
+
+int
+packing_table_sync (packing_t *self)
+{
+    size_t durable = self->journal.samples * self->journal.field_count;
+    int rc = packing_write (self->table_fd, self->files + durable, (self->file_count - durable) * sizeof *self->files,
+        durable * sizeof *self->files);
+    if (rc == 0 && fdatasync (self->table_fd) != 0)
+        rc = -errno;
+    return rc? packing_fail_file (self, rc, "write", s_table): 0;
+}
+
+
+//  -- small answers
+
+uint64_t
+packing_sample_bytes (const packing_t *self, uint32_t id)
+{
+    uint64_t bytes = 0;
+    for (size_t field = 0; field < self->journal.field_count; field++)
+        bytes += self->files [id * (size_t) self->journal.field_count + field].bytes;
+    return bytes;
+}
+
+const char *
+packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES])
+{
+    snprintf (name, PACKING_NAME_BYTES, "%s" PACKING_BUCKET_NAME, with_folder? PACKING_FOLDER "/": "", bucket);
+    return name;
+}
+
+bool
+packing_is_stopped (const packing_t *self)
+{
+    return self->options->stopped && self->options->stopped (self->options->context);
+}

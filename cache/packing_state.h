@@ -1,0 +1,110 @@
+/*  packing_state -- a packing under way, and what its files share; for them alone.
+ *
+ *      packing.c           the target, beginning or going on, the index, the end
+ *      packing_disk.c      errors, whole reads and writes, the journal and the table
+ *      packing_buckets.c   pass 1
+ *      packing_volumes.c   pass 2
+ *
+ *  In PACKING_FOLDER:
+ *      journal             packing_journal_t; replaced by rename, so that there is the old one or the new one
+ *      table               packing_file_t of each file, by id, then by field
+ *      bucket-00000 ..     the files of its samples, by id, then by field, without gaps: the table says where
+ *
+ *  What stands behind what the journal says is written over when a packing goes on.
+ */
+#ifndef PACKING_STATE_H
+#define PACKING_STATE_H
+#include <assert.h>
+#include "pack_format.h"
+#include "packing.h"
+
+#define PACKING_JOURNAL_MAGIC "TUREENJ1"
+#define PACKING_BUCKET_NAME "bucket-%05u"
+
+enum { PACKING_NAME_BYTES = 64, PACKING_SIGNATURE_BYTES = 40 };
+
+typedef struct {
+    char magic [8];
+    uint32_t pass;                      //  1, 2
+    uint32_t field_count;               //  0: no sample yet
+    uint32_t chunk_samples;
+    uint32_t buckets;
+    uint64_t volume_bytes;
+    uint64_t seed;
+    char signature [PACKING_SIGNATURE_BYTES];       //  the source's, zeros behind it
+    uint64_t samples;                   //  in buckets and table, durable; in pass 2: all
+    uint64_t positions;                 //  pass 2: in the volumes, durable
+    uint64_t checksum;                  //  XXH3-64 of what stands before
+} packing_journal_t;
+
+_Static_assert (sizeof (packing_journal_t) == 104, "no padding: it is hashed");
+
+typedef struct {
+    uint64_t bytes, checksum;
+} packing_file_t;
+
+typedef struct {
+    const packing_options_t *options;
+    packing_result_t *result;
+    char *error;
+    pack_source_t *source;
+    int target_fd;                      //  locked; -1: not there yet
+    int folder_fd;                      //  PACKING_FOLDER; -1: not there yet
+    int table_fd;
+    packing_journal_t journal;
+    uint64_t samples;                   //  read so far, durable or not
+    packing_file_t *files;              //  theirs: [id * field_count + field]
+    size_t file_count, file_limit;
+} packing_t;
+
+
+//  ---- packing_disk.c
+
+//  Writes the sentence and returns rc.  Names come from a disk: what a terminal might obey is blotted out.
+__attribute__ ((format (printf, 3, 4)))
+int packing_fail (const packing_t *self, int rc, const char *format, ...);
+//  "cannot WHAT 'TARGET/NAME' (why): remedy"
+int packing_fail_file (const packing_t *self, int rc, const char *what, const char *name);
+int packing_fail_memory (const packing_t *self);
+
+//  All of it or -errno; reading beyond the end is -ENODATA.
+int packing_write (int fd, const void *bytes, size_t size, uint64_t offset);
+int packing_read (int fd, void *bytes, size_t size, uint64_t offset);
+
+//  1 and the journal, 0: there is none, or -errno with a sentence.
+int packing_journal_load (packing_t *self);
+//  Makes it durable.  0, or -errno with a sentence.
+int packing_journal_save (packing_t *self);
+
+//  Opens the table with the files of journal.samples.  0, or -errno with a sentence.
+int packing_table_open (packing_t *self);
+//  One sample more, in memory.
+int packing_table_add (packing_t *self, const packing_file_t *files);
+//  Makes all samples durable.
+int packing_table_sync (packing_t *self);
+
+//  Of all files of a sample.
+uint64_t packing_sample_bytes (const packing_t *self, uint32_t id);
+//  "packing/bucket-00000", or without the folder.
+const char *packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES]);
+bool packing_is_stopped (const packing_t *self);
+
+
+//  ---- the passes: 0, or -errno with a sentence.
+
+//  Reads the source to its end.  Begins at journal.samples, which the source has passed.
+int packing_fill_buckets (packing_t *self);
+
+typedef struct {
+    uint32_t *order;
+    pack_place_t *places;               //  by id
+    pack_volume_t *volumes;
+    uint32_t volume_count;
+    uint64_t *checksums;                //  [id * field_count + field]
+    uint8_t pack [PACK_ID_BYTES];
+} packing_plan_t;
+
+//  Writes the volumes, from journal.positions on, and deletes the buckets.
+int packing_write_volumes (packing_t *self, const packing_plan_t *plan);
+
+#endif

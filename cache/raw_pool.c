@@ -1,0 +1,356 @@
+//  What all policies have in common: who is resident, the bytes of that, and the counters.
+
+#include "raw_pool.h"
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "raw_pool_state.h"
+
+enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5 };
+
+static void *
+s_direct_make (raw_pool_t *pool)
+{
+    return pool;                        //  any address: there is nothing to keep
+}
+
+static void
+s_direct_destroy (void *policy)
+{
+    (void) policy;
+}
+
+static const raw_policy_ops_t s_direct_ops = { .make = s_direct_make, .destroy = s_direct_destroy };
+
+void *
+raw_pool_need_memory (void *memory, size_t bytes)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for %zu bytes of the raw pool's bookkeeping\n", bytes);
+        abort ();
+    }
+    return memory;
+}
+
+size_t
+raw_pool_bytes (const raw_pool_t *self, uint32_t id)
+{
+    return self->options.sample_bytes (self->options.context, id);
+}
+
+raw_need_t
+raw_pool_need (const raw_pool_t *self, uint32_t id)
+{
+    return self->options.need (self->options.context, id);
+}
+
+uint64_t
+raw_pool_random (const raw_pool_t *self, uint64_t bound)
+{
+    return self->options.random_below (self->options.random, bound);
+}
+
+static uint32_t *
+s_make_positions (const raw_pool_options_t *options)
+{
+    size_t bytes = options->samples * sizeof (uint32_t);
+    uint32_t *positions = raw_pool_need_memory (malloc (bytes), bytes);
+    for (uint32_t position = 0; position < options->samples; position++)
+        positions [options->order [position]] = position;
+    return positions;
+}
+
+static void
+s_measure (raw_pool_t *self)
+{
+    double squares = 0;
+    for (uint32_t id = 0; id < self->options.samples; id++) {
+        size_t bytes = raw_pool_bytes (self, id);
+        self->all_bytes += bytes;
+        squares += (double) bytes * (double) bytes;
+        self->sample_bytes_max = bytes > self->sample_bytes_max? bytes: self->sample_bytes_max;
+    }
+    double mean = (double) self->all_bytes / self->options.samples;
+    double variance = squares / self->options.samples - mean * mean;
+    self->sample_bytes_deviation = variance > 0? sqrt (variance): 0;
+}
+
+uint64_t
+raw_pool_capacity (const raw_pool_t *self, size_t bytes)
+{
+    double mean = (double) self->all_bytes / self->options.samples;
+    if (mean <= 0)
+        return self->options.samples;
+    //  The largest n with n * mean + DEVIATIONS * sqrt (n) * deviation <= bytes.
+    double spread = DEVIATIONS * self->sample_bytes_deviation;
+    double root = (sqrt (spread * spread + 4 * mean * (double) bytes) - spread) / (2 * mean);
+    return (uint64_t) (root * root + 1e-6);
+}
+
+static const raw_policy_ops_t *
+s_ops (raw_policy_t policy)
+{
+    switch (policy) {
+    case RAW_STREAM:
+        return &raw_stream_ops;
+    case RAW_REDOX:
+        return &raw_redox_ops;
+    case RAW_DIRECT:
+        break;
+    }
+    return &s_direct_ops;
+}
+
+raw_pool_t *
+raw_pool_new (const raw_pool_options_t *options)
+{
+    assert (options->samples > 0 && options->order && options->sample_bytes && options->need && options->random_below);
+    assert (options->break_count > 0 && options->breaks [0] == 0);
+    raw_pool_t *self = raw_pool_need_memory (calloc (1, sizeof *self), sizeof *self);
+    self->magic = RAW_POOL_MAGIC;
+    self->options = *options;
+    if (!options->positions)
+        self->positions_made = s_make_positions (options);
+    self->positions = options->positions? options->positions: self->positions_made;
+    s_measure (self);
+    size_t bytes = options->samples * sizeof *self->places;
+    self->places = raw_pool_need_memory (malloc (bytes), bytes);
+    memset (self->places, 0xff, bytes);     //  RAW_POOL_NOWHERE
+    self->figures.limit_bytes = options->limit_bytes;
+    self->ops = s_ops (options->policy);
+    self->policy = self->ops->make (self);
+    return self;
+}
+
+void
+raw_pool_destroy (raw_pool_t **self_p)
+{
+    raw_pool_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == RAW_POOL_MAGIC);
+    self->ops->destroy (self->policy);
+    free (self->residents);
+    free (self->places);
+    free (self->positions_made);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+void
+raw_pool_on_leave (raw_pool_t *self, void (*left) (void *context, uint32_t id), void *context)
+{
+    self->left = left;
+    self->left_context = context;
+}
+
+uint32_t
+raw_pool_resident_count (const raw_pool_t *self)
+{
+    return (uint32_t) self->figures.resident;
+}
+
+uint32_t
+raw_pool_resident_at (const raw_pool_t *self, uint32_t index)
+{
+    assert (index < self->figures.resident);
+    return self->residents [index];
+}
+
+bool
+raw_pool_is_resident (const raw_pool_t *self, uint32_t id)
+{
+    return self->places [id] != RAW_POOL_NOWHERE;
+}
+
+bool
+raw_pool_was_passed (const raw_pool_t *self, uint32_t id)
+{
+    return !raw_pool_is_resident (self, id) && (!self->ops->is_behind || self->ops->is_behind (self->policy, id));
+}
+
+void
+raw_pool_enter (raw_pool_t *self, uint32_t id)
+{
+    assert (!raw_pool_is_resident (self, id));
+    if (self->figures.resident == self->resident_room) {
+        self->resident_room = self->resident_room? self->resident_room * 2: 64;
+        size_t bytes = self->resident_room * sizeof *self->residents;
+        self->residents = raw_pool_need_memory (realloc (self->residents, bytes), bytes);
+    }
+    self->places [id] = raw_pool_resident_count (self);
+    self->residents [self->figures.resident++] = id;
+    self->figures.resident_bytes += raw_pool_bytes (self, id);
+    assert (self->figures.resident_bytes <= self->figures.limit_bytes);
+}
+
+static void
+s_leave (raw_pool_t *self, uint32_t id)
+{
+    uint32_t place = self->places [id];
+    assert (place != RAW_POOL_NOWHERE);
+    uint32_t last = self->residents [--self->figures.resident];
+    self->residents [place] = last;
+    self->places [last] = place;
+    self->places [id] = RAW_POOL_NOWHERE;
+    self->figures.resident_bytes -= raw_pool_bytes (self, id);
+    if (self->ops->has_left)
+        self->ops->has_left (self->policy, id);
+}
+
+void
+raw_pool_discard (raw_pool_t *self, uint32_t id)
+{
+    s_leave (self, id);
+    self->figures.discarded++;
+    if (self->left)
+        self->left (self->left_context, id);
+}
+
+uint32_t
+raw_pool_redirect (raw_pool_t *self, uint32_t id, bool (*accepts) (void *context, uint32_t id), void *context)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (id < self->options.samples);
+    return self->ops->redirect? self->ops->redirect (self->policy, id, accepts, context): id;
+}
+
+static bool
+s_holds (const raw_pool_t *self)
+{
+    return self->ops->holds && self->ops->holds (self->policy);
+}
+
+static bool
+s_is_wanted (const raw_pool_t *self, uint32_t id)
+{
+    return self->ops->wants (self->policy, raw_pool_need (self, id));
+}
+
+static void
+s_was_drawn (raw_pool_t *self, uint32_t id, raw_need_t need)
+{
+    if (self->ops->was_drawn)
+        self->ops->was_drawn (self->policy, id, need);
+}
+
+bool
+raw_pool_take (raw_pool_t *self, uint32_t id)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (id < self->options.samples);
+    raw_need_t need = raw_pool_need (self, id);
+    bool hit = raw_pool_is_resident (self, id);
+    if (hit && !(self->ops->stays && self->ops->stays (self->policy, id, need)))
+        s_leave (self, id);
+    if (hit)
+        self->figures.hits++;
+    else
+        self->figures.misses++;
+    s_was_drawn (self, id, need);
+    return hit;
+}
+
+void
+raw_pool_drawn (raw_pool_t *self, uint32_t id)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (id < self->options.samples);
+    raw_need_t need = raw_pool_need (self, id);
+    if (raw_pool_is_resident (self, id) && !s_holds (self) && !self->ops->wants (self->policy, need))
+        raw_pool_discard (self, id);
+    s_was_drawn (self, id, need);
+}
+
+bool
+raw_pool_next (raw_pool_t *self, raw_read_t *read)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    if (!self->ops->next || !self->ops->next (self->policy, read))
+        return false;
+    self->figures.reads++;
+    return true;
+}
+
+void
+raw_pool_needs_grew (raw_pool_t *self)
+{
+    if (self->ops->needs_grew)
+        self->ops->needs_grew (self->policy);
+}
+
+void
+raw_pool_each (const raw_pool_t *self, void (*visit) (void *context, uint32_t id), void *context)
+{
+    for (uint32_t index = 0; index < raw_pool_resident_count (self); index++)
+        visit (context, self->residents [index]);
+}
+
+void
+raw_pool_sweep (raw_pool_t *self)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    if (self->ops->needs_shrank)
+        self->ops->needs_shrank (self->policy);
+    //  What is held: all of it or nothing.
+    uint32_t index = raw_pool_resident_count (self);
+    while (s_holds (self) && index > 0)
+        if (s_is_wanted (self, self->residents [--index]))
+            return;
+    //  From the end, as the last takes the place of what leaves.
+    for (index = raw_pool_resident_count (self); index-- > 0;)
+        if (!s_is_wanted (self, self->residents [index]))
+            raw_pool_discard (self, self->residents [index]);
+}
+
+void
+raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    bool shrinks = limit_bytes < self->figures.limit_bytes;
+    self->figures.limit_bytes = limit_bytes;
+    if (self->ops->limit_changed)
+        self->ops->limit_changed (self->policy);
+    if (shrinks)
+        raw_pool_sweep (self);          //  what nobody needs goes before what somebody does
+    while (self->figures.resident_bytes > limit_bytes)
+        raw_pool_discard (self, self->residents [raw_pool_random (self, self->figures.resident)]);
+}
+
+void
+raw_pool_restart (raw_pool_t *self)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    while (self->figures.resident)
+        raw_pool_discard (self, self->residents [self->figures.resident - 1]);
+    if (self->ops->restart)
+        self->ops->restart (self->policy);
+}
+
+raw_pool_figures_t
+raw_pool_figures (const raw_pool_t *self)
+{
+    return self->figures;
+}
+
+void
+raw_pool_check (const raw_pool_t *self)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    size_t bytes = 0;
+    uint32_t resident = 0;
+    for (uint32_t id = 0; id < self->options.samples; id++)
+        resident += raw_pool_is_resident (self, id);
+    assert (resident == self->figures.resident);
+    for (uint32_t index = 0; index < resident; index++) {
+        assert (self->places [self->residents [index]] == index);
+        bytes += raw_pool_bytes (self, self->residents [index]);
+    }
+    assert (bytes == self->figures.resident_bytes);
+    assert (bytes <= self->figures.limit_bytes);
+    if (self->ops->check)
+        self->ops->check (self->policy);
+}

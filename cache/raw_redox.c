@@ -1,0 +1,274 @@
+#include "raw_redox.h"
+#include <assert.h>
+#include <stdlib.h>
+
+typedef struct {
+    raw_pool_t *pool;
+    //  set at birth
+    uint32_t samples;
+    uint32_t chunk;                     //  K
+    uint32_t chunks;                    //  C
+    uint32_t virtual_chunks;            //  M <= C
+    //  owner only
+    uint64_t *wanted;                   //  by chunk: bit o: the sample at offset o is not consumed; as of stamps
+    uint32_t *stamps;                   //  by chunk: the age at which wanted was asked for; 0: never
+    uint32_t age;
+    uint64_t *filled;                   //  by virtual chunk: bit o: slot o holds a sample ..
+    uint32_t *slots;                    //  .. of this chunk, at v * K + o
+    raw_read_t load;                    //  not asked for yet; count 0: none
+} redox_t;
+
+static void *
+s_array (size_t count, size_t size)
+{
+    return raw_pool_need_memory (calloc (count, size), count * size);
+}
+
+//  As many as the limit has room for.
+static uint32_t
+s_fitting (const raw_pool_t *pool, uint32_t chunks)
+{
+    size_t limit_bytes = pool->figures.limit_bytes;
+    if (pool->all_bytes <= limit_bytes)
+        return chunks;
+    size_t spare = limit_bytes > pool->sample_bytes_max? limit_bytes - pool->sample_bytes_max: 0;
+    uint64_t count = raw_pool_capacity (pool, spare) / pool->options.chunk;
+    return count < 1? 1: count > chunks? chunks: (uint32_t) count;
+}
+
+static void *
+s_make (raw_pool_t *pool)
+{
+    const raw_pool_options_t *options = &pool->options;
+    assert (options->chunk >= 1 && options->chunk <= RAW_PIECE_MAX);
+    for (size_t index = 0; index < options->break_count; index++)
+        assert (options->breaks [index] % options->chunk == 0);
+    redox_t *self = s_array (1, sizeof *self);
+    self->pool = pool;
+    self->samples = options->samples;
+    self->chunk = options->chunk;
+    self->chunks = (options->samples - 1) / options->chunk + 1;
+    self->virtual_chunks = options->virtual_chunks? options->virtual_chunks: s_fitting (pool, self->chunks);
+    assert (self->virtual_chunks <= self->chunks);
+    self->wanted = s_array (self->chunks, sizeof *self->wanted);
+    self->stamps = s_array (self->chunks, sizeof *self->stamps);
+    self->age = 1;
+    self->filled = s_array (self->virtual_chunks, sizeof *self->filled);
+    self->slots = s_array ((size_t) self->virtual_chunks * self->chunk, sizeof *self->slots);
+    return self;
+}
+
+static void
+s_destroy (void *policy)
+{
+    redox_t *self = policy;
+    free (self->wanted);
+    free (self->stamps);
+    free (self->filled);
+    free (self->slots);
+    free (self);
+}
+
+//  ---- where things are
+
+static uint32_t
+s_virtual_chunk (const redox_t *self, uint32_t chunk)
+{
+    return (uint32_t) ((uint64_t) chunk * self->virtual_chunks / self->chunks);
+}
+
+//  The first chunk of a virtual chunk; that of virtual_chunks is chunks.
+static uint32_t
+s_first_chunk (const redox_t *self, uint32_t virtual_chunk)
+{
+    return (uint32_t) (((uint64_t) virtual_chunk * self->chunks + self->virtual_chunks - 1) / self->virtual_chunks);
+}
+
+static uint32_t
+s_id (const redox_t *self, uint32_t chunk, uint32_t offset)
+{
+    return self->pool->options.order [chunk * self->chunk + offset];
+}
+
+static uint32_t
+s_chunk_samples (const redox_t *self, uint32_t chunk)
+{
+    uint32_t left = self->samples - chunk * self->chunk;
+    return left < self->chunk? left: self->chunk;
+}
+
+static uint32_t *
+s_slot (const redox_t *self, uint32_t virtual_chunk, uint32_t offset)
+{
+    return &self->slots [(size_t) virtual_chunk * self->chunk + offset];
+}
+
+//  ---- what is consumed
+
+static bool
+s_wants (const void *policy, raw_need_t need)
+{
+    (void) policy;
+    return need == RAW_NEEDED || need == RAW_NEEDED_BOTH;
+}
+
+//  Samples of the chunk that are not consumed.
+static uint64_t
+s_wanted (redox_t *self, uint32_t chunk)
+{
+    if (self->stamps [chunk] == self->age)
+        return self->wanted [chunk];
+    uint64_t wanted = 0;
+    uint32_t count = s_chunk_samples (self, chunk);
+    for (uint32_t offset = 0; offset < count; offset++)
+        if (s_wants (self, raw_pool_need (self->pool, s_id (self, chunk, offset))))
+            wanted |= UINT64_C (1) << offset;
+    self->stamps [chunk] = self->age;
+    return self->wanted [chunk] = wanted;
+}
+
+static void
+s_needs_changed (void *policy)
+{
+    redox_t *self = policy;
+    self->age++;
+    assert (self->age);
+}
+
+static void
+s_was_drawn (void *policy, uint32_t id, raw_need_t need)
+{
+    redox_t *self = policy;
+    uint32_t position = self->pool->positions [id], chunk = position / self->chunk;
+    if (!s_wants (self, need))
+        self->wanted [chunk] &= ~(UINT64_C (1) << position % self->chunk);
+}
+
+//  ---- loading
+
+static bool
+s_next (void *policy, raw_read_t *read)
+{
+    redox_t *self = policy;
+    if (self->load.count == 0)
+        return false;
+    *read = self->load;
+    self->load.count = 0;
+    return true;
+}
+
+static bool
+s_has_room (const redox_t *self)
+{
+    const raw_pool_t *pool = self->pool;
+    return pool->sample_bytes_max <= pool->figures.limit_bytes - pool->figures.resident_bytes;
+}
+
+static void
+s_fill (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t offset)
+{
+    *s_slot (self, virtual_chunk, offset) = chunk;
+    self->filled [virtual_chunk] |= UINT64_C (1) << offset;
+    raw_pool_enter (self->pool, s_id (self, chunk, offset));
+}
+
+//  Every sample of the chunk that is not consumed goes to its slot, if that is empty; that at `first` before all
+//  others, in case there is no room for all.
+static void
+s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
+{
+    uint64_t fills = s_wanted (self, chunk) & ~self->filled [virtual_chunk], keep = 0;
+    uint32_t offset = first;
+    while (fills && s_has_room (self)) {
+        s_fill (self, virtual_chunk, chunk, offset);
+        keep |= UINT64_C (1) << offset;
+        fills &= ~(UINT64_C (1) << offset);
+        offset = fills? (uint32_t) __builtin_ctzll (fills): 0;
+    }
+    assert (self->load.count == 0);     //  raw_pool_next follows each draw
+    self->load = (raw_read_t) { .first = chunk * self->chunk, .count = s_chunk_samples (self, chunk), .keep = keep };
+}
+
+//  The chunk that fills most, among those whose sample at the offset is not consumed and accepted; chunks: there is
+//  none.
+static uint32_t
+s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset,
+    bool (*accepts) (void *context, uint32_t id), void *context)
+{
+    uint32_t end = s_first_chunk (self, virtual_chunk + 1), best = self->chunks;
+    uint64_t empty = ~self->filled [virtual_chunk], ties = 0;
+    int best_score = -1;
+    for (uint32_t chunk = s_first_chunk (self, virtual_chunk); chunk < end; chunk++) {
+        uint64_t wanted = s_wanted (self, chunk);
+        int score = __builtin_popcountll (wanted & empty);
+        if (!(wanted >> offset & 1) || score < best_score
+            || !accepts (context, s_id (self, chunk, offset)))
+            continue;
+        //  A better one is taken without a draw: so the random numbers are those of the published protocol.
+        if (score > best_score)
+            ties = 1;
+        else if (raw_pool_random (self->pool, ++ties) != 0)
+            continue;
+        best = chunk;
+        best_score = score;
+    }
+    return best;
+}
+
+static uint32_t
+s_redirect (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t id), void *context)
+{
+    redox_t *self = policy;
+    uint32_t position = self->pool->positions [id], offset = position % self->chunk;
+    uint32_t virtual_chunk = s_virtual_chunk (self, position / self->chunk);
+    if (!(self->filled [virtual_chunk] >> offset & 1)) {
+        uint32_t chunk = s_choose (self, virtual_chunk, offset, accepts, context);
+        if (chunk == self->chunks || !s_has_room (self))
+            return id;
+        s_load (self, virtual_chunk, chunk, offset);
+    }
+    uint32_t found = s_id (self, *s_slot (self, virtual_chunk, offset), offset);
+    return accepts (context, found)? found: id;
+}
+
+static void
+s_has_left (void *policy, uint32_t id)
+{
+    redox_t *self = policy;
+    uint32_t position = self->pool->positions [id], chunk = position / self->chunk;
+    uint32_t virtual_chunk = s_virtual_chunk (self, chunk), offset = position % self->chunk;
+    assert (*s_slot (self, virtual_chunk, offset) == chunk);
+    self->filled [virtual_chunk] &= ~(UINT64_C (1) << offset);
+}
+
+//  W3.
+static void
+s_check (const void *policy)
+{
+    const redox_t *self = policy;
+    uint64_t resident = 0;
+    for (uint32_t virtual_chunk = 0; virtual_chunk < self->virtual_chunks; virtual_chunk++)
+        for (uint32_t offset = 0; offset < self->chunk; offset++) {
+            if (!(self->filled [virtual_chunk] >> offset & 1))
+                continue;
+            uint32_t chunk = *s_slot (self, virtual_chunk, offset);
+            assert (chunk >= s_first_chunk (self, virtual_chunk) && chunk < s_first_chunk (self, virtual_chunk + 1));
+            assert (offset < s_chunk_samples (self, chunk));
+            assert (raw_pool_is_resident (self->pool, s_id (self, chunk, offset)));
+            resident++;
+        }
+    assert (resident == self->pool->figures.resident);
+}
+
+const raw_policy_ops_t raw_redox_ops = {
+    .make = s_make,
+    .destroy = s_destroy,
+    .redirect = s_redirect,
+    .next = s_next,
+    .was_drawn = s_was_drawn,
+    .has_left = s_has_left,
+    .wants = s_wants,
+    .needs_grew = s_needs_changed,
+    .needs_shrank = s_needs_changed,
+    .check = s_check,
+};

@@ -1,0 +1,95 @@
+/*  raw_store -- compressed samples in memory, and the reads that bring them.
+ *
+ *  A sample is here while somebody holds it: a raw pool in which it is resident, a version that is to be prepared from it;
+ *  several pools and versions share one copy.  Who decides (raw_pool.h) does so as if reading took no time; here is what
+ *  takes time:
+ *
+ *      hold            queued            raw_store_next        raw_store_done
+ *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
+ *
+ *  Requests are handed out in the order in which they were made, each when there is memory for all that it brings, within
+ *  the budget.  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as
+ *  they are prepared: so the first request in line always gets its turn.
+ *
+ *  Invariants, checked by raw_store_check ():
+ *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
+ *    R2  a sample without holds is only there while a read that was handed out writes it.
+ *    R3  an awaited sample is in just one request.
+ *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples, and nothing else.
+ */
+#ifndef RAW_STORE_H
+#define RAW_STORE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "raw_pool.h"
+
+typedef struct raw_store raw_store_t;
+
+typedef enum { RAW_SAMPLE_AWAITED, RAW_SAMPLE_READY, RAW_SAMPLE_BAD } raw_sample_state_t;
+
+//  Read-only for the caller but for `waiting`.
+typedef struct raw_sample {
+    //  set at birth
+    uint32_t source;                    //  the caller's number of the data set
+    uint32_t id;
+    size_t bytes;
+    //  the store's
+    raw_sample_state_t state;
+    int rc;                             //  BAD: -errno, or -EBADMSG: the checksum differs
+    uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
+    uint32_t holds;
+    struct raw_request *request;        //  AWAITED: that brings it
+    struct raw_sample *chain;
+    //  the caller's
+    void *waiting;                      //  who waits for it
+} raw_sample_t;
+
+//  One read: positions first .. first + count - 1 of the source's pack, for some of the samples there.
+typedef struct raw_request {
+    uint32_t source;
+    uint32_t first, count;
+    raw_sample_t *samples [RAW_PIECE_MAX];      //  those that are still wanted
+    uint32_t sample_count;
+    //  the reader's answer
+    int rc;                             //  -errno: none of them was read
+    uint64_t damaged;                   //  bit i: samples [i] does not have its checksum
+    uint64_t read_bytes;                //  what it cost, whole blocks
+    //  the store's
+    bool handed_out;
+    struct raw_request *next;
+} raw_request_t;
+
+raw_store_t *raw_store_new (size_t budget_bytes);
+//  Nobody may hold anything, and nothing be handed out.
+void raw_store_destroy (raw_store_t **self_p);
+
+//  The sample, held once more; a new one (AWAITED, no request yet) if it is not here: the caller then makes the request.
+raw_sample_t *raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes);
+//  NULL: it is not here.
+raw_sample_t *raw_store_find (const raw_store_t *self, uint32_t source, uint32_t id);
+//  One hold less; without any it goes, its memory and, if that is not handed out, its place in a request.
+void raw_store_drop (raw_store_t *self, raw_sample_t *sample);
+
+//  Queues a read for new samples, whose positions are in the range; count up to RAW_PIECE_MAX.
+void raw_store_request (raw_store_t *self, uint32_t source, uint32_t first, uint32_t count, raw_sample_t *const *samples,
+    uint32_t sample_count);
+//  The next request in line, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
+raw_request_t *raw_store_next (raw_store_t *self);
+//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together each
+//  is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that is
+//  READY or BAD now and held; it must not drop the last hold of another sample of the request.  Frees the request.
+void raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void *context, raw_sample_t *sample),
+    void *context);
+
+//  position (context, source, id) of a sample, for reads of single ones.
+void raw_store_on_position (raw_store_t *self, uint32_t (*position) (void *context, uint32_t source, uint32_t id),
+    void *context);
+
+size_t raw_store_bytes (const raw_store_t *self);
+size_t raw_store_budget (const raw_store_t *self);
+size_t raw_store_samples (const raw_store_t *self);
+size_t raw_store_queued (const raw_store_t *self);      //  requests not handed out
+void raw_store_check (const raw_store_t *self);
+
+#endif

@@ -1,0 +1,377 @@
+#include "raw_stream.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RAMP_PIECES = 16,
+    LOOKS = 16, LOOKS_STARVING = 1024   //  8 samples a piece: 6 us and 0.4 ms where a look-up takes 50 ns
+};
+
+typedef struct {
+    raw_pool_t *pool;
+    //  set at birth
+    uint32_t samples, piece, piece_count;
+    size_t piece_bytes_max;
+    //  owner only
+    bool hold;
+    uint64_t capacity;                  //  samples that may be resident
+    uint64_t ramp;                      //  and those that may be so yet; <= capacity
+    uint32_t shift;
+    uint32_t *pieces;                   //  numbers: first those still to come, in no order
+    uint32_t to_come;
+    uint32_t cut_first;                 //  the piece being read: its first position ..
+    uint64_t cut_keep;                  //  .. and what of it has become resident and not been told yet
+    bool begun;                         //  a pass, since birth or restart
+    uint64_t *looked;                   //  by position: its piece has been looked at in this pass
+    uint64_t *again;                    //  by position: resident, and stays when it is taken
+    bool found;                         //  something in this pass
+    bool grew;                          //  a need, since this pass began
+    bool quiet;                         //  nothing to be found until a need grows
+} stream_t;
+
+static uint64_t
+s_least (uint64_t a, uint64_t b)
+{
+    return a < b? a: b;
+}
+
+static void
+s_ramp_begin (stream_t *self)
+{
+    self->ramp = s_least ((uint64_t) RAMP_PIECES * self->piece, self->capacity);
+}
+
+//  Where all samples fit, the last piece need not leave room for one of the largest.
+static void
+s_measure (stream_t *self)
+{
+    size_t limit_bytes = self->pool->figures.limit_bytes;
+    self->hold = self->pool->all_bytes <= limit_bytes;
+    if (self->hold)
+        self->capacity = (uint64_t) self->samples + self->piece;
+    else if (self->piece_bytes_max > limit_bytes)
+        self->capacity = 0;
+    else
+        self->capacity = self->piece + raw_pool_capacity (self->pool, limit_bytes - self->piece_bytes_max);
+}
+
+static size_t
+s_words (const stream_t *self)
+{
+    return ((size_t) self->samples + 63) / 64;
+}
+
+static void *
+s_make (raw_pool_t *pool)
+{
+    const raw_pool_options_t *options = &pool->options;
+    assert (options->piece >= 1 && options->piece <= RAW_PIECE_MAX);
+    stream_t *self = raw_pool_need_memory (calloc (1, sizeof *self), sizeof *self);
+    self->pool = pool;
+    self->samples = options->samples;
+    self->piece = options->piece;
+    self->piece_count = (options->samples - 1) / options->piece + 1;
+    self->piece_bytes_max = options->piece * pool->sample_bytes_max;
+    size_t bytes = self->piece_count * sizeof *self->pieces;
+    self->pieces = raw_pool_need_memory (malloc (bytes), bytes);
+    for (uint32_t number = 0; number < self->piece_count; number++)
+        self->pieces [number] = number;
+    self->looked = raw_pool_need_memory (calloc (s_words (self), 8), s_words (self) * 8);
+    self->again = raw_pool_need_memory (calloc (s_words (self), 8), s_words (self) * 8);
+    self->found = true;                 //  before the first pass: as if there had been one
+    s_measure (self);
+    s_ramp_begin (self);
+    return self;
+}
+
+static void
+s_destroy (void *policy)
+{
+    stream_t *self = policy;
+    free (self->again);
+    free (self->looked);
+    free (self->pieces);
+    free (self);
+}
+
+//  ---- bits by position
+
+static bool
+s_has_bit (const uint64_t *bits, uint32_t position)
+{
+    return bits [position / 64] >> position % 64 & 1;
+}
+
+static void
+s_set_bit (uint64_t *bits, uint32_t position)
+{
+    bits [position / 64] |= UINT64_C (1) << position % 64;
+}
+
+static void
+s_clear_bit (uint64_t *bits, uint32_t position)
+{
+    bits [position / 64] &= ~(UINT64_C (1) << position % 64);
+}
+
+//  ---- pieces
+
+//  The pack is cut as a ring, at every place alike: so no sample is nearer to a piece's edge than others.
+static uint32_t
+s_piece_first (const stream_t *self, uint32_t number)
+{
+    return (uint32_t) ((self->shift + (uint64_t) number * self->piece) % self->samples);
+}
+
+static uint32_t
+s_piece_samples (const stream_t *self, uint32_t number)
+{
+    return (uint32_t) s_least (self->piece, self->samples - (uint64_t) number * self->piece);
+}
+
+static uint32_t
+s_position (const stream_t *self, uint32_t first, uint32_t index)
+{
+    return (uint32_t) (((uint64_t) first + index) % self->samples);
+}
+
+static void
+s_pass_begin (stream_t *self)
+{
+    self->shift = (uint32_t) raw_pool_random (self->pool, self->samples);
+    self->to_come = self->piece_count;
+    memset (self->looked, 0, s_words (self) * 8);
+    self->found = self->grew = false;
+    self->begun = true;
+    self->pool->figures.passes++;
+}
+
+//  One of the pieces still to come, each as likely: Fisher and Yates, as it goes.
+static uint32_t
+s_piece_draw (stream_t *self)
+{
+    uint32_t index = (uint32_t) raw_pool_random (self->pool, self->to_come), number = self->pieces [index];
+    self->pieces [index] = self->pieces [--self->to_come];
+    self->pieces [self->to_come] = number;
+    return number;
+}
+
+//  The pass has come to the sample: true if it becomes resident.
+static bool
+s_sample_look (stream_t *self, uint32_t position)
+{
+    uint32_t id = self->pool->options.order [position];
+    raw_need_t need = raw_pool_need (self->pool, id);
+    s_set_bit (self->looked, position);
+    if (raw_pool_is_resident (self->pool, id)) {
+        if (need == RAW_NEEDED_BOTH)
+            s_set_bit (self->again, position);
+        return false;
+    }
+    if (need != RAW_UNNEEDED)
+        raw_pool_enter (self->pool, id);
+    return need != RAW_UNNEEDED;
+}
+
+//  Looks at a piece; true: it is to be read.
+static bool
+s_piece_look (stream_t *self, uint32_t number)
+{
+    uint32_t count = s_piece_samples (self, number);
+    self->cut_first = s_piece_first (self, number);
+    for (uint32_t index = 0; index < count; index++)
+        if (s_sample_look (self, s_position (self, self->cut_first, index)))
+            self->cut_keep |= UINT64_C (1) << index;
+    return self->cut_keep;
+}
+
+//  The first break behind the position, or the end.
+static uint32_t
+s_stop (const stream_t *self, uint32_t position)
+{
+    const raw_pool_options_t *options = &self->pool->options;
+    size_t low = 0, high = options->break_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (options->breaks [middle] <= position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < options->break_count? options->breaks [low]: self->samples;
+}
+
+static uint64_t
+s_low_bits (uint32_t count)
+{
+    return count < 64? (UINT64_C (1) << count) - 1: ~UINT64_C (0);
+}
+
+//  What is not told yet of the piece, up to the next break.
+static raw_read_t
+s_cut (stream_t *self)
+{
+    uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep), first = s_position (self, self->cut_first, index);
+    uint64_t keep = self->cut_keep >> index & s_low_bits (s_stop (self, first) - first);
+    self->cut_keep &= ~(keep << index);
+    return (raw_read_t) { .first = first, .count = 64 - (uint32_t) __builtin_clzll (keep), .keep = keep };
+}
+
+//  ---- room
+
+static bool
+s_has_room (const stream_t *self)
+{
+    const raw_pool_figures_t *figures = &self->pool->figures;
+    return figures->resident + self->piece <= self->ramp
+        && (self->hold || figures->resident_bytes + self->piece_bytes_max <= figures->limit_bytes);
+}
+
+//  ---- what the pool asks for
+
+//  Whether there is a piece to look at, in this pass or in the next one, which begins then.
+static bool
+s_pass_goes_on (stream_t *self)
+{
+    if (self->to_come)
+        return true;
+    if (!self->found && !self->grew) {
+        self->quiet = true;
+        if (self->pool->figures.resident == 0)
+            s_ramp_begin (self);
+        return false;
+    }
+    s_pass_begin (self);
+    return true;
+}
+
+static bool
+s_next (void *policy, raw_read_t *read)
+{
+    stream_t *self = policy;
+    int looks = self->pool->figures.resident? LOOKS: LOOKS_STARVING;
+    bool all_there = self->pool->figures.resident == self->samples;
+    while (!self->cut_keep && !all_there && !self->quiet && looks-- && s_has_room (self) && s_pass_goes_on (self))
+        self->found |= s_piece_look (self, s_piece_draw (self));
+    if (!self->cut_keep)
+        return false;
+    *read = s_cut (self);
+    return true;
+}
+
+static bool
+s_is_behind (const void *policy, uint32_t id)
+{
+    const stream_t *self = policy;
+    return s_has_bit (self->looked, self->pool->positions [id]);
+}
+
+static void
+s_needs_grew (void *policy)
+{
+    stream_t *self = policy;
+    self->grew = true;
+    self->quiet = false;
+}
+
+static bool
+s_stays (void *policy, uint32_t id, raw_need_t need)
+{
+    stream_t *self = policy;
+    bool again = s_has_bit (self->again, self->pool->positions [id]);
+    s_clear_bit (self->again, self->pool->positions [id]);
+    //  Whoever it was to stay for may have left.
+    return self->hold || (again && need != RAW_UNNEEDED);
+}
+
+static bool
+s_holds (const void *policy)
+{
+    const stream_t *self = policy;
+    return self->hold;
+}
+
+static bool
+s_wants (const void *policy, raw_need_t need)
+{
+    (void) policy;
+    return need != RAW_UNNEEDED;
+}
+
+static void
+s_was_drawn (void *policy, uint32_t id, raw_need_t need)
+{
+    stream_t *self = policy;
+    assert (self->cut_keep == 0);       //  raw_pool_next was called until there was no more
+    self->ramp = s_least (self->ramp + (self->hold? 2: 1), self->capacity);
+    bool resident = raw_pool_is_resident (self->pool, id);
+    //  If a version served it, it is there for the next epoch alone now.
+    if (resident && need == RAW_NEEDED_NEXT)
+        s_clear_bit (self->again, self->pool->positions [id]);
+    if (!resident && need != RAW_UNNEEDED)
+        s_needs_grew (self);
+}
+
+static void
+s_has_left (void *policy, uint32_t id)
+{
+    stream_t *self = policy;
+    s_clear_bit (self->again, self->pool->positions [id]);
+}
+
+static void
+s_restart (void *policy)
+{
+    stream_t *self = policy;
+    self->begun = false;
+    self->to_come = 0;
+    self->cut_keep = 0;
+    memset (self->looked, 0, s_words (self) * 8);
+    s_ramp_begin (self);
+    s_needs_grew (self);
+}
+
+static void
+s_limit_changed (void *policy)
+{
+    stream_t *self = policy;
+    s_measure (self);
+    self->ramp = s_least (self->ramp, self->capacity);
+    s_needs_grew (self);                //  what leaves for a smaller limit may be needed still
+}
+
+//  W2: each sample that no piece to come holds has been looked at, and no other; and only residents stay again.
+static void
+s_check (const void *policy)
+{
+    const stream_t *self = policy;
+    size_t bytes = self->samples;
+    uint8_t *to_come = raw_pool_need_memory (calloc (bytes, 1), bytes);
+    for (uint32_t place = 0; place < self->to_come; place++)
+        for (uint32_t index = 0; index < s_piece_samples (self, self->pieces [place]); index++)
+            to_come [s_position (self, s_piece_first (self, self->pieces [place]), index)]++;
+    for (uint32_t position = 0; position < self->samples; position++) {
+        bool resident = raw_pool_is_resident (self->pool, self->pool->options.order [position]);
+        assert (to_come [position] + s_has_bit (self->looked, position) == (self->begun? 1: 0));
+        assert (resident || !s_has_bit (self->again, position));
+    }
+    free (to_come);
+    assert (self->ramp <= self->capacity);
+}
+
+const raw_policy_ops_t raw_stream_ops = {
+    .make = s_make,
+    .destroy = s_destroy,
+    .next = s_next,
+    .is_behind = s_is_behind,
+    .stays = s_stays,
+    .was_drawn = s_was_drawn,
+    .has_left = s_has_left,
+    .wants = s_wants,
+    .holds = s_holds,
+    .needs_grew = s_needs_grew,
+    .restart = s_restart,
+    .limit_changed = s_limit_changed,
+    .check = s_check,
+};

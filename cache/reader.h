@@ -1,0 +1,101 @@
+/*  reader -- reads of ranges and of whole files, many at once, through io_uring, or one after the other where there is none.
+ *
+ *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
+ *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are tried again,
+ *                  EIO READER_TRIES times.  The end of the file before the end of the range is -ESTALE ("shrank").
+ *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in reader_wait
+ *                  one by one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or at the
+ *                  first read: that file is read through the page cache from then on.
+ *                  A ring that fails later (a sandbox, no memory): what it holds is waited for, and preadv goes on.
+ *  on close:       every request must have been taken; reader_cancel shortens the wait.
+ *
+ *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory must be aligned
+ *  to READER_ALIGN_BYTES and has room for reader_span bytes; `skip` says where the range begins in it.
+ *  A request and its memory are the reader's from submit until take.
+ *  Owner: one thread.
+ */
+#ifndef READER_H
+#define READER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "catalogue.h"
+
+typedef struct reader reader_t;
+
+enum { READER_ALIGN_BYTES = 4096, READER_DEPTH_MAX = 256, READER_TRIES = 3 };
+
+typedef enum { READER_RANGE, READER_FILE } reader_kind_t;
+
+//  How a request stands: the reader's own.
+typedef struct {
+    uint8_t step;                       //  reader_step_t
+    uint8_t tries;                      //  that ended in EIO, or no further
+    uint8_t again;                      //  tries that were interrupted, in a row
+    bool direct;                        //  the read under way passes the page cache
+    int descriptor;                     //  FILE: while it is open
+    size_t done;                        //  bytes, from the beginning of the memory
+    uint64_t began_ns;
+} reader_progress_t;
+
+typedef struct reader_request {
+    reader_kind_t kind;
+    void *user;                         //  the caller's
+    //  RANGE: of a file that reader_add took
+    uint32_t file;
+    uint64_t offset;
+    size_t bytes;                       //  > 0
+    uint8_t *memory;                    //  reader_span (offset, bytes) of room, aligned
+    //  FILE: a sample's file of a plain catalogue, with catalogue_read's results; opened, read and closed through the ring
+    const catalogue_t *catalogue;
+    uint32_t id;
+    size_t field;
+    catalogue_buffer_t *buffer;
+    //  the result
+    int rc;                             //  0 or -errno
+    size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)
+    uint64_t read_bytes;                //  what the disk gave: whole blocks, and what was read twice
+    uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
+    uint32_t in_flight;                 //  how many were when it was submitted to the kernel, itself included
+    //  the reader's
+    struct reader_request *next;
+    reader_progress_t progress;
+} reader_request_t;
+
+typedef struct {
+    uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX
+    bool no_ring;                       //  as if the kernel refused io_uring
+    bool no_direct;                     //  as if file systems refused O_DIRECT
+} reader_options_t;
+
+//  0, or -errno and *self_p NULL.
+int reader_new (reader_t **self_p, const reader_options_t *options);
+void reader_destroy (reader_t **self_p);
+
+//  Opens and registers a file for ranges; all before the first submit.  The number in *file_p.  -errno: it cannot be opened.
+int reader_add (reader_t *self, const char *path, uint32_t *file_p);
+//  Whether ranges of the file are read past the page cache; known for good after the first read.  Any thread.
+bool reader_is_direct (const reader_t *self, uint32_t file);
+//  Room that a range needs: whole blocks around it.
+size_t reader_span (uint64_t offset, size_t bytes);
+
+//  One more request; any number may wait, `depth` are in flight.  They begin in reader_wait and reader_take.
+void reader_submit (reader_t *self, reader_request_t *request);
+//  Waits until a request is done or wake_descriptor (-1: none) is readable; returns at once if one is done already, or if
+//  there is nothing in flight and no descriptor.  May return early, after a signal.  A reader has one wake descriptor: all
+//  calls that give one give the same.
+void reader_wait (reader_t *self, int wake_descriptor);
+//  A request that is done, in order of completion; NULL: none.  Never waits.
+reader_request_t *reader_take (reader_t *self);
+//  In flight or waiting.
+size_t reader_pending (const reader_t *self);
+//  What is not in flight yet is done, with -ECANCELED.
+void reader_cancel (reader_t *self);
+//  Changes how many are in flight at once, from now on.
+void reader_set_depth (reader_t *self, uint32_t depth);
+
+//  "io_uring", or "preadv (io_uring: Operation not permitted)"; lent, changes where the ring fails.
+const char *reader_mode (const reader_t *self);
+bool reader_has_ring (const reader_t *self);
+
+#endif

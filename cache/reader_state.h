@@ -1,0 +1,105 @@
+/*  reader_state -- the reader's structure, and what its files share; for them alone.
+ *
+ *      reader.c            life, files, what waits and what is done
+ *      reader_step.c       a request as a row of operations: which is next, and what a result means
+ *      reader_ring.c       operations through io_uring
+ *      reader_plain.c      operations by system calls, one after the other
+ *
+ *  A range:    READ (until all is there)
+ *  A file:     OPEN, READ (until all is there; none for an empty file), CLOSE
+ */
+#ifndef READER_STATE_H
+#define READER_STATE_H
+#include <assert.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <liburing.h>
+#include "reader.h"
+
+enum { READER_MAGIC = 0x0ead0e12 };
+
+typedef enum { READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
+
+typedef struct {
+    int descriptor;
+    atomic_bool direct;
+} reader_file_t;
+
+typedef struct {
+    reader_request_t *first, *last;
+    size_t count;
+} reader_list_t;
+
+struct reader {
+    uint32_t magic;
+    //  set at birth, the files before the first request
+    bool no_direct;
+    bool begun;                         //  no more files
+    reader_file_t *files;
+    size_t file_count, file_limit;
+    //  owner only
+    char mode [96];
+    uint32_t depth;
+    uint32_t in_flight;                 //  begun and not done
+    reader_list_t waiting, done;
+    //  the ring, where there is one
+    bool has_ring;
+    bool files_registered;
+    bool wake_armed;                    //  a poll of wake_descriptor is in the ring
+    bool woken;
+    int wake_descriptor;                //  -1: none so far
+    unsigned int refusals;              //  of submissions, in a row
+    struct io_uring ring;
+    char (*paths) [PATH_MAX];           //  one for each entry of the submission queue, until the kernel has taken it
+};
+
+//  What one read is to do.
+typedef struct {
+    uint8_t *memory;
+    uint32_t bytes;
+    uint64_t offset;
+} reader_read_t;
+
+
+//  -- reader.c
+
+void reader_append (reader_list_t *list, reader_request_t *request);
+reader_request_t *reader_first (reader_list_t *list);
+//  Begins it: true, and its first operation is to be carried out; false: it is done already.
+bool reader_start (reader_t *self, reader_request_t *request);
+//  The request, which was in flight, has its result.
+void reader_finish (reader_t *self, reader_request_t *request);
+uint64_t reader_now_ns (void);
+
+//  -- reader_step.c
+
+//  True: there is an operation to carry out; false: rc says it all.
+bool reader_begin (reader_t *self, reader_request_t *request);
+//  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every result of the ring
+//  and of a system call passes through here.
+bool reader_advance (reader_t *self, reader_request_t *request, int result);
+//  The read to carry out now.
+reader_read_t reader_next_read (reader_t *self, reader_request_t *request);
+//  The file to open now, below reader_root; path has PATH_MAX bytes.
+void reader_path (const reader_request_t *request, char *path);
+int reader_root (const reader_request_t *request);
+int reader_descriptor (const reader_t *self, const reader_request_t *request);
+
+//  -- reader_plain.c
+
+//  Carries out all operations from the present one on, and finishes the request.
+void reader_plain_run (reader_t *self, reader_request_t *request);
+
+//  -- reader_ring.c
+
+//  0, or -errno and there is no ring.
+int reader_ring_open (reader_t *self);
+void reader_ring_close (reader_t *self);
+//  Before the first request: all files are there.
+void reader_ring_register (reader_t *self);
+//  Takes what has completed and keeps `depth` in flight.  Never waits.
+void reader_ring_turn (reader_t *self);
+//  The same until a request is done or the descriptor is readable.
+void reader_ring_wait (reader_t *self, int wake_descriptor);
+
+#endif

@@ -1,0 +1,201 @@
+//  A request as a row of operations.  No system call that may wait for a disk is made here.
+
+#include "reader_state.h"
+#include "catalogue_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+enum {
+    AGAIN_MAX = 64,                     //  interruptions in a row that are put up with
+    READ_BYTES_MAX = 1 << 30            //  of one read; whole blocks
+};
+
+static reader_file_t *
+s_file (const reader_t *self, const reader_request_t *request)
+{
+    return &self->files [request->file];
+}
+
+static size_t
+s_file_bytes (const reader_request_t *request)
+{
+    return (size_t) catalogue_file_bytes (request->catalogue, request->id, request->field);
+}
+
+//  The file system refuses O_DIRECT.  For all who read it: what is in flight either is through or is refused as well.
+static void
+s_leave_direct (reader_file_t *file)
+{
+    int flags = fcntl (file->descriptor, F_GETFL);
+    if (flags >= 0 && fcntl (file->descriptor, F_SETFL, flags & ~O_DIRECT) == 0) {
+        atomic_store (&file->direct, false);
+        posix_fadvise (file->descriptor, 0, 0, POSIX_FADV_RANDOM);
+    }
+}
+
+
+//  -- what is next
+
+bool
+reader_begin (reader_t *self, reader_request_t *request)
+{
+    (void) self;
+    if (request->kind == READER_RANGE) {
+        request->skip = request->offset % READER_ALIGN_BYTES;
+        request->progress.step = READER_READ;
+        return true;
+    }
+    request->buffer->size = 0;
+    if (s_file_bytes (request) > CATALOGUE_SAMPLE_BYTES_MAX) {
+        request->rc = -EFBIG;
+        return false;
+    }
+    request->progress.step = READER_OPEN;
+    return true;
+}
+
+int
+reader_root (const reader_request_t *request)
+{
+    return request->catalogue->fields [request->field].root_fd;
+}
+
+void
+reader_path (const reader_request_t *request, char *path)
+{
+    size_t length = catalogue_path (request->catalogue, request->id, request->field, path, PATH_MAX);
+    assert (length < PATH_MAX);         //  who found the file saw to that
+}
+
+int
+reader_descriptor (const reader_t *self, const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? s_file (self, request)->descriptor: request->progress.descriptor;
+}
+
+//  Where the bytes that are still missing begin in the memory: with O_DIRECT, at a whole block.
+static size_t
+s_position (const reader_request_t *request)
+{
+    const reader_progress_t *progress = &request->progress;
+    if (progress->direct)
+        return progress->done / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
+    return progress->done > request->skip? progress->done: request->skip;
+}
+
+static size_t
+s_end (const reader_request_t *request)
+{
+    return request->kind == READER_RANGE? request->skip + request->bytes: s_file_bytes (request);
+}
+
+reader_read_t
+reader_next_read (reader_t *self, reader_request_t *request)
+{
+    bool is_range = request->kind == READER_RANGE;
+    request->progress.direct = is_range && reader_is_direct (self, request->file);
+    size_t position = s_position (request);
+    size_t end = s_end (request);
+    if (request->progress.direct)
+        end = reader_span (request->offset, request->bytes);
+    size_t bytes = end - position;
+    return (reader_read_t) {
+        .memory = (is_range? request->memory: request->buffer->bytes) + position,
+        .bytes = bytes < READ_BYTES_MAX? (uint32_t) bytes: READ_BYTES_MAX,
+        .offset = is_range? request->offset - request->skip + position: position
+    };
+}
+
+
+//  -- what came of it
+
+//  Whether to try the same once more.
+static bool
+s_is_passing (reader_request_t *request, int result)
+{
+    reader_progress_t *progress = &request->progress;
+    if (result == -EINTR || result == -EAGAIN || result == -ECANCELED)
+        return ++progress->again < AGAIN_MAX;
+    return result == -EIO && ++progress->tries < READER_TRIES;
+}
+
+//  count >= 0 bytes have come.  1: more are wanted, 0: that is all, or -errno.
+static int
+s_take_bytes (reader_request_t *request, int count)
+{
+    reader_progress_t *progress = &request->progress;
+    request->read_bytes += (uint64_t) count;
+    progress->again = 0;
+    if (count == 0)
+        return -ESTALE;
+    size_t reached = s_position (request) + (size_t) count;
+    //  Read from the beginning of its block, the last one may end where it ended before: the file ends there.
+    if (reached <= progress->done)
+        return ++progress->tries < READER_TRIES? 1: -ESTALE;
+    progress->done = reached;
+    return reached < s_end (request);
+}
+
+//  The file is read, or will not be.
+static bool
+s_leave_file (reader_request_t *request, int rc)
+{
+    request->rc = rc;
+    if (rc == 0)
+        request->buffer->size = s_file_bytes (request);
+    request->progress.step = READER_CLOSE;
+    return true;
+}
+
+static bool
+s_opened (reader_request_t *request, int result)
+{
+    if (s_is_passing (request, result))
+        return true;
+    if (result < 0) {
+        request->rc = result;
+        return false;
+    }
+    request->progress.again = 0;
+    request->progress.descriptor = result;
+    size_t bytes = s_file_bytes (request);
+    int rc = catalogue_check_file (result, bytes);
+    if (rc == 0)
+        rc = catalogue_make_room (request->buffer, bytes);
+    if (rc || bytes == 0)
+        return s_leave_file (request, rc);
+    request->progress.step = READER_READ;
+    return true;
+}
+
+static bool
+s_was_read (reader_t *self, reader_request_t *request, int result)
+{
+    if (s_is_passing (request, result))
+        return true;
+    if (result == -EINVAL && request->progress.direct) {
+        s_leave_direct (s_file (self, request));
+        if (!reader_is_direct (self, request->file))
+            return true;
+    }
+    int rc = result < 0? result: s_take_bytes (request, result);
+    if (rc > 0)
+        return true;
+    if (request->kind == READER_FILE)
+        return s_leave_file (request, rc);
+    request->rc = rc;
+    return false;
+}
+
+bool
+reader_advance (reader_t *self, reader_request_t *request, int result)
+{
+    if (request->progress.step == READER_OPEN)
+        return s_opened (request, result);
+    if (request->progress.step == READER_READ)
+        return s_was_read (self, request, result);
+    //  Closed, whatever the result: trying again might close what someone else has opened since.
+    request->progress.descriptor = -1;
+    return false;
+}

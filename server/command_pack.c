@@ -1,0 +1,165 @@
+#include "command_pack.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <jansson.h>
+#include "complain.h"
+#include "output.h"
+#include "pack_options.h"
+#include "pack_progress.h"
+
+enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128 };
+
+static const char s_help [] =
+    "Usage: tureen pack [OPTION...] SOURCE... FOLDER\n"
+    "Packs a data set into FOLDER, shuffled as a whole, to be served and read in large pieces.\n"
+    "\n"
+    "  tureen pack /data/train /packs/train\n"
+    "  tureen pack --field mask=mask:/data/masks /data/train /packs/train\n"
+    "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
+    "  tureen serve --dataset train=/packs/train\n"
+    "\n"
+    "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a labels\n"
+    "file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order given: members with\n"
+    "one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty. Ids, names, labels and fields\n"
+    "stay those of the source; only the order on the disk is shuffled.\n"
+    "\n"
+    "  --chunk N            samples of a chunk: a multiple of 64 (64)\n"
+    "  --seed S             of the shuffle; a random one when left out, which is told at the end. The same data,\n"
+    "                       seed and chunk make the same pack, byte for byte\n"
+    "  --memory SIZE        for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)\n"
+    "  --extensions LIST    which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
+    "                       sample's own\n"
+    "  --field NAME=mask:FOLDER, NAME=image:FOLDER\n"
+    "                       a further file of each sample of a folder or list: the one in FOLDER with the same\n"
+    "                       path but for the extension; repeatable\n"
+    "  --mask LIST          which members of tar files are masks, as seg.png,mask.png\n"
+    "  --resume             go on with what was stopped or killed, from where it was; begins where nothing was\n"
+    "                       begun, so that the same command can be repeated until it succeeds\n"
+    "  --quiet              no progress on standard error\n"
+    "  --json               the result as JSON on standard output\n"
+    "  --help               this\n"
+    "\n"
+    "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one bucket\n"
+    "(about half of --memory); when that is not free, nothing is begun. Beside --memory it takes about 100 bytes\n"
+    "of memory a sample. A file that cannot be read ends it: left out, it would give all later samples other ids.\n"
+    "\n"
+    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130 and 143 after SIGINT and SIGTERM, which leave\n"
+    "what --resume goes on with (so does a kill).\n";
+
+//  ---- signals
+
+static volatile sig_atomic_t s_signal;
+
+static void
+s_note_signal (int number)
+{
+    s_signal = number;
+}
+
+//  The second one has its usual effect, which does no harm either.
+static void
+s_catch_signals (void)
+{
+    struct sigaction action = { .sa_handler = s_note_signal, .sa_flags = SA_RESTART | (int) SA_RESETHAND };
+    sigemptyset (&action.sa_mask);
+    sigaction (SIGINT, &action, NULL);
+    sigaction (SIGTERM, &action, NULL);
+    signal (SIGXFSZ, SIG_IGN);          //  a limit of file sizes becomes an error with words
+}
+
+static bool
+s_is_stopped (void *context)
+{
+    (void) context;
+    return s_signal != 0;
+}
+
+static void
+s_tell (void *context, const packing_progress_t *progress)
+{
+    pack_progress_tell (context, progress);
+}
+
+//  Buckets are open all at once.
+static void
+s_raise_descriptors (void)
+{
+    struct rlimit limit;
+    if (getrlimit (RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit (RLIMIT_NOFILE, &limit);
+    }
+}
+
+
+//  ---- the result
+
+static bool
+s_print_json (const char *target, const packing_result_t *result, double seconds)
+{
+    char seed [24];
+    snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
+    json_t *object = json_pack ("{s:s%, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", target, strlen (target),
+        "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
+        "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
+        "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
+    bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
+    json_decref (object);
+    return good || complain ("pack", "the result cannot be printed as JSON: the folder's name is no UTF-8, or there "
+        "is no memory");
+}
+
+static bool
+s_print (const pack_options_t *options, const packing_result_t *result, double seconds)
+{
+    const char *target = options->packing.target;
+    if (options->json)
+        return s_print_json (target, result, seconds);
+    if (result->was_finished)
+        printf ("'%s' was finished already: ", target);
+    printf ("%" PRIu64 " samples, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
+        result->samples, (double) result->bytes / 1e6, result->chunks, result->chunks == 1? "": "s", result->volumes,
+        result->volumes == 1? "": "s", result->seed);
+    if (!result->was_finished)
+        printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
+            (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
+    putchar ('\n');
+    return true;
+}
+
+static int
+s_run (pack_options_t *options)
+{
+    pack_progress_t progress = pack_progress_begin ();
+    packing_options_t *packing = &options->packing;
+    packing->progress = options->quiet? NULL: s_tell;
+    packing->stopped = s_is_stopped;
+    packing->context = &progress;
+    s_catch_signals ();
+    s_raise_descriptors ();
+    packing_result_t result;
+    char error [PACK_SOURCE_ERROR_BYTES];
+    double began = pack_progress_now ();
+    int rc = packing_run (packing, &result, error);
+    pack_progress_end (&progress);
+    if (rc)
+        complain ("pack", "%s", error);
+    if (rc == -ECANCELED)
+        return EXIT_SIGNAL + s_signal;
+    return rc == 0 && s_print (options, &result, pack_progress_now () - began)? 0: EXIT_FAILED;
+}
+
+int
+command_pack (int argc, char **argv)
+{
+    output_begin ();
+    pack_options_t options;
+    int status = EXIT_UNUSABLE;
+    if (pack_options_parse (&options, argc, argv))
+        status = options.help? fputs (s_help, stdout) < 0: s_run (&options);
+    return output_end ("pack", status);
+}

@@ -1,0 +1,349 @@
+#include "command_unpack.h"
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "complain.h"
+#include "output.h"
+#include "pack.h"
+#include "pack_report.h"
+#include "pack_scan.h"
+#include "unpack_labels.h"
+#include "utf8.h"
+
+enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
+
+static const char s_help [] =
+    "Usage: tureen unpack PACK FOLDER\n"
+    "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
+    "\n"
+    "  tureen unpack /packs/train /data/train-again\n"
+    "\n"
+    "  --help  this\n"
+    "\n"
+    "Files get the paths that they had below the data set's folder or in the tar.  Where a folder was packed\n"
+    "with further fields, which lay in folders of their own, each field gets one here: FOLDER/image,\n"
+    "FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv or\n"
+    "labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
+    "\n"
+    "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
+    "all its files.\n"
+    "\n"
+    "Exit status: 0 all are back, 1 some are not (standard error says which), 2 unusable arguments.\n";
+
+typedef struct {
+    const char *path, *target;
+    bool help;
+    catalogue_t *catalogue;
+    int folder;                         //  target; -1: not open
+    bool by_field;                      //  each field has a folder of its own
+    bool *is_back;                      //  by id
+    uint64_t samples, bytes;            //  that are back
+    int fatal;                          //  -errno: writing cannot go on
+    pack_meter_t meter;
+} unpack_t;
+
+//  ---- arguments
+
+static bool
+s_parse (unpack_t *self, int argc, char **argv)
+{
+    static const struct option options [] = { { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+    opterr = 0;
+    optind = 0;                         //  glibc: start anew, whatever was parsed before
+    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
+        self->help |= option == 'h';
+        if (option == '?')
+            return complain ("unpack", "unusable option '%s'; try: tureen unpack --help", argv [optind - 1]);
+    }
+    if (self->help)
+        return true;
+    if (argc - optind != 2)
+        return complain ("unpack", "give a pack and a folder to unpack it to; try: tureen unpack --help");
+    self->path = argv [optind];
+    self->target = argv [optind + 1];
+    return true;
+}
+
+
+//  ---- folders and files.  Nothing is followed, nothing is written over: all was made by this call.
+
+static bool
+s_is_empty (int folder)
+{
+    int fd = openat (folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0? NULL: fdopendir (fd);
+    if (!directory && fd >= 0)
+        close (fd);
+    bool is_empty = directory;
+    for (struct dirent *item; is_empty && (item = readdir (directory)); )
+        is_empty = strcmp (item->d_name, ".") == 0 || strcmp (item->d_name, "..") == 0;
+    if (directory)
+        closedir (directory);
+    return is_empty;
+}
+
+static bool
+s_open_target (unpack_t *self)
+{
+    char shown [PACK_REPORT_NAME_BYTES];
+    utf8_visible (self->target, strlen (self->target), shown, sizeof shown);
+    if (mkdir (self->target, 0777) != 0 && errno != EEXIST)
+        return complain ("unpack", "cannot make the folder '%s': %s", shown, strerror (errno));
+    self->folder = open (self->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (self->folder < 0)
+        return complain ("unpack", "cannot open the folder '%s': %s", shown, strerror (errno));
+    return s_is_empty (self->folder)
+        || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there", shown);
+}
+
+//  The folder below, made where it is not there.  Takes `folder` and closes it, unless it is `root`.  A descriptor or
+//  -errno.
+static int
+s_enter (int root, int folder, const char *name)
+{
+    int next = -1, rc = 0;
+    if (mkdirat (folder, name, 0777) != 0 && errno != EEXIST)
+        rc = -errno;
+    if (rc == 0 && (next = openat (folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        rc = -errno;
+    if (folder != root)
+        close (folder);
+    return rc? rc: next;
+}
+
+//  The folder of a path, which is cut into parts.  *name_p: its last part.  A descriptor, to be closed unless it is
+//  root; or -errno.
+static int
+s_enter_all (int root, char *path, const char **name_p)
+{
+    int folder = root;
+    char *slash;
+    while (folder >= 0 && (slash = strchr (path, '/'))) {
+        *slash = 0;
+        //  The index has been validated: no part is empty, '.' or '..'.
+        assert (*path && strcmp (path, ".") && strcmp (path, ".."));
+        folder = s_enter (root, folder, path);
+        path = slash + 1;
+    }
+    *name_p = path;
+    return folder;
+}
+
+static int
+s_write_all (int fd, const uint8_t *bytes, size_t size)
+{
+    for (size_t done = 0; done < size; ) {
+        ssize_t count = write (fd, bytes + done, size - done);
+        if (count >= 0)
+            done += (size_t) count;
+        else
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+static int
+s_write_file (int folder, const char *name, const uint8_t *bytes, size_t size)
+{
+    int fd = openat (folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    int rc = s_write_all (fd, bytes, size);
+    if (close (fd) && rc == 0)
+        rc = -errno;
+    if (rc)
+        unlinkat (folder, name, 0);
+    return rc;
+}
+
+static int
+s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes)
+{
+    char path [PATH_MAX + CATALOGUE_NAME_BYTES_MAX + 1];
+    size_t used = 0;
+    if (self->by_field)
+        used = (size_t) sprintf (path, "%s/", catalogue_field_name (self->catalogue, field));
+    catalogue_path (self->catalogue, id, field, path + used, PATH_MAX);
+    const char *name;
+    int folder = s_enter_all (self->folder, path, &name);
+    if (folder < 0)
+        return folder;
+    int rc = s_write_file (folder, name, bytes, catalogue_file_bytes (self->catalogue, id, field));
+    if (folder != self->folder)
+        close (folder);
+    return rc;
+}
+
+
+//  ---- samples
+
+//  Whether the next file would fail as well.
+static bool
+s_is_fatal (int rc)
+{
+    return rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ && rc != -EINVAL
+        && rc != -ELOOP;
+}
+
+static bool
+s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
+{
+    const uint8_t *bytes = sample->bytes;
+    for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
+        int rc = s_write_field (self, sample->id, field, bytes);
+        if (rc) {
+            char name [PACK_REPORT_NAME_BYTES];
+            pack_meter_clear (&self->meter);
+            complain ("unpack", "cannot write '%s' of the field '%s': %s",
+                pack_report_name (self->catalogue, sample->id, field, name), catalogue_field_name (self->catalogue,
+                field),
+                strerror (-rc));
+            self->fatal = s_is_fatal (rc)? rc: 0;
+            return false;
+        }
+        bytes += catalogue_file_bytes (self->catalogue, sample->id, field);
+    }
+    return true;
+}
+
+static bool
+s_on_sample (void *context, const pack_scan_sample_t *sample)
+{
+    unpack_t *self = context;
+    size_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
+    pack_meter_add (&self->meter, bytes);
+    if (sample->damage) {
+        pack_meter_clear (&self->meter);
+        pack_report_sample (stderr, self->catalogue, sample);
+        return true;
+    }
+    if (!s_write_sample (self, sample))
+        return !self->fatal;
+    self->is_back [sample->id] = true;
+    self->samples++;
+    self->bytes += bytes;
+    return true;
+}
+
+static void
+s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
+{
+    unpack_t *self = context;
+    pack_meter_clear (&self->meter);
+    pack_report_volume (stderr, self->catalogue, volume, damage, is_lost);
+}
+
+
+//  ---- all of it
+
+//  Fields beside the samples have different names there; others may have the samples' own.
+static bool
+s_is_by_field (const catalogue_t *catalogue)
+{
+    for (size_t field = 1; field < catalogue_fields (catalogue); field++)
+        if (!catalogue_field_is_beside (catalogue, field))
+            return true;
+    return false;
+}
+
+//  *name_p: the labels file that was written, NULL for none.
+static bool
+s_write_labels (unpack_t *self, const char **name_p)
+{
+    *name_p = NULL;
+    //  The labels of a tar with further members are those members.
+    bool is_tar = catalogue_fields (self->catalogue) > 1 && !self->by_field;
+    if (is_tar || !unpack_labels_needed (self->catalogue) || self->samples == 0)
+        return true;
+    int folder = self->folder;
+    if (self->by_field)
+        folder = s_enter (self->folder, self->folder, catalogue_field_name (self->catalogue, 0));
+    int rc = folder < 0? folder: unpack_labels_write (self->catalogue, self->is_back, folder, name_p);
+    if (folder >= 0 && folder != self->folder)
+        close (folder);
+    return rc == 0 || complain ("unpack", "cannot write the labels: %s", rc == -EINVAL? "they fit neither labels.tsv "
+        "nor "
+        "labels.jsonl": strerror (-rc));
+}
+
+static int
+s_finish (unpack_t *self)
+{
+    const char *labels;
+    bool fine = s_write_labels (self, &labels);
+    uint32_t samples = catalogue_samples (self->catalogue);
+    if (self->samples < samples)
+        complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
+    printf ("%" PRIu64 " of %" PRIu32 " samples, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
+        (double) self->bytes / 1e6,
+        labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
+    return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
+}
+
+static int
+s_unpack (unpack_t *self)
+{
+    static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume };
+    self->by_field = s_is_by_field (self->catalogue);
+    self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
+    if (!self->is_back)
+        complain ("unpack", "not enough memory");
+    if (!self->is_back || !s_open_target (self))
+        return EXIT_UNUSABLE;
+    self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
+    int rc = pack_scan (self->catalogue, &events, self);
+    pack_meter_clear (&self->meter);
+    if (rc == 0)
+        return s_finish (self);
+    if (!self->fatal)
+        complain ("unpack", "not enough memory");
+    complain ("unpack", "given up after %" PRIu64 " of %" PRIu32 " samples", self->samples,
+        catalogue_samples (self->catalogue));
+    return EXIT_SOME_LOST;
+}
+
+static int
+s_run (unpack_t *self)
+{
+    char error [PACK_REPORT_ERROR_BYTES], shown [2 * PACK_REPORT_ERROR_BYTES];
+    int status;
+    self->folder = -1;
+    self->catalogue = pack_report_open (self->path, &status, error);
+    if (self->catalogue)
+        status = s_unpack (self);
+    else
+        complain ("unpack", "%s", utf8_visible (error, strlen (error), shown, sizeof shown));
+    if (self->folder >= 0)
+        close (self->folder);
+    free (self->is_back);
+    catalogue_destroy (&self->catalogue);
+    return status;
+}
+
+int
+command_unpack (int argc, char **argv)
+{
+    output_begin ();
+    unpack_t unpack = { .path = NULL };
+    int status = EXIT_UNUSABLE;
+    if (s_parse (&unpack, argc, argv)) {
+        status = EXIT_SUCCESS;
+        if (unpack.help)
+            fputs (s_help, stdout);
+        else
+            status = s_run (&unpack);
+    }
+    return output_end ("unpack", status);
+}

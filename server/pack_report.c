@@ -1,0 +1,129 @@
+#include "pack_report.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pack.h"
+#include "packing.h"
+#include "utf8.h"
+
+//  ---- opening
+
+static bool
+s_has (const char *folder, const char *name)
+{
+    char path [PATH_MAX];
+    int length = snprintf (path, sizeof path, "%s/%s", folder, name);
+    return length < (int) sizeof path && access (path, F_OK) == 0;
+}
+
+catalogue_t *
+pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR_BYTES])
+{
+    char first [40];
+    snprintf (first, sizeof first, PACK_VOLUME_NAME, 0u);
+    *status_p = 2;
+    catalogue_t *catalogue = NULL;
+    if (access (path, F_OK) != 0) {
+        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s': %s", path, strerror (errno));
+        return NULL;
+    }
+    if (!s_has (path, PACK_INDEX_NAME) && !s_has (path, first) && !s_has (path, PACKING_FOLDER)) {
+        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s' is no pack: give the folder that `tureen pack` made", path);
+        return NULL;
+    }
+    catalogue_options_t options = { .path = path, .index_only = true };
+    *status_p = catalogue_open (&catalogue, &options, error, PACK_REPORT_ERROR_BYTES)? 1: 2;
+    if (catalogue && !catalogue_pack (catalogue)) {
+        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s' is no pack: give the folder that `tureen pack` made", path);
+        catalogue_destroy (&catalogue);
+    }
+    return catalogue;
+}
+
+
+//  ---- damage
+
+const char *
+pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t field, char buffer [PACK_REPORT_NAME_BYTES])
+{
+    char path [PATH_MAX];
+    size_t length = catalogue_path (catalogue, id, field, path, sizeof path);
+    return utf8_visible (path, length < sizeof path? length: sizeof path - 1, buffer, PACK_REPORT_NAME_BYTES);
+}
+
+void
+pack_report_sample (FILE *stream, const catalogue_t *catalogue, const pack_scan_sample_t *sample)
+{
+    char name [PACK_REPORT_NAME_BYTES];
+    assert (sample->damage);
+    fprintf (stream, PACK_VOLUME_NAME ": chunk %" PRIu32 ": sample %" PRIu32 " '%s': %s: %s\n", sample->volume,
+        sample->chunk,
+        sample->id, pack_report_name (catalogue, sample->id, sample->field, name),
+        catalogue_field_name (catalogue, sample->field), sample->damage);
+}
+
+void
+pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage, bool is_lost)
+{
+    fprintf (stream, PACK_VOLUME_NAME ": %s", volume, damage);
+    if (is_lost) {
+        const pack_t *pack = catalogue_pack (catalogue);
+        uint32_t first = pack_volume_first (pack, volume), end = pack_volume_first (pack, volume + 1);
+        uint32_t chunk = pack_chunk_samples (pack);
+        fprintf (stream, ": all its %" PRIu32 " samples are lost, chunks %" PRIu32 " to %" PRIu32, end - first,
+            first / chunk,
+            (end - 1) / chunk);
+    }
+    fputc ('\n', stream);
+}
+
+
+//  ---- how far
+
+static double
+s_now (void)
+{
+    struct timespec time;
+    clock_gettime (CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + (double) time.tv_nsec / 1e9;
+}
+
+pack_meter_t
+pack_meter_begin (uint64_t bytes_total)
+{
+    return (pack_meter_t) { .is_shown = isatty (2), .began = s_now (), .last = s_now (), .bytes_total = bytes_total };
+}
+
+double
+pack_meter_seconds (const pack_meter_t *self)
+{
+    return s_now () - self->began;
+}
+
+void
+pack_meter_add (pack_meter_t *self, uint64_t bytes)
+{
+    self->bytes += bytes;
+    if (!self->is_shown || s_now () - self->last < 0.2)
+        return;
+    self->last = s_now ();
+    double seconds = self->last - self->began, rate = (double) self->bytes / seconds;
+    double left = rate > 0? (double) (self->bytes_total - self->bytes) / rate: 0;
+    fprintf (stderr, "\r\033[K%5.1f %%  %.1f of %.1f GB  %.0f MB/s  %.0f s left",
+        self->bytes_total? 100 * (double) self->bytes / (double) self->bytes_total: 100, (double) self->bytes / 1e9,
+        (double) self->bytes_total / 1e9, rate / 1e6, left);
+    fflush (stderr);
+}
+
+void
+pack_meter_clear (pack_meter_t *self)
+{
+    if (self->is_shown)
+        fputs ("\r\033[K", stderr);
+}

@@ -1,0 +1,37 @@
+/*  pack_report -- what `tureen verify` and `tureen unpack` say of a pack while they read it: damage, and how far they
+ *  are.  */
+#ifndef PACK_REPORT_H
+#define PACK_REPORT_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "catalogue.h"
+#include "pack_scan.h"
+
+//  Opens a pack's index alone (catalogue.h).  NULL: *status_p is an exit status, 1 for a damaged or unfinished pack,
+//  2 where there is none, and error says why.
+enum { PACK_REPORT_ERROR_BYTES = 1024, PACK_REPORT_NAME_BYTES = 1024 };
+catalogue_t *pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR_BYTES]);
+
+//  The sample's path, fit for one line.
+const char *pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t field,
+    char buffer [PACK_REPORT_NAME_BYTES]);
+//  "volume-00000.tureen: chunk 3: sample 17 'cat/1.jpg': image: its bytes ..."
+void pack_report_sample (FILE *stream, const catalogue_t *catalogue, const pack_scan_sample_t *sample);
+//  "volume-00001.tureen: is missing (...)", and which samples that costs.
+void pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage, bool is_lost);
+
+//  A line on standard error, written over a few times a second; none where that is no terminal.
+typedef struct {
+    bool is_shown;
+    double began, last;
+    uint64_t bytes, bytes_total;
+} pack_meter_t;
+
+pack_meter_t pack_meter_begin (uint64_t bytes_total);
+void pack_meter_add (pack_meter_t *self, uint64_t bytes);
+//  Takes the line away, so that another may be written; the meter goes on.
+void pack_meter_clear (pack_meter_t *self);
+double pack_meter_seconds (const pack_meter_t *self);
+
+#endif

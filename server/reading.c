@@ -1,0 +1,441 @@
+/*  A submitted request goes through `todo` to a thread, and through `done` back.
+ *
+ *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.  Without one,
+ *  READING_THREADS take turns at `todo`: who has the turn takes a request and waits for its memory, so that memory is given
+ *  out in order here too; then it reads, while the next has the turn.
+ */
+#include "reading.h"
+#include "exchange.h"
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    size_t at, bytes;
+} share_t;
+
+//  The memory for ranges: shares of one block, whole blocks of READER_ALIGN_BYTES.
+typedef struct {
+    //  set at birth
+    uint8_t *bytes;
+    size_t limit_bytes;
+    size_t shares_max;
+    share_t *shares;            //  by position
+    //  shared, under lock
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    size_t count;
+} memory_t;
+
+typedef struct {
+    reading_t *reading;
+    reader_t *reader;
+    pthread_t thread;
+    reader_request_t *held;     //  the ring's thread: waits for memory, and all behind it
+} worker_t;
+
+struct reading {
+    //  set at birth
+    reading_options_t options;
+    exchange_t *todo, *done;
+    memory_t memory;
+    worker_t workers [READING_THREADS];
+    size_t worker_count;
+    char mode [96];
+    //  owner only
+    size_t running;             //  threads started and not joined
+    size_t requests;            //  submitted and not taken back
+    //  shared
+    pthread_mutex_t turn;
+    atomic_uint depth;
+    atomic_uint busy;           //  threads that read, without a ring
+    atomic_bool stopping;
+    atomic_bool poked;          //  `poke` is in todo
+    reader_request_t poke;      //  no request: the thread is to look up
+};
+
+
+//  -- memory
+
+static bool
+s_memory_open (memory_t *self, size_t limit_bytes, size_t shares_max)
+{
+    pthread_mutex_init (&self->lock, NULL);
+    pthread_cond_init (&self->freed, NULL);
+    self->limit_bytes = limit_bytes / READER_ALIGN_BYTES * READER_ALIGN_BYTES;
+    self->shares_max = shares_max;
+    self->shares = calloc (shares_max, sizeof *self->shares);
+    if (self->limit_bytes)
+        self->bytes = aligned_alloc (READER_ALIGN_BYTES, self->limit_bytes);
+    return self->shares && (self->bytes || self->limit_bytes == 0);
+}
+
+static void
+s_memory_close (memory_t *self)
+{
+    assert (self->count == 0);
+    pthread_mutex_destroy (&self->lock);
+    pthread_cond_destroy (&self->freed);
+    free (self->shares);
+    free (self->bytes);
+}
+
+//  The first gap that is wide enough.  Under lock.
+static uint8_t *
+s_memory_find (memory_t *self, size_t bytes)
+{
+    size_t at = 0, place = 0;
+    for (; place < self->count && self->shares [place].at - at < bytes; place++)
+        at = self->shares [place].at + self->shares [place].bytes;
+    if (self->limit_bytes - at < bytes)
+        return NULL;
+    assert (self->count < self->shares_max);
+    memmove (&self->shares [place + 1], &self->shares [place], (self->count - place) * sizeof *self->shares);
+    self->shares [place] = (share_t) { .at = at, .bytes = bytes };
+    self->count++;
+    return self->bytes + at;
+}
+
+//  Room for the range's blocks; NULL: not now.  Waits for it where that is asked.
+static uint8_t *
+s_memory_take (memory_t *self, const reader_request_t *request, bool wait)
+{
+    size_t bytes = reader_span (request->offset, request->bytes);
+    pthread_mutex_lock (&self->lock);
+    uint8_t *memory;
+    while (!(memory = s_memory_find (self, bytes)) && wait)
+        pthread_cond_wait (&self->freed, &self->lock);
+    pthread_mutex_unlock (&self->lock);
+    return memory;
+}
+
+static void
+s_memory_give (memory_t *self, const uint8_t *memory)
+{
+    size_t at = (size_t) (memory - self->bytes);
+    pthread_mutex_lock (&self->lock);
+    size_t place = 0;
+    while (place < self->count && self->shares [place].at != at)
+        place++;
+    assert (place < self->count);
+    self->count--;
+    memmove (&self->shares [place], &self->shares [place + 1], (self->count - place) * sizeof *self->shares);
+    pthread_cond_signal (&self->freed);         //  only who has the turn waits
+    pthread_mutex_unlock (&self->lock);
+}
+
+
+//  -- in the threads
+
+static void
+s_return (reading_t *self, reader_request_t *request)
+{
+    bool put = exchange_put (self->done, request);
+    assert (put);               //  room for requests_max, and no more are out
+}
+
+//  Out of the reader: what its memory holds is wanted now or never.
+static void
+s_complete (reading_t *self, reader_request_t *request)
+{
+    if (request->kind == READER_RANGE) {
+        if (request->rc == 0)
+            self->options.finish (self->options.context, request);
+        s_memory_give (&self->memory, request->memory);
+        request->memory = NULL;
+    }
+    s_return (self, request);
+}
+
+static void
+s_cancel (reading_t *self, reader_request_t *request)
+{
+    if (request == &self->poke)
+        return;
+    request->rc = -ECANCELED;
+    request->memory = NULL;
+    s_return (self, request);
+}
+
+//  What is in todo goes to the reader, as far as there is memory.
+static void
+s_feed (worker_t *worker)
+{
+    reading_t *self = worker->reading;
+    reader_request_t *request;
+    while ((request = worker->held? worker->held: exchange_try (self->todo))) {
+        worker->held = NULL;
+        if (request == &self->poke) {
+            atomic_store (&self->poked, false);
+            continue;
+        }
+        request->memory = NULL;
+        if (request->kind == READER_RANGE && !(request->memory = s_memory_take (&self->memory, request, false))) {
+            worker->held = request;
+            break;
+        }
+        reader_submit (worker->reader, request);
+    }
+    reader_set_depth (worker->reader, atomic_load (&self->depth));
+}
+
+static void *
+s_run_ring (void *argument)
+{
+    worker_t *worker = argument;
+    reading_t *self = worker->reading;
+    reader_request_t *request;
+    while (!atomic_load (&self->stopping)) {
+        s_feed (worker);
+        //  Who waits for memory waits for a read: there is one, as the largest range fits when there is none.
+        assert (!worker->held || reader_pending (worker->reader) > 0);
+        reader_wait (worker->reader, worker->held? -1: exchange_descriptor (self->todo));
+        while ((request = reader_take (worker->reader))) {
+            s_complete (self, request);
+            s_feed (worker);    //  the disk is kept busy meanwhile
+        }
+    }
+    reader_cancel (worker->reader);
+    do {
+        while ((request = reader_take (worker->reader)))
+            s_complete (self, request);
+        reader_wait (worker->reader, -1);
+    } while (reader_pending (worker->reader) > 0);
+    while ((request = reader_take (worker->reader)))
+        s_complete (self, request);
+    if (worker->held)
+        s_cancel (self, worker->held);
+    return NULL;
+}
+
+//  The next request, with its memory; NULL: no more.
+static reader_request_t *
+s_next (reading_t *self)
+{
+    pthread_mutex_lock (&self->turn);
+    reader_request_t *request;
+    do
+        request = exchange_take (self->todo);
+    while (request == &self->poke);
+    if (request && atomic_load (&self->stopping)) {
+        s_cancel (self, request);
+        request = NULL;
+    }
+    if (request)
+        request->memory = request->kind == READER_RANGE? s_memory_take (&self->memory, request, true): NULL;
+    pthread_mutex_unlock (&self->turn);
+    return request;
+}
+
+static void *
+s_run_plain (void *argument)
+{
+    worker_t *worker = argument;
+    reading_t *self = worker->reading;
+    reader_request_t *request;
+    while ((request = s_next (self))) {
+        uint32_t busy = atomic_fetch_add (&self->busy, 1) + 1;
+        reader_submit (worker->reader, request);
+        while (!(request = reader_take (worker->reader)))
+            reader_wait (worker->reader, -1);
+        atomic_fetch_sub (&self->busy, 1);
+        request->in_flight = busy;
+        s_complete (self, request);
+    }
+    return NULL;
+}
+
+//  A thread with every signal blocked: signals are the broker thread's alone.
+static int
+s_start (worker_t *worker)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    int rc = pthread_create (&worker->thread, NULL, reader_has_ring (worker->reader)? s_run_ring: s_run_plain, worker);
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    if (rc == 0)
+        pthread_setname_np (worker->thread, "reading");
+    return -rc;
+}
+
+
+//  -- life
+
+//  A reader with all files.
+static int
+s_add_worker (reading_t *self, bool no_ring, const char **path_p)
+{
+    const reading_options_t *options = &self->options;
+    reader_options_t wanted = { .depth = options->depth, .no_ring = no_ring, .no_direct = options->no_direct };
+    worker_t *worker = &self->workers [self->worker_count];
+    worker->reading = self;
+    int rc = reader_new (&worker->reader, &wanted);
+    if (rc)
+        return rc;
+    self->worker_count++;
+    for (size_t index = 0; rc == 0 && index < options->path_count; index++) {
+        uint32_t file;
+        rc = reader_add (worker->reader, options->paths [index], &file);
+        if (rc)
+            *path_p = options->paths [index];
+        else
+            assert (file == index);
+    }
+    return rc;
+}
+
+static int
+s_open (reading_t *self, const char **path_p)
+{
+    self->todo = exchange_new (self->options.requests_max + 1);         //  and the poke
+    self->done = exchange_new (self->options.requests_max);
+    if (!self->todo || !self->done)
+        return -errno;
+    if (!s_memory_open (&self->memory, self->options.buffer_bytes, self->options.requests_max))
+        return -ENOMEM;
+    int rc = s_add_worker (self, self->options.no_ring, path_p);
+    if (rc)
+        return rc;
+    strcpy (self->mode, reader_mode (self->workers [0].reader));
+    bool has_ring = reader_has_ring (self->workers [0].reader);
+    while (rc == 0 && !has_ring && self->worker_count < READING_THREADS)
+        rc = s_add_worker (self, true, path_p);
+    for (; rc == 0 && self->running < self->worker_count; self->running += rc == 0)
+        rc = s_start (&self->workers [self->running]);
+    return rc;
+}
+
+int
+reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p)
+{
+    assert (self_p); assert (options); assert (path_p);
+    assert (options->requests_max > 0);
+    assert (options->finish || options->path_count == 0);
+    *self_p = NULL;
+    *path_p = NULL;
+    reading_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    self->options = *options;
+    pthread_mutex_init (&self->turn, NULL);
+    atomic_init (&self->depth, options->depth);
+    atomic_init (&self->busy, 0);
+    atomic_init (&self->stopping, false);
+    atomic_init (&self->poked, false);
+    int rc = s_open (self, path_p);
+    if (rc == 0) {
+        self->options.paths = NULL;             //  the caller's, and no longer looked at
+        *self_p = self;
+        self = NULL;
+    }
+    reading_destroy (&self);
+    return rc;
+}
+
+void
+reading_destroy (reading_t **self_p)
+{
+    assert (self_p);
+    reading_t *self = *self_p;
+    if (!self)
+        return;
+    reading_stop (self);
+    assert (self->requests == 0);
+    for (size_t index = 0; index < self->worker_count; index++)
+        reader_destroy (&self->workers [index].reader);
+    s_memory_close (&self->memory);
+    exchange_destroy (&self->todo);
+    exchange_destroy (&self->done);
+    pthread_mutex_destroy (&self->turn);
+    free (self);
+    *self_p = NULL;
+}
+
+
+//  -- requests
+
+void
+reading_submit (reading_t *self, reader_request_t *request)
+{
+    assert (self->requests < self->options.requests_max);
+    assert (request->kind == READER_FILE
+        || reader_span (request->offset, request->bytes) <= self->memory.limit_bytes);
+    self->requests++;
+    if (atomic_load (&self->stopping)) {
+        s_cancel (self, request);
+        return;
+    }
+    bool put = exchange_put (self->todo, request);
+    assert (put);
+}
+
+reader_request_t *
+reading_done (reading_t *self)
+{
+    reader_request_t *request = exchange_try (self->done);
+    if (request)
+        self->requests--;
+    return request;
+}
+
+int
+reading_descriptor (const reading_t *self)
+{
+    return exchange_descriptor (self->done);
+}
+
+//  At most one poke is on its way, so there is room for it.
+static void
+s_poke (reading_t *self)
+{
+    if (atomic_exchange (&self->poked, true))
+        return;
+    bool put = exchange_put (self->todo, &self->poke);
+    assert (put);
+}
+
+void
+reading_set_depth (reading_t *self, uint32_t depth)
+{
+    assert (depth > 0 && depth <= READER_DEPTH_MAX);
+    atomic_store (&self->depth, depth);
+    //  Without a ring, every thread reads one at a time.
+    if (self->running > 0 && self->worker_count == 1)
+        s_poke (self);
+}
+
+void
+reading_stop (reading_t *self)
+{
+    atomic_store (&self->stopping, true);
+    if (self->running > 0)
+        s_poke (self);
+    if (self->todo)
+        exchange_close (self->todo);
+    for (; self->running > 0; self->running--)
+        pthread_join (self->workers [self->running - 1].thread, NULL);
+    reader_request_t *request;
+    while (self->todo && (request = exchange_try (self->todo)))
+        s_cancel (self, request);
+}
+
+const char *
+reading_mode (const reading_t *self)
+{
+    return self->mode;
+}
+
+bool
+reading_is_direct (const reading_t *self, uint32_t file)
+{
+    bool direct = true;
+    for (size_t index = 0; index < self->worker_count; index++)
+        direct = direct && reader_is_direct (self->workers [index].reader, file);
+    return direct;
+}

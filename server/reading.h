@@ -1,0 +1,50 @@
+/*  reading -- the thread that owns the reader (reader.h), and the way to it and back.
+ *
+ *  happy path:     reading_submit (request) .. the thread gives a range its memory, reads, calls finish (in the thread:
+ *                  checks and copies what is wanted), takes the memory back .. reading_descriptor readable .. reading_done
+ *  failure modes:  in the request (reader.h).  Without io_uring there are READING_THREADS threads, each with a reader of
+ *                  its own; finish is then called by several at once.
+ *  on close:       reading_stop: what is in flight is finished, what waits comes back with -ECANCELED.
+ *
+ *  Memory for ranges: buffer_bytes for all of them together, given out in the order of submission; a range waits for its
+ *  share.  The largest range must fit.
+ *  Owner: one thread submits and takes back.
+ */
+#ifndef READING_H
+#define READING_H
+#include <stddef.h>
+#include "reader.h"
+
+typedef struct reading reading_t;
+
+enum { READING_THREADS = 4 };
+
+typedef struct {
+    const char *const *paths;           //  files of ranges: request.file is the index; may be none
+    size_t path_count;
+    size_t buffer_bytes;                //  at least reader_span of the largest range
+    size_t requests_max;                //  submitted and not yet taken back, at most
+    uint32_t depth;
+    bool no_ring, no_direct;
+    void (*finish) (void *context, reader_request_t *request);      //  in a reading thread, for ranges with rc 0; may set rc
+    void *context;
+} reading_options_t;
+
+//  0 and the threads run; or -errno and *self_p NULL, in *path_p the path that cannot be opened, if it was that.
+int reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p);
+void reading_destroy (reading_t **self_p);
+//  request->memory is not looked at: ranges get theirs in the thread.  After reading_stop it comes back with -ECANCELED.
+void reading_submit (reading_t *self, reader_request_t *request);
+//  A finished request, or NULL.  Never blocks.
+reader_request_t *reading_done (reading_t *self);
+//  Readable while reading_done has something.
+int reading_descriptor (const reading_t *self);
+//  From now on so many requests are in flight at once; without io_uring, one in each thread, whatever the depth.
+void reading_set_depth (reading_t *self, uint32_t depth);
+//  No thread runs after it; everything submitted comes out of reading_done.
+void reading_stop (reading_t *self);
+//  reader_mode when it began; lent.
+const char *reading_mode (const reading_t *self);
+bool reading_is_direct (const reading_t *self, uint32_t file);
+
+#endif

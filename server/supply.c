@@ -1,0 +1,586 @@
+//  Compressed samples of packs: who reads what ahead, which version waits for which bytes, and when reads are handed out.
+//
+//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read sample by sample,
+//  as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are in the raw store, where all tiers
+//  of a data set, and jobs without one, share a copy.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdlib.h>
+
+//  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not yet prepared.
+enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4 };
+
+static size_t
+s_resident_bytes (const broker_t *self)
+{
+    return self->options.raw_bytes / PARTS * RESIDENT_PARTS;
+}
+
+//  Each of so many tiers has the same part of what jobs with a pool leave.
+static size_t
+s_tier_bytes (const broker_t *self, size_t tiers)
+{
+    return (s_resident_bytes (self) - self->ahead_reserved) / tiers;
+}
+
+//  What the raw store's budget must be for so much to be resident.
+static size_t
+s_budget_for (size_t resident)
+{
+    return resident / RESIDENT_PARTS * PARTS + PARTS;
+}
+
+//  ---- data sets
+
+static uint32_t
+s_position (void *context, uint32_t source, uint32_t id)
+{
+    const broker_t *self = context;
+    return self->datasets [source]->supply->positions [id];
+}
+
+static size_t
+s_sample_bytes (void *context, uint32_t id)
+{
+    const supply_t *supply = context;
+    return supply->given.sample_bytes (supply->given.user, id);
+}
+
+bool
+broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
+{
+    assert (!dataset->supply);
+    supply_t *supply = broker_need (calloc (1, sizeof *supply));
+    supply->broker = self;
+    supply->given = *pack;
+    supply->positions = broker_need (malloc (dataset->samples * sizeof *supply->positions));
+    for (uint32_t position = 0; position < dataset->samples; position++) {
+        uint32_t id = pack->order [position];
+        supply->positions [id] = position;
+        size_t bytes = s_sample_bytes (supply, id);
+        supply->sample_bytes_max = bytes > supply->sample_bytes_max? bytes: supply->sample_bytes_max;
+        supply->bytes += bytes;
+    }
+    dataset->supply = supply;
+    size_t together = pack->policy == RAW_REDOX? pack->chunk: 1;
+    *least_p = (LEAST_SAMPLES + 2 * together) * supply->sample_bytes_max;
+    if (self->options.raw_bytes < *least_p)
+        return false;
+    if (!self->raw) {
+        self->raw = raw_store_new (self->options.raw_bytes);
+        raw_store_on_position (self->raw, s_position, self);
+    }
+    return true;
+}
+
+void
+supply_destroy (dataset_t *dataset)
+{
+    if (!dataset->supply)
+        return;
+    assert (!dataset->supply->tier);
+    free (dataset->supply->positions);
+    free (dataset->supply);
+    dataset->supply = NULL;
+}
+
+//  ---- holding bytes
+
+static raw_sample_t *
+s_hold (broker_t *self, const dataset_t *dataset, uint32_t id)
+{
+    return raw_store_hold (self->raw, dataset->number, id, s_sample_bytes (dataset->supply, id));
+}
+
+//  New: nobody has asked for a read of it.
+static bool
+s_is_new (const raw_sample_t *sample)
+{
+    return sample->state == RAW_SAMPLE_AWAITED && !sample->request;
+}
+
+static void
+s_read_alone (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
+{
+    raw_store_request (self->raw, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
+}
+
+static void
+s_attach (broker_t *self, const dataset_t *dataset, version_t *version, raw_sample_t *sample)
+{
+    version->raw = raw_store_hold (self->raw, dataset->number, sample->id, sample->bytes);
+    version_t *first = sample->waiting;
+    version->previous_raw = NULL;
+    version->next_raw = first;
+    if (first)
+        first->previous_raw = version;
+    sample->waiting = version;
+}
+
+bool
+supply_want (broker_t *self, version_t *version)
+{
+    const dataset_t *dataset = version_dataset (self, version);
+    if (!dataset->supply)
+        return true;
+    if (!version->raw) {
+        raw_sample_t *sample = s_hold (self, dataset, version->id);
+        if (s_is_new (sample))
+            s_read_alone (self, dataset, sample);
+        s_attach (self, dataset, version, sample);
+        raw_store_drop (self->raw, sample);
+    }
+    return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
+}
+
+void
+supply_release (broker_t *self, version_t *version)
+{
+    raw_sample_t *sample = version->raw;
+    if (!sample)
+        return;
+    if (version->previous_raw)
+        version->previous_raw->next_raw = version->next_raw;
+    else
+        sample->waiting = version->next_raw;
+    if (version->next_raw)
+        version->next_raw->previous_raw = version->previous_raw;
+    version->raw = NULL;
+    version->next_raw = version->previous_raw = NULL;
+    raw_store_drop (self->raw, sample);
+}
+
+const raw_sample_t *
+version_raw (const version_t *version)
+{
+    return version->raw;
+}
+
+//  ---- tiers
+
+//  A sample has left a tier's pool without having been taken.
+static void
+s_left (void *context, uint32_t id)
+{
+    const dataset_t *dataset = context;
+    raw_store_t *raw = dataset->supply->broker->raw;
+    raw_sample_t *sample = raw_store_find (raw, dataset->number, id);
+    assert (sample);
+    raw_store_drop (raw, sample);
+}
+
+//  A range must find memory beside all that is resident.
+size_t
+supply_read_bytes_max (const broker_t *self, const supply_t *supply)
+{
+    size_t beside = self->options.raw_bytes - s_resident_bytes (self);
+    return beside < supply->given.read_bytes_max? beside: supply->given.read_bytes_max;
+}
+
+//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for.
+static void
+s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
+{
+    const supply_t *supply = dataset->supply;
+    raw_sample_t *samples [RAW_PIECE_MAX];
+    uint32_t count = 0, first = 0, last = 0;
+    size_t bytes = 0;
+    for (uint32_t index = 0; index < read->count; index++) {
+        uint32_t position = read->first + index, id = supply->given.order [position];
+        bytes += s_sample_bytes (dataset->supply, id);
+        raw_sample_t *sample = read->keep >> index & 1? s_hold (self, dataset, id): NULL;
+        if (!sample || !s_is_new (sample))
+            continue;
+        if (count > 0 && bytes > supply_read_bytes_max (self, supply)) {
+            raw_store_request (self->raw, dataset->number, first, last - first + 1, samples, count);
+            count = 0;
+        }
+        if (count == 0) {
+            first = position;
+            bytes = sample->bytes;
+        }
+        last = position;
+        samples [count++] = sample;
+    }
+    if (count > 0)
+        raw_store_request (self->raw, dataset->number, first, last - first + 1, samples, count);
+}
+
+static void
+s_fill (broker_t *self, dataset_t *dataset, tier_t *tier)
+{
+    raw_read_t read;
+    while (tier_next (tier, &read))
+        s_schedule_read (self, dataset, &read);
+}
+
+static tier_t *
+s_new_tier (broker_t *self, dataset_t *dataset)
+{
+    supply_t *supply = dataset->supply;
+    const broker_pack_t *given = &supply->given;
+    size_t limit = s_tier_bytes (self, self->tier_count + 1);
+    uint64_t pool_samples = supply->bytes? (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes): limit;
+    uint32_t piece = given->policy == RAW_REDOX? 1: given->piece (given->user, pool_samples);
+    while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
+        piece /= 2;
+    raw_pool_options_t options = {
+        .policy = given->policy, .samples = dataset->samples, .order = given->order, .positions = supply->positions,
+        .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
+        .chunk = given->chunk
+    };
+    size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * supply->sample_bytes_max;
+    self->tier_least = least > self->tier_least? least: self->tier_least;
+    supply->piece = piece;
+    return tier_new (self->stock, dataset->sampler, &options, s_sample_bytes, supply, random_next (&self->random));
+}
+
+//  Calls visit for each tier there is.
+static void
+s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier))
+{
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
+            visit (self, self->datasets [index], self->datasets [index]->supply->tier);
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (job->tier && job->order == SAMPLER_ORDER_PRIVATE)
+            visit (self, job->dataset, job->tier);
+}
+
+static void
+s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier)
+{
+    raw_pool_limit (tier_pool (tier), s_tier_bytes (self, self->tier_count));
+    s_fill (self, dataset, tier);
+}
+
+static bool
+s_wants_tier (const dataset_t *dataset, sampler_order_t order)
+{
+    return dataset->supply && dataset->supply->given.policy != RAW_DIRECT
+        && (order == SAMPLER_ORDER_SHARED || order == SAMPLER_ORDER_PRIVATE);
+}
+
+static bool
+s_needs_new_tier (const dataset_t *dataset, sampler_order_t order)
+{
+    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->supply->tier);
+}
+
+//  Of a job with a pool: the tiers that there are keep what they need at least.
+static bool
+s_allows_pool (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    if (!dataset->supply)
+        return refuse (refusal, "bad_request", "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
+            "pack the data (tureen pack) and serve the pack", dataset->name);
+    size_t bound = ahead_bound (join), taken = self->tier_least * self->tier_count + self->ahead_reserved;
+    size_t needed = s_budget_for (bound + taken);
+    return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
+        "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with --raw %zu, or take "
+        "a smaller pool", join->pool, dataset->name, bound, taken, needed, self->options.raw_bytes, needed);
+}
+
+bool
+supply_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    if (join->pool > 0)
+        return s_allows_pool (self, join, refusal);
+    if (!s_needs_new_tier (dataset, join->order))
+        return true;
+    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
+    size_t own = together * dataset->supply->sample_bytes_max, least = own > self->tier_least? own: self->tier_least;
+    size_t needed = s_budget_for (least * (self->tier_count + 1) + self->ahead_reserved);
+    return needed <= self->options.raw_bytes || refuse (refusal, "budget",
+        "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least %zu bytes for "
+        "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", self->tier_count + 1,
+        needed, self->options.raw_bytes, needed);
+}
+
+static void
+s_reserve (broker_t *self, size_t bytes)
+{
+    self->ahead_reserved = bytes;
+    if (self->tier_count > 0)
+        s_each_tier (self, s_set_limit);
+}
+
+void
+supply_join (broker_t *self, job_t *job, const broker_join_t *join)
+{
+    dataset_t *dataset = job->dataset;
+    if (job->pool > 0) {
+        s_reserve (self, self->ahead_reserved + ahead_bound (join));
+        ahead_begin (self, job, ahead_bound (join));
+    }
+    if (!s_wants_tier (dataset, job->order))
+        return;
+    if (s_needs_new_tier (dataset, job->order)) {
+        job->tier = s_new_tier (self, dataset);
+        raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
+        if (job->order == SAMPLER_ORDER_SHARED)
+            dataset->supply->tier = job->tier;
+        self->tier_count++;
+        s_each_tier (self, s_set_limit);
+    }
+    else
+        job->tier = dataset->supply->tier;
+    tier_join (job->tier, &job->claimant);
+    tier_goes_on (job->tier, job->claimant.sampler_job, job->epochs != 1);
+    s_fill (self, dataset, job->tier);
+}
+
+//  The counters of a tier that ends go on in the next one's.
+static void
+s_remember (supply_t *supply, raw_pool_figures_t figures)
+{
+    supply->past.passes += figures.passes;
+    supply->past.reads += figures.reads;
+    supply->past.hits += figures.hits;
+    supply->past.misses += figures.misses;
+    supply->past.discarded += figures.discarded;
+}
+
+void
+supply_leave (broker_t *self, job_t *job)
+{
+    tier_t *tier = job->tier;
+    if (job->ahead) {
+        size_t reserved = self->ahead_reserved - ahead_bytes_max (job);
+        ahead_end (self, job);
+        s_reserve (self, reserved);
+    }
+    if (!tier)
+        return;
+    tier_leave (tier, &job->claimant);
+    job->tier = NULL;
+    if (tier_jobs (tier) > 0) {
+        s_fill (self, job->dataset, tier);
+        return;
+    }
+    raw_pool_each (tier_pool (tier), s_left, job->dataset);
+    if (job->order == SAMPLER_ORDER_SHARED)
+        s_remember (job->dataset->supply, raw_pool_figures (tier_pool (tier)));
+    tier_destroy (&tier);
+    if (job->order == SAMPLER_ORDER_SHARED)
+        job->dataset->supply->tier = NULL;
+    if (--self->tier_count > 0)
+        s_each_tier (self, s_set_limit);
+    else
+        self->tier_least = 0;
+}
+
+void
+supply_epoch_begin (broker_t *self, job_t *job)
+{
+    if (job->ahead) {
+        ahead_clear (self, job);
+        ahead_fill (self, job);
+    }
+    if (!job->tier)
+        return;
+    tier_epoch_begin (job->tier, job->claimant.sampler_job);
+    tier_goes_on (job->tier, job->claimant.sampler_job, job->epochs == 0 || job->epoch + 1 < job->epochs);
+    s_fill (self, job->dataset, job->tier);
+}
+
+static void
+s_forget (broker_t *self, dataset_t *dataset, tier_t *tier, uint32_t id)
+{
+    tier_forget (tier, id);
+    s_fill (self, dataset, tier);
+}
+
+void
+supply_forget (broker_t *self, dataset_t *dataset, uint32_t id)
+{
+    if (!dataset->supply)
+        return;
+    if (dataset->supply->tier)
+        s_forget (self, dataset, dataset->supply->tier, id);
+    for (job_t *job = self->jobs; job; job = job->next) {
+        if (job->dataset != dataset)
+            continue;
+        if (job->tier && job->order == SAMPLER_ORDER_PRIVATE)
+            s_forget (self, dataset, job->tier, id);
+        if (job->ahead) {
+            ahead_drop (self, job, id);
+            ahead_fill (self, job);
+        }
+    }
+}
+
+//  ---- draws
+
+uint32_t
+supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count)
+{
+    tier_t *tier = jobs [0]->tier;
+    return tier? tier_pick (tier, claimants, count): sampler_pick (jobs [0]->dataset->sampler, NULL);
+}
+
+//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's, unless it keeps it
+//  for another epoch.
+static raw_sample_t *
+s_take (broker_t *self, job_t *job, uint32_t id)
+{
+    bool was_resident = job->tier && tier_take (job->tier, id);
+    raw_sample_t *sample = s_hold (self, job->dataset, id);
+    if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id))
+        raw_store_drop (self->raw, sample);
+    if (s_is_new (sample)) {
+        s_read_alone (self, job->dataset, sample);
+        job->single_reads++;
+        job->single_bytes += sample->bytes;
+    }
+    return sample;
+}
+
+void
+supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
+{
+    dataset_t *dataset = job->dataset;
+    if (!dataset->supply)
+        return;
+    raw_sample_t *sample = NULL;
+    if (job->tier)
+        s_fill (self, dataset, job->tier);      //  redox: the pick may have scheduled the read of this very sample
+    for (size_t index = 0; index < count; index++) {
+        version_t *version = versions [index];
+        if (version->state != VERSION_IDLE || version->raw)
+            continue;
+        if (!sample)
+            sample = s_take (self, job, id);
+        s_attach (self, dataset, version, sample);
+    }
+    if (sample)
+        raw_store_drop (self->raw, sample);
+    else
+    if (job->tier)
+        tier_drawn (job->tier, id);
+    if (job->tier)
+        s_fill (self, dataset, job->tier);
+    if (job->ahead) {
+        ahead_drop (self, job, id);
+        ahead_fill (self, job);
+    }
+}
+
+//  ---- reads
+
+bool
+supply_dispatch (broker_t *self)
+{
+    while (self->raw && self->reading < self->read_limit) {
+        raw_request_t *request = raw_store_next (self->raw);
+        if (!request)
+            return raw_store_queued (self->raw) == 0;
+        self->reading++;
+        broker_act (self, ACTION_READ, NULL)->request = request;
+    }
+    return true;
+}
+
+static void
+s_arrived (void *context, raw_sample_t *sample)
+{
+    (void) context;
+    for (version_t *version = sample->waiting; version; version = version->next_raw)
+        schedule_arrived (version);
+}
+
+void
+broker_read (broker_t *self, raw_request_t *request)
+{
+    assert (self->reading > 0);
+    self->reading--;
+    supply_t *supply = request_dataset (self, request)->supply;
+    supply->reads++;
+    supply->bytes_read += request->read_bytes;
+    raw_store_done (self->raw, request, s_arrived, NULL);
+}
+
+dataset_t *
+request_dataset (const broker_t *self, const raw_request_t *request)
+{
+    return self->datasets [request->source];
+}
+
+size_t
+broker_reads_max (const broker_t *self)
+{
+    return self->read_max;
+}
+
+void
+broker_limit_reads (broker_t *self, size_t reads)
+{
+    assert (reads > 0 && reads <= self->read_max);
+    self->read_limit = reads;
+}
+
+//  ---- questions
+
+json_t *
+supply_status (const dataset_t *dataset)
+{
+    static const char *const policies [] = { "stream", "redox", "direct" };
+    const supply_t *supply = dataset->supply;
+    raw_pool_figures_t figures = { .passes = 0 };
+    if (supply->tier)
+        figures = raw_pool_figures (tier_pool (supply->tier));
+    json_t *object = json_object ();
+    json_object_set_new (object, "policy", json_string (policies [supply->given.policy]));
+    json_object_set_new (object, "piece_samples", json_integer (supply->piece));
+    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
+    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
+    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
+    json_object_set_new (object, "passes", json_integer ((json_int_t) (supply->past.passes + figures.passes)));
+    json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
+    json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
+    json_object_set_new (object, "misses", json_integer ((json_int_t) (supply->past.misses + figures.misses)));
+    json_object_set_new (object, "discarded", json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
+    json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
+    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
+    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
+    json_object_set_new (object, "read_amplification",
+        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed): json_null ());
+    return object;
+}
+
+static void
+s_check_held (void *context, uint32_t id)
+{
+    const dataset_t *dataset = context;
+    const raw_sample_t *sample = raw_store_find (dataset->supply->broker->raw, dataset->number, id);
+    assert (sample && sample->holds > 0);                                       //  B6
+}
+
+static void
+s_check_tier (broker_t *self, dataset_t *dataset, tier_t *tier)
+{
+    (void) self;
+    raw_pool_check (tier_pool (tier));
+    raw_pool_each (tier_pool (tier), s_check_held, dataset);
+}
+
+void
+supply_check (broker_t *self)
+{
+    if (!self->raw)
+        return;
+    raw_store_check (self->raw);
+    s_each_tier (self, s_check_tier);
+    size_t reserved = 0;
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        reserved += ahead_bytes_max (job);
+        if (job->ahead)
+            ahead_check (self, job);
+    }
+    assert (reserved == self->ahead_reserved);
+    assert (reserved <= s_resident_bytes (self));
+    assert (self->reading <= self->read_max);
+}

@@ -1,0 +1,527 @@
+#include "tier.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "history.h"
+#include "random.h"
+#include "strata.h"
+
+enum {
+    TIER_MAGIC = 0x71e20d15,
+    //  Tries of each kind before a draw does without what it prefers; so few residents are all looked at instead.
+    TRIES = 64, SCAN_MAX = 1024,
+    NO_ID = 0xffffffff
+};
+
+struct tier {
+    uint32_t magic;
+    //  set at birth
+    stock_t *stock;
+    sampler_t *sampler;
+    raw_policy_t policy;
+    uint32_t samples;
+    size_t (*sample_bytes) (void *context, uint32_t id);
+    void *context;
+    raw_pool_t *pool;
+    //  owner only
+    random_t random;
+    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    size_t job_count;
+    bool stops [SAMPLER_JOBS_MAX];  //  by job number: there is no epoch after this one
+    uint64_t merges;                //  the sampler's that the pool has been told of
+    //  Where jobs do not follow, a class may be of several strata.
+    strata_t *strata;
+    bool has_mark [SAMPLER_JOBS_MAX];
+    size_t unknown;                 //  jobs that do not follow and have no mark
+    size_t partial;                 //  jobs that have not all the samples
+    //  By job number: when it drew what, for jobs that do not follow; else NULL.
+    history_t *histories [SAMPLER_JOBS_MAX];
+    uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer that was picked for
+    size_t drawing_count;
+};
+
+static void *
+s_need_memory (void *memory)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for the bookkeeping of the raw tier\n");
+        abort ();
+    }
+    return memory;
+}
+
+//  ---- what jobs need
+
+//  Whether all that remains to the job may be resident: its pass is over then, and there will be room for what its next
+//  epoch needs.  Earlier that would push out what remains.
+static bool
+s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
+{
+    return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
+}
+
+//  Called for each sample of a piece, so the stock is asked late.
+static raw_need_t
+s_need (void *context, uint32_t id)
+{
+    const tier_t *self = context;
+    if (self->job_count == 0)
+        return RAW_UNNEEDED;
+    uint64_t residents = raw_pool_figures (self->pool).resident;
+    bool now = false, next = false;
+    for (size_t place = 0; place < self->job_count && !(now && next); place++) {
+        claimant_t *claimant = self->claimants [place];
+        uint32_t job = claimant->sampler_job;
+        bool needs = sampler_needs (self->sampler, job, id);
+        bool needs_now = !now && needs;
+        bool needs_next = !next && s_is_ending (self, job, residents)
+            && (needs || sampler_has (self->sampler, job, id));
+        if ((needs_now || needs_next) && !stock_serves (self->stock, &claimant, 1, id)) {
+            now = now || needs_now;
+            next = next || needs_next;
+        }
+    }
+    return now? (next? RAW_NEEDED_BOTH: RAW_NEEDED): next? RAW_NEEDED_NEXT: RAW_UNNEEDED;
+}
+
+//  ---- life
+
+static uint64_t
+s_random_below (void *random, uint64_t bound)
+{
+    return random_below (random, bound);
+}
+
+static size_t
+s_sample_bytes (void *context, uint32_t id)
+{
+    const tier_t *self = context;
+    return self->sample_bytes (self->context, id);
+}
+
+tier_t *
+tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
+    size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed)
+{
+    tier_t *self = s_need_memory (calloc (1, sizeof *self));
+    *self = (tier_t) {
+        .magic = TIER_MAGIC, .stock = stock, .sampler = sampler, .policy = options->policy,
+        .samples = options->samples, .sample_bytes = sample_bytes, .context = context,
+        .random = random_from_seed (seed), .merges = sampler_merges (sampler)
+    };
+    raw_pool_options_t filled = *options;
+    filled.need = s_need;
+    filled.sample_bytes = s_sample_bytes;
+    filled.context = self;
+    filled.random_below = s_random_below;
+    filled.random = &self->random;
+    self->pool = raw_pool_new (&filled);
+    return self;
+}
+
+void
+tier_destroy (tier_t **self_p)
+{
+    tier_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == TIER_MAGIC);
+    raw_pool_destroy (&self->pool);
+    strata_destroy (&self->strata);
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+        history_destroy (&self->histories [job]);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+raw_pool_t *
+tier_pool (tier_t *self)
+{
+    return self->pool;
+}
+
+size_t
+tier_jobs (const tier_t *self)
+{
+    return self->job_count;
+}
+
+//  ---- strata, where the sampler has none: each choice is to be among samples that are in the same jobs' data
+
+static void
+s_add (void *context, uint32_t id)
+{
+    roaring_bitmap_add (context, id);
+}
+
+//  The job's data, to be freed.
+static roaring_bitmap_t *
+s_data (const tier_t *self, uint32_t job)
+{
+    roaring_bitmap_t *data = s_need_memory (roaring_bitmap_create ());
+    sampler_each (self->sampler, job, s_add, data);
+    return data;
+}
+
+static bool
+s_refine (tier_t *self, uint32_t job)
+{
+    roaring_bitmap_t *data = s_data (self, job);
+    bool refined = !roaring_bitmap_is_empty (data) && strata_refine (self->strata, job, data);
+    roaring_bitmap_free (data);
+    return refined;
+}
+
+//  A job alone needs no strata.  Refining is safe at any time.
+static void
+s_mark_all (tier_t *self)
+{
+    self->unknown = 0;
+    if (self->job_count < 2 || sampler_follows (self->sampler, self->claimants [0]->sampler_job))
+        return;
+    if (!self->strata)
+        self->strata = strata_new (self->samples);
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t job = self->claimants [place]->sampler_job;
+        if (!self->has_mark [job])
+            self->has_mark [job] = s_refine (self, job);
+        self->unknown += !self->has_mark [job];
+    }
+}
+
+static void
+s_count_partial (tier_t *self)
+{
+    uint64_t all = self->samples - sampler_dropped_count (self->sampler);
+    self->partial = 0;
+    for (size_t place = 0; place < self->job_count; place++)
+        self->partial += sampler_epoch_samples (self->sampler, self->claimants [place]->sampler_job) < all;
+}
+
+//  What is resident or passed would tell whose data a sample was in.
+static void
+s_merge (tier_t *self)
+{
+    strata_merge (self->strata);
+    raw_pool_restart (self->pool);
+}
+
+static void
+s_unmark (tier_t *self, uint32_t job)
+{
+    uint32_t others [SAMPLER_JOBS_MAX];
+    size_t count = 0;
+    if (!self->has_mark [job])
+        return;
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t other = self->claimants [place]->sampler_job;
+        if (other != job && self->has_mark [other] && strata_overlap (self->strata, job, other))
+            others [count++] = other;
+    }
+    self->has_mark [job] = false;
+    if (strata_depart (self->strata, job, others, count))
+        s_merge (self);
+}
+
+static void
+s_notice_merges (tier_t *self)
+{
+    uint64_t merges = sampler_merges (self->sampler);
+    if (merges == self->merges)
+        return;
+    self->merges = merges;
+    raw_pool_restart (self->pool);
+}
+
+//  ---- coming and going
+
+//  A job that does not follow has no quotas of the sampler's, but what is resident now and then tells of its last epoch:
+//  what no job drew in a pass is there in the next.
+static void
+s_remember (tier_t *self, uint32_t job)
+{
+    if (self->policy != RAW_STREAM || sampler_follows (self->sampler, job))
+        return;
+    roaring_bitmap_t *data = s_data (self, job);
+    if (!roaring_bitmap_is_empty (data))
+        self->histories [job] = history_new (data, self->samples);
+    roaring_bitmap_free (data);
+}
+
+void
+tier_join (tier_t *self, claimant_t *claimant)
+{
+    assert (self->magic == TIER_MAGIC);
+    assert (self->job_count < SAMPLER_JOBS_MAX);
+    assert (self->job_count == 0 || sampler_follows (self->sampler, claimant->sampler_job)
+        == sampler_follows (self->sampler, self->claimants [0]->sampler_job));
+    self->claimants [self->job_count++] = claimant;
+    self->stops [claimant->sampler_job] = false;
+    s_mark_all (self);
+    s_count_partial (self);
+    s_remember (self, claimant->sampler_job);
+    raw_pool_needs_grew (self->pool);
+}
+
+void
+tier_leave (tier_t *self, const claimant_t *claimant)
+{
+    assert (self->magic == TIER_MAGIC);
+    size_t place = 0;
+    while (self->claimants [place] != claimant) {
+        place++;
+        assert (place < self->job_count);
+    }
+    s_unmark (self, claimant->sampler_job);
+    history_destroy (&self->histories [claimant->sampler_job]);
+    self->claimants [place] = self->claimants [--self->job_count];
+    s_mark_all (self);              //  there may be room for one that had none
+    s_count_partial (self);
+    raw_pool_sweep (self->pool);
+}
+
+void
+tier_epoch_begin (tier_t *self, uint32_t sampler_job)
+{
+    assert (self->magic == TIER_MAGIC);
+    if (self->has_mark [sampler_job] && strata_epoch_begun (self->strata, sampler_job))
+        s_merge (self);
+    if (self->histories [sampler_job])
+        history_epoch_begin (self->histories [sampler_job]);
+    raw_pool_needs_grew (self->pool);
+}
+
+void
+tier_goes_on (tier_t *self, uint32_t sampler_job, bool goes_on)
+{
+    assert (self->magic == TIER_MAGIC);
+    bool stops = !goes_on;
+    if (self->stops [sampler_job] == stops)
+        return;
+    self->stops [sampler_job] = stops;
+    if (stops)
+        raw_pool_sweep (self->pool);
+    else
+        raw_pool_needs_grew (self->pool);
+}
+
+void
+tier_forget (tier_t *self, uint32_t id)
+{
+    assert (self->magic == TIER_MAGIC);
+    if (self->strata)
+        strata_drop (self->strata, id);
+    for (size_t place = 0; place < self->job_count; place++)
+        if (self->histories [self->claimants [place]->sampler_job])
+            history_drop (self->histories [self->claimants [place]->sampler_job], id);
+    raw_pool_drawn (self->pool, id);
+}
+
+//  ---- draws
+
+typedef struct {
+    tier_t *tier;
+    claimant_t *const *claimants;
+    size_t count;
+    uint32_t stratum;
+    uint32_t id;                    //  the choice
+} pick_t;
+
+//  In the proposal's stratum of the class, and not served by versions: such are drawn by proposals often enough.
+static bool
+s_accepts (void *context, uint32_t id)
+{
+    const pick_t *pick = context;
+    const tier_t *self = pick->tier;
+    return sampler_accepts (self->sampler, id)
+        && (!self->strata || strata_of (self->strata, id) == pick->stratum)
+        && !stock_serves (self->stock, pick->claimants, pick->count, id);
+}
+
+//  Whether quotas allow the jobs to draw id, which is accepted.
+static bool
+s_suits (const pick_t *pick, uint32_t id)
+{
+    const tier_t *self = pick->tier;
+    for (size_t index = 0; index < pick->count; index++) {
+        const history_t *history = self->histories [pick->claimants [index]->sampler_job];
+        if (history && history_needs (history, id) && !history_allows_easily (history, id))
+            return false;
+    }
+    return sampler_suits (self->sampler, id);
+}
+
+//  True: id is the choice.
+static bool
+s_consider (pick_t *pick, uint32_t id)
+{
+    if (!s_accepts (pick, id) || !s_suits (pick, id))
+        return false;
+    pick->id = id;
+    return true;
+}
+
+//  Uniform over what is resident, accepted and allowed.  A resident that is all this is uniform over it, and
+//  so is a sample of the class that is resident: where few residents are in the class, at an epoch's end, nearly all of the
+//  class is resident.
+static void
+s_try_residents (pick_t *pick)
+{
+    tier_t *self = pick->tier;
+    uint32_t residents = raw_pool_resident_count (self->pool);
+    for (int tries = 0; residents > 0 && tries < TRIES; tries++) {
+        if (s_consider (pick, raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents))))
+            return;
+        uint32_t id = sampler_try (self->sampler);
+        if (raw_pool_is_resident (self->pool, id) && s_consider (pick, id))
+            return;
+    }
+}
+
+//  Where tries find none and there are few.
+static void
+s_scan_residents (pick_t *pick)
+{
+    tier_t *self = pick->tier;
+    uint32_t residents = raw_pool_resident_count (self->pool);
+    uint64_t found = 0;
+    for (uint32_t index = 0; residents <= SCAN_MAX && index < residents; index++) {
+        uint32_t id = raw_pool_resident_at (self->pool, index);
+        if (s_accepts (pick, id) && s_suits (pick, id) && random_below (&self->random, ++found) == 0)
+            pick->id = id;
+    }
+}
+
+static void
+s_try_passed (pick_t *pick)
+{
+    tier_t *self = pick->tier;
+    for (int tries = 0; tries < TRIES; tries++) {
+        uint32_t id = sampler_try (self->sampler);
+        if (raw_pool_was_passed (self->pool, id) && s_consider (pick, id))
+            return;
+    }
+}
+
+//  Instead of the proposal, which no version serves.
+static uint32_t
+s_redirect (pick_t *pick, uint32_t proposal)
+{
+    tier_t *self = pick->tier;
+    if (self->policy == RAW_REDOX)
+        return raw_pool_redirect (self->pool, proposal, s_accepts, pick);
+    if (raw_pool_is_resident (self->pool, proposal) && s_suits (pick, proposal))
+        return proposal;
+    s_try_residents (pick);
+    if (pick->id == NO_ID)
+        s_scan_residents (pick);
+    if (pick->id == NO_ID)
+        s_try_passed (pick);
+    return pick->id != NO_ID? pick->id: proposal;
+}
+
+static void
+s_note_draw (tier_t *self, claimant_t *const *claimants, size_t count)
+{
+    self->drawing_count = count;
+    for (size_t index = 0; index < count; index++) {
+        self->drawing [index] = claimants [index]->sampler_job;
+        if (self->histories [self->drawing [index]])
+            history_settle (self->histories [self->drawing [index]]);
+    }
+}
+
+//  The draw that was noted has been committed.
+static void
+s_settle_draw (tier_t *self, uint32_t id)
+{
+    for (size_t index = 0; index < self->drawing_count; index++) {
+        history_t *history = self->histories [self->drawing [index]];
+        if (history && history_needs (history, id))
+            history_draw (history, id);
+    }
+    self->drawing_count = 0;
+}
+
+//  Direct reads are never redirected.  Others are not while there is a job whose data the strata do not know, and would be
+//  seen in what others draw; nor is redox while a job has not all samples: it loads the fullest chunk, so those that have
+//  more of the data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
+static bool
+s_redirects (const tier_t *self)
+{
+    switch (self->policy) {
+    case RAW_STREAM:
+        return self->unknown == 0;
+    case RAW_REDOX:
+        return self->unknown == 0 && self->partial == 0;
+    case RAW_DIRECT:
+        break;
+    }
+    return false;
+}
+
+uint32_t
+tier_pick (tier_t *self, claimant_t *const *claimants, size_t count)
+{
+    assert (self->magic == TIER_MAGIC);
+    assert (count > 0);
+    s_notice_merges (self);
+    s_note_draw (self, claimants, count);
+    uint32_t id = sampler_pick (self->sampler, NULL);
+    if (!s_redirects (self) || stock_serves (self->stock, claimants, count, id))
+        return id;
+    pick_t pick = {
+        .tier = self, .claimants = claimants, .count = count, .id = NO_ID,
+        .stratum = self->strata? strata_of (self->strata, id): 0
+    };
+    return s_redirect (&pick, id);
+}
+
+bool
+tier_take (tier_t *self, uint32_t id)
+{
+    assert (self->magic == TIER_MAGIC);
+    s_settle_draw (self, id);
+    return raw_pool_take (self->pool, id);
+}
+
+void
+tier_drawn (tier_t *self, uint32_t id)
+{
+    assert (self->magic == TIER_MAGIC);
+    s_settle_draw (self, id);
+    raw_pool_drawn (self->pool, id);
+}
+
+bool
+tier_next (tier_t *self, raw_read_t *read)
+{
+    assert (self->magic == TIER_MAGIC);
+    s_notice_merges (self);
+    return raw_pool_next (self->pool, read);
+}
+
+//  ---- checks
+
+static void
+s_check_claimants (const tier_t *self)
+{
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t job = self->claimants [place]->sampler_job;
+        assert (!self->has_mark [job] || self->strata);
+        assert (!sampler_follows (self->sampler, job) || !self->has_mark [job]);
+        for (size_t other = 0; other < place; other++)
+            assert (self->claimants [other] != self->claimants [place]);
+    }
+}
+
+void
+tier_check (const tier_t *self)
+{
+    assert (self->magic == TIER_MAGIC);
+    assert (self->unknown <= self->job_count);
+    s_check_claimants (self);
+    raw_pool_check (self->pool);
+}

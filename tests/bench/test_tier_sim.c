@@ -1,0 +1,213 @@
+/*  Guards: tier_sim: what it refuses and how, what its JSON holds, that a run is its seed's, and its figures where they are known:
+ *  Redox as published, load by load; a shuffle where all is in memory; one read of everything, or many.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tier_mixing.h"
+#include "tier_run.h"
+
+enum { OUTPUT_MAX = 200000 };
+
+static char s_text [OUTPUT_MAX];
+
+//  Runs tier_sim; its exit status, or -1: it was killed.  s_text: both streams.
+static int
+s_run (const char *arguments)
+{
+    const char *folder = getenv ("TUREEN_BIN");
+    assert_non_null (folder);
+    char command [2000];
+    int length = snprintf (command, sizeof command, "%s/tier_sim %s 2>&1", folder, arguments);
+    assert_true (length > 0 && length < (int) sizeof command);
+    FILE *pipe = popen (command, "r");
+    assert_non_null (pipe);
+    size_t size = fread (s_text, 1, sizeof s_text - 1, pipe);
+    s_text [size] = '\0';
+    int status = pclose (pipe);
+    return WIFEXITED (status)? WEXITSTATUS (status): -1;
+}
+
+static json_t *
+s_json (const char *arguments)
+{
+    char all [1500];
+    snprintf (all, sizeof all, "%s --json", arguments);
+    assert_int_equal (s_run (all), 0);
+    json_t *object = json_loads (s_text, 0, NULL);
+    assert_non_null (object);
+    return object;
+}
+
+static double
+s_real (const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get (object, key);
+    assert_true (json_is_number (value));
+    return json_number_value (value);
+}
+
+#define FINE "--policy stream --samples 1000 --memory 0.1 "
+
+//  Each is refused with status 2 and one line that names the option and says what was expected.
+static void
+test_bad_arguments (void **state)
+{
+    (void) state;
+    const char *const cases [] [2] = {
+        { "--samples 1000 --memory 0.1", "--policy is missing" },
+        { "--policy stream --memory 0.1", "--samples is missing" },
+        { "--policy stream --samples 1000", "--memory is missing" },
+        { "--policy best", "--policy 'best': expected stream" },
+        { FINE "--sampler best", "--sampler 'best': expected follow" },
+        { FINE "--memory 0", "--memory '0': expected a share" },
+        { FINE "--memory 1.5", "--memory '1.5': expected a share" },
+        { FINE "--memory 0.001", "expected at least 8, a piece" },
+        { "--policy redox --samples 1000 --memory 0.01", "expected at least 64, a chunk" },
+        { FINE "--chunk 65", "--chunk '65': expected a whole number from 1 to 64" },
+        { FINE "--piece 0", "--piece '0': expected" },
+        { FINE "--samples -5", "--samples '-5': expected" },
+        { FINE "--align 0", "--align '0': expected" },
+        { FINE "--virtual-chunks 3", "--virtual-chunks: goes with --policy redox" },
+        { "--policy redox --samples 1000 --virtual-chunks 3 --memory 0.1", "expected one of them" },
+        { "--policy redox --samples 1000 --virtual-chunks 17", "there are 16 chunks" },
+        { FINE "--published-rng", "--published-rng: goes with --policy redox" },
+        { "--policy redox --samples 1000 --memory 0.1 --published-rng --cache 0.1", "has one job of its own" },
+        { FINE "--job 1:0:2:0", "expected SPEED:START:EPOCHS:FROM:TO" },
+        { FINE "--job 2:0:2:0:1", "expected a SPEED" },
+        { FINE "--job 1:0:1.5:0:1", "expected EPOCHS" },
+        { FINE "--job 1:0:2:0.5:0.5", "expected 0 <= FROM < TO" },
+        { FINE "--job 1:0:2:0.5:0.5001", "has none of the 1000 samples" },
+        { FINE "--job 1:0:2:0:1 --epochs 3", "expected one of them" },
+        { FINE "more", "'more': expected options only" }
+    };
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
+        assert_int_equal (s_run (cases [at] [0]), 2);
+        if (!strstr (s_text, cases [at] [1]) || strncmp (s_text, "tier_sim: ", 10) != 0)
+            fail_msg ("%s: %s", cases [at] [0], s_text);
+        assert_string_equal (strchr (s_text, '\n'), "\n");
+    }
+}
+
+//  Two independent programs agree on these.
+static void
+test_redox_as_published (void **state)
+{
+    (void) state;
+    json_t *object = s_json ("--policy redox --published-rng --samples 6400 --virtual-chunks 10 --epochs 3 --seed 42");
+    const json_t *loads = json_object_get (object, "loads");
+    assert_int_equal (json_array_size (loads), 3);
+    assert_int_equal (json_integer_value (json_array_get (loads, 0)), 909);
+    assert_int_equal (json_integer_value (json_array_get (loads, 1)), 868);
+    assert_int_equal (json_integer_value (json_array_get (loads, 2)), 885);
+    assert_true (fabs (s_real (object, "read_amplification") - 2662.0 * 64 / 19200) < 1e-6);
+    json_decref (object);
+}
+
+static void
+test_json_is_whole_and_the_seeds (void **state)
+{
+    (void) state;
+    const char *const keys [] = {
+        "read_amplification", "bytes_per_data_epoch", "fill_rate", "chunk_mean_distance", "batch_distinct_chunks",
+        "batch_most_of_one_chunk", "piece_mean_distance", "piece_same_batch_ratio", "pair_repeat"
+    };
+    const char *const line = FINE "--batch 50 --job 1:0:3:0:1 --job 0.5:0.2:2:0.3:0.9 --seed ";
+    char arguments [500], hash [40];
+    for (int run = 0; run < 3; run++) {
+        snprintf (arguments, sizeof arguments, "%s%d", line, run == 2? 8: 7);
+        json_t *object = s_json (arguments);
+        for (size_t at = 0; at < sizeof keys / sizeof *keys; at++)
+            assert_true (isfinite (s_real (object, keys [at])));
+        assert_int_equal (json_array_size (json_object_get (object, "loads")), 3);
+        assert_int_equal (json_array_size (json_object_get (object, "jobs")), 2);
+        const char *now = json_string_value (json_object_get (object, "order_hash"));
+        assert_int_equal (strlen (now), 16);
+        if (run > 0)
+            assert_int_equal (strcmp (now, hash) == 0, run == 1);
+        snprintf (hash, sizeof hash, "%s", now);
+        json_decref (object);
+    }
+}
+
+static tier_result_t
+s_simulate (raw_policy_t policy, double memory, uint32_t epochs)
+{
+    tier_plan_job_t job = { .speed = 1, .epochs = epochs, .to = 1 };
+    tier_plan_t plan = {
+        .policy = policy, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8, .memory = memory, .cache = 0.02,
+        .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = &job, .job_count = 1
+    };
+    return tier_run (&plan, 1, 2, NULL);
+}
+
+//  Single reads mix as a plain shuffle does: 1/3, and as many chunks in a batch as 256 draws without replacement give.
+static void
+test_direct_is_a_shuffle (void **state)
+{
+    (void) state;
+    tier_result_t result = s_simulate (RAW_DIRECT, 0.02, 3);
+    const tier_mixing_t *mixing = &result.jobs->mixing;
+    assert_int_equal (result.singles, 48000);
+    assert_int_equal (result.read_bytes, 48000 * 1000);
+    assert_true (fabs (mean_of (&mixing->chunk_distance) - 1.0 / 3) < 0.004);
+    assert_true (fabs (mean_of (&mixing->piece_distance) - 1.0 / 3) < 0.01);
+    assert_true (fabs (mean_of (&mixing->piece_same_batch) - 1) < 0.1);
+    assert_true (fabs (mean_of (&mixing->batch_distinct_chunks) - 161.0) < 1.5);       //  250 * (1 - (1 - 1/250)^256)
+    tier_result_clear (&result);
+}
+
+//  Everything in memory: read in the first epoch, and never again.
+static void
+test_all_in_memory (void **state)
+{
+    (void) state;
+    tier_result_t result = s_simulate (RAW_STREAM, 1, 4);
+    assert_int_equal (result.singles, 0);
+    assert_int_equal (result.read_bytes, 16000 * 1000);
+    assert_int_equal (result.most_bytes, 16000 * 1000);
+    tier_result_clear (&result);
+}
+
+//  Four samples, two chunks, known by hand.
+static void
+test_measures_by_hand (void **state)
+{
+    (void) state;
+    const uint32_t positions [] = { 0, 1, 2, 3 }, order [] = { 0, 2, 1, 3 };
+    tier_mixing_t mixing = { .chunk_distance = { 0 } };
+    tier_mixing_add (&mixing, order, 4, positions, 4, 2, 2, 2);
+    assert_true (fabs (mean_of (&mixing.chunk_distance) - 0.5) < 1e-12);        //  two apart, of four
+    assert_true (fabs (mean_of (&mixing.piece_distance) - 0.5) < 1e-12);
+    assert_true (fabs (mean_of (&mixing.piece_same_batch)) < 1e-12);
+    assert_true (fabs (mean_of (&mixing.batch_distinct_chunks) - 2) < 1e-12);
+    assert_true (fabs (mean_of (&mixing.batch_most_of_one_chunk) - 1) < 1e-12);
+    const uint32_t together [] = { 1, 0, 2, 3 };
+    tier_mixing_t other = { .chunk_distance = { 0 } };
+    tier_mixing_add (&other, together, 4, positions, 4, 2, 2, 2);
+    assert_true (fabs (mean_of (&other.piece_same_batch) - 3) < 1e-12);         //  chance: one pair in three
+    assert_true (fabs (mean_of (&other.batch_most_of_one_chunk) - 2) < 1e-12);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_bad_arguments),
+        cmocka_unit_test (test_redox_as_published),
+        cmocka_unit_test (test_json_is_whole_and_the_seeds),
+        cmocka_unit_test (test_direct_is_a_shuffle),
+        cmocka_unit_test (test_all_in_memory),
+        cmocka_unit_test (test_measures_by_hand)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,531 @@
+//  The raw pool beside a dumb model of who is resident; its passes, its memory, its costs; and that no sample is
+//  favoured.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "raw_pool_play.h"
+#include "effort.h"
+
+//  ---- the model: residents as reads, takes and leaves tell of them
+
+typedef struct {
+    play_t *play;
+    bool *resident;             //  by id
+    uint64_t kept;              //  samples that reads made resident
+    uint64_t holes;             //  samples that were read for nothing
+    uint64_t reads;
+    uint64_t neighbours;        //  reads that begin where the last one ended, or end where it began
+    raw_read_t last;
+} model_t;
+
+static void
+s_left (void *context, uint32_t id)
+{
+    model_t *model = context;
+    assert_true (model->resident [id]);
+    model->resident [id] = false;
+}
+
+static model_t
+s_model (play_t *play)
+{
+    return (model_t) { .play = play, .resident = calloc (play->samples, 1) };
+}
+
+static void
+s_check (const model_t *model)
+{
+    const raw_pool_t *pool = model->play->pool;
+    raw_pool_check (pool);
+    for (uint32_t id = 0; id < model->play->samples; id++)
+        assert_int_equal (raw_pool_is_resident (pool, id), model->resident [id]);
+}
+
+//  A read is trimmed, within a piece's length, and does not go over a break; what it keeps was not there.
+static void
+s_enter_read (model_t *model, const raw_read_t *read, uint32_t piece, bool trimmed)
+{
+    const play_t *play = model->play;
+    assert_in_range (read->count, 1, piece);
+    assert_true (read->first + read->count <= play->samples);
+    for (size_t index = 0; index < play->break_count; index++)
+        assert_false (play->breaks [index] > read->first && play->breaks [index] < read->first + read->count);
+    if (trimmed)
+        assert_true ((read->keep & 1) && (read->keep >> (read->count - 1) & 1));
+    model->reads++;
+    model->neighbours += read->first == model->last.first + model->last.count
+        || read->first + read->count == model->last.first;
+    model->last = *read;
+    for (uint32_t index = 0; index < RAW_PIECE_MAX; index++) {
+        if (!(read->keep >> index & 1)) {
+            model->holes += index < read->count;
+            continue;
+        }
+        assert_true (index < read->count);
+        uint32_t id = play->order [read->first + index];
+        assert_false (model->resident [id]);
+        assert_int_not_equal (play_need (model->play, id), RAW_UNNEEDED);
+        model->resident [id] = true;
+        model->kept++;
+    }
+}
+
+static void
+s_read_all (model_t *model, uint32_t piece, bool trimmed)
+{
+    raw_read_t read;
+    while (raw_pool_next (model->play->pool, &read))
+        s_enter_read (model, &read, piece, trimmed);
+}
+
+//  One draw of the job; served: a version had it.
+static uint32_t
+s_draw (model_t *model, play_job_t *job, bool served)
+{
+    raw_pool_t *pool = model->play->pool;
+    uint32_t id = play_choose (model->play, job);
+    //  A redirection may have loaded a chunk; what it made resident is told before it can leave.
+    raw_read_t read;
+    while (model->play->policy == RAW_REDOX && raw_pool_next (pool, &read))
+        s_enter_read (model, &read, RAW_PIECE_MAX, false);
+    play_commit (job, id);
+    if (served)
+        raw_pool_drawn (pool, id);
+    else {
+        assert_int_equal (raw_pool_take (pool, id), model->resident [id]);
+        model->resident [id] = raw_pool_is_resident (pool, id);
+    }
+    return id;
+}
+
+//  ---- properties
+
+typedef struct {
+    raw_policy_t policy;
+    uint32_t samples, piece, virtual_chunks;
+    size_t bytes_max, limit_bytes;
+    bool even;
+} setting_t;
+
+static setting_t
+s_setting (uint64_t *random)
+{
+    setting_t setting = { .policy = (raw_policy_t) test_below (random, 3),
+        .samples = 1 + (uint32_t) test_below (random, 300),
+        .piece = 1 + (uint32_t) test_below (random, test_below (random, 2)? 8: RAW_PIECE_MAX),
+        .bytes_max = 1 + test_below (random, 5), .even = test_below (random, 2) };
+    uint32_t chunks = (setting.samples - 1) / setting.piece + 1;
+    setting.virtual_chunks = (uint32_t) test_below (random, chunks + 1);
+    //  From the least there may be to more than all.
+    size_t least = RAW_PIECE_MAX * setting.bytes_max;
+    setting.limit_bytes = least + test_below (random, setting.samples * setting.bytes_max);
+    return setting;
+}
+
+static void
+s_start (play_t *play, model_t *model, const setting_t *setting, uint64_t *random)
+{
+    //  Breaks at whole chunks, as volumes have them.
+    uint32_t every = setting->piece * (1 + (uint32_t) test_below (random, 20));
+    *play = play_new (test_below (random, UINT64_MAX), setting->samples, setting->bytes_max, setting->even, every);
+    *model = s_model (play);
+    play_start (play, setting->policy, setting->limit_bytes, setting->piece, setting->virtual_chunks);
+    raw_pool_on_leave (play->pool, s_left, model);
+}
+
+static size_t
+s_all_bytes (const play_t *play)
+{
+    size_t bytes = 0;
+    for (uint32_t id = 0; id < play->samples; id++)
+        bytes += play->bytes [id];
+    return bytes;
+}
+
+static void
+s_end (play_t *play, model_t *model)
+{
+    play_destroy (play);
+    free (model->resident);
+}
+
+//  Property: a lone job draws every sample of its data once an epoch, whatever the policy; a stream over all data reads
+//  each sample once an epoch at most (fewer: what stays again), or once for ever where all fit, and no draw finds
+//  nothing. Replay: TEST_SEED.
+static void
+test_a_lone_job_draws_each_sample_once (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    for (int round = 0; round < EFFORT (150); round++) {
+        uint64_t seed = random;
+        setting_t setting = s_setting (&random);
+        play_t play;
+        model_t model;
+        s_start (&play, &model, &setting, &random);
+        play_job_t *job = &play.jobs [0];
+        uint32_t epochs = 4, chance = test_below (&random, 2)? 8: 3;
+        play_join (&play, job, chance, epochs);
+        s_read_all (&model, setting.piece, setting.policy == RAW_STREAM);
+        for (uint32_t epoch = 0; epoch < epochs; epoch++) {
+            uint32_t draws = 0;
+            for (; job->left; draws++) {
+                s_draw (&model, job, false);
+                s_read_all (&model, setting.piece, setting.policy == RAW_STREAM);
+                s_check (&model);
+            }
+            assert_int_equal (draws, job->size);
+            if (epoch + 1 < epochs) {
+                job->epochs--;
+                play_epoch_begin (&play, job);
+                s_read_all (&model, setting.piece, setting.policy == RAW_STREAM);
+            }
+        }
+        raw_pool_figures_t figures = raw_pool_figures (play.pool);
+        assert_int_equal (figures.hits + figures.misses, (uint64_t) epochs * job->size);
+        assert_int_equal (figures.discarded, 0);
+        bool holds = setting.policy == RAW_STREAM && s_all_bytes (&play) <= setting.limit_bytes;
+        assert_true (holds || figures.resident == 0);
+        if (setting.policy == RAW_STREAM && chance == 8) {
+            uint64_t once = holds? 1: epochs;
+            if (figures.misses || model.kept + model.holes > once * setting.samples || model.kept < setting.samples)
+                fail_msg ("seed %" PRIu64 ": %" PRIu64 " misses, %" PRIu64 " read, %" PRIu64 " holes of %u x %" PRIu64,
+                    seed, figures.misses, model.kept, model.holes, setting.samples, once);
+        }
+        s_end (&play, &model);
+    }
+}
+
+static void
+s_random_step (model_t *model, const setting_t *setting, uint64_t *random)
+{
+    play_t *play = model->play;
+    play_job_t *job = &play->jobs [test_below (random, PLAY_JOBS_MAX)];
+    uint64_t what = test_below (random, 100);
+    if (!job->here) {
+        if (what < 10)
+            play_join (play, job, 1 + (uint32_t) test_below (random, 8), 1 + (uint32_t) test_below (random, 4));
+    } else if (what == 0)
+        play_leave (play, job);
+    else if (what == 1 && test_below (random, 4) == 0)
+        raw_pool_restart (play->pool);
+    else if (what == 1)
+        raw_pool_limit (play->pool, RAW_PIECE_MAX * setting->bytes_max
+            + test_below (random, setting->samples * setting->bytes_max));
+    else if (job->left)
+        s_draw (model, job, what < 30);
+    else if (job->epochs) {
+        job->epochs--;
+        play_epoch_begin (play, job);
+    } else
+        play_leave (play, job);
+}
+
+//  Property: with jobs that come, go and draw as they like, versions that serve some, and a limit that changes,
+//  residents are what reads, takes and leaves say, and the pool's invariants hold after every step.  Replay: TEST_SEED.
+static void
+test_residents_are_what_was_told (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    for (int round = 0; round < EFFORT (150); round++) {
+        setting_t setting = s_setting (&random);
+        play_t play;
+        model_t model;
+        s_start (&play, &model, &setting, &random);
+        for (int step = 0; step < 800; step++) {
+            s_random_step (&model, &setting, &random);
+            s_read_all (&model, setting.piece, setting.policy == RAW_STREAM);
+            s_check (&model);
+        }
+        s_end (&play, &model);
+    }
+}
+
+//  ---- event by event
+
+//  A stream of even samples of one byte over all data, with one job.
+static play_job_t *
+s_stream (play_t *play, model_t *model, uint32_t samples, size_t limit_bytes, uint32_t piece, uint32_t epochs)
+{
+    *play = play_new (test_seed (), samples, 1, true, samples);
+    *model = s_model (play);
+    play_start (play, RAW_STREAM, limit_bytes, piece, 0);
+    raw_pool_on_leave (play->pool, s_left, model);
+    play_join (play, &play->jobs [0], 8, epochs);
+    return &play->jobs [0];
+}
+
+//  Guards: a first batch does not wait for all the memory to be filled; and it is filled, two samples read for one
+//  drawn.
+static void
+test_memory_is_filled_gently (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 4000, 1000, 4, 2);
+    s_read_all (&model, 4, true);
+    uint64_t begun = raw_pool_figures (play.pool).resident;
+    assert_in_range (begun, 16 * 4 - 4, 17 * 4);
+    for (uint32_t draw = 1; draw <= 1500; draw++) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+        uint64_t expected = begun + draw < 1000? begun + draw: 1000;
+        assert_in_range (raw_pool_figures (play.pool).resident, expected - 4, expected + 4);
+    }
+    s_end (&play, &model);
+}
+
+//  Guards: where nobody needs anything new, a draw costs one look-up, not a pass; and a need that grows is found.
+static void
+test_nothing_to_find_costs_nothing (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 4000, 5000, 8, 1);
+    s_read_all (&model, 8, true);
+    while (job->left > 3) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 8, true);
+    }
+    uint64_t before = play.needs_asked;
+    s_draw (&model, job, false);
+    s_read_all (&model, 8, true);
+    assert_in_range (play.needs_asked - before, 0, 2);
+    //  Without the memory that holds all, what the next epoch needs must come again.
+    raw_pool_limit (play.pool, 800);
+    s_read_all (&model, 8, true);
+    for (int draw = 0; draw < 200 && job->left; draw++) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 8, true);
+    }
+    assert_int_equal (raw_pool_figures (play.pool).resident, 0);
+    before = play.needs_asked;
+    s_read_all (&model, 8, true);
+    assert_int_equal (play.needs_asked, before);
+    play_epoch_begin (&play, job);
+    s_read_all (&model, 8, true);
+    assert_true (raw_pool_figures (play.pool).resident > 0);
+    s_end (&play, &model);
+}
+
+//  Guards: a draw of a job that needs next to nothing of a large pack asks for no more than a few pieces.
+static void
+test_a_draw_looks_at_few_pieces (void **state)
+{
+    (void) state;
+    play_t play = play_new (test_seed (), 100000, 1, true, 100000);
+    model_t model = s_model (&play);
+    play_start (&play, RAW_STREAM, 1000, 8, 0);
+    play_job_t *job = &play.jobs [0];
+    for (uint32_t id = 0; id < play.samples; id += 1000)
+        job->data [id] = true;
+    job->size = 100;
+    job->here = true;
+    job->epochs = 3;
+    play_epoch_begin (&play, job);
+    for (int epoch = 0; epoch < 3; epoch++, job->epochs--, play_epoch_begin (&play, job))
+        while (job->left) {
+            s_draw (&model, job, false);
+            raw_read_t read;
+            for (bool more = true; more;) {
+                bool starving = raw_pool_resident_count (play.pool) == 0;
+                uint64_t before = play.needs_asked;
+                more = raw_pool_next (play.pool, &read);
+                assert_in_range (play.needs_asked - before, 0, (starving? 1024: 16) * 8);
+                if (more)
+                    s_enter_read (&model, &read, 8, true);
+            }
+        }
+    raw_pool_check (play.pool);
+    s_end (&play, &model);
+}
+
+//  Guards: with little memory a stream reads each piece once an epoch, whole, in random order, and nothing else.
+static void
+test_a_pass_reads_each_piece_once (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    enum { SAMPLES = 4096, PIECE = 8, EPOCHS = 6 };
+    play_job_t *job = s_stream (&play, &model, SAMPLES, 100, PIECE, EPOCHS);
+    s_read_all (&model, PIECE, true);
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        while (job->left) {
+            s_draw (&model, job, false);
+            s_read_all (&model, PIECE, true);
+        }
+        job->epochs -= job->epochs > 0;
+        if (epoch + 1 < EPOCHS) {
+            play_epoch_begin (&play, job);
+            s_read_all (&model, PIECE, true);
+        }
+    }
+    raw_pool_figures_t figures = raw_pool_figures (play.pool);
+    assert_int_equal (figures.misses, 0);
+    assert_int_equal (figures.hits, EPOCHS * SAMPLES);
+    //  What stayed again was not read again: some of the hundred, each time.
+    assert_in_range (EPOCHS * SAMPLES - model.kept, 0, EPOCHS * 100);
+    assert_in_range (model.kept + model.holes, model.kept, EPOCHS * SAMPLES);
+    //  A piece that lies over the end comes in two.
+    assert_in_range (model.reads, EPOCHS * (SAMPLES / PIECE - 2), EPOCHS * (SAMPLES / PIECE + 1));
+    //  In random order: about two neighbours a pass, a Poisson variable; more than 45 of 12: 1e-13.
+    assert_in_range (model.neighbours, 0, 45);
+    s_end (&play, &model);
+}
+
+//  Guards: what was to stay for a next epoch that will not be does not stay for ever.
+static void
+test_nothing_stays_for_nobody (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 400, 200, 4, 2);
+    s_read_all (&model, 4, true);
+    while (job->left > 60) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+    }
+    assert_int_equal (raw_pool_figures (play.pool).passes, 2);      //  the next epoch's pieces have been come to
+    job->epochs = 0;
+    raw_pool_sweep (play.pool);
+    while (job->left) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+        s_check (&model);
+    }
+    assert_int_equal (raw_pool_resident_count (play.pool), 0);
+    s_end (&play, &model);
+}
+
+//  Guards: where all fit, what a job has drawn outlives another's leaving, but not the last one's.
+static void
+test_all_that_fits_is_held (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 100, 100, 4, 3), *other = &play.jobs [1];
+    play_join (&play, other, 4, 2);
+    s_read_all (&model, 4, true);
+    for (int draw = 0; draw < 60; draw++) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+    }
+    assert_int_equal (raw_pool_resident_count (play.pool), 100);
+    play_leave (&play, other);
+    s_check (&model);
+    assert_int_equal (raw_pool_resident_count (play.pool), 100);
+    play_leave (&play, job);
+    s_check (&model);
+    assert_int_equal (raw_pool_resident_count (play.pool), 0);
+    s_end (&play, &model);
+}
+
+//  Guards: what is no more needed goes before what is, when the limit falls; a restart leaves nothing, and all begins
+//  anew.
+static void
+test_limit_and_restart (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 200, 200, 4, 1);
+    for (int draw = 0; draw < 120; draw++) {
+        s_read_all (&model, 4, true);
+        s_draw (&model, job, false);
+    }
+    assert_int_equal (raw_pool_resident_count (play.pool), 200);
+    raw_pool_limit (play.pool, 100);
+    assert_int_equal (raw_pool_resident_count (play.pool), 80);
+    for (uint32_t id = 0; id < play.samples; id++)
+        assert_true (raw_pool_is_resident (play.pool, id) == job->remains [id]);
+    raw_pool_limit (play.pool, 70);
+    assert_int_equal (raw_pool_resident_count (play.pool), 70);
+    raw_pool_restart (play.pool);
+    assert_int_equal (raw_pool_resident_count (play.pool), 0);
+    for (uint32_t id = 0; id < play.samples; id++)
+        assert_false (raw_pool_was_passed (play.pool, id));
+    s_check (&model);
+    s_read_all (&model, 4, true);
+    assert_in_range (raw_pool_resident_count (play.pool), 50, 64);
+    s_check (&model);
+    s_end (&play, &model);
+}
+
+//  ---- statistics
+
+enum { SMALL = 40, BINS = 20 };
+
+//  Guards: over seeds each sample is equally likely at each position of an epoch, the first and a later one.
+//  Chi-square of sample x position with 19 x 39 degrees of freedom; |z| < 4.4 in both: false alarms 2e-5.
+static void
+test_each_sample_comes_anywhere (void **state)
+{
+    (void) state;
+    static double tally [2] [SMALL] [BINS];
+    int runs = EFFORT (4000);
+    memset (tally, 0, sizeof tally);
+    uint64_t random = test_seed ();
+    for (int run = 0; run < runs; run++) {
+        play_t play = play_new (test_below (&random, UINT64_MAX), SMALL, 1, true, 17);
+        for (uint32_t position = 0; position < SMALL; position++)
+            play.order [position] = position;
+        play_start (&play, RAW_STREAM, 18, 9, 0);
+        play_job_t *job = &play.jobs [0];
+        play_join (&play, job, 8, 3);
+        raw_read_t read;
+        for (int epoch = 0; epoch < 3; epoch++) {
+            while (raw_pool_next (play.pool, &read)) ;
+            for (uint32_t draw = 0; draw < SMALL; draw++) {
+                uint32_t id = play_choose (&play, job);
+                play_commit (job, id);
+                raw_pool_take (play.pool, id);
+                while (raw_pool_next (play.pool, &read)) ;
+                if (epoch != 1)
+                    tally [epoch / 2] [id] [draw * BINS / SMALL]++;
+            }
+            job->epochs -= job->epochs > 0;
+            play_epoch_begin (&play, job);
+        }
+        play_destroy (&play);
+    }
+    double expected = (double) runs / BINS, freedom = (BINS - 1) * (SMALL - 1);
+    for (int which = 0; which < 2; which++) {
+        double sum = 0;
+        for (int id = 0; id < SMALL; id++)
+            for (int bin = 0; bin < BINS; bin++)
+                sum += (tally [which] [id] [bin] - expected) * (tally [which] [id] [bin] - expected) / expected;
+        double z = (sum * (SMALL - 1) / SMALL - freedom) / sqrt (2 * freedom);
+        print_message ("epoch %d: z %.2f\n", 1 + 2 * which, z);
+        assert_true (fabs (z) < 4.4);
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_lone_job_draws_each_sample_once),
+        cmocka_unit_test (test_residents_are_what_was_told),
+        cmocka_unit_test (test_memory_is_filled_gently),
+        cmocka_unit_test (test_nothing_to_find_costs_nothing),
+        cmocka_unit_test (test_a_draw_looks_at_few_pieces),
+        cmocka_unit_test (test_a_pass_reads_each_piece_once),
+        cmocka_unit_test (test_nothing_stays_for_nobody),
+        cmocka_unit_test (test_all_that_fits_is_held),
+        cmocka_unit_test (test_limit_and_restart),
+        cmocka_unit_test (test_each_sample_comes_anywhere),
+    };
+    return cmocka_run_group_tests_name ("raw_pool", tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+//  The raw store beside a dumb model: holds, requests in line, memory within its budget.
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "effort.h"
+#include "raw_store.h"
+#include "seed.h"
+
+static uint32_t
+s_position (void *context, uint32_t source, uint32_t id)
+{
+    (void) context;
+    return source == 0? id: 1000 - id;
+}
+
+static raw_store_t *
+s_store (size_t budget)
+{
+    raw_store_t *store = raw_store_new (budget);
+    raw_store_on_position (store, s_position, NULL);
+    return store;
+}
+
+static uint32_t s_arrivals;
+
+static void
+s_arrived (void *context, raw_sample_t *sample)
+{
+    (void) context;
+    assert_int_not_equal (sample->state, RAW_SAMPLE_AWAITED);
+    assert_true (sample->holds > 0);
+    s_arrivals++;
+}
+
+static void
+s_done (raw_store_t *store, raw_request_t *request)
+{
+    raw_store_done (store, request, s_arrived, NULL);
+    raw_store_check (store);
+}
+
+//  count new samples from id on, each held once, in one request.
+static void
+s_ask (raw_store_t *store, uint32_t id, uint32_t count, size_t bytes, raw_sample_t **samples)
+{
+    for (uint32_t index = 0; index < count; index++)
+        samples [index] = raw_store_hold (store, 0, id + index, bytes);
+    raw_store_request (store, 0, id, count, samples, count);
+}
+
+//  Guards: a request waits until its samples' memory fits; those in line behind it wait too.
+static void
+test_requests_wait_in_line_for_memory (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_sample_t *first [4], *second [8], *third [1];
+    s_ask (store, 0, 4, 100, first);
+    s_ask (store, 10, 8, 100, second);
+    s_ask (store, 30, 1, 100, third);
+    raw_request_t *request = raw_store_next (store);
+    assert_non_null (request);
+    assert_int_equal (raw_store_bytes (store), 400);
+    assert_null (raw_store_next (store));               //  800 more do not fit, and 100 do not overtake
+    assert_int_equal (raw_store_queued (store), 2);
+    s_done (store, request);
+    assert_int_equal (first [0]->state, RAW_SAMPLE_READY);
+    raw_store_drop (store, first [0]);
+    raw_store_drop (store, first [1]);
+    assert_null (raw_store_find (store, 0, 1));
+    request = raw_store_next (store);
+    assert_non_null (request);
+    assert_int_equal (raw_store_bytes (store), 1000);
+    s_done (store, request);
+    assert_null (raw_store_next (store));
+    for (int index = 0; index < 8; index++)
+        raw_store_drop (store, second [index]);
+    s_done (store, raw_store_next (store));
+    raw_store_drop (store, third [0]);
+    raw_store_drop (store, first [2]);
+    raw_store_drop (store, first [3]);
+    assert_int_equal (raw_store_samples (store), 0);
+    raw_store_destroy (&store);
+}
+
+//  Guards: what nobody holds any more leaves its request, whose range shrinks; an empty one is passed over.
+static void
+test_what_nobody_wants_is_not_read (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_sample_t *samples [5], *others [2];
+    s_ask (store, 20, 5, 10, samples);
+    s_ask (store, 40, 2, 10, others);
+    raw_store_drop (store, samples [0]);
+    raw_store_drop (store, samples [2]);
+    raw_store_drop (store, samples [4]);
+    raw_store_check (store);
+    raw_request_t *request = raw_store_next (store);
+    assert_int_equal (request->first, 21);
+    assert_int_equal (request->count, 3);
+    assert_int_equal (request->sample_count, 2);
+    raw_store_drop (store, others [0]);
+    raw_store_drop (store, others [1]);
+    assert_null (raw_store_next (store));
+    assert_int_equal (raw_store_queued (store), 0);
+    raw_store_drop (store, samples [1]);                //  while it is being read
+    assert_non_null (raw_store_find (store, 0, 21));
+    raw_store_check (store);
+    s_done (store, request);
+    assert_null (raw_store_find (store, 0, 21));
+    raw_store_drop (store, samples [3]);
+    raw_store_destroy (&store);
+}
+
+//  Guards: a read of several that fails becomes reads of single ones; a single one that fails, or does not match, is bad.
+static void
+test_damage_costs_what_it_hits (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_sample_t *samples [3];
+    s_ask (store, 5, 3, 10, samples);
+    raw_request_t *request = raw_store_next (store);
+    request->rc = -EIO;
+    s_arrivals = 0;
+    s_done (store, request);
+    assert_int_equal (s_arrivals, 0);
+    assert_int_equal (raw_store_queued (store), 3);
+    for (uint32_t index = 0; index < 3; index++) {
+        request = raw_store_next (store);
+        assert_int_equal (request->count, 1);
+        assert_int_equal (request->first, 5 + index);
+        request->rc = index == 1? -EIO: 0;
+        request->damaged = index == 2;
+        s_done (store, request);
+    }
+    assert_int_equal (s_arrivals, 3);
+    assert_int_equal (samples [0]->state, RAW_SAMPLE_READY);
+    assert_int_equal (samples [1]->rc, -EIO);
+    assert_int_equal (samples [2]->rc, -EBADMSG);
+    assert_null (samples [1]->memory);
+    for (int index = 0; index < 3; index++)
+        raw_store_drop (store, samples [index]);
+    raw_store_destroy (&store);
+}
+
+enum { IDS = 400, SOURCES = 2, IN_FLIGHT = 6 };
+
+typedef struct {
+    uint32_t holds [SOURCES] [IDS];
+    raw_request_t *requests [IN_FLIGHT];
+    size_t count;
+} model_t;
+
+//  A few ids from one on: new ones are asked for in one request, others held once more.
+static void
+s_hold_some (raw_store_t *store, model_t *model, uint64_t *random)
+{
+    uint32_t source = (uint32_t) test_below (random, SOURCES), id = (uint32_t) test_below (random, IDS - 8);
+    raw_sample_t *samples [8];
+    uint32_t count = 0, wanted = 1 + (uint32_t) test_below (random, 8), low = UINT32_MAX, high = 0;
+    for (uint32_t index = 0; index < wanted; index++) {
+        raw_sample_t *sample = raw_store_hold (store, source, id + index, 1 + (id + index) % 50);
+        model->holds [source] [id + index]++;
+        assert_int_equal (sample->id, id + index);
+        if (sample->state != RAW_SAMPLE_AWAITED || sample->request)
+            continue;
+        uint32_t position = s_position (NULL, source, sample->id);
+        low = position < low? position: low;
+        high = position > high? position: high;
+        samples [count++] = sample;
+    }
+    if (count > 0)
+        raw_store_request (store, source, low, high - low + 1, samples, count);
+}
+
+static void
+s_drop_one (raw_store_t *store, model_t *model, uint64_t *random)
+{
+    uint32_t source = (uint32_t) test_below (random, SOURCES), id = (uint32_t) test_below (random, IDS);
+    for (uint32_t tries = 0; tries < IDS && !model->holds [source] [id]; tries++)
+        id = (id + 1) % IDS;
+    if (!model->holds [source] [id])
+        return;
+    model->holds [source] [id]--;
+    raw_store_drop (store, raw_store_find (store, source, id));
+}
+
+static void
+s_finish_one (raw_store_t *store, model_t *model, uint64_t *random)
+{
+    size_t index = test_below (random, model->count);
+    raw_request_t *request = model->requests [index];
+    for (uint32_t sample = 0; sample < request->sample_count; sample++)
+        memset (request->samples [sample]->memory, 7, request->samples [sample]->bytes);
+    if (test_below (random, 5) == 0)
+        request->rc = -EIO;
+    request->damaged = test_below (random, 4)? 0: test_below (random, 256);
+    s_done (store, request);
+    model->requests [index] = model->requests [--model->count];
+}
+
+//  Property: holds are the model's, in any order of holding, dropping, reading and failing; memory stays within the budget; in the
+//  end all is free.  Replay: TEST_SEED.
+static void
+test_random_use_keeps_the_invariants (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), last = seed + EFFORT (40); seed < last; seed++) {
+        uint64_t random = seed;
+        raw_store_t *store = s_store (500 + test_below (&random, 2000));
+        static model_t model;
+        memset (&model, 0, sizeof model);
+        for (int step = 0; step < 1500; step++) {
+            uint64_t choice = test_below (&random, 6);
+            if (choice == 0)
+                s_hold_some (store, &model, &random);
+            else
+            if (choice < 4)
+                s_drop_one (store, &model, &random);
+            else
+            if (choice == 4 && model.count < IN_FLIGHT) {
+                raw_request_t *request = raw_store_next (store);
+                if (request)
+                    model.requests [model.count++] = request;
+            }
+            else
+            if (model.count > 0)
+                s_finish_one (store, &model, &random);
+            raw_store_check (store);
+        }
+        for (uint32_t source = 0; source < SOURCES; source++)
+            for (uint32_t id = 0; id < IDS; id++) {
+                const raw_sample_t *sample = raw_store_find (store, source, id);
+                assert_int_equal (sample? sample->holds: 0, model.holds [source] [id]);
+                while (model.holds [source] [id]-- > 0)
+                    raw_store_drop (store, raw_store_find (store, source, id));
+            }
+        while (model.count > 0)
+            s_finish_one (store, &model, &random);
+        assert_int_equal (raw_store_samples (store), 0);
+        assert_int_equal (raw_store_bytes (store), 0);
+        raw_store_destroy (&store);
+    }
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_requests_wait_in_line_for_memory),
+        cmocka_unit_test (test_what_nobody_wants_is_not_read),
+        cmocka_unit_test (test_damage_costs_what_it_hits),
+        cmocka_unit_test (test_random_use_keeps_the_invariants)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+//  The broker over packs, under made-up clients, workers, disks and time: the contract holds whatever tier is underneath,
+//  memory stays below its budget, and damage costs only what it hits.
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "effort.h"
+#include "seed.h"
+#include "simulation.h"
+
+enum { SECOND_US = 1000000 };
+
+//  What each test runs under.
+typedef struct {
+    sampler_policy_t policy;
+    raw_policy_t tier;
+} setting_t;
+
+static setting_t s_settings [] = {
+    { SAMPLER_POLICY_FOLLOW, RAW_STREAM }, { SAMPLER_POLICY_DSA, RAW_STREAM },
+    { SAMPLER_POLICY_FOLLOW, RAW_REDOX }, { SAMPLER_POLICY_DSA, RAW_REDOX },
+    { SAMPLER_POLICY_FOLLOW, RAW_DIRECT }, { SAMPLER_POLICY_DSA, RAW_DIRECT }
+};
+
+#define UNDER_ALL(test) \
+    { #test " (follow, stream)", test, NULL, NULL, &s_settings [0] }, \
+    { #test " (dsa, stream)", test, NULL, NULL, &s_settings [1] }, \
+    { #test " (follow, redox)", test, NULL, NULL, &s_settings [2] }, \
+    { #test " (dsa, redox)", test, NULL, NULL, &s_settings [3] }, \
+    { #test " (follow, direct)", test, NULL, NULL, &s_settings [4] }, \
+    { #test " (dsa, direct)", test, NULL, NULL, &s_settings [5] }
+
+static simulation_options_t
+s_options (void **state, uint32_t samples, size_t raw_bytes)
+{
+    const setting_t *setting = *state;
+    return (simulation_options_t) { .policy = setting->policy, .tier = setting->tier, .seed = test_seed (),
+        .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 4, .check = true };
+}
+
+static void
+s_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to)
+{
+    assert_true (epoch->ended);
+    assert_int_equal (epoch->count, to - from);         //  none twice was checked on arrival
+    for (size_t index = 0; index < epoch->count; index++)
+        assert_true (epoch->ids [index] >= from && epoch->ids [index] < to);
+}
+
+//  Guards: a job alone over a pack that does not fit: epochs are permutations, the budget holds, and with `stream` each sample is
+//  read once an epoch.
+static void
+test_one_job_reads_once_an_epoch (void **state)
+{
+    simulation_options_t options = s_options (state, 1000, 120000);
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 3, .sample_us = 300 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    assert_true (simulation_finished (simulation, 0));
+    for (size_t epoch = 0; epoch < 3; epoch++)
+        s_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 1000);
+    assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
+    //  Fewer where a sample is still in memory when its next epoch's piece comes up, more where such a one lies in between.
+    if (options.tier != RAW_REDOX)
+        assert_in_range (simulation_samples_read (simulation), 2800, 3150);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: data that fit are read once for all epochs.
+static void
+test_what_fits_is_read_once (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .tier = RAW_STREAM, .seed = test_seed (),
+        .samples = 200, .cache_versions = 24, .workers = 2, .raw_bytes = 500000, .piece = 4, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 5, .sample_us = 100 };
+    simulation_join (simulation, &job);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    for (size_t epoch = 0; epoch < 5; epoch++)
+        s_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 200);
+    assert_int_equal (simulation_samples_read (simulation), 200);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: equal jobs in step cost one read an epoch between them.
+static void
+test_equal_jobs_share_what_is_read (void **state)
+{
+    simulation_options_t options = s_options (state, 1000, 120000);
+    if (options.tier != RAW_STREAM)
+        return;
+    options.gather_ms = 10;
+    options.cache_versions = 200;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 8, .epochs = 3, .sample_us = 400 };
+    for (int client = 0; client < 4; client++)
+        simulation_join (simulation, &job);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    for (int client = 0; client < 4; client++)
+        for (size_t epoch = 0; epoch < 3; epoch++)
+            s_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 1000);
+    assert_in_range (simulation_samples_read (simulation), 2800, 3150);
+    simulation_destroy (&simulation);
+}
+
+static bool
+s_one_in_nine_is_damaged (void *context, uint32_t id)
+{
+    (void) context;
+    return id % 9 == 4;
+}
+
+//  Every read of several fails; alone, those of damaged samples do.
+static int
+s_reads_fail (void *context, const raw_request_t *request)
+{
+    return request->count > 1 || s_one_in_nine_is_damaged (context, request->samples [0]->id)? -EIO: 0;
+}
+
+static void
+s_assert_all_but_damaged (simulation_t *simulation, int client, uint32_t samples)
+{
+    for (size_t number = 0; number < simulation_epochs (simulation, client); number++) {
+        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
+        for (size_t index = 0; index < epoch->count; index++)
+            assert_false (s_one_in_nine_is_damaged (NULL, epoch->ids [index]));
+        uint32_t whole = 0;
+        for (uint32_t id = 0; id < samples; id++)
+            whole += !s_one_in_nine_is_damaged (NULL, id);
+        assert_true (epoch->ended);
+        assert_int_equal (epoch->count, whole);
+    }
+}
+
+//  Guards: damaged samples leave the data, the others come, each once; so with a disk that fails.
+static void
+test_damage_costs_what_it_hits (void **state)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        simulation_options_t options = s_options (state, 300, 60000);
+        options.damaged = fails? NULL: s_one_in_nine_is_damaged;
+        options.read_rc = fails? s_reads_fail: NULL;
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 3, .sample_us = 100 };
+        simulation_join (simulation, &job);
+        job.order = SAMPLER_ORDER_PRIVATE;
+        simulation_join (simulation, &job);
+        assert_true (simulation_run (simulation, 1000 * SECOND_US));
+        s_assert_all_but_damaged (simulation, 0, 300);
+        s_assert_all_but_damaged (simulation, 1, 300);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Guards: private jobs have tiers of their own, as many as memory takes; one more is refused, with the figure.
+static void
+test_too_many_tiers_are_refused (void **state)
+{
+    simulation_options_t options = s_options (state, 100, 60000);
+    if (options.tier == RAW_DIRECT)
+        return;
+    options.piece = 1;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 2, .sample_us = 100, .order = SAMPLER_ORDER_PRIVATE };
+    int joined = 0;
+    while (joined < 60 && simulation_join (simulation, &job) >= 0)
+        joined++;
+    assert_in_range (joined, 1, 59);
+    assert_string_equal (simulation_refusal (simulation)->code, "budget");
+    assert_non_null (strstr (simulation_refusal (simulation)->message, "--raw "));
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    for (int client = 0; client < joined; client++)
+        for (size_t epoch = 0; epoch < 2; epoch++)
+            s_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 100);
+    assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
+    simulation_destroy (&simulation);
+}
+
+//  ---- whoever comes and goes
+
+enum { SCHEDULE_CLIENTS_MAX = 24, LIST_MAX = 60 };
+
+typedef struct {
+    simulated_job_t jobs [SCHEDULE_CLIENTS_MAX];
+    uint32_t lists [SCHEDULE_CLIENTS_MAX] [LIST_MAX];
+    int clients;
+} schedule_t;
+
+static void
+s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples, uint64_t *random)
+{
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
+    if (schedule->clients == SCHEDULE_CLIENTS_MAX)
+        return;
+    simulated_job_t *job = &schedule->jobs [schedule->clients];
+    uint32_t from = (uint32_t) test_below (random, samples), to = from + 1 + (uint32_t) test_below (random, samples - from);
+    *job = (simulated_job_t) { .from = from, .to = to, .order = orders [test_below (random, 6)], .seed = test_below (random, 3),
+        .pipeline = test_below (random, 3)? NULL: "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
+        .batch_size = 1 + (uint32_t) test_below (random, 12), .slots = 3 + (uint32_t) test_below (random, 5),
+        .epochs = 1 + test_below (random, 4), .sample_us = (int64_t) test_below (random, 300) };
+    if (job->order == SAMPLER_ORDER_LIST && test_below (random, 2)) {
+        uint32_t *list = schedule->lists [schedule->clients];
+        job->list_count = 1 + test_below (random, LIST_MAX);
+        for (size_t index = 0; index < job->list_count; index++)
+            list [index] = (uint32_t) test_below (random, samples);
+        job->list = list;
+        job->from = job->to = 0;
+    }
+    schedule->clients += simulation_join (simulation, job) >= 0;
+}
+
+static int64_t
+s_read_us (void *context, const raw_request_t *request)
+{
+    (void) context;
+    return 50 + request->first * 2654435761u % 4000;        //  whatever finishes first
+}
+
+static void
+s_assert_epochs (simulation_t *simulation, int client, const simulated_job_t *job)
+{
+    for (size_t number = 0; number < simulation_epochs (simulation, client); number++) {
+        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
+        if (!epoch->ended)
+            continue;
+        if (job->list) {
+            assert_int_equal (epoch->count, job->list_count);
+            assert_memory_equal (epoch->ids, job->list, job->list_count * sizeof *job->list);
+        }
+        else
+            s_assert_permutation (epoch, job->from, job->to);
+    }
+}
+
+//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish: every finished epoch is a permutation, bytes
+//  are the sample's, memory is in its budget, and all invariants hold after every event.  Replay: TEST_SEED.
+static void
+test_random_schedules_keep_epochs_whole (void **state)
+{
+    for (uint64_t seed = test_seed (), last = seed + EFFORT (30); seed < last; seed++) {
+        uint64_t random = seed;
+        simulation_options_t options = s_options (state, 1 + (uint32_t) test_below (&random, 150), 0);
+        options.seed = seed;
+        options.piece = 1 + (uint32_t) test_below (&random, 8);
+        options.workers = 1 + (uint32_t) test_below (&random, 4);
+        options.cache_versions = options.workers + 1 + test_below (&random, 40);
+        options.raw_bytes = 90000 + test_below (&random, 200000);
+        options.read_us = s_read_us;
+        schedule_t schedule = { .clients = 0 };
+        simulation_t *simulation = simulation_new (&options);
+        for (int step = 0; step < 50; step++) {
+            int clients = schedule.clients, victim = clients? (int) test_below (&random, (uint64_t) clients): 0;
+            uint64_t choice = test_below (&random, 6);
+            if (choice <= 1)
+                s_random_join (simulation, &schedule, options.samples, &random);
+            else
+            if (choice == 2 && clients)
+                simulation_gone (simulation, victim);
+            else
+            if (choice == 3 && clients)
+                simulation_stop (simulation, victim);
+            else
+            if (choice == 4 && clients)
+                simulation_continue (simulation, victim);
+            simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (&random, 20000));
+        }
+        for (int client = 0; client < schedule.clients; client++)
+            simulation_continue (simulation, client);
+        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
+        for (int client = 0; client < schedule.clients; client++)
+            s_assert_epochs (simulation, client, &schedule.jobs [client]);
+        assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
+        simulation_destroy (&simulation);
+    }
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        UNDER_ALL (test_one_job_reads_once_an_epoch),
+        cmocka_unit_test (test_what_fits_is_read_once),
+        UNDER_ALL (test_equal_jobs_share_what_is_read),
+        UNDER_ALL (test_damage_costs_what_it_hits),
+        UNDER_ALL (test_too_many_tiers_are_refused),
+        UNDER_ALL (test_random_schedules_keep_epochs_whole)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,429 @@
+/*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once and the pool keeps
+ *  its invariants; every order stays uniform and fresh over streams, slots and single reads, under every sampler policy;
+ *  one job, or equal ones, read each byte once.
+ *
+ *  Chance: each statistical case takes the largest |z| of its figures and fails beyond the two-sided normal quantile of
+ *  4e-6 / their number; there are two such cases.  Replay: TEST_SEED.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "effort.h"
+#include "sampler/statistics.h"
+#include "seed.h"
+#include "simulated_memory.h"
+#include "tier.h"
+#include "tier_run.h"
+
+//  ---- anything may come and go
+
+enum { SAMPLES = 300, JOBS = 6, STEPS = 3000 };
+
+typedef struct {
+    claimant_t claimant;
+    bool is_here;
+    uint8_t had [SAMPLES];
+} guest_t;
+
+typedef struct {
+    uint64_t seed;
+    sampler_t *sampler;
+    stock_t *stock;
+    stock_kind_t *kinds [2];                //  random, deterministic
+    tier_t *tier;
+    guest_t guests [JOBS];
+    uint32_t order [SAMPLES];
+    uint8_t dropped [SAMPLES];
+} world_t;
+
+static void
+s_kind_ended (void *context, void *user)
+{
+    (void) context;
+    *(stock_kind_t **) user = NULL;
+}
+
+static size_t
+s_bytes (void *context, uint32_t id)
+{
+    (void) context;
+    return 1 + id % 3;
+}
+
+static void
+s_drain (world_t *self)
+{
+    raw_read_t read;
+    while (tier_next (self->tier, &read)) {
+        assert_true (read.keep != 0);
+        assert_true (read.first + read.count <= SAMPLES);
+    }
+}
+
+static void
+s_join (world_t *self, guest_t *guest)
+{
+    uint32_t from = (uint32_t) test_below (&self->seed, 4) * (SAMPLES / 5);
+    uint32_t to = from + SAMPLES / 5 * (1 + (uint32_t) test_below (&self->seed, 2));
+    roaring_bitmap_t *data = roaring_bitmap_from_range (from, to, 1);
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data };
+    size_t which = (size_t) test_below (&self->seed, 2);
+    if (!self->kinds [which])
+        self->kinds [which] = stock_kind_new (self->stock, self->sampler, 1, which == 0, &self->kinds [which]);
+    memset (guest, 0, sizeof *guest);
+    guest->is_here = true;
+    guest->claimant = (claimant_t) {
+        .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, &join)
+    };
+    stock_join (self->stock, &guest->claimant);
+    tier_join (self->tier, &guest->claimant);
+    roaring_bitmap_free (data);
+}
+
+static void
+s_leave (world_t *self, guest_t *guest)
+{
+    tier_leave (self->tier, &guest->claimant);
+    stock_leave (self->stock, &guest->claimant);
+    sampler_leave (self->sampler, guest->claimant.sampler_job);
+    guest->is_here = false;
+}
+
+static guest_t *
+s_guest (world_t *self, uint32_t job)
+{
+    for (size_t index = 0; index < JOBS; index++)
+        if (self->guests [index].is_here && self->guests [index].claimant.sampler_job == job)
+            return &self->guests [index];
+    return NULL;
+}
+
+static void
+s_draw (world_t *self, const sampler_offer_t *offer)
+{
+    claimant_t *claimants [JOBS];
+    version_t *versions [JOBS];
+    for (size_t index = 0; index < offer->job_count; index++)
+        claimants [index] = &s_guest (self, offer->jobs [index])->claimant;
+    uint64_t scheduled = 0;
+    uint32_t id = tier_pick (self->tier, claimants, offer->job_count);
+    bool resident = raw_pool_is_resident (tier_pool (self->tier), id);
+    stock_draw (self->stock, claimants, offer->job_count, id, versions, &scheduled);
+    if (scheduled)
+        assert_int_equal (tier_take (self->tier, id), resident);
+    else
+        tier_drawn (self->tier, id);
+    for (size_t index = 0; index < offer->job_count; index++) {
+        prepared_unpin (stock_prepared (self->stock), versions [index]);
+        assert_int_equal (s_guest (self, offer->jobs [index])->had [id]++, 0);
+    }
+    s_drain (self);
+}
+
+static void
+s_end_epochs (world_t *self)
+{
+    for (size_t index = 0; index < JOBS; index++) {
+        guest_t *guest = &self->guests [index];
+        uint32_t job = guest->claimant.sampler_job;
+        if (!guest->is_here || sampler_remaining (self->sampler, job) > 0)
+            continue;
+        for (uint32_t id = 0; id < SAMPLES; id++)
+            assert_int_equal (guest->had [id] || self->dropped [id],
+                sampler_has (self->sampler, job, id) || self->dropped [id]);
+        memset (guest->had, 0, sizeof guest->had);
+        if (sampler_epoch_samples (self->sampler, job) == 0) {
+            s_leave (self, guest);
+            continue;
+        }
+        stock_epoch_begin (self->stock, &guest->claimant);
+        tier_epoch_begin (self->tier, job);
+    }
+}
+
+//  Some of a group draw.
+static void
+s_round (world_t *self)
+{
+    size_t groups = sampler_group_count (self->sampler), count;
+    if (groups == 0)
+        return;
+    const uint32_t *members = sampler_group (self->sampler, (size_t) test_below (&self->seed, groups), &count);
+    uint32_t takers [JOBS];
+    size_t taker_count = 0;
+    for (size_t index = 0; index < count; index++)
+        if (index == 0 || test_below (&self->seed, 4))
+            takers [taker_count++] = members [index];
+    sampler_offer_t offer;
+    sampler_round_begin (self->sampler, takers, taker_count);
+    while (sampler_offer (self->sampler, &offer))
+        s_draw (self, &offer);
+    s_end_epochs (self);
+}
+
+static void
+s_drop (world_t *self)
+{
+    uint32_t id = (uint32_t) test_below (&self->seed, SAMPLES);
+    self->dropped [id] = 1;
+    sampler_drop (self->sampler, id);
+    stock_forget (self->stock, self->sampler, id);
+    tier_forget (self->tier, id);
+    s_end_epochs (self);
+}
+
+static void
+s_step (world_t *self)
+{
+    guest_t *guest = &self->guests [test_below (&self->seed, JOBS)];
+    uint64_t what = test_below (&self->seed, 200);
+    if (what == 0)
+        guest->is_here? s_leave (self, guest): s_join (self, guest);
+    else
+    if (what == 1 && test_below (&self->seed, 3) == 0)
+        s_drop (self);
+    else
+    if (what == 2)
+        raw_pool_limit (tier_pool (self->tier), 24 + (size_t) test_below (&self->seed, 200));
+    else
+    if (what == 3 && guest->is_here)
+        tier_goes_on (self->tier, guest->claimant.sampler_job, test_below (&self->seed, 2));
+    else
+        s_round (self);
+    s_drain (self);
+}
+
+static void
+s_live (raw_policy_t raw, sampler_policy_t policy, uint64_t seed)
+{
+    world_t self = { .seed = seed };
+    const uint32_t breaks [] = { 0, 128 };
+    for (uint32_t place = 0; place < SAMPLES; place++)
+        self.order [place] = (place * 7 + 5) % SAMPLES;
+    self.sampler = sampler_new (SAMPLES, policy, seed);
+    self.stock = stock_new (20, seed);
+    stock_on_kind_end (self.stock, s_kind_ended, NULL);
+    raw_pool_options_t options = {
+        .policy = raw, .samples = SAMPLES, .order = self.order, .breaks = breaks, .break_count = 2,
+        .limit_bytes = 100, .piece = 4, .chunk = 8
+    };
+    self.tier = tier_new (self.stock, self.sampler, &options, s_bytes, NULL, seed);
+    s_join (&self, &self.guests [0]);
+    for (int step = 0; step < EFFORT (STEPS); step++) {
+        s_step (&self);
+        if (step % 16 == 0) {
+            tier_check (self.tier);
+            stock_check (self.stock);
+            sampler_check (self.sampler);
+        }
+    }
+    for (size_t index = 0; index < JOBS; index++)
+        if (self.guests [index].is_here)
+            s_leave (&self, &self.guests [index]);
+    assert_int_equal (tier_jobs (self.tier), 0);
+    tier_check (self.tier);
+    tier_destroy (&self.tier);
+    assert_null (self.tier);
+    stock_destroy (&self.stock);
+    sampler_destroy (&self.sampler);
+}
+
+static void
+test_jobs_come_and_go (void **state)
+{
+    (void) state;
+    for (uint64_t round = 0; round < 3; round++) {
+        uint64_t seed = test_seed () + round;
+        print_message ("TEST_SEED=%" PRIu64 "\n", seed);
+        for (int raw = RAW_STREAM; raw <= RAW_DIRECT; raw++) {
+            s_live ((raw_policy_t) raw, SAMPLER_POLICY_FOLLOW, seed);
+            s_live ((raw_policy_t) raw, SAMPLER_POLICY_DSA, seed);
+        }
+    }
+}
+
+//  ---- orders
+
+enum { RUNS = 200, CASE_SAMPLES = 96, CASE_JOBS_MAX = 3, CASE_EPOCHS_MAX = 6 };
+
+typedef struct {
+    const char *name;
+    tier_plan_job_t jobs [CASE_JOBS_MAX];
+    size_t job_count;
+} case_t;
+
+static const case_t s_cases [] = {
+    { "one", { { 1, 0, 4, 0, 1 } }, 1 },
+    { "speeds", { { 1, 0, 5, 0, 1 }, { .6, 0.1, 3, 0, 1 }, { .25, 0, 1, 0, 1 } }, 3 },
+    { "overlap", { { 1, 0, 4, 0, .75 }, { .8, .3, 3, .25, 1 } }, 2 }
+};
+
+static tier_plan_t
+s_plan (const case_t *of, raw_policy_t raw, tier_sampler_t sampler)
+{
+    return (tier_plan_t) {
+        .policy = raw, .sampler = sampler, .samples = CASE_SAMPLES, .chunk = 8, .piece = 4,
+        .memory = 0.2, .cache = 0.05, .batch = 8, .sample_bytes = 100, .align = 1,
+        .jobs = of->jobs, .job_count = of->job_count
+    };
+}
+
+//  TEST_RUNS: more of them, by hand.
+static int
+s_runs (void)
+{
+    const char *text = getenv ("TEST_RUNS");
+    return text? atoi (text): EFFORT (RUNS);
+}
+
+//  Adds the run's positions to bins; exactly once in each.
+static void
+s_run_case (const tier_plan_t *plan, uint64_t seed, uint64_t pack_seed, _Atomic uint32_t *const *bins)
+{
+    tier_result_t result = tier_run (plan, seed, pack_seed, bins);
+    for (size_t job = 0; job < plan->job_count; job++)
+        assert_true (result.jobs [job].orders.exactly_once);
+    assert_true (result.most_bytes <= result.limit_bytes);
+    tier_result_clear (&result);
+}
+
+static uint32_t
+s_data_size (const tier_plan_t *plan, size_t job)
+{
+    uint32_t from, to;
+    tier_plan_data (plan, job, &from, &to);
+    return to - from;
+}
+
+//  The largest |z| of sample x position over all jobs and epochs; *count_p grows by their number.
+static double
+s_worst_z (const tier_plan_t *plan, _Atomic uint32_t *const *bins, size_t *count_p)
+{
+    double worst = 0;
+    for (size_t job = 0; job < plan->job_count; job++) {
+        uint32_t size = s_data_size (plan, job);
+        for (uint32_t epoch = 0; epoch < plan->jobs [job].epochs; epoch++) {
+            double z = orders_bins_z (bins [job] + (size_t) epoch * size * ORDERS_BINS, size, (uint64_t) s_runs ());
+            worst = fmax (worst, fabs (z));
+            ++*count_p;
+        }
+    }
+    return worst;
+}
+
+static double
+s_judge_case (const case_t *of, raw_policy_t raw, tier_sampler_t sampler, bool same_pack, size_t *count_p)
+{
+    tier_plan_t plan = s_plan (of, raw, sampler);
+    _Atomic uint32_t *bins [CASE_JOBS_MAX];
+    for (size_t job = 0; job < plan.job_count; job++)
+        bins [job] = simulated_alloc ((size_t) CASE_EPOCHS_MAX * CASE_SAMPLES * ORDERS_BINS, sizeof *bins [job]);
+    uint64_t seed = test_seed () * 1000003;
+    for (int run = 0; run < s_runs (); run++)
+        s_run_case (&plan, seed + (uint64_t) run, same_pack? seed: seed - (uint64_t) run - 1, bins);
+    double worst = s_worst_z (&plan, bins, count_p);
+    print_message ("%-8s raw %d sampler %d %s pack: |z| %.2f\n", of->name, (int) raw, (int) sampler,
+        same_pack? "one": "any", worst);
+    for (size_t job = 0; job < plan.job_count; job++)
+        free ((void *) bins [job]);
+    return worst;
+}
+
+static void
+s_judge_all (bool same_pack)
+{
+    double worst = 0;
+    size_t count = 0;
+    for (size_t at = 0; at < sizeof s_cases / sizeof *s_cases; at++)
+        for (int raw = RAW_STREAM; raw <= RAW_REDOX; raw++)
+            for (int sampler = TIER_DSA; sampler <= (at? TIER_PRIVATE: TIER_FOLLOW); sampler++)     //  one: as under dsa
+                worst = fmax (worst, s_judge_case (&s_cases [at], (raw_policy_t) raw, (tier_sampler_t) sampler,
+                    same_pack, &count));
+    print_message ("|z| %.2f of %zu figures; limit %.2f\n", worst, count, statistics_z_limit (count));
+    assert_true (worst < statistics_z_limit (count));
+}
+
+//  Whatever the pack: a fresh one for each seed.
+static void
+test_orders_are_uniform (void **state)
+{
+    (void) state;
+    s_judge_all (false);
+}
+
+//  A data set is packed once, and may not favour any sample for ever.
+static void
+test_orders_are_uniform_on_one_pack (void **state)
+{
+    (void) state;
+    s_judge_all (true);
+}
+
+//  Bounds that are far from what is measured: 0.00 to 0.013, and 1.00 to 1.03.
+static void
+test_orders_stay_fresh (void **state)
+{
+    (void) state;
+    static const tier_plan_job_t jobs [] = { { 1, 0, 8, 0, 1 }, { .73, 0, 5, 0, 1 }, { .4, 0, 3, 0, 1 } };
+    for (int sampler = TIER_DSA; sampler <= TIER_PRIVATE; sampler++) {
+        tier_plan_t plan = {
+            .policy = RAW_STREAM, .sampler = (tier_sampler_t) sampler, .samples = 20000, .chunk = 64, .piece = 8,
+            .memory = 0.08, .cache = 0.02, .batch = 64, .sample_bytes = 110000, .align = 4096, .jobs = jobs, .job_count = 3
+        };
+        tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
+        for (size_t job = 0; job < plan.job_count; job++) {
+            const orders_figures_t *figures = &result.jobs [job].orders;
+            assert_true (figures->exactly_once);
+            print_message ("sampler %d job %zu: phi2 %.4f t5h5 %.2f\n", sampler, job, mean_of (&figures->phi2 [0]),
+                mean_of (&figures->tail_to_head));
+            assert_true (mean_of (&figures->phi2 [0]) <= 0.02);
+        }
+        assert_true (result.most_bytes <= result.limit_bytes);
+        tier_result_clear (&result);
+    }
+}
+
+//  ---- what is read
+
+static void
+s_read_once (const tier_plan_job_t *jobs, size_t count, tier_sampler_t sampler, double most)
+{
+    tier_plan_t plan = {
+        .policy = RAW_STREAM, .sampler = sampler, .samples = 20000, .chunk = 64, .piece = 8,
+        .memory = 0.05, .cache = 0.02, .batch = 256, .sample_bytes = 1, .align = 1, .jobs = jobs, .job_count = count
+    };
+    tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
+    double per_epoch = (double) result.read_bytes / result.data_epochs;
+    print_message ("%zu jobs, sampler %d: %.4f bytes read a byte of data and epoch\n", count, (int) sampler, per_epoch);
+    assert_true (per_epoch <= most);
+    tier_result_clear (&result);
+}
+
+static void
+test_equal_jobs_read_once (void **state)
+{
+    (void) state;
+    static const tier_plan_job_t equal [] = { { 1, 0, 4, 0, 1 }, { 1, 0, 4, 0, 1 }, { 1, 0, 4, 0, 1 } };
+    s_read_once (equal, 1, TIER_FOLLOW, 1.001);
+    s_read_once (equal, 1, TIER_DSA, 1.005);
+    s_read_once (equal, 1, TIER_PRIVATE, 1.005);
+    s_read_once (equal, 3, TIER_FOLLOW, 1.005);
+    s_read_once (equal, 3, TIER_DSA, 1.005);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_jobs_come_and_go),
+        cmocka_unit_test (test_orders_are_uniform),
+        cmocka_unit_test (test_orders_are_uniform_on_one_pack),
+        cmocka_unit_test (test_orders_stay_fresh),
+        cmocka_unit_test (test_equal_jobs_read_once)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
