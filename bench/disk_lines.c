@@ -29,7 +29,7 @@ disk_kind_name (disk_kind_t kind)
 {
     static const char *const names [DISK_KINDS] = {
         [DISK_SEQUENTIAL] = "sequential", [DISK_PIECES] = "random_pieces", [DISK_PACKED] = "packed",
-            [DISK_SERVED] = "served",
+        [DISK_SERVED] = "served",
         [DISK_PLAIN_COLD] = "plain_cold", [DISK_PLAIN_WARM] = "plain_warm", [DISK_PLAIN_LIMITED] = "plain_limited"
     };
     return names [kind];

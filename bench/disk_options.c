@@ -119,7 +119,7 @@ s_plot (disk_options_t *self, const char *text)
 
 typedef enum {
     SAMPLES = 256, SAMPLE_BYTES, FOLDER, DATA, PACK, EXTENSIONS, MEMORY, ROUNDS, SECONDS, PIECE, DEPTH, ONLY,
-        DROP_CACHES,
+    DROP_CACHES,
     NO_RING, NO_DIRECT, PLOT, JSON, HELP
 } option_t;
 
@@ -168,7 +168,7 @@ disk_options_parse (disk_options_t *self, int argc, char **argv)
 {
     *self = (disk_options_t) {
         .samples = 8192, .sample_bytes = 110000, .folder = ".", .memories = { 2, 8, 25 }, .memory_count = 3,
-            .rounds = 5, .seconds = 3
+        .rounds = 5, .seconds = 3
     };
     for (int option; (option = getopt_long (argc, argv, "", s_options, NULL)) != -1;) {
         if (option == HELP)

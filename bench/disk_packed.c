@@ -338,8 +338,8 @@ s_open_pool (run_t *self, uint64_t limit_bytes, uint32_t piece)
     raw_pool_options_t options = {
         .policy = RAW_STREAM, .samples = self->samples, .order = pack_order (self->data->pack), .breaks = self->breaks,
         .break_count = pack_volumes (self->data->pack), .sample_bytes = s_sample_bytes, .need = s_need, .context = self,
-        .random_below = s_random_below, .random = &self->random, .limit_bytes = s_resident_bytes (self->data,
-        limit_bytes),
+        .random_below = s_random_below, .random = &self->random,
+        .limit_bytes = s_resident_bytes (self->data, limit_bytes),
         .piece = piece
     };
     self->pool = raw_pool_new (&options);
@@ -411,8 +411,7 @@ s_close (run_t *self)
 
 bool
 disk_packed_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes, uint32_t piece,
-    cost_t *cost,
-    uint64_t seed, disk_result_t *result, disk_packed_notes_t *notes)
+    cost_t *cost, uint64_t seed, disk_result_t *result, disk_packed_notes_t *notes)
 {
     assert (limit_bytes >= disk_packed_least (data));
     run_t *self = calloc (1, sizeof *self);

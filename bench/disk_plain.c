@@ -42,7 +42,7 @@ s_submit (run_t *self, file_t *file)
 {
     file->request = (reader_request_t) {
         .kind = READER_FILE, .user = file, .catalogue = self->data->plain, .id = self->ids [self->next++],
-            .buffer = &file->buffer
+        .buffer = &file->buffer
     };
     self->out++;
     reading_submit (self->reading, &file->request);
@@ -101,7 +101,7 @@ s_open (run_t *self, const disk_options_t *options, uint64_t order_seed, uint64_
     s_shuffle (self->ids, self->count, seed);
     reading_options_t reading = {
         .requests_max = 2 * FILES_AT_ONCE, .depth = options->depth? options->depth: FILES_AT_ONCE,
-            .no_ring = options->no_ring
+        .no_ring = options->no_ring
     };
     const char *path;
     int rc = reading_new (&self->reading, &reading, &path);
@@ -112,8 +112,7 @@ s_open (run_t *self, const disk_options_t *options, uint64_t order_seed, uint64_
 
 bool
 disk_plain_read (const disk_data_t *data, const disk_options_t *options, uint64_t order_seed, uint64_t seed,
-    uint32_t *count_p,
-    disk_result_t *result)
+    uint32_t *count_p, disk_result_t *result)
 {
     run_t *self = calloc (1, sizeof *self);
     assert (self);

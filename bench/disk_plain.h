@@ -8,14 +8,12 @@
 //  *count_p files, the first of the order that `order_seed` gives, in an order of their own by `seed`; or as many as
 //  come in so many seconds: how many is put into *count_p.  False: a file could not be read, and it was said.
 bool disk_plain_read (const disk_data_t *data, const disk_options_t *options, uint64_t order_seed, uint64_t seed,
-    uint32_t *count_p,
-    disk_result_t *result);
+    uint32_t *count_p, disk_result_t *result);
 
 //  Two passes in another process, which has only so many bytes for the page cache of what it reads, beside the memory
 //  that it needs itself: the second's result.  What is in the page cache before does not count: disk_data_forget_plain.
 //  False: it could not be done, and *why_p says why (static).
 bool disk_plain_read_limited (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes,
-    uint64_t seed,
-    disk_result_t *result, const char **why_p);
+    uint64_t seed, disk_result_t *result, const char **why_p);
 
 #endif

@@ -148,7 +148,7 @@ s_write_script (FILE *file, const disk_lines_t *lines)
     fprintf (file, "END\nset terminal %s\nset title 'Reading %.0f MB in samples of %.0f KB'\n"
         "set ylabel 'MB/s'\nset yrange [0:*]\nset grid y\nset style fill solid 0.8\nset boxwidth 0.8\nunset key\n"
         "set xtics rotate by 45 right nomirror\nset lmargin 20\n",
-            is_png? "png size 1200,800": "svg size 1200,800 dynamic background rgb 'white'",
+        is_png? "png size 1200,800": "svg size 1200,800 dynamic background rgb 'white'",
         (double) lines->data->bytes / 1e6, (double) lines->data->bytes / pack_samples (lines->data->pack) / 1e3);
     fprintf (file, "plot $bars using 0:2:3:xtic(1) with boxes lc variable, %.3f with lines dashtype 2 lw 2 lc 'gray50'\n",
         sequential? disk_line_median (sequential) / 1e6: 0);

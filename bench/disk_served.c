@@ -57,7 +57,7 @@ s_start (served_t *self, const disk_options_t *options, uint64_t limit_bytes, ui
     snprintf (reads, sizeof reads, "%u", options->depth);
     const char *arguments [ARGUMENTS_MAX] = {
         self->tureen, "serve", "--listen", self->endpoint, "--dataset", dataset, "--raw", raw, "--cache", cache,
-            "--piece", pieces,
+        "--piece", pieces,
         options->depth? "--reads": NULL, reads, NULL
     };
     int nothing = open ("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -11,7 +11,8 @@ typedef struct {
     uint64_t pairs, together;       //  together: in one batch
 } pairs_t;
 
-//  Pairs of samples that are in the same `group` neighbours of the pack.  when: position in the order by place in the pack.
+//  Pairs of samples that are in the same `group` neighbours of the pack.  when: position in the order by place in the
+//  pack.
 static pairs_t
 s_count_pairs (const uint32_t *when, uint32_t samples, uint32_t group, uint32_t batch)
 {

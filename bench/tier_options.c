@@ -164,7 +164,7 @@ s_check_published (const parser_t *self)
     if (plan->policy != RAW_REDOX)
         return s_complain ("--published-rng: goes with --policy redox");
     if (self->job_count || self->sampler_given || self->cache_given)
-        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler nor --cache; its epochs: --epochs");
+        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler nor --cache");
     return true;
 }
 
@@ -175,10 +175,11 @@ s_check_memory (const parser_t *self)
     if (plan->virtual_chunks && plan->policy != RAW_REDOX)
         return s_complain ("--virtual-chunks: goes with --policy redox");
     if (plan->virtual_chunks && self->memory_given)
-        return s_complain ("--virtual-chunks and --memory: expected one of them; a virtual chunk takes a chunk of memory");
+        return s_complain ("--virtual-chunks and --memory: expected one of them");
     uint32_t chunks = (plan->samples + plan->chunk - 1) / plan->chunk;
     if (plan->virtual_chunks > chunks)
-        return s_complain ("--virtual-chunks %u: there are %u chunks, and that is the most", plan->virtual_chunks, chunks);
+        return s_complain ("--virtual-chunks %u: there are %u chunks, and that is the most", plan->virtual_chunks,
+            chunks);
     if (plan->policy == RAW_DIRECT || plan->virtual_chunks)
         return true;
     if (!self->memory_given)

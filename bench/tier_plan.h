@@ -1,7 +1,7 @@
 /*  tier_plan -- what tier_sim is to simulate: a pack, its raw pool, a prepared cache, and jobs.
  *
- *  The clock ticks once for every sample that a job of speed 1 draws; `epoch` as a unit of time is as many ticks as there
- *  are samples.  What falls due between two ticks is done at the later one.
+ *  The clock ticks once for every sample that a job of speed 1 draws; `epoch` as a unit of time is as many ticks as
+ *  there are samples.  What falls due between two ticks is done at the later one.
  */
 #ifndef TIER_PLAN_H
 #define TIER_PLAN_H

@@ -112,8 +112,8 @@ void
 tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *result)
 {
     printf ("%s under %s: %u samples of %zu bytes, chunks of %u, pieces of %u, batches of %u; seed %" PRIu64 "\n",
-        s_policy_name (plan->policy), s_sampler_name (plan), plan->samples, plan->sample_bytes, plan->chunk, plan->piece,
-        plan->batch, seed);
+        s_policy_name (plan->policy), s_sampler_name (plan), plan->samples, plan->sample_bytes, plan->chunk,
+        plan->piece, plan->batch, seed);
     printf ("%-28s %" PRIu64 " of %" PRIu64 " bytes at most\n", "memory", result->most_bytes, result->limit_bytes);
     s_print_loads (result);
     printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n", "reads",

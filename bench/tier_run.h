@@ -1,13 +1,14 @@
-/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/tier.h) on a virtual clock and a
- *  disk that only counts.
+/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/tier.h) on a virtual clock and
+ *  a disk that only counts.
  *
  *  A job draws its k-th sample, counted from 0, at the first tick at or after start + k / speed; those of a group that
  *  are due at the same tick draw in one round.  Nothing takes time, as no decision depends on when something is
- *  ready.  Every sample handed to a worker makes one version; versions are random ones, so that each epoch needs new ones.
+ *  ready.  Every sample handed to a worker makes one version; versions are random ones, so that each epoch needs new
+ *  ones.
  *
- *  The pack is a permutation of the ids, from the seed (with a published generator: the identity), in chunks that are padded
- *  to `align`, and volumes of whole chunks, up to 1 GiB.  A read takes all bytes from the first sample's first to the
- *  last one's last, rounded out to `align`.
+ *  The pack is a permutation of the ids, from the seed (with a published generator: the identity), in chunks that are
+ *  padded to `align`, and volumes of whole chunks, up to 1 GiB.  A read takes all bytes from the first sample's first
+ *  to the last one's last, rounded out to `align`.
  *
  *  A run is a function of plan and seed, and uses no globals.
  */
@@ -24,7 +25,7 @@ typedef struct {
 } tier_job_result_t;
 
 typedef struct {
-    uint64_t *loads;                    //  reads in each epoch of the fastest job (of several, the first); the rest in the last
+    uint64_t *loads;                    //  reads in each epoch of the fastest job (the first of several)
     size_t load_count;
     uint64_t reads, singles;            //  of pieces or chunks; of samples by themselves
     uint64_t single_bytes, read_bytes;  //  of single reads; of all

@@ -61,8 +61,8 @@ uint32_t history_propose (history_t *self, random_t *random);
 void history_settle (history_t *self);
 //  Whether id, which remains, is of classes that are allowed.
 bool history_allows (const history_t *self, uint32_t id);
-//  The same with HISTORY_EASE of what a class may be ahead: for choices that come on top of others that are up to the limit
-//  already (the raw tier's).
+//  The same with HISTORY_EASE of what a class may be ahead: for choices that come on top of others that are up to the
+//  limit already (the raw tier's).
 bool history_allows_easily (const history_t *self, uint32_t id);
 
 //  id, which remains, is drawn.

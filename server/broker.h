@@ -69,6 +69,10 @@ size_t broker_reads_max (const broker_t *self);
 void broker_limit_reads (broker_t *self, size_t reads);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
+//  Of the memory that a server is given for compressed samples (--raw), one part in so many is for ranges on their way from the
+//  disk, the rest is raw_bytes; and back: the setting for so many raw_bytes.
+enum { BROKER_RAW_PARTS = 8 };
+size_t broker_raw_setting (size_t raw_bytes);
 //  The least cache_bytes with which versions of this size can be prepared.
 size_t broker_cache_least (uint32_t workers, size_t version_bytes);
 
@@ -93,6 +97,9 @@ typedef struct {
     size_t (*sample_bytes) (void *user, uint32_t id);
     //  Samples that are read together, as the cost model says now, where pool_samples fit in memory; 1 .. RAW_PIECE_MAX.
     uint32_t (*piece) (void *user, uint64_t pool_samples);
+    //  Whether so many samples, of sample_bytes together, should rather be read one by one than in a range of range_bytes;
+    //  NULL: never.
+    bool (*prefers_singles) (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes);
     void *user;
     raw_policy_t policy;
     uint32_t chunk;                 //  samples

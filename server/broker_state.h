@@ -106,6 +106,7 @@ struct job {
     char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
     claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
     tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by one
+    bool tier_is_own;           //  and nobody else's
     ahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
     uint32_t pool;              //  of its order; 0: it has none
     int64_t joined_ms, start_ms, alive_ms;
@@ -156,7 +157,7 @@ typedef struct {
     uint32_t *positions;                    //  of each id
     size_t sample_bytes_max;
     uint64_t bytes;                         //  of all samples
-    tier_t *tier;                           //  of the SHARED jobs; NULL: there are none
+    tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are none
     uint32_t piece;                         //  of the newest tier
     raw_pool_figures_t past;                //  counters of SHARED tiers that have ended
     uint64_t reads;                         //  carried out

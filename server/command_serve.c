@@ -26,7 +26,8 @@ enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
     PROBE_MS = 100,                     //  for a pack's first volume, at start
     READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
-    PIECE_LEAST = 1
+    PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
+    PIECES_OF_POOL = 64                 //  of them
 };
 enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
 
@@ -88,8 +89,7 @@ s_size (uint64_t bytes, char *text, size_t size)
 static size_t
 s_buffer_part (const server_t *self)
 {
-    enum { PART = 8 };
-    return self->options.raw_bytes / PART;
+    return self->options.raw_bytes / BROKER_RAW_PARTS;
 }
 
 static int
@@ -135,7 +135,18 @@ s_piece (void *user, uint64_t pool_samples)
 {
     const source_t *source = user;
     double sample_bytes = (double) catalogue_bytes (source->catalogue) / catalogue_samples (source->catalogue);
-    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, PIECE_LEAST, RAW_PIECE_MAX);
+    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
+    uint64_t least = pool_samples / PIECES_OF_POOL;
+    least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
+    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least, RAW_PIECE_MAX);
+}
+
+static bool
+s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
+{
+    const source_t *source = user;
+    return samples > 0 && cost_prefers_singles (&source->cost, samples, (double) sample_bytes / samples + READER_ALIGN_BYTES, (double) range_bytes,
+        READS_TOGETHER);
 }
 
 //  The volumes join the files that the reading thread is to open; the first is measured.
@@ -200,12 +211,13 @@ s_open_pack (server_t *self, dataset_t *dataset, const options_dataset_t *wanted
     if (reader_span (READER_ALIGN_BYTES - 1, largest) > self->buffer_bytes)
         self->buffer_bytes = reader_span (READER_ALIGN_BYTES - 1, largest);
     broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
-        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece, .user = source,
+        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
+        .prefers_singles = s_prefers_singles, .user = source,
         .policy = s_tier (wanted), .chunk = chunk, .read_bytes_max = s_buffer_part (self) / 2 < READ_BYTES_MAX? s_buffer_part (self) / 2: READ_BYTES_MAX };
     if (broker_set_pack (self->broker, dataset, &pack, &least))
         return true;
     fprintf (stderr, "tureen serve: data set '%s': %llu bytes for compressed samples are too few for samples of this size: "
-        "start with --raw %zu\n", wanted->name, (unsigned long long) self->options.raw_bytes, 2 * least);
+        "start with --raw %zu\n", wanted->name, (unsigned long long) self->options.raw_bytes, broker_raw_setting (least));
     return false;
 }
 

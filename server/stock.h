@@ -67,7 +67,8 @@ void stock_leave (stock_t *self, claimant_t *claimant);
 //  sampler_epoch_begin for the job, with its claims.
 void stock_epoch_begin (stock_t *self, claimant_t *claimant);
 
-//  Whether versions that are there would serve all of these claimants, should they draw id now.
+//  Whether versions that are there would serve all of these claimants, should they draw id now: for choices.  Of those
+//  that do not follow only while the cache has room for more: what they choose must not depend on others' versions.
 bool stock_serves (const stock_t *self, claimant_t *const *claimants, size_t count, uint32_t id);
 //  sampler_commit of id, and for each claimant of the offer the version that serves it: one that is there, or a
 //  new one (also counted in *scheduled, unless NULL).  Each version is pinned once for each claimant in

@@ -31,6 +31,13 @@ s_budget_for (size_t resident)
     return resident / RESIDENT_PARTS * PARTS + PARTS;
 }
 
+size_t
+broker_raw_setting (size_t raw_bytes)
+{
+    enum { REST = BROKER_RAW_PARTS - 1 };
+    return raw_bytes / REST * BROKER_RAW_PARTS + raw_bytes % REST;
+}
+
 //  ---- data sets
 
 static uint32_t
@@ -178,33 +185,53 @@ supply_read_bytes_max (const broker_t *self, const supply_t *supply)
     return beside < supply->given.read_bytes_max? beside: supply->given.read_bytes_max;
 }
 
-//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for.
+//  Samples that are read together.
+typedef struct {
+    raw_sample_t *samples [RAW_PIECE_MAX];
+    uint32_t count, first, last;            //  positions
+    size_t sample_bytes, range_bytes;
+} range_t;
+
+static void
+s_request (broker_t *self, const dataset_t *dataset, range_t *range)
+{
+    const broker_pack_t *given = &dataset->supply->given;
+    bool singles = range->count > 0 && given->prefers_singles
+        && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
+    if (range->count > 0 && !singles)
+        raw_store_request (self->raw, dataset->number, range->first, range->last - range->first + 1, range->samples,
+            range->count);
+    for (uint32_t index = 0; singles && index < range->count; index++)
+        s_read_alone (self, dataset, range->samples [index]);
+    *range = (range_t) { .count = 0 };
+}
+
+//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for; what lies between
+//  them is read too, unless the disk is quicker with single reads.
 static void
 s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
 {
     const supply_t *supply = dataset->supply;
-    raw_sample_t *samples [RAW_PIECE_MAX];
-    uint32_t count = 0, first = 0, last = 0;
-    size_t bytes = 0;
+    size_t most = supply_read_bytes_max (self, supply), reach = 0;
+    range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
         uint32_t position = read->first + index, id = supply->given.order [position];
-        bytes += s_sample_bytes (dataset->supply, id);
+        reach += s_sample_bytes (dataset->supply, id);
         raw_sample_t *sample = read->keep >> index & 1? s_hold (self, dataset, id): NULL;
         if (!sample || !s_is_new (sample))
             continue;
-        if (count > 0 && bytes > supply_read_bytes_max (self, supply)) {
-            raw_store_request (self->raw, dataset->number, first, last - first + 1, samples, count);
-            count = 0;
+        if (range.count > 0 && reach > most)
+            s_request (self, dataset, &range);
+        if (range.count == 0) {
+            range.first = position;
+            reach = sample->bytes;
         }
-        if (count == 0) {
-            first = position;
-            bytes = sample->bytes;
-        }
-        last = position;
-        samples [count++] = sample;
+        range.last = position;
+        range.range_bytes = reach;
+        range.sample_bytes += sample->bytes;
+        range.samples [range.count++] = sample;
     }
-    if (count > 0)
-        raw_store_request (self->raw, dataset->number, first, last - first + 1, samples, count);
+    s_request (self, dataset, &range);
 }
 
 static void
@@ -244,7 +271,7 @@ s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, 
         if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
             visit (self, self->datasets [index], self->datasets [index]->supply->tier);
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->tier && job->order == SAMPLER_ORDER_PRIVATE)
+        if (job->tier && job->tier_is_own)
             visit (self, job->dataset, job->tier);
 }
 
@@ -280,7 +307,17 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, refusal_t *refus
     size_t needed = s_budget_for (bound + taken);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
         "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with --raw %zu, or take "
-        "a smaller pool", join->pool, dataset->name, bound, taken, needed, self->options.raw_bytes, needed);
+        "a smaller pool", join->pool, dataset->name, bound, taken, broker_raw_setting (needed),
+        broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
+}
+
+//  The raw store's budget that one tier more, on this data set, would need.
+static size_t
+s_budget_with (const broker_t *self, const dataset_t *dataset)
+{
+    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
+    size_t own = together * dataset->supply->sample_bytes_max, least = own > self->tier_least? own: self->tier_least;
+    return s_budget_for (least * (self->tier_count + 1) + self->ahead_reserved);
 }
 
 bool
@@ -291,13 +328,11 @@ supply_allows (const broker_t *self, const broker_join_t *join, refusal_t *refus
         return s_allows_pool (self, join, refusal);
     if (!s_needs_new_tier (dataset, join->order))
         return true;
-    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
-    size_t own = together * dataset->supply->sample_bytes_max, least = own > self->tier_least? own: self->tier_least;
-    size_t needed = s_budget_for (least * (self->tier_count + 1) + self->ahead_reserved);
+    size_t needed = s_budget_with (self, dataset);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget",
         "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least %zu bytes for "
         "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", self->tier_count + 1,
-        needed, self->options.raw_bytes, needed);
+        broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
 }
 
 static void
@@ -318,10 +353,16 @@ supply_join (broker_t *self, job_t *job, const broker_join_t *join)
     }
     if (!s_wants_tier (dataset, job->order))
         return;
-    if (s_needs_new_tier (dataset, job->order)) {
+    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where there is no
+    //  memory for a tier of its own.
+    bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows;
+    if (is_apart && s_budget_with (self, dataset) > self->options.raw_bytes)
+        return;
+    job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
+    if (job->tier_is_own || !dataset->supply->tier) {
         job->tier = s_new_tier (self, dataset);
         raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
-        if (job->order == SAMPLER_ORDER_SHARED)
+        if (!job->tier_is_own)
             dataset->supply->tier = job->tier;
         self->tier_count++;
         s_each_tier (self, s_set_limit);
@@ -362,10 +403,10 @@ supply_leave (broker_t *self, job_t *job)
         return;
     }
     raw_pool_each (tier_pool (tier), s_left, job->dataset);
-    if (job->order == SAMPLER_ORDER_SHARED)
+    if (!job->tier_is_own)
         s_remember (job->dataset->supply, raw_pool_figures (tier_pool (tier)));
     tier_destroy (&tier);
-    if (job->order == SAMPLER_ORDER_SHARED)
+    if (!job->tier_is_own)
         job->dataset->supply->tier = NULL;
     if (--self->tier_count > 0)
         s_each_tier (self, s_set_limit);
@@ -404,7 +445,7 @@ supply_forget (broker_t *self, dataset_t *dataset, uint32_t id)
     for (job_t *job = self->jobs; job; job = job->next) {
         if (job->dataset != dataset)
             continue;
-        if (job->tier && job->order == SAMPLER_ORDER_PRIVATE)
+        if (job->tier && job->tier_is_own)
             s_forget (self, dataset, job->tier, id);
         if (job->ahead) {
             ahead_drop (self, job, id);

@@ -62,6 +62,7 @@ struct tasks {
     uint32_t depth;
     bool depth_is_set;
     uint32_t observed;              //  reads since the last look at the cost model
+    double read_bytes;              //  of a read, running mean
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
@@ -324,7 +325,8 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
     if (raw->rc) {
         snprintf (what, sizeof what, raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s", where.volume,
-            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), strerror (-raw->rc));
+            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), raw->rc == -ESTALE? "the volume shrank":
+            strerror (-raw->rc));
         s_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
@@ -392,10 +394,11 @@ static void
 s_learn (tasks_t *self, source_t *source, const reader_request_t *request)
 {
     cost_observe (&source->cost, request->read_bytes, request->wait_ns, request->in_flight);
+    self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;
     if (self->depth_is_set || ++self->observed < OBSERVED_A_TURN)
         return;
     self->observed = 0;
-    self->depth = cost_depth (&source->cost, request->read_bytes, DEPTH_MAX);
+    self->depth = cost_depth (&source->cost, (uint64_t) self->read_bytes, DEPTH_MAX);
     reading_set_depth (self->reading, self->depth);
 }
 

@@ -237,8 +237,8 @@ s_notice_merges (tier_t *self)
 
 //  ---- coming and going
 
-//  A job that does not follow has no quotas of the sampler's, but what is resident now and then tells of its last epoch:
-//  what no job drew in a pass is there in the next.
+//  A job that does not follow has no quotas of the sampler's, but what is resident now and then tells of its last
+//  epoch: what no job drew in a pass is there in the next.
 static void
 s_remember (tier_t *self, uint32_t job)
 {
@@ -364,8 +364,8 @@ s_consider (pick_t *pick, uint32_t id)
 }
 
 //  Uniform over what is resident, accepted and allowed.  A resident that is all this is uniform over it, and
-//  so is a sample of the class that is resident: where few residents are in the class, at an epoch's end, nearly all of the
-//  class is resident.
+//  so is a sample of the class that is resident: where few residents are in the class, at an epoch's end, nearly all
+//  of the class is resident.
 static void
 s_try_residents (pick_t *pick)
 {
@@ -445,9 +445,9 @@ s_settle_draw (tier_t *self, uint32_t id)
     self->drawing_count = 0;
 }
 
-//  Direct reads are never redirected.  Others are not while there is a job whose data the strata do not know, and would be
-//  seen in what others draw; nor is redox while a job has not all samples: it loads the fullest chunk, so those that have
-//  more of the data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
+//  Direct reads are never redirected.  Others are not while there is a job whose data the strata do not know, and
+//  would be seen in what others draw; nor is redox while a job has not all samples: it loads the fullest chunk, so
+//  those that have more of the data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
 static bool
 s_redirects (const tier_t *self)
 {

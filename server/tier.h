@@ -18,15 +18,15 @@
  *  A draw:
  *    1. the sampler proposes a sample of the class, under `follow` one on the shelf if there is one.  Do versions that
  *       are there serve it, it is drawn.
- *    2. Else one that is resident, of the proposal's *stratum*, not served by versions, and *allowed*: by the quotas of each
- *       job's history (history.h; under `follow` the sampler's, else kept here), which keep orders fresh whatever is
- *       resident;
+ *    2. Else one that is resident, of the proposal's *stratum*, not served by versions, and *allowed*: by the
+ *       quotas of each job's history (history.h; under `follow` the sampler's, else kept here), which keep orders
+ *       fresh whatever is resident;
  *    3. else one like that which the present pass has been past, so that what is to come is not read twice; else the
  *       proposal.
  *       redox: 1, and then where the proposal is redirected to; while some job has not all samples, the proposal.
- *  Each choice is uniform.  Samples of a stratum are in the same jobs' data (strata.h), and within one, served or not, nothing
- *  looks at which sample it is; the proposal says in which stratum, and whether served, as often as an independent draw
- *  would.  So every order stays uniform (docs/randomness.md).
+ *  Each choice is uniform.  Samples of a stratum are in the same jobs' data (strata.h), and within one, served or not,
+ *  nothing looks at which sample it is; the proposal says in which stratum, and whether served, as often as an
+ *  independent draw would.  So every order stays uniform (docs/randomness.md).
  *
  *  Owner: the broker's thread.
  */
@@ -64,7 +64,8 @@ void tier_forget (tier_t *self, uint32_t id);
 
 //  Inside an offer to jobs of this tier: the id to commit.
 uint32_t tier_pick (tier_t *self, claimant_t *const *claimants, size_t count);
-//  The draw of id has been committed and a version scheduled.  True: it was resident.  False: it is to be read by itself.
+//  The draw of id has been committed and a version scheduled.  True: it was resident.  False: it is to be read by
+//  itself.
 bool tier_take (tier_t *self, uint32_t id);
 //  The draw of id has been committed, and versions that were there served it.
 void tier_drawn (tier_t *self, uint32_t id);

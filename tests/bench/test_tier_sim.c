@@ -1,5 +1,5 @@
-/*  Guards: tier_sim: what it refuses and how, what its JSON holds, that a run is its seed's, and its figures where they are known:
- *  Redox as published, load by load; a shuffle where all is in memory; one read of everything, or many.
+/*  Guards: tier_sim: what it refuses and how, what its JSON holds, that a run is its seed's, and its figures where they
+ *  are known: Redox as published, load by load; a shuffle where all is in memory; one read of everything, or many.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,8 +144,8 @@ s_simulate (raw_policy_t policy, double memory, uint32_t epochs)
 {
     tier_plan_job_t job = { .speed = 1, .epochs = epochs, .to = 1 };
     tier_plan_t plan = {
-        .policy = policy, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8, .memory = memory, .cache = 0.02,
-        .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = &job, .job_count = 1
+        .policy = policy, .sampler = TIER_FOLLOW, .samples = 16000, .chunk = 64, .piece = 8, .memory = memory,
+        .cache = 0.02, .batch = 256, .sample_bytes = 1000, .align = 1, .jobs = &job, .job_count = 1
     };
     return tier_run (&plan, 1, 2, NULL);
 }

@@ -385,6 +385,8 @@ s_read (simulation_t *self, raw_request_t *request)
     for (uint32_t disk = 1; disk < DISKS; disk++)
         if (self->disk_free_us [disk] < self->disk_free_us [first])
             first = disk;
+    for (uint32_t index = 0; index < BREAKS; index++)       //  a volume's end is in no read
+        assert_false (self->breaks [index] > request->first && self->breaks [index] < request->first + request->count);
     for (uint32_t index = 0; index < request->sample_count; index++) {
         const raw_sample_t *sample = request->samples [index];
         assert_non_null (sample->memory);

@@ -103,7 +103,8 @@ test_every_piece_is_read_once_an_epoch (void **state)
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     assert_true (simulation_finished (simulation, 0));
     s_assert_orders (simulation, 1000, 0, &job, NULL);
-    assert_int_equal (simulation_samples_read (simulation), 3000);
+    //  What is still to be prepared when the next epoch begins is not read again.
+    assert_in_range (simulation_samples_read (simulation), 2900, 3000);
     //  125 pieces; some do not fit into one read.
     assert_in_range (s_status (simulation, "datasets", "reads"), 3 * 125, 3 * 230);
     assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
@@ -185,7 +186,7 @@ test_what_does_not_fit_is_read_alone (void **state)
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     assert_true (simulation_finished (simulation, 0));
     s_assert_orders (simulation, 3000, 0, &job, NULL);
-    assert_in_range (simulation_samples_read (simulation), 600, 750);      //  small gaps are read through
+    assert_in_range (simulation_samples_read (simulation), 570, 750);      //  small gaps are read through
     assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
     simulation_destroy (&simulation);
 }
@@ -214,7 +215,9 @@ test_refusals_name_the_remedy (void **state)
     size_t needed = strtoull (figure + 6, NULL, 10);
     simulation_destroy (&simulation);
 
-    options.raw_bytes = needed - 4;
+    //  The setting is of the reading thread's buffers, too.
+    needed -= needed / BROKER_RAW_PARTS;
+    options.raw_bytes = needed - 16;
     simulation = simulation_new (&options);
     assert_int_equal (simulation_join (simulation, &job), -1);
     simulation_destroy (&simulation);

@@ -1,6 +1,6 @@
-/*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once and the pool keeps
- *  its invariants; every order stays uniform and fresh over streams, slots and single reads, under every sampler policy;
- *  one job, or equal ones, read each byte once.
+/*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once and the
+ *  pool keeps its invariants; every order stays uniform and fresh over streams, slots and single reads, under every sampler
+ *  policy; one job, or equal ones, read each byte once.
  *
  *  Chance: each statistical case takes the largest |z| of its figures and fails beyond the two-sided normal quantile of
  *  4e-6 / their number; there are two such cases.  Replay: TEST_SEED.
@@ -248,7 +248,7 @@ test_jobs_come_and_go (void **state)
 
 //  ---- orders
 
-enum { RUNS = 200, CASE_SAMPLES = 96, CASE_JOBS_MAX = 3, CASE_EPOCHS_MAX = 6 };
+enum { RUNS = 150, CASE_SAMPLES = 96, CASE_JOBS_MAX = 3, CASE_EPOCHS_MAX = 6 };
 
 typedef struct {
     const char *name;
@@ -340,7 +340,8 @@ s_judge_all (bool same_pack)
     size_t count = 0;
     for (size_t at = 0; at < sizeof s_cases / sizeof *s_cases; at++)
         for (int raw = RAW_STREAM; raw <= RAW_REDOX; raw++)
-            for (int sampler = TIER_DSA; sampler <= (at? TIER_PRIVATE: TIER_FOLLOW); sampler++)     //  one: as under dsa
+            //  One private job draws as one under dsa.
+            for (int sampler = TIER_DSA; sampler <= (at? TIER_PRIVATE: TIER_FOLLOW); sampler++)
                 worst = fmax (worst, s_judge_case (&s_cases [at], (raw_policy_t) raw, (tier_sampler_t) sampler,
                     same_pack, &count));
     print_message ("|z| %.2f of %zu figures; limit %.2f\n", worst, count, statistics_z_limit (count));
@@ -372,7 +373,8 @@ test_orders_stay_fresh (void **state)
     for (int sampler = TIER_DSA; sampler <= TIER_PRIVATE; sampler++) {
         tier_plan_t plan = {
             .policy = RAW_STREAM, .sampler = (tier_sampler_t) sampler, .samples = 20000, .chunk = 64, .piece = 8,
-            .memory = 0.08, .cache = 0.02, .batch = 64, .sample_bytes = 110000, .align = 4096, .jobs = jobs, .job_count = 3
+            .memory = 0.08, .cache = 0.02, .batch = 64, .sample_bytes = 110000, .align = 4096, .jobs = jobs,
+            .job_count = 3
         };
         tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
         for (size_t job = 0; job < plan.job_count; job++) {

@@ -2,6 +2,7 @@
 is known before anything is drawn."""
 import os
 import shutil
+import struct
 import tempfile
 import unittest
 import zlib
@@ -303,6 +304,95 @@ class SeededBad(SystemTest):
                 self.assertEqual(pictures(server, seed=str(self.seed), epochs=2), {**wanted[0], **wanted[1]})
                 part, _ = take(server, [[70, 160]], seed=str(self.seed), batch_size=8)
                 self.assertEqual(ids_of(part), self.rest(3, range(70, 160)))
+
+
+def order_of_pack(folder):
+    """The id at each position, from the index as docs/format.md draws it."""
+    with open(os.path.join(folder, "index.tureen"), "rb") as file:
+        index = file.read()
+    offset, size = struct.unpack_from("<QQ", index, 96 + 24 * 10)
+    return list(struct.unpack_from("<%dI" % (size // 4), index, offset))
+
+
+class SeededPool(SystemTest):
+    """With a pool, over a pack that does not fit into memory."""
+    SAMPLES = 600
+    POOL = 40
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.seed = harness.SEED * 104729 + 2**62
+        cls.root = tempfile.mkdtemp(prefix="tu-pool-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.packed = os.path.join(cls.root, "pack")
+        done = harness.run("pack", "--quiet", cls.data, cls.packed)
+        assert done.returncode == 0, done.stderr
+        cls.order = order_of_pack(cls.packed)
+        assert sorted(cls.order) == list(range(cls.SAMPLES)) != cls.order
+        cls.bytes = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(cls.data)
+                        for name in names)
+        #  A third of the data: what the pool needs is below, for 64 of the largest are counted to it.
+        cls.raw = str(cls.bytes // 3)
+
+    def serve_pack(self, **options):
+        return Server({"train": self.packed}, **options, arguments=["--raw", self.raw])
+
+    def wanted(self, epochs, pool=POOL, ids=None):
+        data = set(range(self.SAMPLES) if ids is None else ids)
+        return {epoch: stream_order(self.seed, epoch, self.order, data, pool) for epoch in range(epochs)}
+
+    def test_pieces_are_read_once_and_the_order_is_the_described_one(self):
+        with self.serve_pack() as server:
+            taken, _ = take(server, seed=str(self.seed), pool=self.POOL)
+            self.assertEqual(ids_of(taken), self.wanted(3))
+            status = server.status()["datasets"][0]["pack"]
+            #  A read a piece, and a few more where one was still there from the epoch before, or a read was too large.
+            self.assertLess(status["reads"], 3 * self.SAMPLES / 8 * 1.3)
+            self.assertLess(status["bytes_handed"], 3 * self.bytes * 1.001)
+            #  Blocks at the ends of each read are counted.
+            self.assertLess(status["bytes_read"], 3 * self.bytes + status["reads"] * 2 * 4096)
+            for batches in taken.values():
+                for ids, _, labels in batches:
+                    self.assertEqual(list(labels), [self.labels[number] for number in ids])
+
+    def test_the_same_beside_others_with_all_clients(self):
+        with self.serve_pack(workers=1) as server:
+            reference, _ = take(server, seed=str(self.seed), pool=self.POOL)
+        with self.serve_pack(workers=3, cache="3M") as server:
+            crowd = [server.read(batch=17, epochs=0, rate=200), server.read(batch=64, epochs=0, rate=200, subset="100:300"),
+                     server.read(batch=BATCH, epochs=0, seed=self.seed, rate=200)]
+            wait_until("the others run", lambda: all(job.delivered() > 60 for job in crowd))
+            for keys in ({"transport": "inline"}, {"slots": 9}):
+                self.assertEqual(take(server, seed=str(self.seed), pool=self.POOL, **keys)[0], reference, keys)
+            jobs = [server.read("--pool", self.POOL, batch=BATCH, epochs=2, seed=self.seed),
+                    server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed, pool=self.POOL,
+                                  labels=self.labels)]
+            for job in jobs:
+                self.assertEqual(job.finish()["epochs"], self.wanted(2))
+
+    def test_parts_and_other_pools(self):
+        parts = [[[0, 1], [5, 50], [200, 210]], [[10, 15]], [[100, 600]]]
+        with self.serve_pack() as server:
+            for ranges in parts:
+                ids = [number for lo, hi in ranges for number in range(lo, hi)]
+                taken, _ = take(server, ranges, seed=str(self.seed), batch_size=7, pool=self.POOL)
+                self.assertEqual(ids_of(taken), self.wanted(3, ids=ids), ranges)
+            taken, _ = take(server, seed=str(self.seed), pool=8, epochs=2)
+            self.assertEqual(ids_of(taken), self.wanted(2, pool=8))
+            taken, _ = take(server, seed=str(self.seed), epochs=1)
+            self.assertEqual(ids_of(taken), order(self.seed, 1, range(self.SAMPLES)), "without a pool, of a pack")
+
+    def test_refusals(self):
+        with self.serve_pack() as server:
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--order", "seeded", "--pool",
+                                 "600")
+            self.assertEqual(answer.returncode, 1)
+            self.assertRegex(answer.stderr, "pool: 600 samples of 'train' .* start the server with --raw [0-9]+")
+        with self.serve() as server:
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--seed", "1", "--pool", "600")
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn("pool: data set 'train' is no pack", answer.stderr)
 
 
 if __name__ == "__main__":
