@@ -91,6 +91,15 @@ s_share (const char *option, const char *text, double *share_p)
     return s_complain ("--%s '%s': expected a share of the samples, above 0 and up to 1, as in 0.02", option, text);
 }
 
+static bool
+s_until (const char *text, double *epochs_p)
+{
+    const char *next;
+    if (s_real (text, '\0', epochs_p, &next) && *epochs_p > 0 && *epochs_p <= TIER_PLAN_EPOCHS_MAX)
+        return true;
+    return s_complain ("--until '%s': expected epochs, above 0 and up to %d, as in 10", text, TIER_PLAN_EPOCHS_MAX);
+}
+
 //  ---- options with parts
 
 static bool
@@ -163,8 +172,8 @@ s_check_published (const parser_t *self)
         return true;
     if (plan->policy != RAW_REDOX)
         return s_complain ("--published-rng: goes with --policy redox");
-    if (self->job_count || self->sampler_given || self->cache_given)
-        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler nor --cache");
+    if (self->job_count || self->sampler_given || self->cache_given || plan->until > 0)
+        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache nor --until");
     return true;
 }
 
@@ -231,7 +240,7 @@ s_finish (parser_t *self)
 enum {
     OPTION_POLICY = 256, OPTION_SAMPLER, OPTION_SAMPLES, OPTION_CHUNK, OPTION_PIECE, OPTION_MEMORY, OPTION_VIRTUAL,
     OPTION_CACHE, OPTION_EPOCHS, OPTION_JOB, OPTION_BATCH, OPTION_SAMPLE_BYTES, OPTION_ALIGN, OPTION_SEED,
-    OPTION_PUBLISHED, OPTION_JSON, OPTION_HELP
+    OPTION_PUBLISHED, OPTION_UNTIL, OPTION_JSON, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -250,6 +259,7 @@ static const struct option s_options [] = {
     { "align", required_argument, NULL, OPTION_ALIGN },
     { "seed", required_argument, NULL, OPTION_SEED },
     { "published-rng", no_argument, NULL, OPTION_PUBLISHED },
+    { "until", required_argument, NULL, OPTION_UNTIL },
     { "json", no_argument, NULL, OPTION_JSON },
     { "help", no_argument, NULL, OPTION_HELP },
     { NULL, 0, NULL, 0 }
@@ -294,6 +304,8 @@ s_option (parser_t *self, int option, const char *text)
         return s_number ("seed", text, 0, UINT64_MAX, &options->seed);
     case OPTION_PUBLISHED:
         return plan->published_rng = true;
+    case OPTION_UNTIL:
+        return s_until (text, &plan->until);
     case OPTION_JSON:
         return options->json = true;
     case OPTION_HELP:

@@ -75,11 +75,11 @@ s_row (const char *name, int decimals, double value)
 }
 
 static void
-s_print_loads (const tier_result_t *result)
+s_print_counts (const char *name, const uint64_t *counts, size_t count)
 {
-    printf ("%-28s", "reads an epoch");
-    for (size_t epoch = 0; epoch < result->load_count; epoch++)
-        printf (" %" PRIu64, result->loads [epoch]);
+    printf ("%-28s", name);
+    for (size_t epoch = 0; epoch < count; epoch++)
+        printf (" %" PRIu64, counts [epoch]);
     printf ("\n");
 }
 
@@ -115,7 +115,9 @@ tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *
         s_policy_name (plan->policy), s_sampler_name (plan), plan->samples, plan->sample_bytes, plan->chunk,
         plan->piece, plan->batch, seed);
     printf ("%-28s %" PRIu64 " of %" PRIu64 " bytes at most\n", "memory", result->most_bytes, result->limit_bytes);
-    s_print_loads (result);
+    s_print_counts ("reads an epoch", result->loads, result->load_count);
+    if (result->singles_by_epoch)
+        s_print_counts ("of which single", result->singles_by_epoch, result->load_count);
     printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n", "reads",
         result->reads, result->singles, result->discarded);
     s_row ("samples handed a delivery", 3, (double) result->handed / (double) result->deliveries);
@@ -169,6 +171,15 @@ s_set_mixing (json_t *object, const tier_mixing_t *mixing)
 }
 
 static json_t *
+s_json_counts (const uint64_t *counts, size_t count)
+{
+    json_t *list = json_array ();
+    for (size_t epoch = 0; epoch < count; epoch++)
+        json_array_append_new (list, json_integer ((json_int_t) counts [epoch]));
+    return list;
+}
+
+static json_t *
 s_json_job (const tier_job_result_t *job)
 {
     json_t *object = json_object ();
@@ -187,16 +198,16 @@ s_json_job (const tier_job_result_t *job)
 void
 tier_report_json (const tier_plan_t *plan, uint64_t seed, const tier_result_t *result)
 {
-    json_t *object = json_object (), *loads = json_array (), *jobs = json_array ();
+    json_t *object = json_object (), *jobs = json_array ();
     tier_mixing_t mixing = s_mixing (result);
-    for (size_t epoch = 0; epoch < result->load_count; epoch++)
-        json_array_append_new (loads, json_integer ((json_int_t) result->loads [epoch]));
     for (size_t job = 0; job < result->job_count; job++)
         json_array_append_new (jobs, s_json_job (&result->jobs [job]));
     s_set (object, "policy", json_string (s_policy_name (plan->policy)));
     s_set (object, "sampler", json_string (s_sampler_name (plan)));
     s_set_count (object, "seed", seed);
-    s_set (object, "loads", loads);
+    s_set (object, "loads", s_json_counts (result->loads, result->load_count));
+    if (result->singles_by_epoch)
+        s_set (object, "singles", s_json_counts (result->singles_by_epoch, result->load_count));
     s_set (object, "read_amplification", s_number (s_amplification (plan, result)));
     s_set (object, "bytes_per_data_epoch", s_number (s_per_data_epoch (result)));
     s_set (object, "fill_rate", s_number (s_fill_rate (plan, result)));

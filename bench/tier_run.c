@@ -82,12 +82,18 @@ s_is_alone (const simulation_t *self, const player_t *player)
         || (self->plan->sampler == TIER_FOLLOW && !sampler_follows (self->sampler, player->claimant.sampler_job));
 }
 
+//  The fastest job's, or its last one.
+static size_t
+s_epoch (const simulation_t *self)
+{
+    return self->fastest->state == PLAYER_GONE? self->result->load_count - 1: self->fastest->epoch;
+}
+
 static void
 s_read (simulation_t *self, uint32_t first, uint32_t count)
 {
-    uint64_t bytes = tier_disk_bytes (self->disk, first, count);
-    self->result->read_bytes += bytes;
-    self->result->loads [self->fastest->state == PLAYER_GONE? self->result->load_count - 1: self->fastest->epoch]++;
+    self->result->read_bytes += tier_disk_bytes (self->disk, first, count);
+    self->result->loads [s_epoch (self)]++;
 }
 
 static void
@@ -110,6 +116,7 @@ s_read_single (simulation_t *self, uint32_t id)
     uint64_t before = self->result->read_bytes;
     s_read (self, self->disk->positions [id], 1);
     self->result->singles++;
+    self->result->singles_by_epoch [s_epoch (self)]++;
     self->result->single_bytes += self->result->read_bytes - before;
 }
 
@@ -286,7 +293,7 @@ s_advance (simulation_t *self)
         next = at < next? at: next;
     }
     self->now = next;
-    return next != INFINITY;
+    return next != INFINITY && (self->plan->until <= 0 || next < self->plan->until * self->plan->samples);
 }
 
 //  ---- set up and tear down
@@ -324,6 +331,7 @@ s_set_up_result (simulation_t *self)
     free (covered);
     result->load_count = self->fastest->plan->epochs;
     result->loads = simulated_alloc (result->load_count, sizeof *result->loads);
+    result->singles_by_epoch = simulated_alloc (result->load_count, sizeof *result->singles_by_epoch);
     result->data_epochs = (double) (data * plan->sample_bytes) * self->fastest->plan->epochs;
     result->limit_bytes = self->limit_bytes;
     result->order_hash = tier_hash_begin ();
@@ -356,6 +364,8 @@ s_tear_down (simulation_t *self)
 {
     for (size_t job = 0; job < self->plan->job_count; job++) {
         player_t *player = &self->players [job];
+        if (player->state == PLAYER_HERE)
+            s_leave (self, player);
         player->result->orders = orders_record_figures (player->record);
         orders_record_destroy (&player->record);
         free (player->order);
@@ -395,6 +405,7 @@ tier_result_clear (tier_result_t *self)
         orders_figures_clear (&self->jobs [job].orders);
     free (self->jobs);
     free (self->loads);
+    free (self->singles_by_epoch);
     *self = (tier_result_t) { .load_count = 0 };
 }
 

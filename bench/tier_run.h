@@ -26,6 +26,7 @@ typedef struct {
 
 typedef struct {
     uint64_t *loads;                    //  reads in each epoch of the fastest job (the first of several)
+    uint64_t *singles_by_epoch;         //  those of samples by themselves
     size_t load_count;
     uint64_t reads, singles;            //  of pieces or chunks; of samples by themselves
     uint64_t single_bytes, read_bytes;  //  of single reads; of all

@@ -8,7 +8,7 @@
  *  The samples of the source are shuffled once, all of them.  A sample's *id* is its index in the source, its *position* that
  *  in the shuffled order.  Positions 0 .. chunk-1 are the first chunk, and so on; a chunk begins at a multiple of
  *  PACK_BLOCK_BYTES, its samples lie one after the other without gaps, zeros fill up its last block; it is never cut by
- *  the end of a volume.  A sample's files lie one after the other as well: field 0, field 1 ..; their lengths are the catalogue's.
+ *  the end of a volume.  A sample's files lie one after the other as well: field 0, field 1 ..
  *
  *  All numbers are little-endian.  The index: a header of PACK_BLOCK_BYTES, then sections, each at a multiple of
  *  PACK_SECTION_ALIGN, zeros between; each is an array of one of the records below, and nothing follows the last.

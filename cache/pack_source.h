@@ -2,7 +2,7 @@
  *
  *  Kinds, found by what the path is:
  *    a folder                an ImageFolder, or what its labels file says (catalogue.h), with further fields
- *    a .tsv, .jsonl or .txt  a list: a labels file (docs/data.md) that lies anywhere, with paths relative to its own folder or absolute;
+ *    a .tsv, .jsonl or .txt  a list: a labels file (docs/data.md) that lies anywhere, paths relative to its own folder or absolute;
  *                            .txt has one path a line and nothing else
  *    else                    tar files (several: shards, in the order given), compressed or not. Members with one stem (up to
  *                            the first dot of the last component) are one sample, as in WebDataset.
@@ -23,7 +23,7 @@ enum { PACK_SOURCE_ERROR_BYTES = 1024 };
 typedef struct {
     const char *const *paths;           //  one, or several tar files
     size_t path_count;
-    const char *extensions;             //  as catalogue_options_t's: which files count in a folder, which member is "image" in a tar
+    const char *extensions;             //  as catalogue_options_t's: which files count in a folder; in a tar, which is "image"
     const catalogue_field_t *fields;    //  further fields of a folder
     size_t field_count;
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks; NULL: none

@@ -114,6 +114,7 @@ typedef struct {
     uint64_t hits, misses;      //  takes of what was resident, and of what was not
     uint64_t discarded;         //  left, but not by a take
     uint64_t resident, resident_bytes, limit_bytes;
+    uint64_t resident_max;      //  stream: samples that may be resident, more than there are if all fit; else 0
 } raw_pool_figures_t;
 
 raw_pool_figures_t raw_pool_figures (const raw_pool_t *self);

@@ -15,7 +15,8 @@
  *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
- *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples, and nothing else.
+ *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples,
+ *  and nothing else.
  */
 #ifndef RAW_STORE_H
 #define RAW_STORE_H

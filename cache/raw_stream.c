@@ -5,7 +5,7 @@
 
 enum {
     RAMP_PIECES = 16,
-    LOOKS = 16, LOOKS_STARVING = 1024   //  8 samples a piece: 6 us and 0.4 ms where a look-up takes 50 ns
+    LOOKS = 16, LOOKS_FEW = 128, LOOKS_STARVING = 1024  //  8 samples a piece: 6 us .. 0.4 ms, at 50 ns for a look-up
 };
 
 typedef struct {
@@ -54,6 +54,7 @@ s_measure (stream_t *self)
         self->capacity = 0;
     else
         self->capacity = self->piece + raw_pool_capacity (self->pool, limit_bytes - self->piece_bytes_max);
+    self->pool->figures.resident_max = self->capacity;
 }
 
 static size_t
@@ -246,11 +247,21 @@ s_pass_goes_on (stream_t *self)
     return true;
 }
 
+//  Pieces that may be looked at in vain: the more, the less there is to draw from.
+static int
+s_looks (const stream_t *self)
+{
+    uint64_t resident = self->pool->figures.resident;
+    if (resident == 0)
+        return LOOKS_STARVING;
+    return resident < (uint64_t) RAMP_PIECES * self->piece? LOOKS_FEW: LOOKS;
+}
+
 static bool
 s_next (void *policy, raw_read_t *read)
 {
     stream_t *self = policy;
-    int looks = self->pool->figures.resident? LOOKS: LOOKS_STARVING;
+    int looks = s_looks (self);
     bool all_there = self->pool->figures.resident == self->samples;
     while (!self->cut_keep && !all_there && !self->quiet && looks-- && s_has_room (self) && s_pass_goes_on (self))
         self->found |= s_piece_look (self, s_piece_draw (self));

@@ -11,8 +11,8 @@
  *      }                                               //  now every job of the round has one sample more
  *
  *  Orders: SHARED follows the policy; PRIVATE draws alone, uniformly; LIST gives its ids in turn; SEEDED is a
- *  function of seed, epoch and data (permutation.h); or, with a pool, one of the pack's order too, which can be read for
- *  in whole pieces (stream_order.h).
+ *  function of seed, epoch and data (permutation.h); or, with a pool, of the pack's order too, and one that can be
+ *  read for in whole pieces (stream_order.h).
  *  Policy `dsa` (dsa.h): JOADER's dependent sampling; what is prepared plays no part.
  *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *shelf*: versions that the
  *  caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.

@@ -151,7 +151,8 @@ s_pool_entries (uint32_t count, uint32_t pool)
 }
 
 stream_order_t *
-stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bitmap_t *data, uint32_t pool, uint64_t seed)
+stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bitmap_t *data, uint32_t pool,
+    uint64_t seed)
 {
     assert (pack_order && data);
     assert (pool >= STREAM_ORDER_POOL_MIN && pool <= STREAM_ORDER_POOL_MAX);

@@ -1,12 +1,12 @@
 /*  stream_order -- the order of a `seeded` epoch that a pack can be read for in whole pieces.
  *
  *  A permutation of the job's data that is known ahead, as permutation.h's is, but local: the data, in the order in
- *  which they lie in the pack, are cut into *pieces* of eight neighbours; pieces come in a random order into a *pool*, and
- *  each next id is a random one of the pool.  So whoever reads pieces as they enter the pool, and keeps what is in it,
- *  reads every piece once.
+ *  which they lie in the pack, are cut into *pieces* of eight neighbours; pieces come in a random order into a
+ *  *pool*, and each next id is a random one of the pool.  So whoever reads pieces as they enter the pool, and keeps
+ *  what is in it, reads every piece once.
  *
- *  The same seed, epoch, pack, data and pool give the same order in every build, for ever: tests/sampler/test_stream_order.c
- *  keeps values of it, and a change here is a new order, not a repair.
+ *  The same seed, epoch, pack, data and pool give the same order in every build, for ever:
+ *  tests/sampler/test_stream_order.c keeps values of it, and a change here is a new order, not a repair.
  *
  *  Numbers are unsigned and wrap.  next (s) is the first number of a splitmix64 with the state s (random.h); n is how
  *  many samples the data have, those counted that cannot be read; their *ranks* 0 .. n-1 are in pack order.
@@ -24,15 +24,15 @@
  *      place = below (entries)
  *      the id is the one at place; the last entry takes its place, and the list is one shorter
  *
- *  below (bound) is random_below.  The room begins small, so that an epoch's first ids do not wait for the whole pool to be
- *  read, and grows by two for each id drawn: twice as many are read as drawn until the pool is full.
+ *  below (bound) is random_below.  The room begins small, so that an epoch's first ids do not wait for the whole pool
+ *  to be read, and grows by two for each id drawn: twice as many are read as drawn until the pool is full.
  *
- *  Uniform: turning all ranks by the same amount is the same as another shift, so every sample is equally likely at every
- *  position.  Epochs are independent.  Not an independent shuffle: members of a piece stay near each other
+ *  Uniform: turning all ranks by the same amount is the same as another shift, so every sample is equally likely at
+ *  every position.  Epochs are independent.  Not an independent shuffle: members of a piece stay near each other
  *  (docs/randomness.md).
  *
- *  Cost: O(1) for each id, whole data sets; of parts a walk over the bits between neighbours.  Memory: four bytes for each
- *  of the pool, and for parts of a pack five more for each piece and a bit for each sample of the pack.
+ *  Cost: O(1) for each id of a whole data set; of a part, a walk over the bits between neighbours besides.  Memory:
+ *  four bytes for each sample of the pool; of a part also four for each piece, and a bit for each sample of the pack.
  *  Owner: the sampler's thread.  Allocations abort when there is no memory.
  */
 #ifndef STREAM_ORDER_H
@@ -58,10 +58,10 @@ typedef struct {
     uint32_t count;
 } stream_piece_t;
 
-//  Of a pack of so many samples, pack_order [position] being the id there (lent for its life); data: not empty, looked at
-//  here only.  pool from STREAM_ORDER_POOL_MIN to STREAM_ORDER_POOL_MAX.  At the begin of epoch 0.  Never NULL.
-stream_order_t *stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bitmap_t *data, uint32_t pool,
-    uint64_t seed);
+//  Of a pack of so many samples, pack_order [position] being the id there (lent for its life); data: not empty,
+//  looked at here only; pool from STREAM_ORDER_POOL_MIN to STREAM_ORDER_POOL_MAX.  Epoch 0 begins.  Never NULL.
+stream_order_t *stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bitmap_t *data,
+    uint32_t pool, uint64_t seed);
 void stream_order_destroy (stream_order_t **self_p);
 //  What one takes, in bytes, at most.
 size_t stream_order_bytes (uint32_t samples, uint32_t pool);
@@ -74,7 +74,7 @@ uint32_t stream_order_left (const stream_order_t *self);
 uint32_t stream_order_next (stream_order_t *self);
 //  Calls visit for each id to come, in order, as if they were drawn.
 void stream_order_rest (const stream_order_t *self, void (*visit) (void *context, uint32_t id), void *context);
-//  The next piece that has entered the pool in this epoch and has not been told of, in the order of entering; false: none.
+//  The next piece that has entered the pool in this epoch and has not been told of, as they entered; false: none.
 bool stream_order_entered (stream_order_t *self, stream_piece_t *piece);
 
 #endif

@@ -1,21 +1,24 @@
 //  Orders with a pool (stream_order.h): what has entered the pool is read in whole pieces and held until it is drawn.
 //
-//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the versions that
-//                  are prepared from it hold it instead
-//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn; so with what a
-//                  version in the cache would have served, if that is evicted meanwhile.  A damaged sample is found by the
-//                  worker that is to prepare it, or by no one.
+//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the versions
+//                  that are prepared from it hold it instead
+//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn; so with
+//                  what a version in the cache would have served, if that is evicted meanwhile.  A damaged sample is
+//                  found by the worker that is to prepare it, or by no one.
 //  on close:       all holds go; reads under way end by themselves.
 
 #include "broker_state.h"
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
-//  Room above the mean, for samples differ in size: the pool's own choice of them, and a few of the largest.
-enum { MEAN_PARTS = 4, ROOM_PARTS = 5, LARGEST = 64 };
+//  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so many
+//  standard deviations of a pool's sum, but not more than so many of the largest.
+enum { MEAN_PARTS = 4, ROOM_PARTS = 5, DEVIATIONS = 6, LARGEST = 64 };
 
-//  Of samples that are not wanted, so many are read through rather than that a second read begins.
-enum { GAP_MAX = 2 };
+_Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN && (int) WIRE_POOL_MAX == (int) STREAM_ORDER_POOL_MAX,
+    "what a request may ask for can be had");
+_Static_assert ((int) STREAM_ORDER_PIECE <= (int) RAW_PIECE_MAX, "a read may bring a piece");
 
 struct ahead {
     roaring_bitmap_t *held;     //  ids, each held once in the raw store
@@ -30,7 +33,9 @@ ahead_bound (const broker_join_t *join)
     uint64_t samples = join->subset? roaring_bitmap_get_cardinality (join->subset): dataset->samples;
     uint64_t pool = join->pool < samples? join->pool: samples;
     uint64_t mean = supply->bytes / dataset->samples + 1;
-    uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + LARGEST * (uint64_t) supply->sample_bytes_max;
+    uint64_t spread = (uint64_t) (DEVIATIONS * sqrt ((double) pool * supply->square_bytes / dataset->samples));
+    uint64_t largest = LARGEST * (uint64_t) supply->sample_bytes_max;
+    uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
     return (size_t) (bytes < supply->bytes? bytes: supply->bytes);
 }
 
@@ -86,23 +91,40 @@ s_bytes_at (const supply_t *supply, uint32_t position)
     return supply->given.sample_bytes (supply->given.user, supply->given.order [position]);
 }
 
+//  Bytes from behind the range to this position, its sample's included; 0: it does not belong to the range.  A gap is
+//  read through unless the disk is quicker with a second read behind it.
+static size_t
+s_reach (const broker_t *self, const supply_t *supply, const range_t *range, uint32_t position)
+{
+    const broker_pack_t *given = &supply->given;
+    if (range->count == 0 || position <= range->last || position > range->last + RAW_PIECE_MAX
+    ||  s_is_broken (supply, range->last, position))
+        return 0;
+    size_t most = supply_read_bytes_max (self, supply), bytes = 0;
+    for (uint32_t between = range->last + 1; between <= position; between++) {
+        bytes += s_bytes_at (supply, between);
+        if (range->bytes + bytes > most)
+            return 0;
+    }
+    size_t last = s_bytes_at (supply, range->last);
+    bool parts = position > range->last + 1 && given->prefers_singles
+        && given->prefers_singles (given->user, 2, last + s_bytes_at (supply, position), last + bytes);
+    return parts? 0: bytes;
+}
+
 //  Puts a new sample into the range, or into one that begins with it.
 static void
 s_add (broker_t *self, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
 {
-    const supply_t *supply = dataset->supply;
-    uint32_t position = supply->positions [sample->id];
-    size_t bytes = range->bytes;
-    bool goes_on = range->count > 0 && position > range->last && position - range->last <= GAP_MAX + 1
-        && !s_is_broken (supply, range->last, position);
-    for (uint32_t between = range->last + 1; goes_on && between <= position; between++)
-        bytes += s_bytes_at (supply, between);
-    if (!goes_on || bytes > supply_read_bytes_max (self, supply)) {
+    uint32_t position = dataset->supply->positions [sample->id];
+    size_t reach = s_reach (self, dataset->supply, range, position);
+    if (reach > 0)
+        range->bytes += reach;
+    else {
         s_request (self, dataset, range);
         range->first = position;
-        bytes = sample->bytes;
+        range->bytes = sample->bytes;
     }
-    range->bytes = bytes;
     range->last = position;
     range->samples [range->count++] = sample;
 }

@@ -1,6 +1,6 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), supply.c and ahead.c (compressed samples), broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks),
- *  broker_status.c.  Nobody else includes this.
+ *  ending), supply.c and ahead.c (compressed samples of packs), broker_bad.c (samples that cannot be prepared), draw.c
+ *  (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else includes this.
  *
  *  A place's way:
  *
@@ -157,6 +157,7 @@ typedef struct {
     uint32_t *positions;                    //  of each id
     size_t sample_bytes_max;
     uint64_t bytes;                         //  of all samples
+    double square_bytes;                    //  the sum of their squares
     tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are none
     uint32_t piece;                         //  of the newest tier
     raw_pool_figures_t past;                //  counters of SHARED tiers that have ended

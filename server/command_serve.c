@@ -24,6 +24,8 @@
 enum {
     BUFFER_BYTES = 64 * 1024 * 1024,    //  for ranges on their way, where there is that much
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
+    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is read, members of
+                                        //  a piece are up to 64 places apart, and a chunk is 64 or more
     PROBE_MS = 100,                     //  for a pack's first volume, at start
     READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
     PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
@@ -37,7 +39,7 @@ typedef struct {
     source_t sources [OPTIONS_DATASETS_MAX];
     char **paths;                       //  volumes of all packs
     size_t path_count;
-    size_t buffer_bytes;                //  that the largest sample of a pack needs on its way
+    size_t buffer_bytes;                //  that the largest read of a pack needs on its way
     endpoint_t *endpoint;
     int signals;
     broker_t *broker;
@@ -134,7 +136,8 @@ static uint32_t
 s_piece (void *user, uint64_t pool_samples)
 {
     const source_t *source = user;
-    double sample_bytes = (double) catalogue_bytes (source->catalogue) / catalogue_samples (source->catalogue);
+    uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
+    double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
     //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
     uint64_t least = pool_samples / PIECES_OF_POOL;
     least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
@@ -145,8 +148,10 @@ static bool
 s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
 {
     const source_t *source = user;
-    return samples > 0 && cost_prefers_singles (&source->cost, samples, (double) sample_bytes / samples + READER_ALIGN_BYTES, (double) range_bytes,
-        READS_TOGETHER);
+    //  Whole blocks are read, also where files are empty.
+    double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
+    double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
+    return cost_prefers_singles (&source->cost, samples, single_bytes, together_bytes, READS_TOGETHER);
 }
 
 //  The volumes join the files that the reading thread is to open; the first is measured.
@@ -204,16 +209,18 @@ s_open_pack (server_t *self, dataset_t *dataset, const options_dataset_t *wanted
     if (!s_list_volumes (self, source))
         return false;
     s_measure (self, source, wanted);
-    size_t largest = 0, least;
+    size_t largest = 0, least, half = s_buffer_part (self) / 2;
     for (uint32_t id = 0; id < pack_samples (source->pack); id++)
         if (pack_sample_bytes (source->pack, id) > largest)
             largest = pack_sample_bytes (source->pack, id);
-    if (reader_span (READER_ALIGN_BYTES - 1, largest) > self->buffer_bytes)
-        self->buffer_bytes = reader_span (READER_ALIGN_BYTES - 1, largest);
+    size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX, together = largest > read_bytes? largest: read_bytes;
+    size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
+    self->buffer_bytes = room > self->buffer_bytes? room: self->buffer_bytes;
     broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
         .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
         .prefers_singles = s_prefers_singles, .user = source,
-        .policy = s_tier (wanted), .chunk = chunk, .read_bytes_max = s_buffer_part (self) / 2 < READ_BYTES_MAX? s_buffer_part (self) / 2: READ_BYTES_MAX };
+        .policy = s_tier (wanted), .chunk = chunk,
+        .read_bytes_max = read_bytes };
     if (broker_set_pack (self->broker, dataset, &pack, &least))
         return true;
     fprintf (stderr, "tureen serve: data set '%s': %llu bytes for compressed samples are too few for samples of this size: "

@@ -389,7 +389,8 @@ static bool
 s_check_pool (const request_join_t *join, refusal_t *refusal)
 {
     return join->pool == 0 || join->order == REQUEST_SEEDED
-        || refuse (refusal, "bad_request", "pool: only order \"seeded\" takes it; leave pool out, or join with order \"seeded\"");
+        || refuse (refusal, "bad_request", "pool: only order \"seeded\" takes it; leave pool out, or join with "
+            "order \"seeded\"");
 }
 
 //  "frames" beside "order" and beside the frames that came.

@@ -1,4 +1,4 @@
-/*  source -- what stands behind a data set of the broker's (its dataset_user): the files or the pack, and how they are judged.  */
+/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, and how they are judged.  */
 #ifndef SOURCE_H
 #define SOURCE_H
 #include <stdint.h>

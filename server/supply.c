@@ -68,6 +68,7 @@ broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, 
         size_t bytes = s_sample_bytes (supply, id);
         supply->sample_bytes_max = bytes > supply->sample_bytes_max? bytes: supply->sample_bytes_max;
         supply->bytes += bytes;
+        supply->square_bytes += (double) bytes * (double) bytes;
     }
     dataset->supply = supply;
     size_t together = pack->policy == RAW_REDOX? pack->chunk: 1;
@@ -353,8 +354,8 @@ supply_join (broker_t *self, job_t *job, const broker_join_t *join)
     }
     if (!s_wants_tier (dataset, job->order))
         return;
-    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where there is no
-    //  memory for a tier of its own.
+    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where
+    //  there is no memory for a tier of its own.
     bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows;
     if (is_apart && s_budget_with (self, dataset) > self->options.raw_bytes)
         return;

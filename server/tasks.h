@@ -1,7 +1,7 @@
-/*  tasks -- carries out what the broker wants read, prepared and copied: the reading thread, worker threads, and the way between.
+/*  tasks -- carries out what the broker wants read, prepared and copied: reading, worker threads, and the way between.
  *
  *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
- *                  PREPARE -> reading (files to bytes; a pack's sample is there already) -> worker (bytes to version) -> broker_prepared
+ *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) -> broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
  *  failure modes:  a file that cannot be read or decoded, or does not suit the pipeline: broker_prepared with the reason, path
  *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: the thread waits and tries

@@ -6,11 +6,13 @@
 #include "history.h"
 #include "random.h"
 #include "strata.h"
+#include "turns.h"
 
 enum {
     TIER_MAGIC = 0x71e20d15,
     //  Tries of each kind before a draw does without what it prefers; so few residents are all looked at instead.
     TRIES = 64, SCAN_MAX = 1024,
+    WITNESSES = 2,                  //  a draw
     NO_ID = 0xffffffff
 };
 
@@ -26,8 +28,11 @@ struct tier {
     raw_pool_t *pool;
     //  owner only
     random_t random;
-    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    claimant_t *claimants [SAMPLER_JOBS_MAX];   //  as turns ranks them
     size_t job_count;
+    turns_t turns;
+    size_t served;                  //  the first so many are not sated ..
+    size_t bearable;                //  .. and so many not cloying; >= served
     bool stops [SAMPLER_JOBS_MAX];  //  by job number: there is no epoch after this one
     uint64_t merges;                //  the sampler's that the pool has been told of
     //  Where jobs do not follow, a class may be of several strata.
@@ -61,7 +66,7 @@ s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
     return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
 }
 
-//  Called for each sample of a piece, so the stock is asked late.
+//  By those that are not sated.  Called for each sample of a piece, so the stock is asked late.
 static raw_need_t
 s_need (void *context, uint32_t id)
 {
@@ -70,7 +75,7 @@ s_need (void *context, uint32_t id)
         return RAW_UNNEEDED;
     uint64_t residents = raw_pool_figures (self->pool).resident;
     bool now = false, next = false;
-    for (size_t place = 0; place < self->job_count && !(now && next); place++) {
+    for (size_t place = 0; place < self->served && !(now && next); place++) {
         claimant_t *claimant = self->claimants [place];
         uint32_t job = claimant->sampler_job;
         bool needs = sampler_needs (self->sampler, job, id);
@@ -83,6 +88,61 @@ s_need (void *context, uint32_t id)
         }
     }
     return now? (next? RAW_NEEDED_BOTH: RAW_NEEDED): next? RAW_NEEDED_NEXT: RAW_UNNEEDED;
+}
+
+//  The first-ranked place of a job that needs the sample, in its present epoch or the next; job_count: nobody does.
+static size_t
+s_first_to_need (const tier_t *self, uint32_t id)
+{
+    uint64_t residents = raw_pool_figures (self->pool).resident;
+    for (size_t place = 0; place < self->job_count; place++) {
+        claimant_t *claimant = self->claimants [place];
+        uint32_t job = claimant->sampler_job;
+        if ((sampler_needs (self->sampler, job, id)
+                || (s_is_ending (self, job, residents) && sampler_has (self->sampler, job, id)))
+                && !stock_serves (self->stock, &claimant, 1, id))
+            return place;
+    }
+    return self->job_count;
+}
+
+//  Who is sated.
+static void
+s_share (tier_t *self)
+{
+    raw_pool_figures_t figures = raw_pool_figures (self->pool);
+    size_t before = self->served, bearable = self->job_count;
+    self->served = self->job_count;
+    //  Redox would look at its chunks anew at each change; where all samples fit, there is room for all.
+    if (figures.resident_max > 0 && figures.resident_max <= self->samples)
+        self->served = turns_served (&self->turns, self->claimants, self->job_count, figures.resident,
+            figures.resident_max, &bearable);
+    self->bearable = bearable;
+    if (self->served > before)
+        raw_pool_needs_grew (self->pool);
+}
+
+//  After a draw.  Of the witnesses one at most gives way, as a draw makes room for one.
+static void
+s_take_turns (tier_t *self)
+{
+    if (self->job_count < 2 || self->policy != RAW_STREAM)
+        return;
+    bool gave = false;
+    for (int tries = 0; tries < WITNESSES; tries++) {
+        uint32_t residents = raw_pool_resident_count (self->pool);
+        if (residents == 0)
+            break;
+        uint32_t id = raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents));
+        size_t place = s_first_to_need (self, id);
+        turns_witness (&self->turns, place < self->job_count? self->claimants [place]->sampler_job: TURNS_NOBODY);
+        if (place >= self->bearable && place < self->job_count && !gave) {
+            raw_pool_drawn (self->pool, id);
+            gave = true;
+        }
+    }
+    turns_rank (&self->turns, self->claimants, self->job_count, raw_pool_resident_count (self->pool));
+    s_share (self);
 }
 
 //  ---- life
@@ -116,6 +176,7 @@ tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
     filled.context = self;
     filled.random_below = s_random_below;
     filled.random = &self->random;
+    turns_begin (&self->turns);
     self->pool = raw_pool_new (&filled);
     return self;
 }
@@ -259,6 +320,8 @@ tier_join (tier_t *self, claimant_t *claimant)
         == sampler_follows (self->sampler, self->claimants [0]->sampler_job));
     self->claimants [self->job_count++] = claimant;
     self->stops [claimant->sampler_job] = false;
+    turns_reset (&self->turns, claimant->sampler_job);
+    s_share (self);
     s_mark_all (self);
     s_count_partial (self);
     s_remember (self, claimant->sampler_job);
@@ -276,7 +339,11 @@ tier_leave (tier_t *self, const claimant_t *claimant)
     }
     s_unmark (self, claimant->sampler_job);
     history_destroy (&self->histories [claimant->sampler_job]);
-    self->claimants [place] = self->claimants [--self->job_count];
+    self->job_count--;
+    memmove (&self->claimants [place], &self->claimants [place + 1],
+        (self->job_count - place) * sizeof *self->claimants);
+    turns_reset (&self->turns, claimant->sampler_job);
+    s_share (self);
     s_mark_all (self);              //  there may be room for one that had none
     s_count_partial (self);
     raw_pool_sweep (self->pool);
@@ -441,6 +508,7 @@ s_settle_draw (tier_t *self, uint32_t id)
         history_t *history = self->histories [self->drawing [index]];
         if (history && history_needs (history, id))
             history_draw (history, id);
+        turns_drew (&self->turns, self->drawing [index]);
     }
     self->drawing_count = 0;
 }
@@ -484,7 +552,9 @@ tier_take (tier_t *self, uint32_t id)
 {
     assert (self->magic == TIER_MAGIC);
     s_settle_draw (self, id);
-    return raw_pool_take (self->pool, id);
+    bool hit = raw_pool_take (self->pool, id);
+    s_take_turns (self);
+    return hit;
 }
 
 void
@@ -493,6 +563,7 @@ tier_drawn (tier_t *self, uint32_t id)
     assert (self->magic == TIER_MAGIC);
     s_settle_draw (self, id);
     raw_pool_drawn (self->pool, id);
+    s_take_turns (self);
 }
 
 bool
@@ -522,6 +593,9 @@ tier_check (const tier_t *self)
 {
     assert (self->magic == TIER_MAGIC);
     assert (self->unknown <= self->job_count);
+    assert (self->served <= self->bearable && self->bearable <= self->job_count);
+    assert (self->served > 0 || self->job_count == 0);
+    turns_check (&self->turns);
     s_check_claimants (self);
     raw_pool_check (self->pool);
 }

@@ -74,8 +74,8 @@ s_check_pool (const tureen_options_t *options, message_error_t *error)
     if (!is_seeded)
         return message_fail (error, "options.pool: only with order TUREEN_SEEDED");
     if (options->pool < WIRE_POOL_MIN || options->pool > WIRE_POOL_MAX)
-        return message_fail (error, "options.pool: %" PRIu32 "; expected %d to %d samples", options->pool, WIRE_POOL_MIN,
-            WIRE_POOL_MAX);
+        return message_fail (error, "options.pool: %" PRIu32 "; expected %d to %d samples", options->pool,
+            WIRE_POOL_MIN, WIRE_POOL_MAX);
     return true;
 }
 

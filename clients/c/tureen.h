@@ -86,8 +86,8 @@ typedef struct {
     tureen_transport_t transport;
     bool seeded;                    //  false: the server draws a seed
     uint64_t seed;                  //  of TUREEN_SEEDED's order and augmentation; else of this job's own
-    uint32_t pool;                  //  TUREEN_SEEDED over a pack: reads whole pieces, mixed in a pool of so many samples, 8 to
-                                    //  2^24; part of what the order depends on; 0: an order without a pool
+    uint32_t pool;                  //  TUREEN_SEEDED over a pack: reads whole pieces, mixed in a pool of so many
+                                    //  samples, 8 to 2^24; another pool is another order; 0: without one
     const char *name;               //  for people, in `tureen status`; at most 64 bytes
     int timeout_ms;                 //  how long to wait for the answer; 0: 10 seconds; below 0: EINVAL
 } tureen_options_t;

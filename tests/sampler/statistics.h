@@ -5,7 +5,8 @@
  *  test_dsa_shapes, test_follow, test_history and test_shelf each, two in test_dsa_law and test_stream_order
  *  each, three in test_random, four in test_orders and seven in test_permutation.  So all of them together raise a
  *  false alarm in at most 0.92 of 10,000 runs (with the default seed: in every run or in none), which leaves room
- *  for the few cases with fixed bounds (phi2, shares of preparations): these are five standard deviations and more from what they bound.  A new case: count again.
+ *  for the few cases with fixed bounds (phi2, shares of preparations): these are five standard deviations and more
+ *  from what they bound.  A new case: count again.
  */
 #ifndef STATISTICS_H
 #define STATISTICS_H

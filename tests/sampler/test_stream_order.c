@@ -1,5 +1,5 @@
-/*  Guards: the order of a `seeded` epoch with a pool: a permutation of any data, uniform, the same for ever, and read piece by
- *  piece with no more than the pool in memory.
+/*  Guards: the order of a `seeded` epoch with a pool: a permutation of any data, uniform, the same for ever, and read
+ *  piece by piece with no more than the pool in memory.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -34,7 +34,12 @@ s_pack (uint32_t samples, uint32_t step)
 
 //  These come from the description in stream_order.h, written down a second time in another language
 //  (tests/system/test_system_seeded.py): data are the ids that are 1 modulo part, or all; sum is of the whole order.
-static const struct { uint64_t seed, epoch; uint32_t samples, step, part, pool; uint64_t sum; uint32_t ids [12]; } s_golden [] = {
+static const struct {
+    uint64_t seed, epoch;
+    uint32_t samples, step, part, pool;
+    uint64_t sum;
+    uint32_t ids [12];
+} s_golden [] = {
     { 0, 0, 1, 1, 0, 8, UINT64_C (0x0000000000000001),
         { 0 } },
     { 7, 0, 20, 3, 0, 8, UINT64_C (0x042c3ef4d198a2a2),
@@ -126,7 +131,8 @@ s_choose_data (made_t *self, uint64_t *random)
     self->data = roaring_bitmap_create ();
     for (uint32_t position = 0; position < samples; position++) {
         uint32_t id = self->pack [position];
-        bool chosen = kind <= 1 || (kind == 2 && id >= from && id <= to) || (kind == 3 && test_below (random, share) == 0)
+        bool chosen = kind <= 1 || (kind == 2 && id >= from && id <= to)
+            || (kind == 3 && test_below (random, share) == 0)
             || (kind == 4 && ((position >= from && position <= to) || test_below (random, 50) == 0));
         if (chosen)
             roaring_bitmap_add (self->data, id);
@@ -186,7 +192,6 @@ s_enter (const made_t *made, const uint32_t *ranks, stream_order_t *order, shelf
             resident, room);
 }
 
-//  As entered just before the last draw, one more was there.
 static void
 s_play_epoch (const made_t *made, const uint32_t *ranks, stream_order_t *order, uint64_t epoch)
 {
@@ -198,7 +203,8 @@ s_play_epoch (const made_t *made, const uint32_t *ranks, stream_order_t *order, 
         uint32_t id = stream_order_next (order);
         s_enter (made, ranks, order, &shelf);
         if (shelf.seen [id] != 1)
-            fail_msg ("seed %" PRIu64 " epoch %" PRIu64 ": id %u is drawn twice, or has not entered", made->seed, epoch, id);
+            fail_msg ("seed %" PRIu64 " epoch %" PRIu64 ": id %u is drawn twice, or has not entered", made->seed,
+                epoch, id);
         shelf.seen [id] = 2;
         shelf.drawn++;
     }
@@ -333,8 +339,8 @@ s_draw_epoch (drawing_t *self, const listed_t *expected)
     sampler_check (self->sampler);
 }
 
-//  Property: a job's order is this one, whatever else draws from the sampler; what is dropped leaves holes and moves nothing.
-//  Replay: TEST_SEED.
+//  Property: a job's order is this one, whatever else draws from the sampler; what is dropped leaves holes and moves
+//  nothing. Replay: TEST_SEED.
 static void
 test_a_job_draws_it_whatever_is_dropped (void **state)
 {
@@ -346,8 +352,8 @@ test_a_job_draws_it_whatever_is_dropped (void **state)
         drawing_t drawing = { .made = &made, .random = seed,
             .sampler = sampler_new (made.samples, seed % 2? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA, seed) };
         sampler_join (drawing.sampler, &(sampler_join_t) { .data = made.data });
-        drawing.job = sampler_join (drawing.sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_SEEDED, .data = made.data,
-            .seed = seed, .pool = made.pool, .pack_order = made.pack });
+        drawing.job = sampler_join (drawing.sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_SEEDED,
+            .data = made.data, .seed = seed, .pool = made.pool, .pack_order = made.pack });
         stream_order_t *order = stream_order_new (made.pack, made.samples, made.data, made.pool, seed);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             expected.count = 0;
@@ -373,9 +379,9 @@ static const struct { uint32_t samples, part, pool; } s_uniform [] = {
 };
 enum { UNIFORM = sizeof s_uniform / sizeof *s_uniform };
 
-//  The contract's figure over samples that are never in one piece: in pack order every eighth of the data, beginning with
-//  residue.  (Members of a piece fall into the same bins together, which would make the sum over all vary more than
-//  independent samples do.)  Each count is binomial, so that a sample adds BINS - 1 on average.
+//  The contract's figure over samples that are never in one piece: in pack order every eighth of the data, beginning
+//  with residue.  (Members of a piece fall into the same bins together, which would make the sum over all vary more
+//  than independent samples do.)  Each count is binomial, so that a sample adds BINS - 1 on average.
 static double
 s_z_of_residue (uint64_t counts [UNIFORM_MAX] [BINS], uint32_t n, uint32_t residue)
 {
@@ -427,7 +433,8 @@ test_each_sample_is_equally_likely_at_each_position (void **state)
     }
 }
 
-//  At single positions, where a bin of many would hide what is wrong: first, second, where the pool begins to drain, last.
+//  At single positions, where a bin of many would hide what is wrong: first, second, where the pool begins to drain,
+//  last.
 static void
 test_single_positions_are_uniform (void **state)
 {

@@ -489,7 +489,7 @@ s_prepared (simulation_t *self, version_t *version)
         return;
     }
     if (raw)                                    //  the bytes are the sample's
-        assert_true (raw->id == version->id && raw->memory [raw->bytes - 1] == (version->id & 0xff));
+        assert_true (raw->id == version->id && (raw->bytes == 0 || raw->memory [raw->bytes - 1] == (version->id & 0xff)));
     if (options->readable && !options->readable (options->context, version->id))
         broker_prepared (self->broker, version, OUTCOME_BAD, "made unreadable");
     else

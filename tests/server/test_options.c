@@ -191,7 +191,8 @@ settings_of_datasets (void **state)
 {
     (void) state;
     options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset c=/c "
-        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G --reads 7 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
+        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G "
+        "--reads 7 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
     const options_dataset_t *first = &options.datasets [0], *second = &options.datasets [1];
     assert_int_equal (first->field_count, 2);
     assert_string_equal (first->fields [0].name, "mask");

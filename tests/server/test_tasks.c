@@ -1,4 +1,4 @@
-/*  The threads between the broker and the files, with a catalogue, a pack, a reader and a decoder made up here that fail when told to:
+/*  The threads between the broker and the files, with catalogue, pack, reader and decoder made up here, failing when told:
  *  what is waited for, what is blamed, and what becomes of buffers.
  */
 #include <setjmp.h>
@@ -391,7 +391,8 @@ s_begin_over (scene_t *self, bool packed)
     atomic_store (&s_plan.large_buffers, 0);
     atomic_store (&s_plan.stalls, 0);
     *self = (scene_t) { .source = { .jpeg_warnings_max = 17, .cost = cost_assumed () } };
-    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20, .workers = 3, .jobs_bytes_max = 1 << 26, .seed = 5 };
+    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20, .workers = 3,
+        .jobs_bytes_max = 1 << 26, .seed = 5 };
     self->broker = broker_new (&options);
     dataset_t *dataset = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
     if (packed)

@@ -332,8 +332,7 @@ class SeededPool(SystemTest):
         assert sorted(cls.order) == list(range(cls.SAMPLES)) != cls.order
         cls.bytes = sum(os.path.getsize(os.path.join(folder, name)) for folder, _, names in os.walk(cls.data)
                         for name in names)
-        #  A third of the data: what the pool needs is below, for 64 of the largest are counted to it.
-        cls.raw = str(cls.bytes // 3)
+        cls.raw = str(cls.bytes // 2)
 
     def serve_pack(self, **options):
         return Server({"train": self.packed}, **options, arguments=["--raw", self.raw])
@@ -360,16 +359,18 @@ class SeededPool(SystemTest):
         with self.serve_pack(workers=1) as server:
             reference, _ = take(server, seed=str(self.seed), pool=self.POOL)
         with self.serve_pack(workers=3, cache="3M") as server:
-            crowd = [server.read(batch=17, epochs=0, rate=200), server.read(batch=64, epochs=0, rate=200, subset="100:300"),
+            crowd = [server.read(batch=17, epochs=0, rate=200),
+                     server.read(batch=64, epochs=0, rate=200, subset="100:300"),
                      server.read(batch=BATCH, epochs=0, seed=self.seed, rate=200)]
             wait_until("the others run", lambda: all(job.delivered() > 60 for job in crowd))
             for keys in ({"transport": "inline"}, {"slots": 9}):
                 self.assertEqual(take(server, seed=str(self.seed), pool=self.POOL, **keys)[0], reference, keys)
-            jobs = [server.read("--pool", self.POOL, batch=BATCH, epochs=2, seed=self.seed),
-                    server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed, pool=self.POOL,
-                                  labels=self.labels)]
-            for job in jobs:
-                self.assertEqual(job.finish()["epochs"], self.wanted(2))
+            #  One after the other: each has memory of its own.
+            result = server.read("--pool", str(self.POOL), batch=BATCH, epochs=2, seed=self.seed).finish()
+            self.assertEqual(result["epochs"], self.wanted(2))
+            result = server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed, pool=self.POOL,
+                                   labels=self.labels).finish()
+            self.assertEqual((result["epochs"], result["wrong_labels"]), (self.wanted(2), 0))
 
     def test_parts_and_other_pools(self):
         parts = [[[0, 1], [5, 50], [200, 210]], [[10, 15]], [[100, 600]]]
@@ -385,12 +386,13 @@ class SeededPool(SystemTest):
 
     def test_refusals(self):
         with self.serve_pack() as server:
-            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--order", "seeded", "--pool",
-                                 "600")
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--order", "seeded",
+                                 "--pool", "600")
             self.assertEqual(answer.returncode, 1)
             self.assertRegex(answer.stderr, "pool: 600 samples of 'train' .* start the server with --raw [0-9]+")
         with self.serve() as server:
-            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--seed", "1", "--pool", "600")
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--seed", "1", "--pool",
+                                 "600")
             self.assertEqual(answer.returncode, 1)
             self.assertIn("pool: data set 'train' is no pack", answer.stderr)
 

@@ -142,8 +142,8 @@ class Loader:
     transport   "auto": shared memory where that is possible; "inline": always through the socket
     seed        of order "seeded" and all its random operations; in other orders of the private ones only.  None: the
                 server draws one, which `joined.seed` tells
-    pool        of order "seeded" over a pack: pieces of it are read whole and mixed in a pool of so many samples, 8 to 2**24,
-                so that each is read once an epoch; another pool is another order.  None: an order without one
+    pool        of order "seeded" over a pack: pieces of it are read whole and mixed in a pool of so many samples, 8 to
+                2**24, so that each is read once an epoch; another pool is another order.  None: an order without one
     name        for people, in `tureen status`
     timeout     seconds to wait for the server's answer to a join; math.inf: as long as it takes
 

@@ -1,0 +1,63 @@
+/*  turns -- which jobs of a tier are *sated*: slow ones, or such as stand still, for which too much of its pool waits.
+ *
+ *  What only a job that hardly draws still needs would enter with each pass and not leave; in the end there would be no
+ *  room for the others, who never wait for another.  So jobs are ranked by how much they have drawn of late, and a
+ *  resident is *of* the first-ranked job that needs it.  Where what is of a job and of those behind it, as a share of
+ *  what may be resident, comes to more than
+ *
+ *      (1 + their share of the draws) / 2,
+ *
+ *  it and those behind it are sated: only what others need is read, until it is less.  Those in front always have half
+ *  the room that is due to their draws, therefore.  Where it comes to TURNS_SLACK more, they are *cloying*: what is
+ *  of them gives way, at random.  The first-ranked job is never sated, so one alone is not, nor does anything change
+ *  while nobody draws.
+ *
+ *  Of how many residents are of whom, a random one told with each draw is witness; the newest TURNS_WITNESSES count.
+ *  Everything here looks at jobs only.
+ *
+ *  Cost: O(jobs) a draw.  Some kilobytes.
+ *  Owner: the broker's thread.
+ */
+#ifndef TURNS_H
+#define TURNS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "sampler.h"
+#include "stock.h"
+
+enum {
+    TURNS_WITNESSES = 256,      //  a share's standard deviation is up to 0.03
+    TURNS_DUE = 6,
+    TURNS_SLACK_PARTS = 8,      //  the slack is this part of the room: four standard deviations
+    TURNS_DRAWS_A_JOB = 1024,   //  which ranks are by, beside a pool's worth: clients come for whole batches in turn
+    TURNS_NOBODY = 0xffff
+};
+
+//  Embedded by the tier; opaque to others.
+typedef struct {
+    uint32_t drawn [SAMPLER_JOBS_MAX];          //  by job number, halved at each ranking
+    uint64_t drawn_all;
+    uint64_t until_ranking;                     //  draws
+    uint16_t witnesses [TURNS_WITNESSES];       //  job numbers, a ring
+    uint32_t newest;
+    uint32_t seen [SAMPLER_JOBS_MAX];           //  how many of the witnesses are of the job
+} turns_t;
+
+void turns_begin (turns_t *self);
+//  A job of this number begins as one that has not drawn; or is gone.
+void turns_reset (turns_t *self, uint32_t job);
+//  The job has drawn.
+void turns_drew (turns_t *self, uint32_t job);
+//  Ranks claimants by what they have drawn of late, most first, if that is due; O(jobs) when little changes.
+void turns_rank (turns_t *self, claimant_t **claimants, size_t count, uint64_t residents);
+//  A resident, chosen at random, is of the job; of TURNS_NOBODY.
+void turns_witness (turns_t *self, uint32_t job);
+//  How many of the first of count ranked claimants are not sated; at least one if there are any.  *bearable_p: are not
+//  cloying.  residents: how many there are; room: how many there may be.
+size_t turns_served (const turns_t *self, claimant_t *const *claimants, size_t count, uint64_t residents, uint64_t room,
+    size_t *bearable_p);
+//  K: each witness is counted.
+void turns_check (const turns_t *self);
+
+#endif
