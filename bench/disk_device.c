@@ -216,7 +216,7 @@ s_read_by_ring (work_t *self, uint32_t depth)
         in_flight += s_submit (self, slots, slot);
     while (in_flight > 0) {
         int rc = io_uring_submit_and_wait (&self->device->ring, 1);
-        if (rc < 0 && rc != -EINTR && rc != -EAGAIN) {
+        if (rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) {
             atomic_store (&self->error, rc);
             return;                     //  the ring is of no use any more, nor is the run
         }

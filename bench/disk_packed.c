@@ -100,27 +100,29 @@ s_spread (void *context, reader_request_t *request)
 
 //  ---- reads
 
-//  Cut where the reader's buffers have no room for more.
+//  Cut where the reader's buffers have no room for more; what lies between the samples is read too.
 static void
 s_request (run_t *self, const raw_read_t *read)
 {
     raw_sample_t *samples [RAW_PIECE_MAX];
     uint32_t count = 0, first = 0, last = 0;
-    size_t bytes = 0;
+    size_t reach = 0;
     for (uint32_t index = 0; index < read->count; index++) {
+        uint32_t position = read->first + index, id = pack_order (self->data->pack) [position];
+        reach += pack_sample_bytes (self->data->pack, id);
         if (!(read->keep >> index & 1))
             continue;
-        uint32_t position = read->first + index, id = pack_order (self->data->pack) [position];
-        raw_sample_t *sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
-        if (count > 0 && bytes + sample->bytes > self->read_bytes_max) {
+        if (count > 0 && reach > self->read_bytes_max) {
             raw_store_request (self->store, 0, first, last - first + 1, samples, count);
             count = 0;
-            bytes = 0;
         }
-        first = count? first: position;
+        raw_sample_t *sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
+        if (count == 0) {
+            first = position;
+            reach = sample->bytes;
+        }
         last = position;
         samples [count++] = sample;
-        bytes += sample->bytes;
     }
     if (count > 0)
         raw_store_request (self->store, 0, first, last - first + 1, samples, count);

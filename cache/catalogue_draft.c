@@ -211,6 +211,23 @@ catalogue_read_whole (int fd, uint8_t *bytes, size_t size)
     return 0;
 }
 
+int
+catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset)
+{
+    for (size_t done = 0; done < size; ) {
+        ssize_t count = pread (fd, bytes + done, size - done, (off_t) (offset + done));
+        if (count > 0)
+            done += (size_t) count;
+        else
+        if (count == 0)
+            return -ESTALE;
+        else
+        if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
 uint32_t
 catalogue_code_point (const uint8_t **at_p)
 {

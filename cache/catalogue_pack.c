@@ -95,23 +95,6 @@ pack_map (draft_t *draft, const char *name)
 
 //  -- volumes
 
-static int
-s_read_header (int fd, uint8_t *block)
-{
-    for (size_t done = 0; done < PACK_BLOCK_BYTES; ) {
-        ssize_t count = pread (fd, block + done, PACK_BLOCK_BYTES - done, (off_t) done);
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0)
-            return -ESTALE;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
 __attribute__ ((format (printf, 4, 5)))
 static int
 s_fail_volume (const draft_t *draft, uint32_t volume, int rc, const char *format, ...)
@@ -169,7 +152,7 @@ s_open_volume (const draft_t *draft, uint32_t volume)
     if (bytes != pack->volumes [volume].bytes)
         return s_fail_volume (draft, volume, -ESTALE, "has %llu bytes, not %llu", (unsigned long long) bytes,
             (unsigned long long) pack->volumes [volume].bytes);
-    rc = s_read_header (pack->descriptors [volume], block);
+    rc = catalogue_read_at (pack->descriptors [volume], block, PACK_BLOCK_BYTES, 0);
     if (rc)
         return s_fail_file (draft, name, rc);
     return s_check_volume (draft, volume, block);

@@ -214,8 +214,9 @@ enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 int catalogue_check_file (int fd, uint64_t bytes);
 //  Room for bytes.  What is in the buffer is not kept, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
-//  Reads size bytes, no more and no less.  -ESTALE where the file ends before.
+//  Reads size bytes, no more and no less; from where the file is, or from offset on.  -ESTALE where the file ends before.
 int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
+int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.  The text
 //  must end in a zero or another ASCII character, over which nothing is read.
 uint32_t catalogue_code_point (const uint8_t **at_p);

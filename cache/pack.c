@@ -159,16 +159,8 @@ pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target)
     for (size_t before = 0; before < field; before++)
         offset += catalogue_file_bytes (catalogue, id, before);
     size_t size = catalogue_file_bytes (catalogue, id, field);
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = pread (self->descriptors [place->volume], target + done, size - done, (off_t) (offset + done));
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0)
-            return -ESTALE;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
+    int rc = catalogue_read_at (self->descriptors [place->volume], target, size, offset);
+    if (rc)
+        return rc;
     return XXH3_64bits (target, size) == self->checksums [id * catalogue->field_count + field]? 0: -EBADMSG;
 }

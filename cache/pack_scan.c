@@ -27,24 +27,6 @@ typedef struct {
 
 //  -- reading
 
-//  All of it, or -errno; -ESTALE: the volume ends before.
-static int
-s_read (int fd, uint8_t *bytes, size_t size, uint64_t offset)
-{
-    for (size_t done = 0; done < size; ) {
-        ssize_t count = pread (fd, bytes + done, size - done, (off_t) (offset + done));
-        if (count > 0)
-            done += (size_t) count;
-        else
-        if (count == 0)
-            return -ESTALE;
-        else
-        if (errno != EINTR)
-            return -errno;
-    }
-    return 0;
-}
-
 static int
 s_make_room (scan_t *self, size_t size)
 {
@@ -63,7 +45,7 @@ s_fill (scan_t *self, uint64_t offset, size_t size)
     self->window_bytes = 0;
     int rc = s_make_room (self, size);
     if (rc == 0)
-        rc = s_read (self->fd, self->window, size, offset);
+        rc = catalogue_read_at (self->fd, self->window, size, offset);
     if (rc == 0) {
         self->window_at = offset;
         self->window_bytes = size;

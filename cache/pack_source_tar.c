@@ -176,6 +176,7 @@ s_open (tar_t *self, char *error)
     if (!self->archive)
         return s_fail_memory (error);
     self->member_end = 0;
+    self->next.path [0] = 0;            //  the last member of the archive before is nothing to this one's errors
     if (archive_read_open_fd (self->archive, self->fd, READ_BYTES) != ARCHIVE_OK)
         return s_fail (error, -EINVAL, "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
             "bzip2, xz or zstd",

@@ -495,6 +495,16 @@ s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
     return true;
 }
 
+//  No reader has to have room for more than any packer would take.
+static bool
+s_has_large_file (const check_t *check, uint32_t id)
+{
+    for (size_t field = 0; field < check->self->field_count; field++)
+        if (catalogue_file_bytes (check->self, id, field) > CATALOGUE_SAMPLE_BYTES_MAX)
+            return true;
+    return false;
+}
+
 //  Position by position.  That an id's place leads back to the position makes the order a permutation.
 static int
 s_check_places (const check_t *check)
@@ -518,6 +528,8 @@ s_check_places (const check_t *check)
         if (!s_add_up (check, id, &bytes) || bytes > pack->volumes [cursor.volume].bytes
                 || cursor.offset > pack->volumes [cursor.volume].bytes - bytes)
             return s_damaged (check, "sample %u crosses the end of volume %u", id, cursor.volume);
+        if (s_has_large_file (check, id))
+            return s_damaged (check, "sample %u has a file of more than %d bytes", id, CATALOGUE_SAMPLE_BYTES_MAX);
         cursor.offset += bytes;
         total += bytes;
     }

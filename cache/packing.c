@@ -136,7 +136,14 @@ s_make_target (packing_t *self)
 {
     int rc = 0;
     if (self->target_fd < 0) {
-        if (mkdir (self->options->target, 0777) != 0 && errno != EEXIST)
+        if (mkdir (self->options->target, 0777) == 0)
+            self->made_target = true;
+        else
+        if (errno == ENOENT)
+            return packing_fail (self, -ENOENT, "cannot make '%.600s': its parent is not there: make that first, or "
+                "check the path", self->options->target);
+        else
+        if (errno != EEXIST)
             return packing_fail_file (self, -errno, "make", "");
         rc = s_open_target (self);
         if (rc == 0 && self->target_fd < 0)
@@ -285,15 +292,22 @@ s_check_space (const packing_t *self)
         (unsigned long long) needed >> 20);
 }
 
-//  After it, the source stands where the table ends.
-static int
-s_enter (packing_t *self)
+//  Nothing was begun: no folder is left that says so.  What others put into it stays, and it too.
+static void
+s_leave (packing_t *self)
 {
-    int rc = s_make_target (self);
-    if (rc)
-        return rc;
+    if (self->folder_fd < 0 || unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0)
+        return;
+    if (self->made_target)
+        rmdir (self->options->target);
+}
+
+//  The target is ready, and the source stands where the table ends.
+static int
+s_prepare (packing_t *self)
+{
     self->result->resumed = self->journal.pass != 0;
-    rc = self->result->resumed? s_check_journal (self): s_begin (self);
+    int rc = self->result->resumed? s_check_journal (self): s_begin (self);
     if (rc)
         return rc;
     self->result->seed = self->journal.seed;
@@ -304,18 +318,45 @@ s_enter (packing_t *self)
     return rc? rc: packing_table_open (self);
 }
 
+static int
+s_enter (packing_t *self)
+{
+    int rc = s_make_target (self);
+    if (rc == 0)
+        rc = s_prepare (self);
+    if (rc)
+        s_leave (self);                 //  with a journal in it the folder stays
+    return rc;
+}
+
 
 //  -- both passes
+
+//  The source or the options must be others, and no sample is durable: what is there would only be in the way.
+static void
+s_forget (packing_t *self)
+{
+    static const char *const names [] = { "journal", "journal.new", "table" };
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        unlinkat (self->folder_fd, names [index], 0);
+    for (uint32_t bucket = 0; bucket < self->journal.buckets; bucket++) {
+        char name [PACKING_NAME_BYTES];
+        unlinkat (self->folder_fd, packing_bucket_name (bucket, false, name), 0);
+    }
+    s_leave (self);
+}
 
 static int
 s_pass_1 (packing_t *self)
 {
     int rc = packing_fill_buckets (self);
+    if (rc == 0 && self->samples == 0)
+        rc = packing_fail (self, -ENODATA, "there are no samples in '%.600s': check the path",
+            self->options->source.paths [0]);
+    if ((rc == -EINVAL || rc == -ENODATA || rc == -EBADMSG) && self->journal.samples == 0)
+        s_forget (self);
     if (rc)
         return rc;
-    if (self->samples == 0)
-        return packing_fail (self, -ENODATA, "there are no samples in '%.600s': check the path",
-            self->options->source.paths [0]);
     self->journal.pass = 2;
     return packing_journal_save (self);
 }

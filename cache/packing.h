@@ -66,7 +66,8 @@ typedef struct {
 //  holds something else, -EBUSY another process packs into it, -ESTALE the source has changed since what is to be
 //  resumed was begun, -EINVAL options that cannot be, or another seed or chunk than it was begun with, -EFBIG a sample
 //  that memory_bytes has no room for, -ECANCELED stopped, -ENOSPC no room now or later, -EBADMSG a journal or bucket
-//  that is damaged ..  All but the first and the last leave what can be resumed, if anything was begun.
+//  that is damaged ..  All but the first and the last leave what can be resumed, if
+//  anything was begun; where the source cannot be packed from its first sample on, nothing was.
 int packing_run (const packing_options_t *options, packing_result_t *result, char *error);
 
 #endif

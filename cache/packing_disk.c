@@ -201,6 +201,8 @@ int
 packing_table_sync (packing_t *self)
 {
     size_t durable = self->journal.samples * self->journal.field_count;
+    if (self->file_count == durable)
+        return 0;
     int rc = packing_write (self->table_fd, self->files + durable, (self->file_count - durable) * sizeof *self->files,
         durable * sizeof *self->files);
     if (rc == 0 && fdatasync (self->table_fd) != 0)

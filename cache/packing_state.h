@@ -51,6 +51,7 @@ typedef struct {
     int target_fd;                      //  locked; -1: not there yet
     int folder_fd;                      //  PACKING_FOLDER; -1: not there yet
     int table_fd;
+    bool made_target;                   //  by this call
     packing_journal_t journal;
     uint64_t samples;                   //  read so far, durable or not
     packing_file_t *files;              //  theirs: [id * field_count + field]

@@ -172,8 +172,16 @@ s_fill (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t offset)
     raw_pool_enter (self->pool, s_id (self, chunk, offset));
 }
 
+//  The lowest bit above the place, or the lowest.
+static uint32_t
+s_bit_after (uint64_t bits, uint32_t place)
+{
+    uint64_t above = bits & ~((UINT64_C (2) << place) - 1);
+    return (uint32_t) __builtin_ctzll (above? above: bits);
+}
+
 //  Every sample of the chunk that is not consumed goes to its slot, if that is empty; that at `first` before all
-//  others, in case there is no room for all.
+//  others, in case there is no room for all, and then those behind it, around: so no offset is better off.
 static void
 s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
 {
@@ -183,7 +191,7 @@ s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
         s_fill (self, virtual_chunk, chunk, offset);
         keep |= UINT64_C (1) << offset;
         fills &= ~(UINT64_C (1) << offset);
-        offset = fills? (uint32_t) __builtin_ctzll (fills): 0;
+        offset = fills? s_bit_after (fills, offset): 0;
     }
     assert (self->load.count == 0);     //  raw_pool_next follows each draw
     self->load = (raw_read_t) { .first = chunk * self->chunk, .count = s_chunk_samples (self, chunk), .keep = keep };

@@ -2,7 +2,7 @@
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
  *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are tried again,
- *                  EIO READER_TRIES times.  The end of the file before the end of the range is -ESTALE ("shrank").
+ *                  EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the range is -ESTALE ("shrank").
  *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in reader_wait
  *                  one by one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or at the
  *                  first read: that file is read through the page cache from then on.

@@ -117,7 +117,7 @@ s_is_passing (reader_request_t *request, int result)
     reader_progress_t *progress = &request->progress;
     if (result == -EINTR || result == -EAGAIN || result == -ECANCELED)
         return ++progress->again < AGAIN_MAX;
-    return result == -EIO && ++progress->tries < READER_TRIES;
+    return (result == -EIO || result == -ENOMEM) && ++progress->tries < READER_TRIES;
 }
 
 //  count >= 0 bytes have come.  1: more are wanted, 0: that is all, or -errno.

@@ -144,9 +144,10 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     stock_forget (self->stock, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
-    supply_forget (self, dataset, id);
-    if (sampler_dropped_count (dataset->sampler) > dropped)
+    if (sampler_dropped_count (dataset->sampler) > dropped) {       //  else another class found it bad before
+        supply_forget (self, dataset, id);
         s_name (self, dataset, id, reason);
+    }
     if (dataset->on_bad == BROKER_BAD_FAIL)
         s_end_jobs (self, version, holders, count, "bad_sample", s_told (dataset, id));
     else

@@ -165,6 +165,8 @@ s_check_batch (const job_t *job, uint32_t slot)
         assert (pinned == (place->version != NULL));
         if (pinned)
             assert (place->version->pins > 0 && place->version->id == place->id);
+        if (place->state == PLACE_WAITING && job->dataset->supply)
+            assert (place->version->raw && ((const raw_sample_t *) place->version->raw)->holds > 0);        //  B6
         open += pinned;
         holes += place->state == PLACE_HOLE;
         assert (index < batch->drawn || place->state == PLACE_EMPTY);

@@ -3,13 +3,14 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <jansson.h>
 #include "complain.h"
 #include "output.h"
 #include "pack_options.h"
 #include "pack_progress.h"
+#include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128 };
 
@@ -38,7 +39,8 @@ static const char s_help [] =
     "                       path but for the extension; repeatable\n"
     "  --mask LIST          which members of tar files are masks, as seg.png,mask.png\n"
     "  --resume             go on with what was stopped or killed, from where it was; begins where nothing was\n"
-    "                       begun, so that the same command can be repeated until it succeeds\n"
+    "                       begun, so that the same command can be repeated until it succeeds; a finished pack\n"
+    "                       is left as it is, without a look at the source\n"
     "  --quiet              no progress on standard error\n"
     "  --json               the result as JSON on standard output\n"
     "  --help               this\n"
@@ -101,16 +103,17 @@ s_raise_descriptors (void)
 static bool
 s_print_json (const char *target, const packing_result_t *result, double seconds)
 {
-    char seed [24];
+    char seed [24], *folder = utf8_repaired (target);         //  any bytes may be its name
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
-    json_t *object = json_pack ("{s:s%, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", target, strlen (target),
+    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", folder,
         "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
-    return good || complain ("pack", "the result cannot be printed as JSON: the folder's name is no UTF-8, or there "
-        "is no memory");
+    free (folder);
+    return good || complain ("pack", "the result cannot be printed as JSON: standard output fails, or there is no "
+        "memory");
 }
 
 static bool

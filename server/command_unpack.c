@@ -168,22 +168,45 @@ s_write_file (int folder, const char *name, const uint8_t *bytes, size_t size)
     return rc;
 }
 
+enum { FIELD_PATH_BYTES = PATH_MAX + CATALOGUE_NAME_BYTES_MAX + 1 };
+
+//  As s_enter_all: where the sample's file goes; *name_p is in path.
 static int
-s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes)
+s_enter_field (unpack_t *self, uint32_t id, size_t field, char path [FIELD_PATH_BYTES], const char **name_p)
 {
-    char path [PATH_MAX + CATALOGUE_NAME_BYTES_MAX + 1];
     size_t used = 0;
     if (self->by_field)
         used = (size_t) sprintf (path, "%s/", catalogue_field_name (self->catalogue, field));
     catalogue_path (self->catalogue, id, field, path + used, PATH_MAX);
+    return s_enter_all (self->folder, path, name_p);
+}
+
+static int
+s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes)
+{
+    char path [FIELD_PATH_BYTES];
     const char *name;
-    int folder = s_enter_all (self->folder, path, &name);
+    int folder = s_enter_field (self, id, field, path, &name);
     if (folder < 0)
         return folder;
     int rc = s_write_file (folder, name, bytes, catalogue_file_bytes (self->catalogue, id, field));
     if (folder != self->folder)
         close (folder);
     return rc;
+}
+
+//  One that s_write_field has made.
+static void
+s_remove_field (unpack_t *self, uint32_t id, size_t field)
+{
+    char path [FIELD_PATH_BYTES];
+    const char *name;
+    int folder = s_enter_field (self, id, field, path, &name);
+    if (folder < 0)
+        return;
+    unlinkat (folder, name, 0);
+    if (folder != self->folder)
+        close (folder);
 }
 
 
@@ -204,6 +227,8 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
         int rc = s_write_field (self, sample->id, field, bytes);
         if (rc) {
+            for (size_t before = 0; before < field; before++)
+                s_remove_field (self, sample->id, before);      //  all its files or none
             char name [PACK_REPORT_NAME_BYTES];
             pack_meter_clear (&self->meter);
             complain ("unpack", "cannot write '%s' of the field '%s': %s",

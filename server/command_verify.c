@@ -27,7 +27,7 @@ static const char s_help [] =
     "  tureen pack /data/train /packs/train\n"
     "  tureen verify /packs/train\n"
     "\n"
-    "  --json  one JSON object; docs/format.md explains its keys\n"
+    "  --json  one JSON object; docs/operations.md explains its keys\n"
     "  --help  this\n"
     "\n"
     "A line for each damaged sample: volume, chunk, sample's id and name, field, reason.  A volume that is\n"

@@ -63,12 +63,13 @@ s_line (const pack_progress_t *self, const packing_progress_t *progress, double 
     int used = snprintf (line, LINE_BYTES, "%s (%d of 2) ", progress->pass == 1? "reading": "writing", progress->pass);
     if (total > 0)
         used += snprintf (line + used, LINE_BYTES - (size_t) used, "[%s] %3.0f %% ", bar, 100 * fraction);
-    used += snprintf (line + used, LINE_BYTES - (size_t) used, "%llu samples, %s, %s/s",
-        (unsigned long long) progress->samples, size, speed);
+    //  A narrow terminal cuts the line, so what is wanted most comes first.
     if (total > 0 && rate > 0) {
-        s_duration ((total - done + (progress->pass == 1? total: 0)) / rate, left);
-        snprintf (line + used, LINE_BYTES - (size_t) used, ", %s left", left);
+        s_duration ((total * (1 - fraction) + (progress->pass == 1? total: 0)) / rate, left);
+        used += snprintf (line + used, LINE_BYTES - (size_t) used, "%s left, ", left);
     }
+    snprintf (line + used, LINE_BYTES - (size_t) used, "%s/s, %s, %llu samples", speed, size,
+        (unsigned long long) progress->samples);
 }
 
 //  A line that wrapped could not be drawn over.
@@ -76,8 +77,12 @@ static void
 s_draw (char *line)
 {
     struct winsize size;
-    if (ioctl (STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && strlen (line) >= size.ws_col)
+    if (ioctl (STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && strlen (line) >= size.ws_col) {
         line [size.ws_col - 1] = 0;
+        char *comma = strrchr (line, ',');
+        if (comma)
+            *comma = 0;                 //  half a number would be another one
+    }
     fprintf (stderr, "\r%s\033[K", line);
     fflush (stderr);
 }

@@ -192,6 +192,9 @@ s_run_ring (void *argument)
     reader_request_t *request;
     while (!atomic_load (&self->stopping)) {
         s_feed (worker);
+        //  Looked at again: while the last poke was being taken, a stop that came sent none.
+        if (atomic_load (&self->stopping))
+            break;
         //  Who waits for memory waits for a read: there is one, as the largest range fits when there is none.
         assert (!worker->held || reader_pending (worker->reader) > 0);
         reader_wait (worker->reader, worker->held? -1: exchange_descriptor (self->todo));

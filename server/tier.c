@@ -126,6 +126,7 @@ s_share (tier_t *self)
 static void
 s_take_turns (tier_t *self)
 {
+    turns_rank (&self->turns, self->claimants, self->job_count, raw_pool_resident_count (self->pool));
     if (self->job_count < 2 || self->policy != RAW_STREAM)
         return;
     bool gave = false;
@@ -141,7 +142,6 @@ s_take_turns (tier_t *self)
             gave = true;
         }
     }
-    turns_rank (&self->turns, self->claimants, self->job_count, raw_pool_resident_count (self->pool));
     s_share (self);
 }
 

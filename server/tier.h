@@ -28,6 +28,8 @@
  *  nothing looks at which sample it is; the proposal says in which stratum, and whether served, as often as an
  *  independent draw would.  So every order stays uniform (docs/randomness.md).
  *
+ *  What only jobs need that hardly draw does not fill the pool: those are *sated* with a share of it (turns.h).
+ *
  *  Owner: the broker's thread.
  */
 #ifndef TIER_H

@@ -88,6 +88,8 @@ test_bad_arguments (void **state)
         { FINE "--job 1:0:2:0.5:0.5", "expected 0 <= FROM < TO" },
         { FINE "--job 1:0:2:0.5:0.5001", "has none of the 1000 samples" },
         { FINE "--job 1:0:2:0:1 --epochs 3", "expected one of them" },
+        { FINE "--until 0", "--until '0': expected epochs" },
+        { "--policy redox --samples 1000 --memory 0.1 --published-rng --until 2", "has one job of its own" },
         { FINE "more", "'more': expected options only" }
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {

@@ -788,6 +788,9 @@ test_forged_places_are_refused (void **state)
     FORGE (samples [order [3]].bytes, samples [order [3]].bytes + 1, "behind the one before it");
     FORGE (samples [order [3]].bytes, UINT64_MAX, "crosses the end of volume 0");
     FORGE (samples [order [SAMPLES - 1]].bytes, 0, "by its header");
+    //  As in a sparse volume: it could be read, but who has room for it?
+    volumes [volume_count - 1].bytes = UINT64_C (1) << 40;
+    FORGE (samples [order [SAMPLES - 1]].bytes, CATALOGUE_SAMPLE_BYTES_MAX + 1, "has a file of more than 268435456");
     //  A volume more than there are samples for.
     pack_extent_t *extent = &forged_header (&forged)->sections [PACK_VOLUMES];
     extent->bytes += sizeof *volumes;

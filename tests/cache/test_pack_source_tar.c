@@ -393,6 +393,31 @@ test_cut_anywhere (void **state)
     assert_refused (in (*state, "b.tar"), "without the zeros that end a tar", "head -c 1024 /dev/zero");
 }
 
+//  Guards: what is wrong at the second archive's begin is not told of the first one's last member.
+static void
+test_cut_second_archive (void **state)
+{
+    tar_of (*state, "a.tar", "1.jpg 2.jpg");
+    FILE *file = tar_begin (*state, "b.tar");
+    tar_header (file, "././@LongLink", 'L', "", 2 * BLOCK);     //  of a long name that does not come
+    fclose (file);
+    char first [4200], second [4200], error [PACK_SOURCE_ERROR_BYTES] = "";
+    snprintf (first, sizeof first, "%s", in (*state, "a.tar"));
+    snprintf (second, sizeof second, "%s", in (*state, "b.tar"));
+    const char *paths [] = { first, second };
+    pack_source_t *source;
+    pack_source_options_t options = { .paths = paths, .path_count = 2 };
+    assert_int_equal (pack_source_open (&source, &options, error), 0);
+    pack_item_t item;
+    int rc = 1;
+    while (rc > 0)
+        rc = pack_source_next (source, &item, error);
+    assert_true (rc < 0);
+    assert_non_null (strstr (error, "b.tar"));
+    assert_null (strstr (error, "2.jpg"));
+    pack_source_destroy (&source);
+}
+
 static void
 test_what_is_no_tar (void **state)
 {
@@ -594,6 +619,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_numbers_that_are_none, begin, end),
         cmocka_unit_test_setup_teardown (test_hostile_members, begin, end),
         cmocka_unit_test_setup_teardown (test_cut_anywhere, begin, end),
+        cmocka_unit_test_setup_teardown (test_cut_second_archive, begin, end),
         cmocka_unit_test_setup_teardown (test_what_is_no_tar, begin, end),
         cmocka_unit_test_setup_teardown (test_all_comes_back, begin, end),
         cmocka_unit_test_setup_teardown (test_any_byte_may_change, begin, end),

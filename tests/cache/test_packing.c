@@ -789,7 +789,7 @@ test_targets_that_cannot_be (void **state)
     job.options.target = in (*state, "full/a");
     assert_refused (&job, -ENOTDIR, "is not a folder", "another name");
     job.options.target = in (*state, "nowhere/pack");
-    assert_refused (&job, -ENOENT, "cannot make", "");
+    assert_refused (&job, -ENOENT, "cannot make", "its parent is not there");
     job.options.target = in (*state, "data/c000/pack");
     assert_refused (&job, -EINVAL, "which is to be packed", "a folder outside");
     job.options.target = in (*state, "data/");
@@ -854,6 +854,10 @@ test_no_room (void **state)
     prepare (*state, &job, &source, in (*state, "pack"));
     free_blocks = 1;
     assert_refused (&job, -ENOSPC, "MiB free", "free room");
+    assert_int_equal (access (in (*state, "pack"), F_OK), -1);          //  nothing was begun, nothing is left
+    assert_int_equal (mkdir (in (*state, "pack"), 0700), 0);
+    assert_refused (&job, -ENOSPC, "MiB free", "free room");
+    assert_int_equal (rmdir (in (*state, "pack")), 0);                  //  it was there, and is as it was
     free_blocks = 0;
     job.options.resume = true;
     run_well (&job);

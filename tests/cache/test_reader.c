@@ -656,7 +656,8 @@ s_run_mix (world_t *world, reader_t *reader, int allowed, bool all_good)
 static void
 s_sweep_results (world_t *world, const mode_type_t *mode, int result, bool forever)
 {
-    bool passes = result == -EIO || result == -EINTR || result == -EAGAIN || result == -ECANCELED || result == HALF;
+    bool passes = result == -EIO || result == -ENOMEM || result == -EINTR || result == -EAGAIN || result == -ECANCELED
+        || result == HALF;
     int allowed = result == HALF || result == NOTHING? -ESTALE: result;
     for (unsigned int nth = 1; ; nth++) {
         reader_t *reader = s_reader (world, mode, 3);

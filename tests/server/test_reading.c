@@ -222,6 +222,24 @@ test_all_come_back_right (void **state)
     }
 }
 
+//  Guards: a stop is noticed also by a thread that is just about to look up for a depth.
+static void
+test_stop_right_after_a_depth (void **state)
+{
+    uint64_t random = test_seed ();
+    for (int round = 0; round < EFFORT (2000); round++) {
+        reading_t *reading = s_reading (*state, false, false);
+        if (!reading)
+            return;
+        for (uint32_t depth = 1; depth < 4; depth++) {
+            reading_set_depth (reading, depth);
+            for (atomic_uint spins = (unsigned int) test_below (&random, 2000); atomic_load (&spins) > 0;)
+                atomic_fetch_sub (&spins, 1);
+        }
+        reading_destroy (&reading);
+    }
+}
+
 //  Guards: stopped at any moment, everything comes back: right, or not begun.
 static void
 test_stop_loses_nothing (void **state)
@@ -364,6 +382,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_all_come_back_right, begin, end),
         cmocka_unit_test_setup_teardown (test_stop_loses_nothing, begin, end),
+        cmocka_unit_test_setup_teardown (test_stop_right_after_a_depth, begin, end),
         cmocka_unit_test_setup_teardown (test_results_pass_through, begin, end),
         cmocka_unit_test_setup_teardown (test_large_is_not_starved, begin, end),
         cmocka_unit_test_setup_teardown (test_missing_file_is_named, begin, end),

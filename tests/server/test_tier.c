@@ -1,6 +1,5 @@
 /*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once and the
  *  pool keeps its invariants; every order stays uniform and fresh over streams, slots and single reads, under every sampler
- *  policy; one job, or equal ones, read each byte once.
  *
  *  Chance: each statistical case takes the largest |z| of its figures and fails beyond the two-sided normal quantile of
  *  4e-6 / their number; there are two such cases.  Replay: TEST_SEED.
@@ -254,12 +253,14 @@ typedef struct {
     const char *name;
     tier_plan_job_t jobs [CASE_JOBS_MAX];
     size_t job_count;
+    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is ever sated
 } case_t;
 
 static const case_t s_cases [] = {
-    { "one", { { 1, 0, 4, 0, 1 } }, 1 },
-    { "speeds", { { 1, 0, 5, 0, 1 }, { .6, 0.1, 3, 0, 1 }, { .25, 0, 1, 0, 1 } }, 3 },
-    { "overlap", { { 1, 0, 4, 0, .75 }, { .8, .3, 3, .25, 1 } }, 2 }
+    { "one", { { 1, 0, 4, 0, 1 } }, 1, false },
+    { "speeds", { { 1, 0, 5, 0, 1 }, { .6, 0.1, 3, 0, 1 }, { .25, 0, 1, 0, 1 } }, 3, false },
+    { "overlap", { { 1, 0, 4, 0, .75 }, { .8, .3, 3, .25, 1 } }, 2, false },
+    { "stalled", { { 1, 0, 6, 0, .75 }, { .8, 0, 5, .25, 1 }, { .05, 0, 1, 0, 1 } }, 3, true }
 };
 
 static tier_plan_t
@@ -333,15 +334,21 @@ s_judge_case (const case_t *of, raw_policy_t raw, tier_sampler_t sampler, bool s
     return worst;
 }
 
+static int
+s_last_sampler (size_t at)
+{
+    return at == 0 || s_cases [at].is_shared_stream? TIER_FOLLOW: TIER_PRIVATE;
+}
+
 static void
 s_judge_all (bool same_pack)
 {
     double worst = 0;
     size_t count = 0;
     for (size_t at = 0; at < sizeof s_cases / sizeof *s_cases; at++)
-        for (int raw = RAW_STREAM; raw <= RAW_REDOX; raw++)
+        for (int raw = RAW_STREAM; raw <= (s_cases [at].is_shared_stream? RAW_STREAM: RAW_REDOX); raw++)
             //  One private job draws as one under dsa.
-            for (int sampler = TIER_DSA; sampler <= (at? TIER_PRIVATE: TIER_FOLLOW); sampler++)
+            for (int sampler = TIER_DSA; sampler <= s_last_sampler (at); sampler++)
                 worst = fmax (worst, s_judge_case (&s_cases [at], (raw_policy_t) raw, (tier_sampler_t) sampler,
                     same_pack, &count));
     print_message ("|z| %.2f of %zu figures; limit %.2f\n", worst, count, statistics_z_limit (count));
@@ -417,6 +424,71 @@ test_equal_jobs_read_once (void **state)
     s_read_once (equal, 3, TIER_DSA, 1.005);
 }
 
+//  ---- who stands still
+
+typedef struct {
+    const char *name;
+    tier_plan_job_t jobs [CASE_JOBS_MAX];       //  the last one hardly draws
+    double amplification;                       //  bytes read over bytes handed, at most; measured: 0.06 less
+} stall_t;
+
+static const stall_t s_stalls [] = {
+    { "same data", { { 1, 0, 13, 0, 1 }, { .6, 0, 8, 0, 1 }, { .0001, 0, 1, 0, 1 } }, 1.1 },
+    { "other data", { { 1, 0, 25, 0, .5 }, { .6, 0, 15, 0, .5 }, { .0001, 0, 1, .5, 1 } }, 1.6 },
+    { "parts", { { 1, 0, 17, 0, .75 }, { .6, 0, 10, .25, 1 }, { .0001, 0, 1, 0, 1 } }, 1.1 }
+};
+
+//  A run of 12 epochs of data.
+static tier_result_t
+s_run_stall (const stall_t *of, size_t job_count, tier_sampler_t sampler)
+{
+    tier_plan_t plan = {
+        .policy = RAW_STREAM, .sampler = sampler, .samples = 10000, .chunk = 64, .piece = 8, .memory = 0.08,
+        .cache = 0.02, .batch = 256, .sample_bytes = 110000, .align = 4096, .until = 12, .jobs = of->jobs,
+        .job_count = job_count
+    };
+    tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
+    assert_true (result.most_bytes <= result.limit_bytes);
+    return result;
+}
+
+//  Single reads, as a share of what was handed over: of the epochs of the second half.
+static double
+s_single_share (const tier_result_t *result, size_t from, size_t to, uint32_t samples)
+{
+    uint64_t singles = 0;
+    for (size_t epoch = from; epoch < to; epoch++)
+        singles += result->singles_by_epoch [epoch];
+    return (double) singles / ((double) (to - from) * samples);
+}
+
+//  Without the rule (turns.h) 'other data' costs a single read for each sample drawn, from the second epoch on.
+static void
+test_a_stalled_job_costs_others_little (void **state)
+{
+    (void) state;
+    for (size_t at = 0; at < sizeof s_stalls / sizeof *s_stalls; at++)
+        //  dsa takes its time.
+        for (int sampler = at == 1 && EFFORT (100) == 100? TIER_DSA: TIER_FOLLOW; sampler <= TIER_FOLLOW; sampler++) {
+            const stall_t *of = &s_stalls [at];
+            tier_result_t with = s_run_stall (of, 3, (tier_sampler_t) sampler);
+            tier_result_t without = s_run_stall (of, 2, (tier_sampler_t) sampler);
+            size_t epochs = with.load_count * 9 / 10;           //  the last one is not whole
+            uint32_t samples = (uint32_t) (10000 * (of->jobs [0].to - of->jobs [0].from));
+            double early = s_single_share (&with, 0, epochs / 2, samples);
+            double late = s_single_share (&with, epochs / 2, epochs, samples);
+            double alone = s_single_share (&without, epochs / 2, epochs, samples);
+            double read = (double) with.read_bytes / ((double) with.handed * 110000);
+            print_message ("%-10s sampler %d: single reads a sample %.3f, then %.3f; without it %.3f; read %.3f\n",
+                of->name, sampler, early, late, alone, read);
+            assert_true (late <= early + 0.15);
+            assert_true (late <= 1.5 * alone + 0.15);
+            assert_true (read <= of->amplification);
+            tier_result_clear (&with);
+            tier_result_clear (&without);
+        }
+}
+
 int
 main (void)
 {
@@ -425,7 +497,8 @@ main (void)
         cmocka_unit_test (test_orders_are_uniform),
         cmocka_unit_test (test_orders_are_uniform_on_one_pack),
         cmocka_unit_test (test_orders_stay_fresh),
-        cmocka_unit_test (test_equal_jobs_read_once)
+        cmocka_unit_test (test_equal_jobs_read_once),
+        cmocka_unit_test (test_a_stalled_job_costs_others_little)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

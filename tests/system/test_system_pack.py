@@ -1,13 +1,18 @@
 """`tureen pack`: killed and stopped at any moment it goes on to the same pack; memory; what it says."""
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import tempfile
+import termios
 import time
 import unittest
 
@@ -91,15 +96,16 @@ class Pack(unittest.TestCase):
                     break
                 broken += 1
                 if not os.path.exists(os.path.join(target, INDEX)):
-                    done = pack(source, target)         #  neither a pack nor taken for none
                     if os.path.isdir(target) and os.listdir(target):
+                        done = pack(source, target)     #  neither a pack nor taken for none
                         self.assertEqual(done.returncode, 1)
                         self.assertIn("is an unfinished pack: go on with --resume", done.stderr)
                     else:                               #  nothing was begun
                         shutil.rmtree(target, ignore_errors=True)
                 if random.random() < 0.2:
                     break
-            seed = [] if os.path.exists(target) else ["--seed", 7]
+            journal = os.path.join(target, "packing", "journal")        #  with one, it knows the seed
+            seed = [] if os.path.exists(journal) else ["--seed", 7]
             self.good("--memory", "3M", "--resume", *seed, source, target)
             self.assertEqual(contents(target), expected)
             shutil.rmtree(target)
@@ -186,6 +192,51 @@ class Pack(unittest.TestCase):
         done = pack("--chunk", 128, self.data, self.target())
         self.assertRegex(done.stdout, r"^700 samples, \d+\.\d MB, in 6 chunks and 1 volume, seed \d+; "
                                       r"\d+\.\d s, \d+ MB/s\n$")
+
+    def test_a_folder_whose_name_is_no_utf8(self):
+        target = os.fsencode(self.target()) + b"\xff"
+        self.addCleanup(shutil.rmtree, target, ignore_errors=True)
+        for arguments in ([], ["--resume"]):
+            done = subprocess.run([harness.TUREEN, "pack", "--json", *arguments, self.data, target],
+                                  capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertTrue(json.loads(done.stdout)["folder"].endswith("\ufffd"))
+
+    def test_a_terminal_of_80_columns_shows_rate_and_time_left(self):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        target = self.target()
+        process = subprocess.Popen([harness.TUREEN, "pack", "--memory", "1M", self.data, target], stderr=theirs,
+                                   stdout=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+        os.close(theirs)
+        while not os.path.exists(os.path.join(target, "packing", "journal")) and process.poll() is None:
+            time.sleep(0.001)
+        for _ in range(5):          # slow enough for a bar, however fast the disk is
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.25)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.005)
+        self.assertEqual(process.wait(), 0)
+        shown = b""
+        with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:
+            while piece := terminal.read(65536):
+                shown += piece
+        frames = [frame.split(b"\x1b[K")[0].decode() for frame in shown.split(b"\r") if b"of 2" in frame]
+        self.assertTrue(frames)
+        for frame in frames:
+            self.assertLess(len(frame), 80)
+            self.assertRegex(frame, r"^(reading|writing) \([12] of 2\) \[#*\.*\] +\d+ % "
+                                    r"\d+:\d\d left, [\d.]+ [kMG]?B/s")
+
+    def test_a_mistaken_option_leaves_nothing_in_the_way(self):
+        shard, target = os.path.join(self.root, "text.tar"), self.target()
+        with tarfile.open(shard, "w") as tar:
+            tar.add(os.path.join(self.data, "c0", "00000.jpg"), arcname="1.bin")
+        done = pack(shard, target)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--extensions", done.stderr)
+        self.assertFalse(os.path.exists(target))
+        self.assertEqual(self.good("--extensions", ".bin", shard, target)["samples"], 1)
 
     def test_a_second_process_is_refused(self):
         target = self.target()

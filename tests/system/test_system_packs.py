@@ -240,6 +240,31 @@ class Figures(PackTest):
             self.assertEqual((status["reads_max"], status["datasets"][0]["pack"]["piece_samples"]), (3, 2))
 
 
+class Tiny(PackTest):
+    """Pieces that are smaller than what lies between chunks."""
+    SAMPLES = 1000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.mkdtemp(prefix="tu-packs-", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        generator = np.random.default_rng(harness.SEED)
+        os.makedirs(os.path.join(cls.root, "data", "class"))
+        for number in range(cls.SAMPLES):
+            Image.fromarray(generator.integers(0, 256, (4, 4), np.uint8)).save(
+                os.path.join(cls.root, "data", "class", "%04d.png" % number))
+        cls.packed = os.path.join(cls.root, "pack")
+        pack(os.path.join(cls.root, "data"), cls.packed)
+
+    def test_tiny_samples_in_little_memory(self):
+        for raw in ("2K", "64K", "8M"):
+            with self.serve("--piece", "train=64", raw=raw) as server:
+                jobs = [server.read(batch=64, epochs=2, pipeline='[{"op":"center_crop","size":2}]', order=order)
+                        for order in ("shared", "private")]
+                for job in jobs:
+                    self.assert_epochs(job.finish(), 2)
+
+
 class Memory(PackTest):
     COPIES = 10
     CACHE, RAW = 8 << 20, 4 << 20
