@@ -24,11 +24,11 @@
  *  Who should have less is `need`'s to say, which knows the jobs.
  *
  *  Cost.  Looking at a piece asks `need` of its samples.  A call of raw_pool_next looks at no more than LOOKS pieces in
- *  vain (LOOKS_FEW while less is resident than RAMP_PIECES pieces, LOOKS_STARVING while nothing is), so a draw costs some
- *  hundreds of look-ups where nearly nobody needs anything, at most some thousands, and one piece's else.  Memory is thus
- *  filled for jobs that need 1 % of a pack or more; from 0.1 % on some RAMP_PIECES pieces are there to draw from, below
- *  that often the last one found alone.  A pass that found nothing, while no need grew, is the last until one does.  A
- *  pass's begin clears a bit a sample.  Memory: 4 bytes a piece, two bits a sample.
+ *  vain (LOOKS_FEW while less is resident than RAMP_PIECES pieces, LOOKS_STARVING while nothing is), so a draw costs
+ *  some hundreds of look-ups where nearly nobody needs anything, at most some thousands, and one piece's else.  Memory
+ *  is thus filled for jobs that need 1 % of a pack or more; from 0.1 % on some RAMP_PIECES pieces are there to draw
+ *  from, below that often the last one found alone.  A pass that found nothing, while no need grew, is the last until
+ *  one does.  A pass's begin clears a bit a sample.  Memory: 4 bytes a piece, two bits a sample.
  *
  *  Owner: the broker's thread.
  */

@@ -167,7 +167,7 @@ test_no_offset_is_favoured_without_room (void **state)
         raw_pool_take (published.pool, id);
     }
     raw_pool_check (published.pool);
-    print_message ("%.3f is the mean offset of %llu samples\n", (double) sum / (double) kept, (unsigned long long) kept);
+    print_message ("mean offset %.3f of %llu samples\n", (double) sum / (double) kept, (unsigned long long) kept);
     assert_true (kept > 35000);
     assert_in_range (sum, kept * 31, kept * 32);
     s_published_destroy (&published);
