@@ -248,7 +248,7 @@ test_jobs_come_and_go (void **state)
 
 //  ---- orders
 
-enum { RUNS = 150, CASE_SAMPLES = 96, CASE_JOBS_MAX = 3, CASE_EPOCHS_MAX = 6 };
+enum { RUNS = 90, CASE_SAMPLES = 96, CASE_JOBS_MAX = 3, CASE_EPOCHS_MAX = 6 };
 
 typedef struct {
     const char *name;
