@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include "prepared.h"
 
-enum { CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000, DISKS = 4, READ_US = 300,
+enum { STATUS_EVERY = 16, CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000, DISKS = 4, READ_US = 300,
     BREAKS = 3, CHUNK = 16 };
 
 static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
@@ -58,6 +58,7 @@ struct simulation {
     int client_count;
     refusal_t refusal;
     size_t memory_peak;
+    uint64_t settles;
     //  a pack
     uint32_t *pack_order, breaks [BREAKS];
     int64_t disk_free_us [DISKS];
@@ -457,6 +458,17 @@ s_carry_out (simulation_t *self, const action_t *action)
 }
 
 static void
+s_note_peaks (simulation_t *self)
+{
+    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    size_t memory = (size_t) json_integer_value (json_object_get (status, "cache_bytes"));
+    size_t raw = (size_t) json_integer_value (json_object_get (status, "raw_bytes"));
+    self->memory_peak = memory > self->memory_peak? memory: self->memory_peak;
+    self->raw_peak = raw > self->raw_peak? raw: self->raw_peak;
+    json_decref (status);
+}
+
+static void
 s_settle (simulation_t *self)
 {
     action_t action;
@@ -465,18 +477,11 @@ s_settle (simulation_t *self)
         s_carry_out (self, &action);
     for (int number = 0; number < self->client_count; number++)
         s_take (self, number);
-    json_t *status = NULL;
-    if (self->options.check) {
-        broker_check (self->broker);
-        status = broker_status (self->broker, self->now_us / 1000);
-        size_t memory = (size_t) json_integer_value (json_object_get (status, "cache_bytes"));
-        if (memory > self->memory_peak)
-            self->memory_peak = memory;
-        size_t raw = (size_t) json_integer_value (json_object_get (status, "raw_bytes"));
-        if (raw > self->raw_peak)
-            self->raw_peak = raw;
-        json_decref (status);
-    }
+    if (!self->options.check)
+        return;
+    broker_check (self->broker);                    //  budgets too
+    if (self->settles++ % STATUS_EVERY == 0)
+        s_note_peaks (self);
 }
 
 static void
