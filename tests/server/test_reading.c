@@ -328,8 +328,10 @@ test_large_is_not_starved (void **state)
             if (item == &items [large])
                 place = index;
         }
-        //  While it has all the memory, nothing else has; but threads may overtake each other on the way back.
-        assert_in_range (place, large - READING_THREADS, large + READING_THREADS);
+        //  While it has all the memory, nothing else has.  Of several threads the one that has read it may stand still, its
+        //  memory given back, before it says so: then small ones come back first, but not all of them.
+        assert_in_range (place, large - READING_THREADS, reading_mode (reading) [0] == 'i'? large + READING_THREADS:
+            REQUESTS_MAX - 2);
         reading_destroy (&reading);
     }
 }
