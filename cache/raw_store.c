@@ -183,7 +183,7 @@ raw_store_request (raw_store_t *self, uint32_t source, uint32_t first, uint32_t 
     raw_request_t *request = s_need (calloc (1, sizeof *request));
     *request = (raw_request_t) { .source = source, .first = first, .count = count, .sample_count = sample_count };
     for (uint32_t index = 0; index < sample_count; index++) {
-        assert (samples [index]->state == RAW_SAMPLE_AWAITED && !samples [index]->request);
+        assert (raw_sample_is_new (samples [index]));
         request->samples [index] = samples [index];
         samples [index]->request = request;
     }

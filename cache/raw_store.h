@@ -61,6 +61,13 @@ typedef struct raw_request {
     struct raw_request *next;
 } raw_request_t;
 
+//  New: nobody has made a request for it.
+static inline bool
+raw_sample_is_new (const raw_sample_t *sample)
+{
+    return sample->state == RAW_SAMPLE_AWAITED && !sample->request;
+}
+
 raw_store_t *raw_store_new (size_t budget_bytes);
 //  Nobody may hold anything, and nothing be handed out.
 void raw_store_destroy (raw_store_t **self_p);

@@ -152,7 +152,7 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
             continue;
         ahead->bytes += bytes;
         raw_sample_t *sample = raw_store_hold (self->raw, dataset->number, id, bytes);
-        if (sample->state == RAW_SAMPLE_AWAITED && !sample->request)
+        if (raw_sample_is_new (sample))
             s_add (self, dataset, &range, sample);
     }
     s_request (self, dataset, &range);

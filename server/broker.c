@@ -48,7 +48,7 @@ broker_new (const broker_options_t *options)
     //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
-    self->read_max = self->read_limit = READS_MAX;
+    self->read_max = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->stock = stock_new (options->cache_bytes, random_next (&self->random));

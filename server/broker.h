@@ -65,8 +65,6 @@ typedef struct {
 //  Tasks (PREPARE and COPY) that are handed out at once, at most; and reads.
 size_t broker_tasks_max (const broker_t *self);
 size_t broker_reads_max (const broker_t *self);
-//  From now on so many reads are handed out at once: at least 1, at most broker_reads_max.
-void broker_limit_reads (broker_t *self, size_t reads);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
 //  Of the memory that a server is given for compressed samples (--raw), one part in so many is for ranges on their way from the

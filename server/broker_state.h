@@ -198,7 +198,6 @@ struct broker {
     size_t outside_bytes;                   //  on their way out as messages
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
     size_t preparing, copying, reading;     //  handed out
-    size_t read_limit;                      //  of reading
     raw_store_t *raw;                       //  NULL: no data set is a pack
     size_t tier_count, tier_least;          //  bytes that a tier needs at least
     size_t ahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not

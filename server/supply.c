@@ -101,13 +101,6 @@ s_hold (broker_t *self, const dataset_t *dataset, uint32_t id)
     return raw_store_hold (self->raw, dataset->number, id, s_sample_bytes (dataset->supply, id));
 }
 
-//  New: nobody has asked for a read of it.
-static bool
-s_is_new (const raw_sample_t *sample)
-{
-    return sample->state == RAW_SAMPLE_AWAITED && !sample->request;
-}
-
 static void
 s_read_alone (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
 {
@@ -134,7 +127,7 @@ supply_want (broker_t *self, version_t *version)
         return true;
     if (!version->raw) {
         raw_sample_t *sample = s_hold (self, dataset, version->id);
-        if (s_is_new (sample))
+        if (raw_sample_is_new (sample))
             s_read_alone (self, dataset, sample);
         s_attach (self, dataset, version, sample);
         raw_store_drop (self->raw, sample);
@@ -219,7 +212,7 @@ s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
         uint32_t position = read->first + index, id = supply->given.order [position];
         reach += s_sample_bytes (dataset->supply, id);
         raw_sample_t *sample = read->keep >> index & 1? s_hold (self, dataset, id): NULL;
-        if (!sample || !s_is_new (sample))
+        if (!sample || !raw_sample_is_new (sample))
             continue;
         if (range.count > 0 && reach > most)
             s_request (self, dataset, &range);
@@ -473,7 +466,7 @@ s_take (broker_t *self, job_t *job, uint32_t id)
     raw_sample_t *sample = s_hold (self, job->dataset, id);
     if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id))
         raw_store_drop (self->raw, sample);
-    if (s_is_new (sample)) {
+    if (raw_sample_is_new (sample)) {
         s_read_alone (self, job->dataset, sample);
         job->single_reads++;
         job->single_bytes += sample->bytes;
@@ -516,7 +509,7 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
 bool
 supply_dispatch (broker_t *self)
 {
-    while (self->raw && self->reading < self->read_limit) {
+    while (self->raw && self->reading < self->read_max) {
         raw_request_t *request = raw_store_next (self->raw);
         if (!request)
             return raw_store_queued (self->raw) == 0;
@@ -555,13 +548,6 @@ size_t
 broker_reads_max (const broker_t *self)
 {
     return self->read_max;
-}
-
-void
-broker_limit_reads (broker_t *self, size_t reads)
-{
-    assert (reads > 0 && reads <= self->read_max);
-    self->read_limit = reads;
 }
 
 //  ---- questions

@@ -653,3 +653,28 @@ simulation_pack_order (const simulation_t *self)
 {
     return self->pack_order;
 }
+
+void
+simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to)
+{
+    assert_true (epoch->ended);
+    assert_int_equal (epoch->count, to - from);         //  none twice was checked on arrival
+    for (size_t index = 0; index < epoch->count; index++)
+        assert_true (epoch->ids [index] >= from && epoch->ids [index] < to);
+}
+
+void
+simulation_assert_epochs (simulation_t *simulation, int client, const simulated_job_t *job)
+{
+    for (size_t number = 0; number < simulation_epochs (simulation, client); number++) {
+        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
+        if (!epoch->ended)
+            continue;
+        if (job->list) {
+            assert_int_equal (epoch->count, job->list_count);
+            assert_memory_equal (epoch->ids, job->list, job->list_count * sizeof *job->list);
+        }
+        else
+            simulation_assert_permutation (epoch, job->from, job->to);
+    }
+}

@@ -85,6 +85,10 @@ bool simulation_ended (const simulation_t *self, int client);       //  the serv
 const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
+//  A finished epoch has every sample of from .. to-1 once (none twice was checked on arrival).
+void simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to);
+//  All finished epochs of the client are what its job asked for: its list, or a permutation of its data.
+void simulation_assert_epochs (simulation_t *self, int client, const simulated_job_t *job);
 uint64_t simulation_prepared (simulation_t *self);
 uint64_t simulation_delivered (simulation_t *self);
 size_t simulation_memory_peak (const simulation_t *self);           //  bytes of versions

@@ -32,16 +32,6 @@ s_all_finished (const simulation_t *simulation, int clients)
     return true;
 }
 
-//  Every sample of from .. to-1 once.
-static void
-s_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to)
-{
-    assert_true (epoch->ended);
-    assert_int_equal (epoch->count, to - from);         //  none twice was checked on arrival
-    for (size_t index = 0; index < epoch->count; index++)
-        assert_true (epoch->ids [index] >= from && epoch->ids [index] < to);
-}
-
 //  Guards: a job alone gets each epoch as a permutation, the last batch short, and two epochs differ.
 static void
 test_one_job_gets_permutations (void **state)
@@ -55,7 +45,7 @@ test_one_job_gets_permutations (void **state)
     assert_true (simulation_finished (simulation, 0));
     assert_int_equal (simulation_epochs (simulation, 0), 3);
     for (size_t epoch = 0; epoch < 3; epoch++) {
-        s_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 103);
+        simulation_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 103);
         assert_int_equal (simulation_epoch (simulation, 0, epoch)->batches, 11);
     }
     assert_memory_not_equal (simulation_epoch (simulation, 0, 0)->ids, simulation_epoch (simulation, 0,
@@ -176,7 +166,7 @@ test_a_stopped_client_slows_nobody (void **state)
     assert_true (simulation_finished (simulation, 1));
     for (int client = 0; client < 3; client++)
         for (size_t epoch = 0; epoch < 4; epoch++)
-            s_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 500);
+            simulation_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 500);
     simulation_destroy (&simulation);
 }
 
@@ -443,22 +433,6 @@ s_check_keys (void *context, broker_t *broker, int client, const place_t *place)
     assert_int_equal (version.seed == job->seed, is_apart);
 }
 
-static void
-s_assert_epochs (simulation_t *simulation, int client, const simulated_job_t *job)
-{
-    for (size_t number = 0; number < simulation_epochs (simulation, client); number++) {
-        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
-        if (!epoch->ended)
-            continue;
-        if (job->list) {
-            assert_int_equal (epoch->count, job->list_count);
-            assert_memory_equal (epoch->ids, job->list, job->list_count * sizeof *job->list);
-        }
-        else
-            s_assert_permutation (epoch, job->from, job->to);
-    }
-}
-
 //  Property: whoever joins, leaves, dies, stops or goes on, whenever: every finished epoch is a permutation,
 //  nothing comes twice, and all invariants hold after every event.  Replay: TEST_SEED.
 static void
@@ -498,7 +472,7 @@ test_random_schedules_keep_epochs_whole (void **state)
             simulation_continue (simulation, client);
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < schedule.clients; client++)
-            s_assert_epochs (simulation, client, &schedule.jobs [client]);
+            simulation_assert_epochs (simulation, client, &schedule.jobs [client]);
         simulation_destroy (&simulation);
     }
 }
@@ -616,7 +590,7 @@ s_run_seeded (record_t *record, sampler_policy_t policy, const simulated_job_t *
     assert_true (simulation_finished (simulation, record->client));
     for (size_t epoch = 0; epoch < SEEDED_EPOCHS; epoch++) {
         const seen_epoch_t *seen = simulation_epoch (simulation, record->client, epoch);
-        s_assert_permutation (seen, 0, SEEDED_SAMPLES);
+        simulation_assert_permutation (seen, 0, SEEDED_SAMPLES);
         memcpy (record->ids [epoch], seen->ids, sizeof record->ids [epoch]);
     }
     simulation_destroy (&simulation);

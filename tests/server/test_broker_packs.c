@@ -42,15 +42,6 @@ s_options (void **state, uint32_t samples, size_t raw_bytes)
         .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 4, .check = true };
 }
 
-static void
-s_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to)
-{
-    assert_true (epoch->ended);
-    assert_int_equal (epoch->count, to - from);         //  none twice was checked on arrival
-    for (size_t index = 0; index < epoch->count; index++)
-        assert_true (epoch->ids [index] >= from && epoch->ids [index] < to);
-}
-
 //  Guards: a job alone over a pack that does not fit: epochs are permutations, the budget holds, and with `stream` each sample is
 //  read once an epoch.
 static void
@@ -63,7 +54,7 @@ test_one_job_reads_once_an_epoch (void **state)
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     assert_true (simulation_finished (simulation, 0));
     for (size_t epoch = 0; epoch < 3; epoch++)
-        s_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 300);
+        simulation_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 300);
     assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
     //  Fewer where a sample is still in memory when its next epoch's piece comes up, more where such a one lies in between.
     if (options.tier != RAW_REDOX)
@@ -83,7 +74,7 @@ test_what_fits_is_read_once (void **state)
     simulation_join (simulation, &job);
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     for (size_t epoch = 0; epoch < 5; epoch++)
-        s_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 200);
+        simulation_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 200);
     assert_int_equal (simulation_samples_read (simulation), 200);
     simulation_destroy (&simulation);
 }
@@ -104,7 +95,7 @@ test_equal_jobs_share_what_is_read (void **state)
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     for (int client = 0; client < 4; client++)
         for (size_t epoch = 0; epoch < 3; epoch++)
-            s_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 300);
+            simulation_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 300);
     assert_in_range (simulation_samples_read (simulation), 700, 990);
     simulation_destroy (&simulation);
 }
@@ -202,7 +193,7 @@ test_too_many_tiers_are_refused (void **state)
     assert_true (simulation_run (simulation, 1000 * SECOND_US));
     for (int client = 0; client < joined; client++)
         for (size_t epoch = 0; epoch < 2; epoch++)
-            s_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 100);
+            simulation_assert_permutation (simulation_epoch (simulation, client, epoch), 0, 100);
     assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
     simulation_destroy (&simulation);
 }
@@ -272,7 +263,7 @@ test_who_stops_does_not_fill_memory (void **state)
         assert_true (simulation_run (simulation, 1000 * SECOND_US));
         for (int client = 0; client < 3; client++)
             for (size_t epoch = 0; epoch < 14; epoch++)
-                s_assert_permutation (simulation_epoch (simulation, client, epoch), client == stopped? job.from: 0,
+                simulation_assert_permutation (simulation_epoch (simulation, client, epoch), client == stopped? job.from: 0,
                     own && client != stopped? 600: 1200);
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
         simulation_destroy (&simulation);
@@ -321,22 +312,6 @@ s_read_us (void *context, const raw_request_t *request)
     return 50 + request->first * 2654435761u % 4000;        //  whatever finishes first
 }
 
-static void
-s_assert_epochs (simulation_t *simulation, int client, const simulated_job_t *job)
-{
-    for (size_t number = 0; number < simulation_epochs (simulation, client); number++) {
-        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
-        if (!epoch->ended)
-            continue;
-        if (job->list) {
-            assert_int_equal (epoch->count, job->list_count);
-            assert_memory_equal (epoch->ids, job->list, job->list_count * sizeof *job->list);
-        }
-        else
-            s_assert_permutation (epoch, job->from, job->to);
-    }
-}
-
 //  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish: every finished epoch is a permutation, bytes
 //  are the sample's, memory is in its budget, and all invariants hold after every event.  Replay: TEST_SEED.
 static void
@@ -375,7 +350,7 @@ test_random_schedules_keep_epochs_whole (void **state)
             simulation_continue (simulation, client);
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < schedule.clients; client++) {
-            s_assert_epochs (simulation, client, &schedule.jobs [client]);
+            simulation_assert_epochs (simulation, client, &schedule.jobs [client]);
             assert_true (schedule.gone [client] || simulation_finished (simulation, client));       //  nobody waits for ever
         }
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
