@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include "effort.h"
 #include "reader_state.h"
+#include "pattern.h"
 #include "scratch.h"
 #include "seed.h"
 
@@ -126,24 +127,6 @@ typedef struct {
     catalogue_t *catalogue;
 } world_t;
 
-//  What stands at an offset of a file.
-static uint8_t
-s_byte (uint32_t file, uint64_t offset)
-{
-    uint64_t mixed = (offset / 8 + 1) * 0x9e3779b97f4a7c15u + file * 0xbf58476d1ce4e5b9u;
-    return (uint8_t) ((mixed ^ (mixed >> 29)) >> (offset % 8 * 7));
-}
-
-static void
-s_write (const char *path, uint32_t file, size_t bytes)
-{
-    FILE *stream = fopen (path, "w");
-    assert_non_null (stream);
-    for (size_t offset = 0; offset < bytes; offset++)
-        putc (s_byte (file, offset), stream);
-    assert_int_equal (fclose (stream), 0);
-}
-
 static size_t
 s_sample_bytes (uint32_t id)
 {
@@ -169,14 +152,14 @@ begin (void **state)
     char path [PATH_MAX];
     for (uint32_t file = 0; file < FILES; file++) {
         snprintf (world->paths [file], PATH_MAX, "%s/volume-%u", world->scratch.path, file);
-        s_write (world->paths [file], file, FILE_BYTES);
+        pattern_write (world->paths [file], file, FILE_BYTES);
     }
     snprintf (path, sizeof path, "%s/data", world->scratch.path);
     mkdir (path, 0700);
     snprintf (path, sizeof path, "%s/data/class", world->scratch.path);
     mkdir (path, 0700);
     for (uint32_t id = 0; id < SAMPLES; id++)
-        s_write (s_sample_path (world, id, path), 100 + id, s_sample_bytes (id));
+        pattern_write (s_sample_path (world, id, path), 100 + id, s_sample_bytes (id));
     snprintf (path, sizeof path, "%s/data", world->scratch.path);
     char error [1024];
     return catalogue_open (&world->catalogue, &(catalogue_options_t) { .path = path }, error, sizeof error);
@@ -274,7 +257,7 @@ s_check_bytes (const item_t *item)
     if (!is_range)
         assert_int_equal (request->buffer->size, bytes);
     for (size_t at = 0; at < bytes; at++)
-        if (found [at] != s_byte (file, offset + at))
+        if (found [at] != pattern_byte (file, offset + at))
             fail_msg ("file %u, offset %zu of %zu after %zu: a wrong byte", file, at, bytes, (size_t) offset);
     assert_true (request->read_bytes >= bytes);
 }
@@ -398,7 +381,7 @@ test_file_that_shrinks (void **state)
 {
     world_t *world = *state;
     for (size_t mode = 0; mode < MODE_COUNT; mode++) {
-        s_write (world->paths [1], 1, FILE_BYTES);
+        pattern_write (world->paths [1], 1, FILE_BYTES);
         reader_t *reader = s_reader (world, &MODES [mode], 4);
         if (!reader)
             continue;
@@ -476,7 +459,7 @@ test_file_in_memory (void **state)
         return;
     }
     close (fd);
-    s_write (path, 0, FILE_BYTES);
+    pattern_write (path, 0, FILE_BYTES);
     strcpy (before, world->paths [0]);
     strcpy (world->paths [0], path);
     for (size_t mode = 0; mode < MODE_COUNT; mode++) {
@@ -537,7 +520,7 @@ test_files_as_catalogue_read (void **state)
     assert_int_equal (symlink ("nowhere", path), 0);
     assert_int_equal (chmod (s_sample_path (world, 6, path), 0), 0);            //  unreadable, except to root
     s_compare (world);
-    s_write (s_sample_path (world, 4, path), 104, 6);                           //  larger
+    pattern_write (s_sample_path (world, 4, path), 104, 6);                           //  larger
     assert_int_equal (truncate (s_sample_path (world, 1, path), 1), 0);         //  no longer empty
     s_compare (world);
 }

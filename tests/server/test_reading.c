@@ -12,6 +12,7 @@
 #include <time.h>
 #include "effort.h"
 #include "reading.h"
+#include "pattern.h"
 #include "scratch.h"
 #include "seed.h"
 
@@ -34,23 +35,6 @@ typedef struct {
     int refuse;                         //  what finish makes of every result; set before submitting
 } world_t;
 
-static uint8_t
-s_byte (uint32_t file, uint64_t offset)
-{
-    uint64_t mixed = (offset / 8 + 1) * 0x9e3779b97f4a7c15u + file * 0xbf58476d1ce4e5b9u;
-    return (uint8_t) ((mixed ^ (mixed >> 29)) >> (offset % 8 * 7));
-}
-
-static void
-s_write (const char *path, uint32_t file, size_t bytes)
-{
-    FILE *stream = fopen (path, "w");
-    assert_non_null (stream);
-    for (size_t offset = 0; offset < bytes; offset++)
-        putc (s_byte (file, offset), stream);
-    assert_int_equal (fclose (stream), 0);
-}
-
 static int
 begin (void **state)
 {
@@ -62,7 +46,7 @@ begin (void **state)
     char path [PATH_MAX], error [1024];
     for (uint32_t file = 0; file < FILES; file++) {
         snprintf (world->paths [file], PATH_MAX, "%s/volume-%u", world->scratch.path, file);
-        s_write (world->paths [file], file, FILE_BYTES);
+        pattern_write (world->paths [file], file, FILE_BYTES);
         world->path_list [file] = world->paths [file];
     }
     snprintf (path, sizeof path, "%s/data", world->scratch.path);
@@ -71,7 +55,7 @@ begin (void **state)
     mkdir (path, 0700);
     for (uint32_t id = 0; id < SAMPLES; id++) {
         snprintf (path, sizeof path, "%s/data/class/%02u.jpg", world->scratch.path, id);
-        s_write (path, 100 + id, 1000 * id);
+        pattern_write (path, 100 + id, 1000 * id);
     }
     snprintf (path, sizeof path, "%s/data", world->scratch.path);
     return catalogue_open (&world->catalogue, &(catalogue_options_t) { .path = path }, error, sizeof error);
@@ -105,7 +89,7 @@ s_finish (void *context, reader_request_t *request)
     for (int pass = 0; pass < 2; pass++) {
         for (size_t at = 0; at < request->bytes; at += pass? 61: 1)
             item->right = item->right
-                && request->memory [request->skip + at] == s_byte (request->file, request->offset + at);
+                && request->memory [request->skip + at] == pattern_byte (request->file, request->offset + at);
         if (atomic_load (&world->slow))
             nanosleep (&(struct timespec) { .tv_nsec = 300000 }, NULL);
     }
@@ -164,7 +148,7 @@ s_check_good (const item_t *item)
         assert_int_equal (item->finishes, 0);
         assert_int_equal (item->buffer.size, 1000 * request->id);
         for (size_t at = 0; at < item->buffer.size; at++)
-            if (item->buffer.bytes [at] != s_byte (100 + request->id, at))
+            if (item->buffer.bytes [at] != pattern_byte (100 + request->id, at))
                 fail_msg ("sample %u: byte %zu is wrong", request->id, at);
     }
     assert_true (request->in_flight > 0);
