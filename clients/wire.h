@@ -22,6 +22,8 @@ enum {
     WIRE_FRAME_BYTES_MAX = 1 << 20, //  the server takes no larger frame
     WIRE_FRAMES_MAX = 130,          //  nor more frames in one message
     WIRE_TOKEN_BYTES = 32,          //  lower-case hexadecimal, sent to the ring's socket
+    WIRE_RUN_BYTES = 32,            //  lower-case hexadecimal: a run, or a client object (instance)
+    WIRE_DATA_BYTES = 16,           //  lower-case hexadecimal: stands for a job's own ids
     WIRE_HEARTBEAT_MS = 1000        //  inline jobs: at least this often, both ways
 };
 
@@ -35,13 +37,16 @@ typedef enum {
     WIRE_LEAVE = 4,
     WIRE_STATUS = 5,
     WIRE_HEARTBEAT = 6,             //  and back, to inline jobs
+    WIRE_EXPLAIN = 7,
     //  server to client
     WIRE_JOINED = 129,
     WIRE_BATCH = 130,
     WIRE_EPOCH_END = 131,
     WIRE_ENDED = 132,
     WIRE_STATUS_REPLY = 133,
-    WIRE_ERROR = 134
+    WIRE_ERROR = 134,
+    WIRE_NOTICE = 135,
+    WIRE_EXPLAIN_REPLY = 136
 } wire_kind_t;
 
 //  Frame 0 of every message, both ways.

@@ -69,13 +69,18 @@ typedef struct {
     uint64_t seed;              //  SEEDED only
     uint32_t pool;              //  SEEDED only: stream_order's; 0: an order without one
     const uint32_t *pack_order; //  with a pool: the id at each position of the pack; lent for the job's life
+    //  Where it goes on; all zero: at the beginning of epoch 0.
+    uint64_t epoch;             //  of the first epoch; SEEDED orders depend on it
+    const roaring_bitmap_t *taken;  //  of that epoch's samples, those that are drawn already: of the job's data, copied; NULL: none
+    size_t taken_places;        //  LIST with ids, instead of taken: so many of its places are behind it, at most list_count
 } sampler_join_t;
 
 //  A sampler for ids 0 .. sample_count-1 (> 0).  All its choices follow from seed.  Never NULL.
 sampler_t *sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed);
 void sampler_destroy (sampler_t **self_p);
 
-//  Adds a job at the beginning of its first epoch.  Returns its number (the smallest one free), or
+//  Adds a job at the beginning of its first epoch, or where an earlier job's state says; then nothing may remain, and the
+//  next call for it is sampler_epoch_begin.  Returns its number (the smallest one free), or
 //  SAMPLER_JOB_NONE when SAMPLER_JOBS_MAX are there.  Samples dropped before are left out at once.
 uint32_t sampler_join (sampler_t *self, const sampler_join_t *join);
 //  Forgets the job, at any moment but inside a round.  What it had left needs no answer.  Its number will be

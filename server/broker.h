@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <jansson.h>
 #include <roaring/roaring.h>
 #include "pipeline.h"
@@ -135,6 +136,14 @@ typedef struct {
     uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
     size_t slot_bytes;              //  for the budget of jobs
+    //  Where it goes on (docs/protocol.md, Going on); all zero: at the beginning.
+    uint64_t epoch;                 //  below epochs
+    uint64_t epoch_batches;         //  of that epoch, sent by the job before
+    const roaring_bitmap_t *taken;  //  of its samples; NULL: none
+    size_t taken_places;            //  LIST with ids: of its places
+    //  Who it is (docs/protocol.md, Who is who); each NULL: not said.
+    const char *run, *instance, *job_name;
+    uid_t uid;                      //  of the peer; (uid_t) -1: unknown (tcp)
 } broker_join_t;
 
 //  A new job, waiting for broker_attached or broker_inline; or NULL and refusal says why.  The driver then
