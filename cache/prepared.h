@@ -53,6 +53,12 @@ typedef struct version {
     struct version *chain;      //  same hash
     //  the caller's
     version_state_t state;
+    bool is_fetched;                            //  WORKING, of plain files: they have been read
+    bool is_shared;                             //  more than one job has used it, and that was told
+    uint64_t maker;                             //  the job that it was scheduled for; 0: nobody has got it yet
+    uint32_t jobs;                              //  that used it, each once
+    uint32_t record;                            //  what places remember of it (server/sharing.h), if its birth is
+    uint64_t record_birth;                      //  this
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
     void *waiting;                              //  who waits for it
     uint64_t ticket;                            //  names it on a shelf; 0: it is on none

@@ -330,6 +330,27 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     return status;
 }
 
+decoder_status_t
+decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p, uint32_t *width_p,
+    char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == DECODER_MAGIC);
+    assert (sample && height_p && width_p && error && error_bytes > 0);
+    *error = 0;
+    *height_p = *width_p = 0;
+    shared_t shared = {
+        .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample, .error = error,
+        .error_bytes = error_bytes
+    };
+    if (shared.plan->operations [0].decode.as != DECODE_IMAGE)
+        return DECODER_OK;
+    decoder_status_t status = s_open (&shared);
+    *height_p = shared.height;
+    *width_p = shared.width;
+    return status;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  The private stage
 

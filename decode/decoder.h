@@ -44,6 +44,11 @@ void decoder_destroy (decoder_t **self_p);
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 
+//  The size of a sample's images, all of them, as the shared stage would begin with it: the first one's header is read, nothing
+//  decoded.  Both 0 where the pipeline makes no images.  Else as decoder_shared.
+decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p,
+    uint32_t *width_p, char *error, size_t error_bytes);
+
 //  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).  Nothing overlaps.
 //  False: no memory, the targets' content is undefined; the same call may go well later.
 bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,

@@ -402,12 +402,18 @@ s_take (passage_t *self, const operation_t *operation, const geometry_window_t *
 //  ---------------------------------------------------------------------------------------------------------
 //  The operations
 
+keyed_random_t
+stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view)
+{
+    keyed_random_t random;
+    keyed_random_init (&random, key, view, operation->place);
+    return random;
+}
+
 static keyed_random_t
 s_random (const passage_t *self, const operation_t *operation)
 {
-    keyed_random_t random;
-    keyed_random_init (&random, self->key, self->view, operation->place);
-    return random;
+    return stage_random (operation, self->key, self->view);
 }
 
 //  Of the whole picture.

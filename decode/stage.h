@@ -55,6 +55,8 @@ void stage_free (stage_t *self);
 //  Pixels as they are: the format of what is between operations, and in versions.
 const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 
+//  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
+keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
 //  Runs the operations from next on, as far as it gets.
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.

@@ -20,6 +20,7 @@ struct demand {
     //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing else.
     roaring_bitmap_t *ranked;       //  the rank-th is found by select; NULL: it is ranked_first + rank
     uint32_t ranked_first;
+    uint32_t *ranked_ids;           //  the same as an array, while the job joins; else NULL
     uint64_t seed;
     stream_order_t *stream;         //  SEEDED with a pool: instead of the two above; NULL: without
     //  Changed by drops.
@@ -28,8 +29,9 @@ struct demand {
     //  Of the present epoch.
     roaring_bitmap_t *remaining;
     uint64_t remaining_count;
-    uint64_t drawn_count;           //  of what is still in data
-    size_t cursor;                  //  next place of a list or a seeded order, past what was dropped
+    uint64_t drawn_count;           //  or taken before: of what is still in data
+    roaring_bitmap_t *taken;        //  SEEDED: before the job joined in this epoch; NULL: nothing
+    size_t cursor;                  //  next place of a list or a seeded order, past what was dropped or taken
     uint32_t next;                  //  the id there
     uint64_t epoch;
     permutation_t permutation;      //  SEEDED without a pool
@@ -108,6 +110,8 @@ s_at (const demand_t *self, size_t place)
     if (self->list)
         return self->list [place];
     uint32_t rank = permutation_at (&self->permutation, (uint32_t) place);
+    if (self->ranked_ids)
+        return self->ranked_ids [rank];
     uint32_t id = self->ranked_first + rank;
     if (self->ranked) {
         bool found = roaring_bitmap_select (self->ranked, rank, &id);
@@ -124,11 +128,11 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
-//  Keeps the cursor on an id that can be read, or at the end.
+//  Keeps the cursor on an id that remains, or at the end: over what was dropped, and what was taken.
 static void
-s_skip_dropped (demand_t *self)
+s_skip_gone (demand_t *self)
 {
-    while (self->cursor < self->list_count && !roaring_bitmap_contains (self->data, self->next)) {
+    while (self->cursor < self->list_count && !roaring_bitmap_contains (self->remaining, self->next)) {
         self->cursor++;
         s_look_next (self);
     }
@@ -139,6 +143,9 @@ s_epoch_begin (demand_t *self)
 {
     if (self->remaining)
         roaring_bitmap_free (self->remaining);
+    if (self->taken)
+        roaring_bitmap_free (self->taken);
+    self->taken = NULL;
     self->remaining = roaring_bitmap_copy (self->data);
     assert (self->remaining);
     self->remaining_count = self->epoch_count;
@@ -150,7 +157,7 @@ s_epoch_begin (demand_t *self)
     if (self->order == SAMPLER_ORDER_SEEDED)
         self->permutation = permutation_new (self->seed, self->epoch, (uint32_t) self->list_count);
     s_look_next (self);
-    s_skip_dropped (self);
+    s_skip_gone (self);
 }
 
 //  How often an id that is still in data occurs in list [from ..].
@@ -163,10 +170,59 @@ s_count_from (const demand_t *self, size_t from)
     return count;
 }
 
+//  What is left of the first epoch when the ids, which become the demand's, are taken.  All the places that are skipped are
+//  looked at here, so that a rank's id must cost no select.
+static void
+s_take (demand_t *self, roaring_bitmap_t *taken)
+{
+    self->taken = taken;
+    roaring_bitmap_andnot_inplace (self->remaining, taken);
+    self->remaining_count = roaring_bitmap_get_cardinality (self->remaining);
+    self->drawn_count = self->epoch_count - self->remaining_count;
+    if (self->ranked) {
+        self->ranked_ids = malloc (self->list_count * sizeof *self->ranked_ids);
+        assert (self->ranked_ids);
+        roaring_bitmap_to_uint32_array (self->ranked, self->ranked_ids);
+    }
+    s_skip_gone (self);
+    free (self->ranked_ids);
+    self->ranked_ids = NULL;
+}
+
+//  The same of a list.
+static void
+s_take_places (demand_t *self, size_t places)
+{
+    assert (places <= self->list_count);
+    for (size_t place = 0; place < places; place++)
+        if (s_is_last (self, place))
+            roaring_bitmap_remove (self->remaining, self->list [place]);
+    self->remaining_count = s_count_from (self, places);
+    self->drawn_count = self->epoch_count - self->remaining_count;
+    self->cursor = places;
+    s_look_next (self);
+    s_skip_gone (self);
+}
+
+//  The part of join->taken that can be read; NULL: nothing was taken.  Yours to free.
+static roaring_bitmap_t *
+s_readable_taken (const demand_t *self, const sampler_join_t *join, const roaring_bitmap_t *readable)
+{
+    if (!join->taken)
+        return NULL;
+    roaring_bitmap_t *taken = roaring_bitmap_and (join->taken, self->data);
+    assert (taken);
+    assert (roaring_bitmap_get_cardinality (taken) == roaring_bitmap_and_cardinality (join->taken, readable));
+    return taken;
+}
+
 demand_t *
-demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count, bool remembers)
+demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count, bool remembers,
+    random_t *random)
 {
     assert (join);
+    assert (!join->list || !join->taken);
+    assert (join->list || join->taken_places == 0);
     assert (!join->list || join->order == SAMPLER_ORDER_LIST);
     assert (!remembers || join->order == SAMPLER_ORDER_SHARED);
     assert (join->pool == 0 || (join->order == SAMPLER_ORDER_SEEDED && join->pack_order));
@@ -174,6 +230,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (self);
     self->magic = DEMAND_MAGIC;
     self->order = join->order;
+    self->epoch = join->epoch;
     if (join->list)
         s_take_list (self, join);
     else
@@ -181,14 +238,24 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (roaring_bitmap_maximum (self->data) < sample_count);
     s_keep_readable (self, readable);
     self->epoch_count = self->list? s_count_from (self, 0): roaring_bitmap_get_cardinality (self->data);
+    roaring_bitmap_t *taken = s_readable_taken (self, join, readable);
     if (remembers) {
         assert (self->epoch_count > 0);
         self->history = history_new (self->data, sample_count);
+        if (taken)
+            history_go_on (self->history, taken, random);
         roaring_bitmap_free (self->data);
         self->data = NULL;
     }
     else
         s_epoch_begin (self);
+    if (join->taken_places > 0)
+        s_take_places (self, join->taken_places);
+    if (taken && !remembers)
+        s_take (self, taken);
+    else
+    if (taken)
+        roaring_bitmap_free (taken);
     return self;
 }
 
@@ -204,6 +271,8 @@ demand_destroy (demand_t **self_p)
         roaring_bitmap_free (self->data);
     if (self->remaining)
         roaring_bitmap_free (self->remaining);
+    if (self->taken)
+        roaring_bitmap_free (self->taken);
     if (self->ranked)
         roaring_bitmap_free (self->ranked);
     history_destroy (&self->history);
@@ -291,15 +360,27 @@ demand_draw (demand_t *self, uint32_t id)
     if (self->list_count > 0) {
         self->cursor++;
         s_look_next (self);
-        s_skip_dropped (self);
+        s_skip_gone (self);
     }
+}
+
+static bool
+s_any_remains (const demand_t *self, const stream_piece_t *piece)
+{
+    for (uint32_t index = 0; index < piece->count; index++)
+        if (roaring_bitmap_contains (self->remaining, piece->ids [index]))
+            return true;
+    return false;
 }
 
 bool
 demand_entered (demand_t *self, stream_piece_t *piece)
 {
     assert (self->magic == DEMAND_MAGIC);
-    return self->stream && stream_order_entered (self->stream, piece);
+    while (self->stream && stream_order_entered (self->stream, piece))
+        if (s_any_remains (self, piece))
+            return true;
+    return false;
 }
 
 void
@@ -327,7 +408,7 @@ demand_drop (demand_t *self, uint32_t id)
     self->epoch_count -= occurrences;
     self->remaining_count -= to_come;
     self->drawn_count -= occurrences - to_come;
-    s_skip_dropped (self);
+    s_skip_gone (self);
 }
 
 void
@@ -347,11 +428,17 @@ typedef struct {
     roaring_bitmap_t *ids;
 } to_come_t;
 
+static bool
+s_comes (const demand_t *self, uint32_t id)
+{
+    return roaring_bitmap_contains (self->data, id) && !(self->taken && roaring_bitmap_contains (self->taken, id));
+}
+
 static void
-s_note_readable (void *context, uint32_t id)
+s_note_coming (void *context, uint32_t id)
 {
     to_come_t *to_come = context;
-    if (roaring_bitmap_contains (to_come->demand->data, id))
+    if (s_comes (to_come->demand, id))
         roaring_bitmap_add (to_come->ids, id);
 }
 
@@ -362,10 +449,10 @@ s_check_stream (const demand_t *self)
     to_come_t to_come = { .demand = self, .ids = roaring_bitmap_create () };
     assert (to_come.ids);
     if (self->cursor < self->list_count) {
-        s_note_readable (&to_come, self->next);
+        s_note_coming (&to_come, self->next);
         assert (self->cursor + 1 + stream_order_left (self->stream) == self->list_count);
     }
-    stream_order_rest (self->stream, s_note_readable, &to_come);
+    stream_order_rest (self->stream, s_note_coming, &to_come);
     assert (roaring_bitmap_equals (to_come.ids, self->remaining));              //  D4
     assert (roaring_bitmap_get_cardinality (to_come.ids) == self->remaining_count);             //  D2
     assert (roaring_bitmap_get_cardinality (self->data) == self->epoch_count);  //  D2
@@ -377,12 +464,15 @@ s_check_list (const demand_t *self)
 {
     roaring_bitmap_t *to_come = roaring_bitmap_create ();
     assert (to_come);
+    uint64_t count = 0;
     for (size_t place = self->cursor; place < self->list_count; place++)
-        if (roaring_bitmap_contains (self->data, s_at (self, place)))
+        if (s_comes (self, s_at (self, place))) {
             roaring_bitmap_add (to_come, s_at (self, place));
+            count++;
+        }
     assert (roaring_bitmap_equals (to_come, self->remaining));                  //  D4
     assert (s_count_from (self, 0) == self->epoch_count);                       //  D2
-    assert (s_count_from (self, self->cursor) == self->remaining_count);        //  D2
+    assert (count == self->remaining_count);                                    //  D2
     assert (self->cursor == self->list_count || s_at (self, self->cursor) == self->next);
     roaring_bitmap_free (to_come);
 }
@@ -414,6 +504,7 @@ demand_check (const demand_t *self, const roaring_bitmap_t *readable)
     assert (roaring_bitmap_is_subset (self->data, readable));                   //  S1
     s_check_uncompressed (self->data);
     s_check_uncompressed (self->remaining);
+    assert (self->cursor >= self->list_count || roaring_bitmap_contains (self->remaining, self->next));     //  D4
     if (self->stream)
         s_check_stream (self);
     else

@@ -6,8 +6,10 @@
  *  Invariants, checked by demand_check ():
  *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
  *    D2  remaining_count and epoch_count count the samples of remaining and data, with the repeats of a list.
- *    D3  samples drawn in this epoch and still in data, plus remaining_count, make epoch_count.
- *    D4  a list's or a seeded order's remaining set holds just the ids that occur at or after its cursor.
+ *    D3  samples drawn in this epoch, or taken before the job joined in it, and still in data, plus remaining_count, make
+ *        epoch_count.
+ *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded order's, less
+ *        what was taken; what is at the cursor remains.
  *  Owner: the sampler's thread.
  */
 #ifndef DEMAND_H
@@ -21,11 +23,12 @@
 
 typedef struct demand demand_t;
 
-//  At the beginning of its first epoch.  Copies what join lends, as far as it is in readable, which is a
-//  set of ids below sample_count that is not run-compressed.  remembers: in the form with a history (SHARED
-//  only; some of its data must be readable).  Never NULL.
+//  At the beginning of its first epoch, or where join says that it goes on.  Copies what join lends, as far as it is in
+//  readable, which is a set of ids below sample_count that is not run-compressed.  remembers: in the form with a
+//  history (SHARED only; some of its data must be readable), for which random says what it cannot know (history_go_on).
+//  Never NULL.
 demand_t *demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count,
-    bool remembers);
+    bool remembers, random_t *random);
 void demand_destroy (demand_t **self_p);
 
 sampler_order_t demand_order (const demand_t *self);
@@ -46,7 +49,7 @@ bool demand_is_given (const demand_t *self);
 uint32_t demand_next (const demand_t *self);
 //  id, which remains (of a given order: which is next), is drawn.
 void demand_draw (demand_t *self, uint32_t id);
-//  As sampler_entered.
+//  As sampler_entered; of pieces of which nothing remains it does not tell.
 bool demand_entered (demand_t *self, stream_piece_t *piece);
 //  id leaves data and remaining; it may be in neither.
 void demand_drop (demand_t *self, uint32_t id);

@@ -128,12 +128,26 @@ s_strata_changed (follow_t *self, size_t before)
     s_note_followers (self);
 }
 
+//  Where nothing or all is taken, the mark of the data says as much.
+static bool
+s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken)
+{
+    if (!strata_refine (self->strata, job, data))
+        return false;
+    uint64_t size = taken? roaring_bitmap_get_cardinality (taken): 0;
+    if (size == 0 || size == roaring_bitmap_get_cardinality (data) || strata_refine_taken (self->strata, job, taken))
+        return true;
+    strata_cancel (self->strata, job);
+    shelf_restratify (self->shelf);             //  as many strata as before, but a label may be another's
+    return false;
+}
+
 void
-follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data)
+follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken)
 {
     assert (self->magic == FOLLOW_MAGIC);
     size_t before = strata_count (self->strata);
-    self->follows [job] = strata_refine (self->strata, job, data);
+    self->follows [job] = s_refine (self, job, data, taken);
     s_strata_changed (self, before);
 }
 

@@ -39,8 +39,8 @@ typedef struct follow follow_t;
 follow_t *follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh);
 void follow_destroy (follow_t **self_p);
 
-//  A SHARED job has joined, with data.
-void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data);
+//  A SHARED job has joined, with data; taken: what of them is not to come in its first epoch (NULL: all is).
+void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken);
 //  It leaves; its demand is still there.
 void follow_leave (follow_t *self, uint32_t job);
 //  As if it had never joined: nothing has been drawn or told since.

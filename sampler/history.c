@@ -135,6 +135,24 @@ history_new (const roaring_bitmap_t *data, uint32_t sample_count)
 }
 
 void
+history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random)
+{
+    assert (self->magic == HISTORY_MAGIC);
+    assert (self->epochs == 0 && self->drawn == 0);
+    uint64_t count = roaring_bitmap_get_cardinality (taken);
+    uint32_t *ids = malloc ((count + 1) * sizeof *ids);
+    assert (ids);
+    roaring_bitmap_to_uint32_array (taken, ids);
+    for (uint64_t place = 0; place < count; place++) {
+        uint64_t other = place + random_below (random, count - place);
+        uint32_t id = ids [other];
+        ids [other] = ids [place];
+        history_draw (self, id);
+    }
+    free (ids);
+}
+
+void
 history_destroy (history_t **self_p)
 {
     assert (self_p);

@@ -46,6 +46,11 @@ enum { HISTORY_AGES = 20, HISTORY_OLDER = 5 };
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
 history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
+//  In a first epoch of which nothing has been drawn: taken, ids of the data (not kept), have been drawn by the job that this
+//  one goes on for.  When each was is not known.  An order in which each sample is equally likely at each place says
+//  nothing either, so they get the places up to now at random: each age class that has passed the right number, and so
+//  the next epoch's quotas spread them as they spread all others.
+void history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random);
 void history_destroy (history_t **self_p);
 
 bool history_has (const history_t *self, uint32_t id);

@@ -40,6 +40,7 @@ struct sampler {
     uint64_t dropped_count;
     //  Changed by rounds.
     random_t random;
+    random_t past;                              //  when jobs that go on drew what, as far as nobody knows
     dsa_t *dsa;                                 //  one of them, by policy; the other is NULL
     follow_t *follow;
     void (*merging) (void *context, sampler_t *sampler);
@@ -68,6 +69,7 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
     self->sample_count = sample_count;
     self->policy = policy;
     self->random = random_from_seed (seed);
+    self->past = random_from_seed (~seed);
     self->readable = s_all_ids (sample_count);
     self->grouping = grouping_new ();
     if (policy == SAMPLER_POLICY_DSA)
@@ -125,6 +127,18 @@ s_demand (const sampler_t *self, uint32_t job)
 //  ------------------------------------------------------------------------------------------------
 //  Jobs
 
+static void
+s_follow (sampler_t *self, uint32_t job, const sampler_join_t *join)
+{
+    roaring_bitmap_t *data = roaring_bitmap_and (join->data, self->readable);
+    roaring_bitmap_t *taken = join->taken? roaring_bitmap_and (join->taken, self->readable): NULL;
+    assert (data && (taken || !join->taken));
+    follow_join (self->follow, job, data, taken);
+    roaring_bitmap_free (data);
+    if (taken)
+        roaring_bitmap_free (taken);
+}
+
 uint32_t
 sampler_join (sampler_t *self, const sampler_join_t *join)
 {
@@ -138,13 +152,9 @@ sampler_join (sampler_t *self, const sampler_join_t *join)
         return SAMPLER_JOB_NONE;
     bool shares = join->order == SAMPLER_ORDER_SHARED;
     bool follows = shares && self->follow && roaring_bitmap_intersect (join->data, self->readable);
-    self->demands [job] = demand_new (join, self->readable, self->sample_count, follows);
-    if (follows) {
-        roaring_bitmap_t *data = roaring_bitmap_and (join->data, self->readable);
-        assert (data);
-        follow_join (self->follow, job, data);
-        roaring_bitmap_free (data);
-    }
+    self->demands [job] = demand_new (join, self->readable, self->sample_count, follows, &self->past);
+    if (follows)
+        s_follow (self, job, join);
     s_regroup (self);
     return job;
 }

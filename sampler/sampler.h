@@ -19,7 +19,8 @@
  *
  *  Invariants, checked by sampler_check ():
  *    S1  remaining is a subset of data; nothing dropped is in either.
- *    S2  a job's draws of one epoch plus its remaining are its data at the epoch's begin, less the dropped.
+ *    S2  a job's draws of one epoch, what was taken of it before the job joined, and its remaining are its data at the
+ *        epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs whose data overlap, also through others, are one group.
  *    S4  cached sizes of intersections equal the ones computed afresh from the remaining sets.
  *  Owner: one thread.  Nothing here blocks.  Small start-up allocations abort on failure.
@@ -101,7 +102,8 @@ bool sampler_has (const sampler_t *self, uint32_t job, uint32_t id);
 //  Calls visit for each sample of the job's data, once.
 void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id), void *context);
 //  Of a job with a pool: the next piece that has entered it and has not been told of in this epoch; false: none.  Asked
-//  after the join, each epoch's begin and each draw, it tells of all that are drawn in this epoch, each before it is.
+//  after the join, each epoch's begin and each draw, it tells of all that are drawn in this epoch, each before it is.  Some
+//  of a piece may have been taken before the job joined, or dropped, and will not be drawn (sampler_needs); not all.
 bool sampler_entered (sampler_t *self, uint32_t job, stream_piece_t *piece);
 //  The job's next epoch begins: all its data remain again.  What had remained is left out for good
 //  (drop_last), so normally nothing does.  Not inside a round.
@@ -143,8 +145,8 @@ void sampler_commit (sampler_t *self, uint32_t id);
 //  other versions of what it draws ends.
 
 //  Whether the job takes from the shelf, and what it schedules belongs there: SHARED under `follow`, unless its
-//  data would have split the samples into more strata than there is room for (strata.h): such a job draws apart,
-//  uniformly, and comes to common versions by chance only.  Fixed while the job is there.
+//  data, or what was taken of them, would have split the samples into more strata than there is room for (strata.h):
+//  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
 //  A version of id, scheduled or first used by a job that follows, may be taken from now on; by nobody yet.  The
 //  ticket names it and is never used again; the shelf forgets the oldest when it is full, and calls with a

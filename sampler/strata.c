@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRATA_MAGIC = 0x57a7a001, MARK_WORDS = STRATA_MARKS / 64 };
+enum {
+    STRATA_MAGIC = 0x57a7a001,
+    //  Marks: a job's number, TAKEN + its number, DEPARTED + an index.
+    TAKEN = SAMPLER_JOBS_MAX, DEPARTED = 2 * SAMPLER_JOBS_MAX,
+    MARK_WORDS = STRATA_MARKS / 64,
+    LIVE_WORDS = DEPARTED / 64                  //  of the jobs that are there
+};
 
 _Static_assert (STRATA_MOST <= 1 << 16, "labels are 16 bits");
 
@@ -14,7 +20,7 @@ typedef struct {
     uint64_t marks [MARK_WORDS];
 } stratum_t;
 
-//  The mark of a job that has left.
+//  The mark of a job that has left, or of what had been taken of an epoch that is over.
 typedef struct {
     uint32_t waiting;                           //  jobs that have not begun enough epochs
     uint8_t epochs [SAMPLER_JOBS_MAX];          //  how many each has to begin still
@@ -30,9 +36,10 @@ struct strata {
     stratum_t *strata;                          //  room of them; labels below room are in use or free
     size_t room, count;
     bool marked [SAMPLER_JOBS_MAX];             //  jobs that have marks
+    bool had_taken [SAMPLER_JOBS_MAX];          //  those that have one for what was taken, too
     size_t marks;                               //  in use, departed ones too: at most SAMPLER_JOBS_MAX, so that
-                                                //  every job that leaves finds a place
-    departed_t *departed [SAMPLER_JOBS_MAX];    //  of mark SAMPLER_JOBS_MAX + index; NULL: free
+                                                //  every one that departs finds a place
+    departed_t *departed [SAMPLER_JOBS_MAX];    //  of mark DEPARTED + index; NULL: free
 };
 
 //  ------------------------------------------------------------------------------------------------
@@ -171,17 +178,16 @@ s_split (refining_t *refining, size_t labels)
     }
 }
 
-bool
-strata_refine (strata_t *self, uint32_t job, const roaring_bitmap_t *data)
+//  Splits strata by the ids, whose mark this becomes.  False: refused, nothing changed.
+static bool
+s_mark (strata_t *self, size_t mark, const roaring_bitmap_t *ids)
 {
-    assert (self->magic == STRATA_MAGIC);
-    assert (!self->marked [job]);
     size_t labels = self->room, splits = 0;
     refining_t refining = { .self = self };
     refining.inside = calloc (labels, sizeof *refining.inside);
     refining.parts = calloc (labels, sizeof *refining.parts);
     assert (refining.inside && refining.parts);
-    roaring_iterate (data, s_count_inside, &refining);
+    roaring_iterate (ids, s_count_inside, &refining);
     for (size_t label = 0; label < labels; label++)
         splits += refining.inside [label] > 0 && refining.inside [label] < self->strata [label].size;
     bool fits = self->count + splits <= self->bound && self->marks < SAMPLER_JOBS_MAX;
@@ -192,16 +198,33 @@ strata_refine (strata_t *self, uint32_t job, const roaring_bitmap_t *data)
         }
         s_split (&refining, labels);
         if (splits > 0)
-            roaring_iterate (data, s_relabel, &refining);
+            roaring_iterate (ids, s_relabel, &refining);
         for (size_t label = 0; label < labels; label++)
             if (refining.inside [label] > 0)
-                s_set_mark (&self->strata [refining.parts [label]], job);
-        self->marked [job] = true;
+                s_set_mark (&self->strata [refining.parts [label]], mark);
         self->marks++;
     }
     free (refining.inside);
     free (refining.parts);
     return fits;
+}
+
+bool
+strata_refine (strata_t *self, uint32_t job, const roaring_bitmap_t *data)
+{
+    assert (self->magic == STRATA_MAGIC);
+    assert (!self->marked [job]);
+    self->marked [job] = s_mark (self, job, data);
+    return self->marked [job];
+}
+
+bool
+strata_refine_taken (strata_t *self, uint32_t job, const roaring_bitmap_t *taken)
+{
+    assert (self->magic == STRATA_MAGIC);
+    assert (self->marked [job] && !self->had_taken [job]);
+    self->had_taken [job] = s_mark (self, TAKEN + job, taken);
+    return self->had_taken [job];
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -255,11 +278,10 @@ s_sorted (const strata_t *self, size_t words)
 }
 
 //  Whether samples that only this mark told apart would become one stratum for the jobs that are there: then it
-//  has to stay.  The job's own mark is cleared already in what had it, which had [label] tells.
+//  has to stay.  It is cleared already in what had it, which had [label] tells.
 static bool
 s_tells_apart (const strata_t *self, const bool *had)
 {
-    enum { LIVE_WORDS = SAMPLER_JOBS_MAX / 64 };
     uint16_t *labels = s_sorted (self, LIVE_WORDS);
     bool tells = false;
     for (size_t index = 1; index < self->count && !tells; index++)
@@ -282,7 +304,7 @@ s_departed_mark (strata_t *self, const bool *had)
         }
         size_t label = 0;
         while (label < self->room && (!self->strata [label].used
-                || s_has_mark (&self->strata [label], SAMPLER_JOBS_MAX + index) == had [label]))
+                || s_has_mark (&self->strata [label], DEPARTED + index) == had [label]))
             label++;
         if (label == self->room)
             return index;
@@ -293,8 +315,22 @@ s_departed_mark (strata_t *self, const bool *had)
     self->marks++;
     for (size_t label = 0; label < self->room; label++)
         if (had [label])
-            s_set_mark (&self->strata [label], SAMPLER_JOBS_MAX + free_index);
+            s_set_mark (&self->strata [label], DEPARTED + free_index);
     return free_index;
+}
+
+//  Takes the mark from the strata; which had it is yours to free.
+static bool *
+s_take_mark (strata_t *self, size_t mark)
+{
+    bool *had = calloc (self->room, sizeof *had);
+    assert (had);
+    for (size_t label = 0; label < self->room; label++) {
+        had [label] = self->strata [label].used && s_has_mark (&self->strata [label], mark);
+        s_clear_mark (&self->strata [label], mark);
+    }
+    self->marks--;
+    return had;
 }
 
 static void
@@ -304,35 +340,53 @@ s_wait_for (departed_t *departed, uint32_t job)
     departed->epochs [job] = STRATA_EPOCHS_KEPT;
 }
 
-bool
-strata_depart (strata_t *self, uint32_t job, const uint32_t *others, size_t count)
+//  A mark that was taken from what had it (freed here) stays as a departed one if it has to, and waits for jobs.  True: it
+//  has nobody to wait for.
+static bool
+s_keep (strata_t *self, bool *had, const uint32_t *jobs, size_t count)
 {
-    assert (self->magic == STRATA_MAGIC);
-    assert (self->marked [job]);
-    bool done = s_leave_waits (self, job, UINT8_MAX);
-    bool *had = calloc (self->room, sizeof *had);
-    assert (had);
-    for (size_t label = 0; label < self->room; label++) {
-        had [label] = self->strata [label].used && s_has_mark (&self->strata [label], job);
-        s_clear_mark (&self->strata [label], job);
-    }
-    self->marked [job] = false;
-    self->marks--;
+    bool done = false;
     if (s_tells_apart (self, had)) {
         departed_t *departed = self->departed [s_departed_mark (self, had)];
-        for (size_t other = 0; other < count; other++)
-            if (others [other] != job && self->marked [others [other]])
-                s_wait_for (departed, others [other]);
-        done = done || departed->waiting == 0;
+        for (size_t index = 0; index < count; index++)
+            if (self->marked [jobs [index]])
+                s_wait_for (departed, jobs [index]);
+        done = departed->waiting == 0;
     }
     free (had);
     return done;
 }
 
 bool
+strata_depart (strata_t *self, uint32_t job, const uint32_t *others, size_t count)
+{
+    assert (self->magic == STRATA_MAGIC);
+    assert (self->marked [job]);
+    bool done = s_leave_waits (self, job, UINT8_MAX);
+    bool *had_data = s_take_mark (self, job);
+    bool *had_taken = self->had_taken [job]? s_take_mark (self, TAKEN + job): NULL;
+    self->marked [job] = self->had_taken [job] = false;
+    if (s_keep (self, had_data, others, count))
+        done = true;
+    if (had_taken && s_keep (self, had_taken, others, count))
+        done = true;
+    return done;
+}
+
+bool
 strata_epoch_begun (strata_t *self, uint32_t job)
 {
-    return s_leave_waits (self, job, 1);
+    bool done = s_leave_waits (self, job, 1);
+    if (!self->had_taken [job])
+        return done;
+    uint32_t jobs [SAMPLER_JOBS_MAX];           //  this one among them
+    size_t count = 0;
+    for (uint32_t other = 0; other < SAMPLER_JOBS_MAX; other++)
+        if (self->marked [other] && strata_overlap (self, job, other))
+            jobs [count++] = other;
+    bool *had = s_take_mark (self, TAKEN + job);
+    self->had_taken [job] = false;
+    return s_keep (self, had, jobs, count) || done;
 }
 
 static void
@@ -342,7 +396,7 @@ s_drop_marks (strata_t *self)
         if (!self->departed [index] || self->departed [index]->waiting > 0)
             continue;
         for (size_t label = 0; label < self->room; label++)
-            s_clear_mark (&self->strata [label], SAMPLER_JOBS_MAX + index);
+            s_clear_mark (&self->strata [label], DEPARTED + index);
         free (self->departed [index]);
         self->departed [index] = NULL;
         self->marks--;
@@ -391,10 +445,10 @@ strata_cancel (strata_t *self, uint32_t job)
 {
     assert (self->magic == STRATA_MAGIC);
     assert (self->marked [job]);
-    for (size_t label = 0; label < self->room; label++)
-        s_clear_mark (&self->strata [label], job);
-    self->marked [job] = false;
-    self->marks--;
+    free (s_take_mark (self, job));
+    if (self->had_taken [job])
+        free (s_take_mark (self, TAKEN + job));
+    self->marked [job] = self->had_taken [job] = false;
     s_merge_twins (self);
 }
 
@@ -450,6 +504,8 @@ strata_check (const strata_t *self, const roaring_bitmap_t *readable)
             continue;
         count++;
         assert (sizes [label] == self->strata [label].size);                //  T1
+        for (size_t job = 0; job < SAMPLER_JOBS_MAX; job++)
+            assert (s_has_mark (&self->strata [label], job) || !s_has_mark (&self->strata [label], TAKEN + job));   //  T3
     }
     assert (count == self->count && count <= self->bound);                  //  T2
     free (sizes);

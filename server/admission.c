@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 #include "connection.h"
+#include "data_digest.h"
 #include "reply.h"
 #include "source.h"
 
@@ -14,10 +16,13 @@ typedef struct {
     dataset_t *dataset;
     const pipeline_t *pipeline;
     layout_t layout;
-    roaring_bitmap_t *subset;
+    roaring_bitmap_t *subset, *taken;
     uint32_t *list;
     size_t list_count;
+    data_digest_t digest;
     uint64_t seed;
+    char fresh_run [WIRE_RUN_BYTES + 1];
+    broker_join_t join;
     connection_t *connection;
 } draft_t;
 
@@ -76,14 +81,48 @@ s_layout (draft_t *draft, refusal_t *refusal)
 static bool
 s_ids (draft_t *draft, const frame_t *frames, refusal_t *refusal)
 {
+    const request_join_t *request = &draft->request;
     uint32_t samples = dataset_samples (draft->dataset);
-    if (draft->request.subset_given)
-        return request_subset (&frames [2], samples, &draft->subset, refusal);
-    if (draft->request.list_frames)
-        return request_list (&frames [2], draft->request.list_frames, samples, &draft->list,
-            &draft->list_count,
-            refusal);
+    if (request->subset_given) {
+        if (!request_subset (&frames [request->subset_first], samples, &draft->subset, refusal))
+            return false;
+        draft->digest = data_digest_of_set (draft->subset);
+    }
+    else
+    if (request->list_frames) {
+        if (!request_list (&frames [request->list_first], request->list_frames, samples, &draft->list, &draft->list_count,
+                refusal))
+            return false;
+        draft->digest = data_digest_of_list (draft->list, draft->list_count);
+    }
+    else
+        draft->digest = data_digest_of_all (samples);
     return true;
+}
+
+//  Before anything of the state is looked at that makes sense for its own data set only.
+static bool
+s_same_dataset (draft_t *draft, refusal_t *refusal)
+{
+    const request_resume_t *resume = &draft->request.resume;
+    const char *fingerprint = catalogue_fingerprint (source_of (draft->dataset)->catalogue);
+    return !resume->given || strcmp (resume->fingerprint, fingerprint) == 0
+        || refuse (refusal, "bad_state", "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
+            "files have changed, or it is another data set; begin anew without the state", resume->fingerprint, draft->request.dataset,
+            fingerprint);
+}
+
+//  What is said of the samples: where the job goes on.  How that fits the job's data else, the broker sees.
+static bool
+s_resume (draft_t *draft, const frame_t *frames, refusal_t *refusal)
+{
+    const request_join_t *request = &draft->request;
+    if (request->resume.given && strcmp (request->resume.data, draft->digest.text) != 0)
+        return refuse (refusal, "bad_state", "the state is of other samples of data set '%s': it says %s, this job's %s are "
+            "%s; join with the same %s, or begin anew without the state", request->dataset, request->resume.data,
+            draft->list? "list": "samples", draft->digest.text, draft->list? "list": "subset");
+    return request->taken_frames == 0 || request_taken (&frames [request->taken_first], request->taken_frames,
+        dataset_samples (draft->dataset), &draft->taken, refusal);
 }
 
 //  A private stage without a given seed must not repeat that of another job; order `seeded` without one is some
@@ -109,17 +148,33 @@ s_memory (const admission_t *self, draft_t *draft, refusal_t *refusal)
     return true;
 }
 
-static job_t *
-s_enter (const admission_t *self, draft_t *draft, refusal_t *refusal)
+static bool
+s_fresh_run (draft_t *draft, refusal_t *refusal)
 {
-    broker_join_t join = {
+    uint8_t bytes [WIRE_RUN_BYTES / 2];
+    if (getrandom (bytes, sizeof bytes, 0) != sizeof bytes)
+        return refuse (refusal, "busy", "no random number to be had for a run; try again");
+    for (size_t index = 0; index < sizeof bytes; index++)
+        snprintf (draft->fresh_run + 2 * index, 3, "%02x", bytes [index]);
+    return true;
+}
+
+//  The same, in the broker's terms; all lent by the draft.
+static bool
+s_allowed (const admission_t *self, draft_t *draft, refusal_t *refusal)
+{
+    draft->join = (broker_join_t) {
         .dataset = draft->dataset, .pipeline = draft->pipeline, .batch_size = draft->request.batch_size,
         .slots = draft->request.slots, .epochs = draft->request.epochs, .drop_last = draft->request.drop_last,
-        .order = s_orders [draft->request.order], .subset = draft->subset, .list = draft->list,
-        .list_count = draft->list_count, .seed = draft->seed, .pool = draft->request.pool, .name = draft->request.name,
-        .slot_bytes = draft->layout.slot_bytes
+        .order = s_orders [draft->request.order],
+        .order_is_of_seed = draft->request.order == REQUEST_SEEDED && !draft->request.order_given,
+        .subset = draft->subset, .list = draft->list, .list_count = draft->list_count, .seed = draft->seed, .pool = draft->request.pool, .name = draft->request.name,
+        .slot_bytes = draft->layout.slot_bytes,
+        .epoch = draft->request.resume.epoch, .epoch_batches = draft->request.resume.batches, .taken = draft->taken,
+        .taken_places = (size_t) draft->request.resume.places, .run = draft->request.run,
+        .instance = draft->request.instance, .job_name = draft->request.job, .fresh_run = draft->fresh_run, .uid = self->uid
     };
-    return broker_join (self->broker, &join, self->now_ms, refusal);
+    return broker_allows (self->broker, &draft->join, self->now_ms, refusal);
 }
 
 static char *
@@ -137,6 +192,7 @@ s_describe (const admission_t *self, const draft_t *draft, const job_t *job, con
         .slots = draft->request.slots, .slot_bytes = draft->layout.slot_bytes, .fields = draft->layout.fields,
         .field_count = draft->layout.count, .ring_path = token? self->ring_path: NULL, .ring_token = token,
         .seed = draft->seed, .fingerprint = catalogue_fingerprint (catalogue),
+        .data = draft->digest.text, .run = job_run (job), .forked = job_is_forked (job),
         .pipeline_text = pipeline_text (draft->pipeline), .lease_ms = BROKER_LEASE_MS
     };
     char *text = reply_joined (&joined);
@@ -151,6 +207,8 @@ s_clear (draft_t *draft)
     pipeline_destroy (&draft->pipeline);
     if (draft->subset)
         roaring_bitmap_free (draft->subset);
+    if (draft->taken)
+        roaring_bitmap_free (draft->taken);
     free (draft->list);
     connection_destroy (&draft->connection);
 }
@@ -161,14 +219,25 @@ s_offer (const admission_t *self, draft_t *draft, job_t *job, char *token, refus
 {
     connection_t *connection = draft->connection;
     token [0] = 0;
-    if (connection->ring && door_expect (self->door, job_id (job), self->uid,
-        ring_descriptor (connection->ring),
-            self->now_ms, token)) {
+    uid_t uid = self->uid == (uid_t) -1? geteuid (): self->uid;
+    if (connection->ring && door_expect (self->door, job_id (job), uid, ring_descriptor (connection->ring), self->now_ms,
+            token)) {
         token [0] = 0;
         if (!connection_go_inline (connection))
             return refuse (refusal, "budget", "no memory for the job's batches");
     }
     return true;
+}
+
+static void
+s_log (const admission_t *self, const draft_t *draft, const job_t *job, bool has_ring)
+{
+    const request_join_t *request = &draft->request;
+    char resumed [64] = "";
+    if (request->resume.given)
+        snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) request->resume.epoch);
+    log_line (self->log, "job %llu joined: %s, batches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
+        request->batch_size, has_ring? "ring": "inline", resumed, request->name [0]? ", ": "", request->name);
 }
 
 job_t *
@@ -180,24 +249,22 @@ admission_run (const admission_t *self, const frame_t *frames, size_t count, cha
         return NULL;
     job_t *job = NULL;
     char token [DOOR_TOKEN_BYTES + 1];
-    //  Memory last: what is refused for another reason has cost nothing.
-    if (s_dataset (self, &draft, refusal) && s_pipeline (&draft, refusal) && s_layout (&draft, refusal)
-    &&  s_ids (&draft, frames, refusal) && s_seed (&draft, refusal))
-        job = s_enter (self, &draft, refusal);
+    //  Memory after all else that may be refused, so that this has cost nothing; then the job, which may end an earlier one.
+    if (s_dataset (self, &draft, refusal) && s_same_dataset (&draft, refusal) && s_pipeline (&draft, refusal)
+    &&  s_layout (&draft, refusal) && s_ids (&draft, frames, refusal) && s_resume (&draft, frames, refusal)
+    &&  s_seed (&draft, refusal) && s_fresh_run (&draft, refusal) && s_allowed (self, &draft, refusal)
+    &&  s_memory (self, &draft, refusal))
+        job = broker_join (self->broker, &draft.join, self->now_ms, refusal);
+    //  Only want of a few bytes can undo it now.
+    if (job && !s_offer (self, &draft, job, token, refusal)) {
+        broker_gone (self->broker, job);
+        job = NULL;
+    }
     if (job) {
-        if (s_memory (self, &draft, refusal) && s_offer (self, &draft, job, token, refusal)) {
-            *text_p = s_describe (self, &draft, job, token [0]? token: NULL);
-            job_set_user (job, draft.connection, draft.connection->ring == NULL);
-            draft.connection = NULL;
-            log_line (self->log, "job %llu joined: %s, batches of %u, %s%s%s",
-                (unsigned long long) job_id (job),
-                draft.request.dataset, draft.request.batch_size, token [0]? "ring": "inline",
-                draft.request.name [0]? ", ": "", draft.request.name);
-        }
-        else {
-            broker_gone (self->broker, job);
-            job = NULL;
-        }
+        *text_p = s_describe (self, &draft, job, token [0]? token: NULL);
+        job_set_user (job, draft.connection, draft.connection->ring == NULL);
+        draft.connection = NULL;
+        s_log (self, &draft, job, token [0]);
     }
     s_clear (&draft);
     return job;

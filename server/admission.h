@@ -15,7 +15,7 @@ typedef struct {
     log_t *log;
     const peer_t *peer;
     atomic_size_t *outgoing;
-    uid_t uid;
+    uid_t uid;                  //  of the peer; (uid_t) -1: unknown (tcp), for the door ourselves
     int64_t now_ms;
 } admission_t;
 

@@ -79,6 +79,7 @@ broker_destroy (broker_t **self_p)
     for (size_t index = 0; index < self->dataset_count; index++)
         s_dataset_destroy (self->datasets [index]);
     raw_store_destroy (&self->raw);
+    free (self->records.all);
     free (self->actions);
     self->magic = 0;
     free (self);
@@ -238,10 +239,22 @@ broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms)
 //  ---- work done
 
 void
+broker_fetched (broker_t *self, version_t *version)
+{
+    assert (version->state == VERSION_WORKING);
+    if (version->raw || version->is_fetched)
+        return;
+    assert (self->fetching > 0);
+    self->fetching--;
+    version->is_fetched = true;
+}
+
+void
 broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason)
 {
     assert (version->state == VERSION_WORKING);
     assert (self->preparing > 0);
+    broker_fetched (self, version);
     self->preparing--;
     supply_release (self, version);
     if (outcome == OUTCOME_BAD)
@@ -323,6 +336,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     if (self->started_ms == 0)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
+    waits_pass (self, now_ms);
     s_end_overdue (self, now_ms);
     s_mark_rates (self, now_ms);
     draw_rounds (self, now_ms);
@@ -330,6 +344,8 @@ broker_advance (broker_t *self, int64_t now_ms)
     dispatched = supply_dispatch (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again
+    waits_look (self, now_ms);
+    sharing_judge (self, now_ms);
 }
 
 int64_t
@@ -432,6 +448,18 @@ uint64_t
 job_epoch_samples (const job_t *self)
 {
     return sampler_epoch_samples (self->dataset->sampler, self->claimant.sampler_job);
+}
+
+const char *
+job_run (const job_t *self)
+{
+    return self->run;
+}
+
+bool
+job_is_forked (const job_t *self)
+{
+    return self->is_forked;
 }
 
 bool

@@ -23,6 +23,7 @@
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
  *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a worker has it; and
  *        what is resident in a tier is held for it (raw_store_check, raw_pool_check).
+ *    B7  no two jobs that are not over have one run, or one job name.
  *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
  *  client chooses are refused with a figure.
  */
@@ -132,6 +133,7 @@ typedef struct {
     const roaring_bitmap_t *subset; //  NULL: all the data
     const uint32_t *list;           //  LIST only; NULL: ascending
     size_t list_count;
+    bool order_is_of_seed;          //  SEEDED only because a seed was given, and no order
     uint64_t seed;
     uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
@@ -143,11 +145,16 @@ typedef struct {
     size_t taken_places;            //  LIST with ids: of its places
     //  Who it is (docs/protocol.md, Who is who); each NULL: not said.
     const char *run, *instance, *job_name;
+    const char *fresh_run;          //  one that nobody has had, should the job need it; never NULL
     uid_t uid;                      //  of the peer; (uid_t) -1: unknown (tcp)
 } broker_join_t;
 
+//  Whether broker_join would take the job now, as far as the broker can know; nothing changes.  False: refusal says why.
+bool broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
+
 //  A new job, waiting for broker_attached or broker_inline; or NULL and refusal says why.  The driver then
-//  names what it knows of the client by job_set_user.
+//  names what it knows of the client by job_set_user.  An earlier job of the same run ends (`fenced`) before, if this one is
+//  taken at all.
 job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
 //  The client has its ring, or asks for batches as frames.  Batches begin.
 void broker_attached (broker_t *self, job_t *job, int64_t now_ms);
@@ -173,6 +180,8 @@ typedef enum {
                                 //  that stage whose data hold it end, and nobody else notices
 } outcome_t;
 
+//  Of plain files: what ACTION_PREPARE said has been read, and is prepared now.  For the accounts of what jobs wait for alone.
+void broker_fetched (broker_t *self, version_t *version);
 //  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else not looked at.
 void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
 //  A read is done: what ACTION_READ said, with its answer filled in.
@@ -193,6 +202,7 @@ typedef enum {
     ACTION_SEND_BATCH,          //  job, slot: BATCH (sequence, index as they are in batch)
     ACTION_SEND_EPOCH_END,      //  job, epoch_end
     ACTION_SEND_ENDED,          //  job, reason, message; then the driver is as after broker_gone
+    ACTION_SEND_NOTICE,         //  job, reason (the notice's kind), message
     ACTION_BURY                 //  job: free its ring, then broker_bury
 } action_kind_t;
 
@@ -204,7 +214,7 @@ typedef struct {
     raw_request_t *request;
     wire_batch_t batch;         //  SEND_BATCH
     wire_epoch_end_t epoch_end;
-    const char *reason;         //  SEND_ENDED; static
+    const char *reason;         //  SEND_ENDED, SEND_NOTICE; static
     const char *message;        //  lives until the job is buried
 } action_t;
 
@@ -231,6 +241,8 @@ void job_set_user (job_t *self, void *user, bool is_inline);
 dataset_t *job_dataset (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
+const char *job_run (const job_t *self);        //  lent for the job's life
+bool job_is_forked (const job_t *self);         //  it asked for a run that another job goes on with
 bool job_is_inline (const job_t *self);
 bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself
 //  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
@@ -238,6 +250,9 @@ bool job_is_over (const job_t *self);           //  broker_gone was called or it
 uint32_t job_batch_rows (const job_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
 //  All jobs that are not over, for heartbeats: calls visit for each.
 void broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context);
+//  How many there are, and how many have joined since the start.
+uint64_t broker_jobs (const broker_t *self);
+uint64_t broker_jobs_total (const broker_t *self);
 //  NULL: no such job, or it is over.
 job_t *broker_job (broker_t *self, uint64_t id);
 

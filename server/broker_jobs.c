@@ -20,11 +20,12 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
-    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool;
+    size_t taken = join->taken? samples / 8: 0;
+    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool + taken;
 }
 
 static bool
-s_join_fits (broker_t *self, const broker_join_t *join, refusal_t *refusal)
+s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     uint64_t window = (uint64_t) join->batch_size * join->slots;
     if (window > BROKER_WINDOW_MAX)
@@ -32,7 +33,7 @@ s_join_fits (broker_t *self, const broker_join_t *join, refusal_t *refusal)
             "batches or fewer slots", (unsigned long long) window, BROKER_WINDOW_MAX);
     size_t ring_bytes = join->slots * join->slot_bytes;
     size_t bytes = ring_bytes + s_bookkeeping_bytes (self, join);
-    size_t taken = self->jobs_bytes + self->outside_bytes;
+    size_t taken = self->jobs_bytes - (ghost? ghost->memory_bytes: 0) + self->outside_bytes;
     size_t left = taken < self->options.jobs_bytes_max? self->options.jobs_bytes_max - taken: 0;
     if (bytes > left)
         return refuse (refusal, "budget",
@@ -42,45 +43,108 @@ s_join_fits (broker_t *self, const broker_join_t *join, refusal_t *refusal)
     return true;
 }
 
+//  The sampler's number for the job.
 static bool
-s_join_has_data (const broker_join_t *join, uint64_t samples, refusal_t *refusal)
+s_join_has_number (const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
-    if (join->drop_last && samples < join->batch_size)
-        return refuse (refusal, "bad_request",
-            "drop_last with %llu samples leaves no batch of %u: take a smaller "
-            "batch_size", (unsigned long long) samples, join->batch_size);
+    const dataset_t *dataset = join->dataset;
+    for (size_t number = 0; number < SAMPLER_JOBS_MAX; number++)
+        if (!dataset->jobs [number] || dataset->jobs [number] == ghost)
+            return true;
+    return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends", dataset->name,
+        SAMPLER_JOBS_MAX);
+}
+
+//  Samples of one whole epoch of the job that can be read, as far as is known; counted up to a number.
+static uint64_t
+s_readable_samples (const broker_join_t *join, uint64_t enough)
+{
+    const sampler_t *sampler = join->dataset->sampler;
+    uint64_t count = 0;
+    for (size_t place = 0; join->list && place < join->list_count && count < enough; place++)
+        count += !sampler_is_dropped (sampler, join->list [place]);
+    if (join->list)
+        return count;
+    if (!join->subset) {
+        count = join->dataset->samples - sampler_dropped_count (sampler);
+        return count < enough? count: enough;
+    }
+    roaring_uint32_iterator_t ids;
+    roaring_init_iterator (join->subset, &ids);
+    for (; ids.has_value && count < enough; roaring_advance_uint32_iterator (&ids))
+        count += !sampler_is_dropped (sampler, ids.current_value);
+    return count;
+}
+
+//  Whole epochs count, not what an earlier job has left of one.
+static bool
+s_join_has_data (const broker_join_t *join, refusal_t *refusal)
+{
+    uint64_t needed = join->drop_last? join->batch_size: 1, samples = s_readable_samples (join, needed);
     if (samples == 0)
         return refuse (refusal, "bad_request",
             "none of the job's samples can be read; `tureen status` names them");
+    if (samples < needed)
+        return refuse (refusal, "bad_request",
+            "drop_last with %llu samples leaves no batch of %u: take a smaller "
+            "batch_size", (unsigned long long) samples, join->batch_size);
     return true;
 }
 
-//  The sampler's side of a job; false: refused, nothing entered.
+//  Whether the job's data and epochs are those of the job that it goes on with.
 static bool
-s_join_sampler (job_t *job, const broker_join_t *join, refusal_t *refusal)
+s_join_goes_on (const broker_join_t *join, refusal_t *refusal)
+{
+    if (join->epochs && join->epoch >= join->epochs)
+        return refuse (refusal, "bad_state", "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
+            "is left: ask for more epochs, or begin anew without the state", (unsigned long long) join->epoch,
+            (unsigned long long) join->epochs);
+    if (join->taken_places > join->list_count)
+        return refuse (refusal, "bad_state", "the state is at place %zu of a list, this one has %zu: it is of another list; "
+            "begin anew without the state", join->taken_places, join->list_count);
+    if (!join->taken)
+        return true;
+    uint64_t foreign = join->subset? roaring_bitmap_andnot_cardinality (join->taken, join->subset)
+        : roaring_bitmap_get_cardinality (join->taken) - roaring_bitmap_rank (join->taken, join->dataset->samples - 1);
+    return foreign == 0 || refuse (refusal, "bad_state", "the state says that %llu samples were taken that are not in the job's "
+        "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
+}
+
+//  All that can be refused, as if the ghost had left already.
+static bool
+s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    return s_join_goes_on (join, refusal) && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
+        && supply_allows (self, join, ghost, refusal) && s_join_has_number (join, ghost, refusal)
+        && s_join_has_data (join, refusal) && schedule_allows (self, join, refusal);
+}
+
+bool
+broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    identity_t identity;
+    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, refusal);
+}
+
+static void
+s_join_sampler (job_t *job, const broker_join_t *join)
 {
     dataset_t *dataset = join->dataset;
     roaring_bitmap_t *everything = NULL;
     sampler_join_t entry = { .order = join->order, .data = join->subset,
         .list = join->list, .list_count = join->list_count, .seed = join->seed,
-        .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL };
+        .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL,
+        .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
     if (!entry.data && !entry.list) {
         everything = broker_need (roaring_bitmap_from_range (0, dataset->samples, 1));
         roaring_bitmap_remove_run_compression (everything);
         entry.data = everything;
     }
     job->claimant.sampler_job = sampler_join (dataset->sampler, &entry);
+    assert (job->claimant.sampler_job != SAMPLER_JOB_NONE);
     if (everything)
         roaring_bitmap_free (everything);
-    if (job->claimant.sampler_job == SAMPLER_JOB_NONE)
-        return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends",
-            dataset->name,
-            SAMPLER_JOBS_MAX);
-    if (!s_join_has_data (join, sampler_epoch_samples (dataset->sampler, job->claimant.sampler_job), refusal)) {
-        sampler_cancel (dataset->sampler, job->claimant.sampler_job);
-        return false;
-    }
-    return true;
 }
 
 //  False: no memory; what there is of it goes with the job.
@@ -102,6 +166,20 @@ s_join_memory (job_t *job, const broker_join_t *join)
     return true;
 }
 
+//  The epoch in which it goes on: what was delivered of it counts, and of a list how often each id came.
+static void
+s_go_on (job_t *job, const broker_join_t *join)
+{
+    job->epoch = join->epoch;
+    job->epoch_index = join->epoch_batches;
+    job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
+    job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
+    for (size_t place = 0; place < join->taken_places; place++) {
+        job->occurrences [join->list [place]]++;
+        job->epoch_samples += !sampler_is_dropped (join->dataset->sampler, join->list [place]);
+    }
+}
+
 static void
 s_job_free (job_t *job)
 {
@@ -110,42 +188,52 @@ s_job_free (job_t *job)
     free (job->place_memory);
     free (job->occurrences);
     free (job->end_message);
+    free (job->notice);
     job->magic = 0;
     free (job);
+}
+
+//  A job with its memory and nothing else; NULL: there is none.
+static job_t *
+s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
+{
+    job_t *job = broker_need (calloc (1, sizeof *job));
+    *job = (job_t) {
+        .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
+        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .pool = join->pool,
+        .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
+        .ring_bytes = join->slots * join->slot_bytes,
+        .memory_bytes = join->slots * join->slot_bytes + s_bookkeeping_bytes (self, join),
+        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms, .alive_ms = now_ms,
+        .filling = join->slots
+    };
+    snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
+    if (!s_join_memory (job, join)) {
+        s_job_free (job);
+        return NULL;
+    }
+    s_go_on (job, join);
+    return job;
 }
 
 job_t *
 broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
-    if (!s_join_fits (self, join, refusal) || !bad_allows (join, refusal) || !supply_allows (self, join, refusal))
+    identity_t identity;
+    if (!identity_of (self, join, now_ms, &identity, refusal) || !s_allows (self, join, identity.ghost, refusal))
         return NULL;
-    job_t *job = broker_need (calloc (1, sizeof *job));
-    *job = (job_t) {
-        .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
-        .seed = join->seed, .pool = join->pool, .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs,
-        .drop_last = join->drop_last, .ring_bytes = join->slots * join->slot_bytes,
-        .memory_bytes = join->slots * join->slot_bytes + s_bookkeeping_bytes (self, join),
-        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms, .alive_ms = now_ms,
-            .filling = join->slots
-    };
-    snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
-    if (!s_join_memory (job, join)) {
+    job_t *job = s_job_new (self, join, now_ms);
+    if (!job) {
         refuse (refusal, "budget",
             "the system has no memory for the job's bookkeeping: take smaller batches");
-        s_job_free (job);
         return NULL;
     }
-    if (!s_join_sampler (job, join, refusal)) {
-        s_job_free (job);
-        return NULL;
-    }
-    if (!schedule_join (self, job, refusal)) {
-        sampler_cancel (job->dataset->sampler, job->claimant.sampler_job);
-        s_job_free (job);
-        return NULL;
-    }
+    //  Nothing is refused from here on, so the ghost may end.
     job->id = self->next_job++;
+    identity_take (self, job, join, &identity);
+    s_join_sampler (job, join);
+    schedule_join (self, job);
     job->next = self->jobs;
     self->jobs = job;
     self->jobs_total++;
@@ -153,6 +241,7 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     self->jobs_bytes += job->memory_bytes;
     job->dataset->jobs [job->claimant.sampler_job] = job;
     supply_join (self, job, join);
+    sharing_join (job);
     return job;
 }
 
@@ -191,8 +280,10 @@ s_start (broker_t *self, job_t *job, int64_t now_ms)
 void
 broker_attached (broker_t *self, job_t *job, int64_t now_ms)
 {
-    if (job->state == JOB_ATTACHING)
+    if (job->state == JOB_ATTACHING) {
         s_start (self, job, now_ms);
+        draw_begin (self, job);
+    }
 }
 
 void
@@ -201,6 +292,7 @@ broker_inline (broker_t *self, job_t *job, int64_t now_ms)
     if (job->state == JOB_ATTACHING) {
         job->is_inline = true;
         s_start (self, job, now_ms);
+        draw_begin (self, job);
     }
 }
 
@@ -228,8 +320,10 @@ broker_gone (broker_t *self, job_t *job)
     job->claimant.sampler_job = SAMPLER_JOB_NONE;
     job->state = JOB_OVER;
     size_t window = (size_t) job->batch_size * job->slots;
-    for (size_t index = 0; index < window; index++)
+    for (size_t index = 0; index < window; index++) {
         schedule_cancel (self, &job->place_memory [index]);
+        sharing_forget (self, &job->place_memory [index]);
+    }
     self->rings_bytes -= job->ring_bytes;
     self->jobs_bytes -= job->memory_bytes;
     broker_bury_when_still (self, job);

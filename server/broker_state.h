@@ -1,6 +1,7 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), supply.c and ahead.c (compressed samples of packs), broker_bad.c (samples that cannot be prepared), draw.c
- *  (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else includes this.
+ *  ending), broker_identity.c (who is who), supply.c and ahead.c (compressed samples of packs), broker_bad.c (samples that
+ *  cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else
+ *  includes this.
  *
  *  A place's way:
  *
@@ -14,8 +15,10 @@
 #define BROKER_STATE_H
 #include "broker.h"
 #include "random.h"
+#include "sharing.h"
 #include "stock.h"
 #include "tier.h"
+#include "waits.h"
 
 typedef struct ahead ahead_t;
 
@@ -39,6 +42,11 @@ struct place {
     uint32_t occurrence;
     uint32_t slot, index;
     place_state_t state;
+    //  of the version that it got last: kept until the next one, for EXPLAIN
+    uint32_t draw;
+    uint32_t record;            //  sharing.h
+    bool is_reused;             //  that version was there
+    bool is_hole;               //  the batch, when it went, lacked this row
 };
 
 typedef struct {
@@ -61,7 +69,10 @@ typedef struct {
     uint32_t open;              //  of them: neither filled nor a hole
     uint32_t holes;
     bool ends_epoch;
+    uint64_t index;             //  of its epoch, on the wire; set when sent
     place_t *places;            //  batch_size of them
+    //  what was in the slot before it was released, for as long as it is free
+    struct { uint64_t epoch, index; uint32_t drawn; } past;
 } batch_t;
 
 typedef enum {
@@ -96,9 +107,14 @@ struct job {
     uint64_t epochs;
     bool drop_last;
     size_t ring_bytes;
+    bool order_is_of_seed;      //  as broker_join_t
     size_t memory_bytes;        //  ring and bookkeeping
     place_t *place_memory;
     uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
+    char run [WIRE_RUN_BYTES + 1];
+    char instance [WIRE_RUN_BYTES + 1], job_name [REQUEST_NAME_BYTES_MAX + 1];      //  empty: not said
+    uid_t uid;
+    bool is_forked, is_resumed;
     //  how it stands
     job_state_t state;
     bool is_inline;
@@ -122,13 +138,16 @@ struct job {
     //  what was sent and heard
     uint64_t sent;              //  batches; the next sequence
     uint64_t epoch_index;       //  next index of the epoch being sent
-    uint64_t epoch_samples;     //  sent of it
+    uint64_t epoch_samples;     //  sent of it; both count what the job before had, where one is gone on with
     uint64_t delivered;
     wire_progress_t progress;
     uint64_t consumed_samples;
     uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
     uint32_t mark_count;
+    waits_t waits;
+    sharing_t sharing;
+    char *notice;               //  of SEND_NOTICE; NULL: there was none
 };
 
 //  One shared stage on one data set: what the stock's kind is of.  It ends with its kind.
@@ -198,6 +217,9 @@ struct broker {
     size_t outside_bytes;                   //  on their way out as messages
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
     size_t preparing, copying, reading;     //  handed out
+    size_t fetching;                        //  of preparing: plain files are being read
+    sharing_records_t records;
+    int64_t shared_ms;                      //  when sharing was judged last
     raw_store_t *raw;                       //  NULL: no data set is a pack
     size_t tier_count, tier_least;          //  bytes that a tier needs at least
     size_t ahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not
@@ -223,6 +245,20 @@ void unsuitable_found (broker_t *self, version_t *version, const char *reason);
 bool bad_allows (const broker_join_t *join, refusal_t *refusal);
 void bad_forget (dataset_t *dataset);
 
+//  ---- broker_identity.c
+//  Who a join is, as things stand.
+typedef struct {
+    job_t *ghost;               //  ends if the join is taken; NULL: nobody does
+    const char *run;            //  the new job's: lent by the join
+    bool is_forked;
+} identity_t;
+
+//  False: its job name is another's.
+bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal);
+//  The job, which has its id and is not yet among the others, is of this identity: its ghost ends.
+void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
+void identity_check (const broker_t *self);
+
 //  ---- broker_jobs.c
 //  ACTION_BURY for a job that is over once no worker writes for it.
 void broker_bury_when_still (broker_t *self, job_t *job);
@@ -238,12 +274,14 @@ void draw_settle (broker_t *self, dataset_t *dataset);
 void draw_send (broker_t *self, job_t *job);
 //  A place is filled or a hole.
 void draw_place_done (broker_t *self, place_t *place);
+//  The job, which has just begun to run, may have nothing left to draw of its first epoch.
+void draw_begin (broker_t *self, job_t *job);
 //  The slot may be drawn into again.
 void draw_release (job_t *job, uint32_t slot);
 
 //  ---- supply.c: compressed samples of packs
-//  Whether there is memory for the job's tier, if it needs one of its own.
-bool supply_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
+//  Whether there is memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.
+bool supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal);
 //  The job, which has joined sampler and stock, reads from now on.
 void supply_join (broker_t *self, job_t *job, const broker_join_t *join);
 //  It leaves; stock and sampler still know it.
@@ -290,9 +328,11 @@ void ahead_check (const broker_t *self, const job_t *job);
 //  ---- schedule.c
 //  The version's bytes have come: it may be handed out.
 void schedule_arrived (version_t *version);
-//  Makes the job, which has joined the sampler, a claimant on the class of its shared stage, which is made when it
-//  is new; false: refused (budget).
-bool schedule_join (broker_t *self, job_t *job, refusal_t *refusal);
+//  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
+bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
+//  Makes the job, which has joined the sampler and is allowed, a claimant on the class of its shared stage, which is made
+//  when it is new.
+void schedule_join (broker_t *self, job_t *job);
 //  For stock_on_kind_end: context is the broker, user the class.
 void schedule_class_over (void *context, void *user);
 const class_t *schedule_class (const broker_t *self, const version_t *version);

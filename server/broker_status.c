@@ -65,6 +65,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_t *object = json_object ();
     json_object_set_new (object, "job", s_number (job->id));
     json_object_set_new (object, "name", json_string (job->name));
+    json_object_set_new (object, "job_name", *job->job_name? json_string (job->job_name): json_null ());
+    json_object_set_new (object, "resumed", json_boolean (job->is_resumed));
     json_object_set_new (object, "dataset", json_string (job->dataset->name));
     json_object_set_new (object, "order", json_string (orders [job->order]));
     json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
@@ -82,6 +84,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "rate", json_real (s_rate (job, now_ms)));
     json_object_set_new (object, "window", s_window (job));
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
+    json_object_set_new (object, "waits", waits_status (job, now_ms));
+    json_object_set_new (object, "sharing", sharing_status (job));
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
     json_object_set_new (object, "single_reads", s_number (job->single_reads));
     json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
@@ -151,6 +155,21 @@ broker_status (broker_t *self, int64_t now_ms)
     return object;
 }
 
+uint64_t
+broker_jobs (const broker_t *self)
+{
+    uint64_t count = 0;
+    for (const job_t *job = self->jobs; job; job = job->next)
+        count += job->state != JOB_OVER;
+    return count;
+}
+
+uint64_t
+broker_jobs_total (const broker_t *self)
+{
+    return self->jobs_total;
+}
+
 //  ---- checks
 
 static void
@@ -217,5 +236,7 @@ broker_check (broker_t *self)
     assert (jobs == self->jobs_bytes && jobs <= self->options.jobs_bytes_max);
     assert (self->copying <= self->copy_max);
     assert (self->preparing <= self->prepare_max);
+    sharing_check (self);
     supply_check (self);
+    identity_check (self);
 }

@@ -1,7 +1,6 @@
 #include "command_read.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -9,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 #include <jansson.h>
 #include "complain.h"
 #include "output.h"
 #include "read_options.h"
+#include "read_record.h"
 #include "tureen.h"
 
 enum {
@@ -48,6 +46,12 @@ static const char s_help [] =
     "                       N samples; another N is another order\n"
     "  --name TEXT          for people, in `tureen status`\n"
     "  --ids FILE           write the delivered ids, a line an epoch: `0: 5 17 3`; ` ...` if unfinished\n"
+    "  --state FILE         go on where the run that wrote it stopped, if it is there; write it at the end, after\n"
+    "                       SIGINT and SIGTERM too.  --ids then goes on as well; --epochs counts from the first\n"
+    "  --state-every N      and after every N batches (100): so many may come again after a crash\n"
+    "  --job NAME           the run's name, which nobody else may use at the same time: with it, a run that is\n"
+    "                       started again with its --state ends what is left of the one before\n"
+    "  --rejoin SECONDS     how long to look for a server that is gone (300); 0: its end is the run's\n"
     "  --json               print the result as one JSON object\n"
     "  --timeout SECONDS    how long to wait for the server to answer (10)\n"
     "  --help               this\n"
@@ -56,7 +60,7 @@ static const char s_help [] =
     "over too, so that the samples a second are those of the loop.\n"
     "\n"
     "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
-    "refuses or goes away, or when the output cannot be written; 2 for unusable arguments; 130 and 143\n"
+    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 130 and 143\n"
     "after SIGINT and SIGTERM, which leave the job in order.\n";
 
 //  --------------------------------------------------------------------------
@@ -87,8 +91,8 @@ s_catch_signals (void)
 typedef struct {
     const read_options_t *options;
     tureen_loader_t *loader;
-    FILE *ids;                          //  NULL: not asked for
-    bool ids_open;                      //  a line has begun
+    read_record_t *record;
+    bool recorded;                      //  nothing failed to be written
     uint64_t epochs;                    //  finished
     uint64_t batches;
     uint64_t samples;
@@ -144,34 +148,6 @@ s_touch (run_t *self, const tureen_batch_t *batch)
     }
 }
 
-//  Appends a batch's ids to the epoch's line; what was delivered is in the file before the next batch is
-//  asked for.
-static bool
-s_write_ids (run_t *self, const tureen_batch_t *batch)
-{
-    if (!self->ids)
-        return true;
-    if (!self->ids_open)
-        fprintf (self->ids, "%" PRIu64 ":", tureen_batch_epoch (batch));
-    self->ids_open = true;
-    const uint64_t *ids = tureen_batch_ids (batch);
-    for (size_t index = 0; index < tureen_batch_count (batch); index++)
-        fprintf (self->ids, " %" PRIu64, ids [index]);
-    return fflush (self->ids) == 0;
-}
-
-static bool
-s_end_ids (run_t *self, uint64_t epoch)
-{
-    if (!self->ids)
-        return true;
-    if (!self->ids_open)
-        fprintf (self->ids, "%" PRIu64 ":", epoch);     //  an epoch without a batch
-    fputs ("\n", self->ids);
-    self->ids_open = false;
-    return fflush (self->ids) == 0;
-}
-
 static bool
 s_take_batch (run_t *self, tureen_batch_t *batch)
 {
@@ -179,7 +155,7 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     if (self->batches++ == 0)
         self->first = self->last;
     self->samples += tureen_batch_count (batch);
-    bool written = s_write_ids (self, batch);
+    bool written = read_record_batch (self->record, self->loader, batch);
     s_touch (self, batch);
     //  The batch is held while the step would last.
     double rate = read_options_rate (self->options);
@@ -191,6 +167,13 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     return written;
 }
 
+static void
+s_tell_notices (run_t *self)
+{
+    for (char *notice; (notice = tureen_loader_notice (self->loader)); free (notice))
+        fprintf (stderr, "tureen read: %s\n", notice);
+}
+
 //  The next event, or TUREEN_TIMEOUT after a signal; counts the time that it took.
 static tureen_event_t
 s_next (run_t *self, tureen_batch_t **batch_p)
@@ -198,8 +181,10 @@ s_next (run_t *self, tureen_batch_t **batch_p)
     double begin = s_now ();
     tureen_event_t event = TUREEN_TIMEOUT;
     *batch_p = NULL;
-    while (event == TUREEN_TIMEOUT && !s_signal)
+    while (event == TUREEN_TIMEOUT && !s_signal) {
         event = tureen_loader_next_within (self->loader, batch_p, READ_POLL_MS);
+        s_tell_notices (self);
+    }
     self->waited += s_now () - begin;
     return event;
 }
@@ -222,12 +207,11 @@ s_read (run_t *self)
             written = s_take_batch (self, batch);
         if (event == TUREEN_EPOCH_END) {
             self->epochs++;
-            written = s_end_ids (self, tureen_loader_epoch (self->loader).epoch);
+            written = read_record_epoch_end (self->record, self->loader);
         }
-        if (!written) {
-            complain ("read", "--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
+        self->recorded = written;
+        if (!written)
             return EXIT_RUNTIME;
-        }
     }
     return EXIT_SIGNAL + s_signal;
 }
@@ -271,46 +255,17 @@ s_print (const run_t *self)
 
 //  --------------------------------------------------------------------------
 
-//  Opens the file for the ids, as it is: until the job is joined nothing in it is lost.
-static bool
-s_open_ids (run_t *self)
-{
-    const char *path = read_options_ids_path (self->options);
-    if (!path)
-        return true;
-    if (!strcmp (path, "-")) {
-        self->ids = stdout;
-        return true;
-    }
-    int fd = open (path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    self->ids = fd < 0? NULL: fdopen (fd, "w");
-    if (self->ids)
-        return true;
-    complain ("read", "--ids %s: %s", path, strerror (errno));
-    if (fd >= 0)
-        close (fd);
-    return false;
-}
-
-//  Empties the file; what is no file (a pipe, a terminal) has nothing to empty.
-static bool
-s_empty_ids (run_t *self)
-{
-    struct stat status;
-    if (!self->ids || self->ids == stdout || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode)
-    ||  ftruncate (fileno (self->ids), 0) == 0)
-        return true;
-    return complain ("read", "--ids %s: %s", read_options_ids_path (self->options), strerror (errno));
-}
-
-//  Opens the file for the ids and joins.  EXIT_SUCCESS, or the exit status.
+//  Opens the files and joins.  EXIT_SUCCESS, or the exit status.
 static int
 s_begin (run_t *self)
 {
     char error [TUREEN_ERROR_BYTES];
-    if (!s_open_ids (self))
+    self->record = read_record_new (self->options);
+    if (!self->record)
         return EXIT_RUNTIME;
-    self->loader = tureen_loader_new (read_options_loader (self->options), error, sizeof error);
+    tureen_options_t options = *read_options_loader (self->options);
+    options.state = read_record_state (self->record);
+    self->loader = tureen_loader_new (&options, error, sizeof error);
     if (!self->loader) {
         int status = errno == EINVAL? EXIT_ARGUMENTS: EXIT_RUNTIME;
         read_options_explain (self->options, error);
@@ -319,7 +274,10 @@ s_begin (run_t *self)
     self->joined = s_now ();
     //  Only now: until here a signal's usual effect is the right one.
     s_catch_signals ();
-    return s_empty_ids (self)? EXIT_SUCCESS: EXIT_RUNTIME;
+    if (tureen_loader_info (self->loader)->forked)
+        fprintf (stderr, "tureen read: the run of --state goes on elsewhere: this one goes its own way from there\n");
+    self->recorded = read_record_begin (self->record, self->loader);
+    return self->recorded? EXIT_SUCCESS: EXIT_RUNTIME;
 }
 
 static int
@@ -329,14 +287,12 @@ s_run (const read_options_t *options)
     int status = s_begin (&run);
     if (status == EXIT_SUCCESS) {
         status = s_read (&run);
-        if (run.ids && run.ids_open)
-            fputs (" ...\n", run.ids);
+        //  After a failure nothing more: a state may say only what is in the other file.
+        if (run.recorded && !read_record_end (run.record, run.loader) && status == EXIT_SUCCESS)
+            status = EXIT_RUNTIME;
         s_print (&run);
     }
-    if (run.ids && run.ids != stdout && fclose (run.ids) && status == EXIT_SUCCESS) {
-        complain ("read", "--ids %s: %s", read_options_ids_path (options), strerror (errno));
-        status = EXIT_RUNTIME;
-    }
+    read_record_destroy (&run.record);
     tureen_loader_destroy (&run.loader);
     return status;
 }

@@ -31,6 +31,8 @@ enum {
     PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
     PIECES_OF_POOL = 64                 //  of them
 };
+//  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
+enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
 enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
 
 //  All that a server is made of, in the order in which it is made.
@@ -47,7 +49,9 @@ typedef struct {
     door_t *door;
     void *context, *router;
     service_t *service;
+    idle_t idle;
     log_t log;
+    int failure;                        //  exit status where it cannot start
 } server_t;
 
 static int64_t
@@ -369,14 +373,17 @@ s_start (server_t *self)
     s_raise_descriptors ();
     if (!s_take_signals (self) || !s_make_broker (self))
         return false;
-    if (endpoint_claim (&self->endpoint, self->options.listen, error, sizeof error))
+    int rc = endpoint_claim (&self->endpoint, self->options.listen, error, sizeof error);
+    if (rc == -EADDRINUSE)
+        self->failure = STATUS_TAKEN;
+    if (rc)
         return s_complain (error);
     for (size_t index = 0; index < self->options.dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;
     if (!s_start_tasks (self))
         return false;
-    int rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
+    rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
@@ -384,7 +391,8 @@ s_start (server_t *self)
     if (!s_make_router (self))
         return false;
     service_options_t options = { .broker = self->broker, .tasks = self->tasks, .door = self->door,
-        .router = self->router, .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log };
+        .router = self->router, .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
+        .idle = &self->idle };
     self->service = service_new (&options);
     return self->service || s_complain_errno ("no memory");
 }
@@ -413,9 +421,11 @@ s_announce (const server_t *self)
 static int
 s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
 {
-    int64_t next = broker_wakeup (self->broker);
+    int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, broker_jobs (self->broker));
     if (beat_ms < next)
         next = beat_ms;
+    if (due_ms < next)
+        next = due_ms;
     return next <= now_ms? 0: (int) (next - now_ms);
 }
 
@@ -433,6 +443,7 @@ s_run (server_t *self)
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [TASKS + index] = (zmq_pollitem_t) { .fd = tasks [index], .events = ZMQ_POLLIN };
     int64_t beat_ms = 0;
+    idle_begin (&self->idle, (int64_t) self->options.until_idle * 1000, s_now_ms ());
     while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
         int64_t now_ms = s_now_ms ();
         if (now_ms >= beat_ms) {
@@ -443,6 +454,10 @@ s_run (server_t *self)
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);
         service_act (self->service, now_ms);
+        if (idle_look (&self->idle, broker_jobs (self->broker), broker_jobs_total (self->broker), now_ms)) {
+            log_line (&self->log, "no job is left, and none has come: ending (--until-idle)");
+            break;
+        }
         zmq_poll (items, ITEMS, s_patience_ms (self, s_now_ms (), beat_ms));
     }
 }
@@ -481,7 +496,7 @@ int
 command_serve (int argc, char **argv)
 {
     char error [ERROR_BYTES];
-    server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO } };
+    server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO }, .failure = STATUS_FAILED };
     options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     if (parsed == OPTIONS_HELP)
@@ -498,7 +513,7 @@ command_serve (int argc, char **argv)
         log_line (&self.log, "ending");
     }
     else
-        status = 1;
+        status = self.failure;
     s_stop (&self);
     options_clear (&self.options);
     return status;

@@ -9,7 +9,7 @@
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80 };
 
 static const char s_help [] =
     "usage: tureen status [--connect ENDPOINT] [--json]\n"
@@ -90,6 +90,40 @@ s_show_datasets (const json_t *status)
     }
 }
 
+//  "decode 71 %, client 29 %": what a job's time went to, most first, from one percent on.
+static const char *
+s_waited (const json_t *waits, char text [WAITED_BYTES])
+{
+    enum { KINDS = 4 };
+    static const char *const names [KINDS] = { "disk", "decode", "copy", "client" };
+    double all = 0;
+    bool is_told [KINDS] = { false };
+    size_t used = 0;
+    for (int kind = 0; kind < KINDS; kind++)
+        all += s_real (waits, names [kind]);
+    text [0] = 0;
+    for (int turn = 0; turn < KINDS && all > 0; turn++) {
+        int most = -1;
+        for (int kind = 0; kind < KINDS; kind++)
+            if (!is_told [kind] && (most < 0 || s_real (waits, names [kind]) > s_real (waits, names [most])))
+                most = kind;
+        is_told [most] = true;
+        double percent = 100 * s_real (waits, names [most]) / all;
+        if (percent >= 1)
+            used += (size_t) snprintf (text + used, WAITED_BYTES - used, "%s%s %.0f %%", used? ", ": "", names [most], percent);
+    }
+    return text;
+}
+
+//  Of what a job got, the part whose preparing others used too.
+static const char *
+s_shared (const json_t *sharing, char text [16])
+{
+    double places = s_real (sharing, "places");
+    snprintf (text, 16, places > 0? "%.0f %%": "-", places > 0? 100 * s_real (sharing, "shared") / places: 0);
+    return text;
+}
+
 static void
 s_show_jobs (const json_t *status)
 {
@@ -98,17 +132,18 @@ s_show_jobs (const json_t *status)
     if (json_array_size (json_object_get (status, "jobs")) == 0)
         printf ("no jobs\n");
     else
-        printf ("%5s %-14s %-12s %-8s %-7s %6s %16s %10s %9s  %s\n", "job", "name", "data set", "order",
-            "memory",
-            "epoch", "of this epoch", "delivered", "samples/s", "waiting on");
+        printf ("%5s %-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "job", "name", "data set", "order", "memory",
+            "epoch", "of this epoch", "delivered", "samples/s", "shared", "waiting on", "waited for");
     json_array_foreach (json_object_get (status, "jobs"), index, job) {
         char share [40];
         snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, "epoch_delivered"), s_real (job,
             "epoch_samples"));
-        printf ("%5.0f %-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f  %s\n", s_real (job, "job"),
+        char waited [WAITED_BYTES], shared [16];
+        printf ("%5.0f %-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n", s_real (job, "job"),
             s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
             s_real (job, "epoch"), share, s_real (job, "delivered_samples"), s_real (job, "rate"),
-            s_text (job, "waiting_on"));
+            s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
+            s_waited (json_object_get (job, "waits"), waited));
     }
 }
 
@@ -131,6 +166,12 @@ s_show (const json_t *status)
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     printf ("read by %s, %.0f at once; compressed samples %.1f of %.1f MB\n", s_text (status, "reading"),
         s_real (status, "reads_max"), s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
+    const json_t *idle = json_object_get (status, "until_idle");
+    if (json_is_number (json_object_get (idle, "left")))
+        printf ("ends in %.0f s, unless a job comes\n", s_real (idle, "left"));
+    else
+    if (json_is_object (idle))
+        printf ("ends %.0f s after its last job\n", s_real (idle, "seconds"));
 }
 
 //  -1: go on; else the exit status.

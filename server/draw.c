@@ -74,9 +74,12 @@ draw_release (job_t *job, uint32_t slot)
 {
     batch_t *batch = &job->batches [slot];
     assert (batch->state == SLOT_SENT || batch->state == SLOT_FULL);
-    for (uint32_t index = 0; index < batch->drawn; index++)
+    for (uint32_t index = 0; index < batch->drawn; index++) {
+        batch->places [index].is_hole = batch->places [index].state == PLACE_HOLE;
         batch->places [index].state = PLACE_EMPTY;
-    *batch = (batch_t) { .state = SLOT_FREE, .places = batch->places };
+    }
+    *batch = (batch_t) { .state = SLOT_FREE, .places = batch->places,
+        .past = { batch->epoch, batch->index, batch->state == SLOT_SENT? batch->drawn: 0 } };
     job->used_slots--;
 }
 
@@ -147,6 +150,7 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_
         place_t *place = instead? instead: s_take_place (jobs [index], id);
         if (instead)
             s_occupy (instead, id);
+        sharing_served (self, place, versions [index]);
         schedule_await (place, versions [index]);
     }
 }
@@ -224,6 +228,12 @@ s_after_draw (broker_t *self, job_t *job)
 {
     if (job->state == JOB_RUNNING && s_epoch_is_drawn (job))
         s_close_epoch (self, job);
+}
+
+void
+draw_begin (broker_t *self, job_t *job)
+{
+    s_after_draw (self, job);
 }
 
 void
@@ -339,7 +349,9 @@ s_move_up (broker_t *self, place_t *place)
     batch->holes++;
     place->id = last->id;
     place->occurrence = last->occurrence;
-    schedule_await (place, stock_serve (self->stock, &job->claimant, place->id));
+    version_t *version = stock_serve (self->stock, &job->claimant, place->id);
+    sharing_served (self, place, version);
+    schedule_await (place, version);
     return true;
 }
 
@@ -393,9 +405,10 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
     }
     batch->state = SLOT_SENT;
     batch->sequence = job->sent++;
+    batch->index = job->epoch_index++;
     action_t *action = broker_act (self, ACTION_SEND_BATCH, job);
     action->batch = (wire_batch_t) {
-        .sequence = batch->sequence, .epoch = batch->epoch, .index = job->epoch_index++, .slot = slot,
+        .sequence = batch->sequence, .epoch = batch->epoch, .index = batch->index, .slot = slot,
             .count = count,
         .flags = job->is_inline? WIRE_BATCH_INLINE: 0
     };

@@ -9,7 +9,7 @@
 #include "machine.h"
 #include "utf8.h"
 
-const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "dataset", "field",
+const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "until-idle", "dataset", "field",
     "extensions", "on-bad", "jpeg-warnings", "tier", "piece" };
 static const char *const s_policies [] = { "follow", "dsa" };
 
@@ -211,6 +211,9 @@ options_set (settings_t *self, setting_t setting, const char *value)
     case SET_WORKERS:
         good = options_number (self, setting, value, OPTIONS_WORKERS_MAX, &options->workers);
         break;
+    case SET_UNTIL_IDLE:
+        good = options_number (self, setting, value, OPTIONS_IDLE_MAX, &options->until_idle);
+        break;
     case SET_POLICY:
         good = s_set_policy (self, value, &options->policy);
         break;
@@ -263,6 +266,10 @@ s_take_option (settings_t *self, const char *name, const char *value)
         return options_fail (self, "unknown option '--%s'%s%s%s", options_shown (name, shown),
             nearest? "; did you mean --": "; see --help", nearest? nearest: "", nearest? "?": "");
     }
+    char seconds [16];
+    snprintf (seconds, sizeof seconds, "%d", OPTIONS_IDLE_SECONDS);
+    if (!value && setting == SET_UNTIL_IDLE)
+        value = seconds;
     if (!value)
         return options_fail (self, "--%s needs a value%s%s", name, options_is_of_dataset (setting) && !is_config? ": ": "",
             options_is_of_dataset (setting) && !is_config? options_form (setting): "");
@@ -369,6 +376,9 @@ options_help (void)
         "  --workers N          threads that prepare samples, 1 to 1024\n"
         "                       (default: the processors that this process may use)\n"
         "  --policy NAME        how jobs of order \"shared\" come to common samples: follow or dsa (default: follow)\n"
+        "  --until-idle [SECONDS]\n"
+        "                       end when the last job has gone and none has come for so long (10 seconds without\n"
+        "                       a number); before the first job has come at least 60 seconds\n"
         "  --config FILE        settings from a ZPL file, by these names; what the command line says wins,\n"
         "                       data sets and fields add up\n"
         "  -h, --help           this text\n"

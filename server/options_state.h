@@ -18,7 +18,7 @@ enum {
 
 //  From SET_FIELD on: settings of a data set, "NAME...=VALUE" on the command line, lines below the setting in the file.
 typedef enum {
-    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_WORKERS, SET_POLICY, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD,
+    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_WORKERS, SET_POLICY, SET_UNTIL_IDLE, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD,
     SET_JPEG_WARNINGS, SET_TIER, SET_PIECE,
     SET_COUNT
 } setting_t;

@@ -14,7 +14,8 @@ enum {
     READ_SLOTS_MAX = 64,
     READ_BATCH_MAX = 65536,
     READ_POOL_MIN = 8,
-    READ_POOL_MAX = 1 << 24
+    READ_POOL_MAX = 1 << 24,
+    READ_STATE_EVERY = 100
 };
 
 #define READ_OPTIONS_MAGIC 0x524f5054u
@@ -26,6 +27,8 @@ struct read_options {
     uint64_t *list;                     //  options.ids
     double rate;
     const char *ids_path;
+    const char *state_path;
+    uint64_t state_every;
     const char *pipeline_from;          //  the option that gave options.pipeline
     bool json;
     bool help;
@@ -190,11 +193,25 @@ s_parse_timeout (read_options_t *self, const char *text)
     return true;
 }
 
+//  Seconds; 0: not at all.
+static bool
+s_parse_rejoin (read_options_t *self, const char *text)
+{
+    char *end;
+    double seconds = strtod (text, &end);
+    if (end == text || *end || !(seconds >= 0 && seconds <= 1e9))
+        return complain ("read", "--rejoin '%s': expected a number from 0 to 1e9", text);
+    double rejoin_ms = seconds * 1e3;
+    self->options.rejoin_ms = rejoin_ms <= 0? -1: rejoin_ms >= INT32_MAX? INT32_MAX: rejoin_ms < 1? 1: (int) rejoin_ms;
+    return true;
+}
+
 enum {
     OPTION_CONNECT = 256, OPTION_DATASET, OPTION_BATCH, OPTION_EPOCHS, OPTION_DROP_LAST, OPTION_RATE,
         OPTION_SUBSET,
     OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
-    OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_HELP
+    OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY, OPTION_JOB,
+    OPTION_REJOIN, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -211,6 +228,9 @@ static const struct option s_options [] = {
     { "pool", required_argument, NULL, OPTION_POOL },
     { "name", required_argument, NULL, OPTION_NAME }, { "ids", required_argument, NULL, OPTION_IDS },
     { "json", no_argument, NULL, OPTION_JSON }, { "timeout", required_argument, NULL, OPTION_TIMEOUT },
+    { "state", required_argument, NULL, OPTION_STATE },
+    { "state-every", required_argument, NULL, OPTION_STATE_EVERY },
+    { "job", required_argument, NULL, OPTION_JOB }, { "rejoin", required_argument, NULL, OPTION_REJOIN },
     { "help", no_argument, NULL, OPTION_HELP }, { NULL, 0, NULL, 0 }
 };
 
@@ -230,6 +250,10 @@ s_apply_number (read_options_t *self, int option, const char *text)
             return s_parse_number ("seed", text, false, 0, UINT64_MAX, &self->options.seed);
         case OPTION_POOL:
             return s_parse_small ("pool", text, true, READ_POOL_MIN, READ_POOL_MAX, &self->options.pool);
+        case OPTION_STATE_EVERY:
+            return s_parse_number ("state-every", text, false, 1, UINT32_MAX, &self->state_every);
+        case OPTION_REJOIN:
+            return s_parse_rejoin (self, text);
         case OPTION_RATE:
             return s_parse_positive ("rate", text, &self->rate);
         default:
@@ -253,6 +277,12 @@ s_apply (read_options_t *self, int option, const char *text)
             return true;
         case OPTION_IDS:
             self->ids_path = text;
+            return true;
+        case OPTION_STATE:
+            self->state_path = text;
+            return true;
+        case OPTION_JOB:
+            self->options.job = text;
             return true;
         case OPTION_DROP_LAST:
             return self->options.drop_last = true;
@@ -310,6 +340,7 @@ static bool
 s_parse (read_options_t *self, int argc, char **argv)
 {
     self->options.epochs = 1;
+    self->state_every = READ_STATE_EVERY;
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     int option;
@@ -394,6 +425,20 @@ read_options_ids_path (const read_options_t *self)
     return self->ids_path;
 }
 
+const char *
+read_options_state_path (const read_options_t *self)
+{
+    s_check_magic (self);
+    return self->state_path;
+}
+
+uint64_t
+read_options_state_every (const read_options_t *self)
+{
+    s_check_magic (self);
+    return self->state_every;
+}
+
 bool
 read_options_json (const read_options_t *self)
 {
@@ -410,7 +455,8 @@ read_options_explain (const read_options_t *self, const char *error)
         { "options.pipeline", self->pipeline_from }, { "options.ids", "list" },
         { "options.subset", "subset" }, { "options.slots", "slots" }, { "options.seed", "seed" },
         { "options.pool", "pool" },
-        { "options.name", "name" }, { "options.timeout_ms", "timeout" }
+        { "options.name", "name" }, { "options.job", "job" }, { "options.state", "state" },
+        { "options.order", "order" }, { "options.timeout_ms", "timeout" }
     };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         size_t length = strlen (names [index].field);

@@ -19,6 +19,9 @@ const tureen_options_t *read_options_loader (const read_options_t *self);
 double read_options_rate (const read_options_t *self);
 //  Where the ids go: NULL: nowhere, "-": standard output.
 const char *read_options_ids_path (const read_options_t *self);
+//  Where the state is, and after how many batches it is written; NULL: nowhere.
+const char *read_options_state_path (const read_options_t *self);
+uint64_t read_options_state_every (const read_options_t *self);
 bool read_options_json (const read_options_t *self);
 
 //  Says why tureen_loader_new did not take the options, calling them as the user does.

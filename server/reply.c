@@ -123,6 +123,9 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "ring", s_ring (joined));
     s_put (object, "seed", s_number (joined->seed));
     s_put (object, "fingerprint", s_text (joined->fingerprint));
+    s_put (object, "data", s_text (joined->data));
+    s_put (object, "run", s_text (joined->run));
+    s_put (object, "forked", json_boolean (joined->forked));
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  our own text
     s_put (object, "pipeline", pipeline);
@@ -150,6 +153,12 @@ char *
 reply_ended (const char *reason, const char *message)
 {
     return s_two_texts ("reason", reason, message);
+}
+
+char *
+reply_notice (const char *notice, const char *message)
+{
+    return s_two_texts ("notice", notice, message);
 }
 
 wire_head_t

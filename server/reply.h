@@ -33,6 +33,9 @@ typedef struct {
     const char *ring_token;
     uint64_t seed;
     const char *fingerprint;
+    const char *data;           //  data_digest.h
+    const char *run;
+    bool forked;
     const char *pipeline_text;  //  a JSON array
     uint32_t lease_ms;
 } reply_joined_t;
@@ -40,6 +43,7 @@ typedef struct {
 char *reply_joined (const reply_joined_t *joined);
 char *reply_error (const char *code, const char *message);
 char *reply_ended (const char *reason, const char *message);
+char *reply_notice (const char *notice, const char *message);
 
 //  Frame 0 of any message of ours.
 wire_head_t reply_head (wire_kind_t kind, uint64_t job, uint64_t tag);

@@ -48,6 +48,14 @@ enum { REQUEST_NAME_BYTES_MAX = 64, REQUEST_BATCH_MAX = 65536 };
 
 typedef enum { REQUEST_SHARED, REQUEST_PRIVATE, REQUEST_LIST, REQUEST_SEEDED } request_order_t;
 
+//  Where a job goes on.
+typedef struct {
+    bool given;
+    char fingerprint [REQUEST_NAME_BYTES_MAX + 1];
+    char data [WIRE_DATA_BYTES + 1];
+    uint64_t epoch, batches, places;
+} request_resume_t;
+
 //  Frame 1 of JOIN.
 typedef struct {
     char dataset [REQUEST_NAME_BYTES_MAX + 1];
@@ -63,8 +71,12 @@ typedef struct {
     bool seed_given;
     uint64_t seed;
     uint32_t pool;              //  samples; SEEDED only; 0: not given
-    bool subset_given;          //  frame 2 is a subset
-    size_t list_frames;         //  so many frames from frame 2 on are a list
+    char job [REQUEST_NAME_BYTES_MAX + 1];      //  empty: none
+    char instance [WIRE_RUN_BYTES + 1], run [WIRE_RUN_BYTES + 1];       //  empty: none
+    request_resume_t resume;
+    bool subset_given;
+    size_t list_frames, taken_frames;
+    size_t subset_first, list_first, taken_first;       //  the message's frame that is the first of each; 0: there is none
 } request_join_t;
 
 //  frames[0] is the head, frames[1] the JSON.  True, and the caller calls request_join_clear; or false,
@@ -75,6 +87,9 @@ void request_join_clear (request_join_t *join);
 //  Form 1 or 2, ids below sample_count, not empty.  True and *set_p the caller's, without run containers, fit
 //  to be drawn from.  Takes about 4 ns an id where whole blocks of 65536 are not set: 50 ms for 10 million.
 bool request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal);
+//  What an earlier job has taken: form 1 or 2, the frames joined, ids below sample_count.  True and *set_p the caller's, as
+//  request_subset's, but it may be empty.  An id that is none is refused as `bad_state`.
+bool request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal);
 //  Form 3, the frames joined, ids below sample_count, not empty.  True and *ids_p malloc'ed, *count_p of
 //  them.
 bool request_list (const frame_t *frames, size_t count, uint32_t sample_count,

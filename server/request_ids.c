@@ -4,6 +4,7 @@
 #include "request.h"
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,12 @@ s_check_frame (const frame_t *frame, const char *what, refusal_t *refusal)
 //  range.
 
 typedef struct {
+    const char *what;               //  of the set, in messages
+    const char *beyond;             //  the code of a refusal of ids that there are not
+    uint32_t sample_count;
     roaring_bitmap_t *set;
+    uint64_t previous_end;          //  ranges: of the last one so far
+    size_t word_count;              //  words: so many so far
     size_t block;                   //  the bits below stand for ids from block * BLOCK_IDS on
     uint64_t words [BLOCK_WORDS];
     uint32_t ids [BLOCK_IDS];
@@ -118,36 +124,34 @@ s_add_range (gather_t *self, uint64_t begin, uint64_t end)
 //  --- Ranges -----------------------------------------------------------------------------------------------
 
 static bool
-s_check_range (size_t position, uint64_t begin, uint64_t end, uint64_t previous_end, uint32_t sample_count,
-    refusal_t *refusal)
+s_check_range (const gather_t *self, size_t position, uint64_t begin, uint64_t end, refusal_t *refusal)
 {
     if (begin >= end)
-        return refuse (refusal, "bad_request", "subset: range %zu is empty: %" PRIu64 " to %" PRIu64,
-            position, begin, end);
-    if (end > sample_count)
+        return refuse (refusal, "bad_request", "%s: range %zu is empty: %" PRIu64 " to %" PRIu64,
+            self->what, position, begin, end);
+    if (end > self->sample_count)
+        return refuse (refusal, self->beyond,
+            "%s: range %zu ends at %" PRIu64 ", the data set has %" PRIu32 " samples",
+            self->what, position, end, self->sample_count);
+    if (begin < self->previous_end)
         return refuse (refusal, "bad_request",
-            "subset: range %zu ends at %" PRIu64 ", the data set has %" PRIu32 " samples",
-            position, end, sample_count);
-    if (begin < previous_end)
-        return refuse (refusal, "bad_request",
-            "subset: range %zu begins at %" PRIu64 ", before the end of the one before it, %" PRIu64,
-            position, begin, previous_end);
+            "%s: range %zu begins at %" PRIu64 ", before the end of the one before it, %" PRIu64,
+            self->what, position, begin, self->previous_end);
     return true;
 }
 
 static bool
-s_take_ranges (const frame_t *frame, uint32_t sample_count, gather_t *gather, refusal_t *refusal)
+s_take_ranges (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
     if (s_numbers (frame) % 2 != 0)
-        return refuse (refusal, "malformed", "subset: ranges come as pairs, got %zu numbers",
-            s_numbers (frame));
-    uint64_t previous_end = 0;
+        return refuse (refusal, "malformed", "%s: ranges come as pairs, got %zu numbers",
+            self->what, s_numbers (frame));
     for (size_t index = 0; index < s_numbers (frame); index += 2) {
         uint64_t begin = s_number (frame, index), end = s_number (frame, index + 1);
-        if (!s_check_range (index / 2, begin, end, previous_end, sample_count, refusal))
+        if (!s_check_range (self, index / 2, begin, end, refusal))
             return false;
-        s_add_range (gather, begin, end);
-        previous_end = end;
+        s_add_range (self, begin, end);
+        self->previous_end = end;
     }
     return true;
 }
@@ -155,50 +159,65 @@ s_take_ranges (const frame_t *frame, uint32_t sample_count, gather_t *gather, re
 //  --- Words ------------------------------------------------------------------------------------------------
 
 static bool
-s_check_words (const frame_t *frame, uint32_t sample_count, refusal_t *refusal)
+s_check_words (const gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    size_t words = s_numbers (frame), expected = ((size_t) sample_count + 63) / 64;
+    size_t words = self->word_count + s_numbers (frame), expected = ((size_t) self->sample_count + 63) / 64;
     if (words > expected)
-        return refuse (refusal, "malformed", "subset: %" PRIu32 " samples make %zu words, got %zu",
-            sample_count, expected, words);
-    uint32_t bits = sample_count % 64;          //  in the last word; 0: all of them
-    uint64_t beyond = bits && words == expected? s_number (frame, words - 1) >> bits: 0;
+        return refuse (refusal, "malformed", "%s: %" PRIu32 " samples make %zu words, got %zu",
+            self->what, self->sample_count, expected, words);
+    uint32_t bits = self->sample_count % 64;    //  in the last word; 0: all of them
+    bool has_last = bits && words == expected && s_numbers (frame) > 0;
+    uint64_t beyond = has_last? s_number (frame, s_numbers (frame) - 1) >> bits: 0;
     if (!beyond)
         return true;
     uint32_t above = (uint32_t) __builtin_ctzll (beyond);
-    return refuse (refusal, "bad_request",
-        "subset: bit %" PRIu32 " of word %zu is sample %" PRIu64 ", the data set has %" PRIu32 " samples",
-        bits + above, words - 1, (uint64_t) sample_count + above, sample_count);
+    return refuse (refusal, self->beyond,
+        "%s: bit %" PRIu32 " of word %zu is sample %" PRIu64 ", the data set has %" PRIu32 " samples",
+        self->what, bits + above, words - 1, (uint64_t) self->sample_count + above, self->sample_count);
 }
 
 static bool
-s_take_words (const frame_t *frame, uint32_t sample_count, gather_t *gather, refusal_t *refusal)
+s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    if (!s_check_words (frame, sample_count, refusal))
+    if (!s_check_words (self, frame, refusal))
         return false;
-    for (size_t index = 0; index < s_numbers (frame); index++) {
-        s_enter_block (gather, index / BLOCK_WORDS);
-        gather->words [index % BLOCK_WORDS] = s_number (frame, index);
+    for (size_t index = 0; index < s_numbers (frame); index++, self->word_count++) {
+        s_enter_block (self, self->word_count / BLOCK_WORDS);
+        self->words [self->word_count % BLOCK_WORDS] = s_number (frame, index);
     }
     return true;
 }
 
-//  The set of a frame whose form is known; NULL and the reason.
+//  One of the frames whose forms are known.
+static bool
+s_take_frame (gather_t *self, const frame_t *frame, refusal_t *refusal)
+{
+    return frame->data [0] == WIRE_IDS_RANGES? s_take_ranges (self, frame, refusal): s_take_words (self, frame, refusal);
+}
+
+//  The set of frames, joined, whose forms are known; NULL and the reason.
 static roaring_bitmap_t *
-s_gather (const frame_t *frame, uint32_t sample_count, refusal_t *refusal)
+s_gather (const frame_t *frames, size_t count, const char *what, const char *beyond, uint32_t sample_count,
+    refusal_t *refusal)
 {
     gather_t *gather = calloc (1, sizeof *gather);
     roaring_bitmap_t *set = roaring_bitmap_create ();
-    bool good = false;
-    if (!gather || !set)
-        refuse (refusal, "budget", "no memory to read the subset");
+    bool good = gather && set;
+    if (!good)
+        refuse (refusal, "budget", "no memory to read what is %s", what);
     else {
+        gather->what = what;
+        gather->beyond = beyond;
+        gather->sample_count = sample_count;
         gather->set = set;
-        good = frame->data [0] == WIRE_IDS_RANGES? s_take_ranges (frame, sample_count, gather, refusal)
-            : s_take_words (frame, sample_count, gather, refusal);
     }
-    if (good)
+    for (size_t index = 0; good && index < count; index++)
+        good = s_take_frame (gather, &frames [index], refusal);
+    if (good) {
         s_flush (gather);
+        //  Whole blocks came as runs, and a draw from those takes 80 times as long.
+        roaring_bitmap_remove_run_compression (set);
+    }
     else if (set) {
         roaring_bitmap_free (set);
         set = NULL;
@@ -207,27 +226,59 @@ s_gather (const frame_t *frame, uint32_t sample_count, refusal_t *refusal)
     return set;
 }
 
+static bool
+s_check_form (const frame_t *frame, const char *what, refusal_t *refusal)
+{
+    uint8_t form = frame->data [0];
+    return form == WIRE_IDS_RANGES || form == WIRE_IDS_WORDS
+        || refuse (refusal, "bad_request", "%s: expected form %d (ranges) or %d (words), got %u", what,
+            WIRE_IDS_RANGES, WIRE_IDS_WORDS, form);
+}
+
 bool
 request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal)
 {
     *set_p = NULL;
-    if (!s_check_frame (frame, "subset", refusal))
+    if (!s_check_frame (frame, "subset", refusal) || !s_check_form (frame, "subset", refusal))
         return false;
-    uint8_t form = frame->data [0];
-    if (form != WIRE_IDS_RANGES && form != WIRE_IDS_WORDS)
-        return refuse (refusal, "bad_request", "subset: expected form %d (ranges) or %d (words), got %u",
-            WIRE_IDS_RANGES, WIRE_IDS_WORDS, form);
-    roaring_bitmap_t *set = s_gather (frame, sample_count, refusal);
+    roaring_bitmap_t *set = s_gather (frame, 1, "subset", "bad_request", sample_count, refusal);
     if (!set)
         return false;
     if (roaring_bitmap_is_empty (set)) {
         roaring_bitmap_free (set);
         return refuse (refusal, "bad_request", "subset: it is empty");
     }
-    //  Whole blocks came as runs, and a draw from those takes 80 times as long.
-    roaring_bitmap_remove_run_compression (set);
     *set_p = set;
     return true;
+}
+
+//  One frame of those that say what was taken.  Words are counted on from frame to frame, so all but the last are full.
+static bool
+s_check_taken (const frame_t *frames, size_t position, size_t count, refusal_t *refusal)
+{
+    enum { FULL_WORDS = (WIRE_FRAME_BYTES_MAX - IDS_HEAD_BYTES) / NUMBER_BYTES };
+    const frame_t *frame = &frames [position];
+    char what [48];
+    snprintf (what, sizeof what, "taken frame %zu", position);
+    if (!s_check_frame (frame, what, refusal) || !s_check_form (frame, what, refusal))
+        return false;
+    if (frame->data [0] != frames [0].data [0])
+        return refuse (refusal, "bad_request", "%s: expected form %u as in the first, got %u", what, frames [0].data [0],
+            frame->data [0]);
+    return frame->data [0] != WIRE_IDS_WORDS || position + 1 == count || s_numbers (frame) == FULL_WORDS
+        || refuse (refusal, "malformed", "%s: another follows, so it has %d words; got %zu", what, FULL_WORDS,
+            s_numbers (frame));
+}
+
+bool
+request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal)
+{
+    *set_p = NULL;
+    for (size_t index = 0; index < count; index++)
+        if (!s_check_taken (frames, index, count, refusal))
+            return false;
+    *set_p = s_gather (frames, count, "taken", "bad_state", sample_count, refusal);
+    return *set_p != NULL;
 }
 
 //  --- Lists ------------------------------------------------------------------------------------------------

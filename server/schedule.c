@@ -28,20 +28,20 @@ s_measure_classes (broker_t *self)
 
 //  A `seeded` job's random pixels depend on nobody else: it neither uses others' versions nor lends its own.
 static bool
-s_is_apart (const job_t *job)
+s_is_apart (sampler_order_t order, const pipeline_t *pipeline)
 {
-    return job->order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline);
+    return order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (pipeline);
 }
 
-//  The class of the job's stage on its data; NULL: it needs one of its own.
+//  The class of a job's stage on its data; NULL: it needs one of its own.
 static class_t *
-s_find_class (const broker_t *self, const job_t *job)
+s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t order, const pipeline_t *pipeline)
 {
-    if (s_is_apart (job))
+    if (s_is_apart (order, pipeline))
         return NULL;
-    const char *text = pipeline_shared_text (job->pipeline);
+    const char *text = pipeline_shared_text (pipeline);
     for (class_t *class = self->classes; class; class = class->next)
-        if (!class->is_apart && class->dataset == job->dataset
+        if (!class->is_apart && class->dataset == dataset
         &&  strcmp (pipeline_shared_text (class->pipeline), text) == 0)
             return class;
     return NULL;
@@ -64,11 +64,11 @@ static class_t *
 s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
     class_t *class = broker_need (calloc (1, sizeof *class));
-    bool is_random = pipeline_shared_is_random (job->pipeline);
+    bool is_random = pipeline_shared_is_random (job->pipeline), is_apart = s_is_apart (job->order, job->pipeline);
     *class = (class_t) {
         .next = self->classes, .dataset = job->dataset, .pipeline = pipeline_hold (job->pipeline),
-        .version_bytes = version_bytes, .is_apart = s_is_apart (job),
-        .seed = s_is_apart (job)? job->seed: random_next (&self->random),
+        .version_bytes = version_bytes, .is_apart = is_apart,
+        .seed = is_apart? job->seed: random_next (&self->random),
         .kind = stock_kind_new (self->stock, job->dataset->sampler, version_bytes, is_random, class)
     };
     self->classes = class;
@@ -77,19 +77,21 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 }
 
 bool
-schedule_join (broker_t *self, job_t *job, refusal_t *refusal)
+schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
 {
-    class_t *class = s_find_class (self, job);
-    if (!class) {
-        size_t bytes = broker_version_cost (pipeline_version_bytes (job->pipeline));
-        if (!s_class_fits (self, bytes, refusal))
-            return false;
-        class = s_new_class (self, job, bytes);
-    }
+    return s_find_class (self, join->dataset, join->order, join->pipeline)
+        || s_class_fits (self, broker_version_cost (pipeline_version_bytes (join->pipeline)), refusal);
+}
+
+void
+schedule_join (broker_t *self, job_t *job)
+{
+    class_t *class = s_find_class (self, job->dataset, job->order, job->pipeline);
+    if (!class)
+        class = s_new_class (self, job, broker_version_cost (pipeline_version_bytes (job->pipeline)));
     job->claimant.kind = class->kind;
     job->claimant.numbers = class->is_apart;
     stock_join (self->stock, &job->claimant);
-    return true;
 }
 
 void
@@ -111,7 +113,7 @@ broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char
     size_t count = 0;
     for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
         const job_t *job = dataset->jobs [number];
-        if (!job || s_is_apart (job)
+        if (!job || s_is_apart (job->order, job->pipeline)
         ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
             continue;
         const char *text = pipeline_shared_text (job->pipeline);
@@ -277,7 +279,10 @@ s_hand_out_version (broker_t *self, version_t *version)
     for (place_t *place = version->waiting; place; place = place->next_waiting)
         s_remove (&place->job->wanted, place);
     version->state = VERSION_WORKING;
-    if (version->raw)
+    version->is_fetched = false;
+    if (!version->raw)
+        self->fetching++;
+    else
         version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
     self->preparing++;

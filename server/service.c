@@ -10,6 +10,7 @@
 #include <zmq.h>
 #include "connection.h"
 #include "admission.h"
+#include "explaining.h"
 #include "outbox.h"
 #include "reply.h"
 
@@ -18,6 +19,7 @@ enum { STOP_TURNS_MAX = 64 };
 struct service {
     service_options_t options;
     bool stopping;
+    explaining_t *explaining;
     atomic_size_t outgoing;     //  bytes of inline batches that ZeroMQ has not sent yet; its threads count down
     //  scratch for one batch
     uint32_t *rows;
@@ -30,13 +32,16 @@ service_new (const service_options_t *options)
     service_t *self = calloc (1, sizeof *self);
     uint32_t *rows = calloc (REQUEST_BATCH_MAX, sizeof *rows);
     uint64_t *ids = calloc (REQUEST_BATCH_MAX, sizeof *ids);
-    if (!self || !rows || !ids) {
+    explaining_t *explaining = explaining_new (options->router, options->broker, options->tasks);
+    if (!self || !rows || !ids || !explaining) {
         free (self);
         free (rows);
         free (ids);
+        explaining_destroy (&explaining);
         return NULL;
     }
     self->options = *options;
+    self->explaining = explaining;
     self->rows = rows;
     self->ids = ids;
     atomic_init (&self->outgoing, 0);
@@ -49,6 +54,7 @@ service_destroy (service_t **self_p)
     service_t *self = *self_p;
     if (!self)
         return;
+    explaining_destroy (&self->explaining);
     free (self->rows);
     free (self->ids);
     free (self);
@@ -170,11 +176,18 @@ s_status (const message_t *message)
     json_object_set_new (status, "cpu_seconds", json_real (cpu));
     json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
     json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
+    json_object_set_new (status, "until_idle", idle_status (self->options.idle, broker_jobs (self->options.broker),
+        message->now_ms));
     json_object_set_new (status, "version", json_string (TUREEN_VERSION));
     char *text = json_dumps (status, JSON_COMPACT);
     json_decref (status);
+    job_t *job = broker_job (self->options.broker, message->head.job);
+    bool is_own = job && connection_is_of (job_user (job), message->peer);
+    if (is_own)
+        broker_heartbeat (self->options.broker, job, message->now_ms);      //  whatever it asks, it lives
     if (text)
-        outbox_send_text (self->options.router, message->peer, WIRE_STATUS_REPLY, 0, message->head.tag, text);
+        outbox_send_text (self->options.router, message->peer, WIRE_STATUS_REPLY, is_own? message->head.job: 0,
+            message->head.tag, text);
 }
 
 static bool
@@ -195,6 +208,9 @@ s_of_job (const message_t *message, refusal_t *refusal)
     case WIRE_LEAVE:
         s_leave (message, job);
         return true;
+    case WIRE_EXPLAIN:
+        return explaining_begin (message->service->explaining, job, message->peer, message->head.tag, &message->frames [1],
+            refusal);
     default:
         return true;
     }
@@ -230,8 +246,8 @@ s_answer (message_t *message)
 
 enum { FRAMES_MAX = WIRE_FRAMES_MAX + 1 };      //  the routing id before them
 
-//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; whoever comes by tcp counts as
-//  ourselves.
+//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is known: -1.  The
+//  name is on what the peer has sent; the routing id that stands before it has it only where nobody polled first (4.3.4).
 static uid_t
 s_peer_uid (zmq_msg_t *message)
 {
@@ -239,7 +255,7 @@ s_peer_uid (zmq_msg_t *message)
     unsigned uid, gid, pid;
     if (address && sscanf (address, "localhost:%u:%u:%u", &uid, &gid, &pid) == 3)
         return uid;
-    return geteuid ();
+    return (uid_t) -1;
 }
 
 //  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
@@ -275,8 +291,8 @@ s_receive_one (service_t *self, int64_t now_ms)
     peer_t peer = { .size = (uint8_t) zmq_msg_size (&messages [0]) };
     memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
     //  A message with too many frames is told by its count, which request_head refuses.
-    message_t message = { .service = self, .peer = &peer, .uid = s_peer_uid (&messages [0]), .frames = frames,
-        .count = count - 1, .now_ms = now_ms };
+    message_t message = { .service = self, .peer = &peer, .uid = count > 1? s_peer_uid (&messages [1]): (uid_t) -1,
+        .frames = frames, .count = count - 1, .now_ms = now_ms };
     if (count > 1)
         s_answer (&message);
     for (size_t index = 0; index < held; index++)
@@ -369,6 +385,17 @@ s_bury (service_t *self, job_t *job)
 }
 
 static void
+s_send_notice (service_t *self, const action_t *action)
+{
+    job_t *job = action->job;
+    const connection_t *connection = job_user (job);
+    log_line (self->options.log, "job %llu, %s: %s", (unsigned long long) job_id (job), action->reason, action->message);
+    if (!job_is_over (job) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, job_id (job), 0,
+            reply_notice (action->reason, action->message)) == OUTBOX_GONE)
+        broker_gone (self->options.broker, job);
+}
+
+static void
 s_carry_out (service_t *self, const action_t *action)
 {
     job_t *job = action->job;
@@ -399,6 +426,9 @@ s_carry_out (service_t *self, const action_t *action)
         outbox_send_text (router, &connection->peer, WIRE_ENDED, job_id (job), 0,
             reply_ended (action->reason, action->message));
         break;
+    case ACTION_SEND_NOTICE:
+        s_send_notice (self, action);
+        break;
     case ACTION_BURY:
         s_bury (self, job);
         break;
@@ -410,6 +440,7 @@ service_act (service_t *self, int64_t now_ms)
 {
     action_t action;
     tasks_collect (self->options.tasks);
+    explaining_collect (self->explaining, false);
     broker_advance (self->options.broker, now_ms);
     while (broker_next (self->options.broker, &action))
         s_carry_out (self, &action);
@@ -464,6 +495,7 @@ service_stop (service_t *self, int64_t now_ms)
     for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
+    explaining_collect (self->explaining, true);
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_BURY)

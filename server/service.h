@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "door.h"
+#include "idle.h"
 #include "log.h"
 #include "tasks.h"
 
@@ -25,6 +26,7 @@ typedef struct {
     void *router;               //  ROUTER, bound, with ROUTER_MANDATORY
     const char *ring_path;
     log_t *log;
+    const idle_t *idle;         //  for status
 } service_options_t;
 
 enum { SERVICE_MESSAGES_A_TURN = 16 };      //  a JOIN that is hard to parse takes milliseconds

@@ -215,6 +215,7 @@ s_seen (const version_t *version, const claimant_t *claimant)
 static void
 s_see (version_t *version, const claimant_t *claimant)
 {
+    version->jobs += !s_seen (version, claimant);
     version->seen [claimant->sampler_job / 64] |= 1ull << claimant->sampler_job % 64;
 }
 
@@ -328,6 +329,18 @@ s_leave_draw (claimant_t *claimant, uint32_t id)
 
 //  ---- coming and going
 
+//  For prepared_each.  Else a job that is started again while others go on would find in its next epoch what it had in
+//  this one.  The strata know what was taken, as all that decides here must (randomness.md).
+static void
+s_see_taken (void *context, version_t *version)
+{
+    const claimant_t *claimant = context;
+    const stock_kind_t *kind = claimant->kind;
+    if (version->class == kind->number && s_is_own (claimant, version) && !s_wants (claimant, version->id)
+    &&  sampler_has (kind->sampler, claimant->sampler_job, version->id))
+        s_see (version, claimant);
+}
+
 void
 stock_join (stock_t *self, claimant_t *claimant)
 {
@@ -337,6 +350,9 @@ stock_join (stock_t *self, claimant_t *claimant)
     claimant->drawing = false;
     claimant->next = kind->claimants;
     kind->claimants = claimant;
+    if (kind->is_random && sampler_remaining (kind->sampler, claimant->sampler_job)
+            < sampler_epoch_samples (kind->sampler, claimant->sampler_job))
+        prepared_each (self->prepared, s_see_taken, claimant);
     s_claim_all (claimant, +1);
 }
 

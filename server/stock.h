@@ -60,7 +60,8 @@ stock_kind_t *stock_kind_of (const stock_t *self, const version_t *version);
 //  deterministic ones wait for the next.
 void stock_on_kind_end (stock_t *self, void (*ended) (void *context, void *user), void *context);
 
-//  The job, which has joined the sampler, claims what it needs.
+//  The job, which has joined the sampler, claims what it needs.  Of what was taken before it joined, it counts as having
+//  used the random versions that there are of its side: the job that it goes on for may have, here.
 void stock_join (stock_t *self, claimant_t *claimant);
 //  Its claims go.  The sampler still knows it, and forgets it after this call.
 void stock_leave (stock_t *self, claimant_t *claimant);

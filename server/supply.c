@@ -276,6 +276,33 @@ s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier)
     s_fill (self, dataset, tier);
 }
 
+//  Whether a job's end (NULL: nobody's) is the tier's.
+static bool
+s_ends_tier (const job_t *ghost, const tier_t *tier)
+{
+    return ghost && ghost->tier && ghost->tier == tier && tier_jobs (tier) == 1;
+}
+
+//  Tiers, and memory of jobs with a pool, once the ghost has left.
+static size_t
+s_tiers_without (const broker_t *self, const job_t *ghost)
+{
+    return self->tier_count - (ghost && s_ends_tier (ghost, ghost->tier));
+}
+
+static size_t
+s_reserved_without (const broker_t *self, const job_t *ghost)
+{
+    return self->ahead_reserved - (ghost? ahead_bytes_max (ghost): 0);
+}
+
+//  Whether another epoch follows the one that the job is in.
+static bool
+s_goes_on (const job_t *job)
+{
+    return job->epochs == 0 || job->epoch + 1 < job->epochs;
+}
+
 static bool
 s_wants_tier (const dataset_t *dataset, sampler_order_t order)
 {
@@ -284,20 +311,21 @@ s_wants_tier (const dataset_t *dataset, sampler_order_t order)
 }
 
 static bool
-s_needs_new_tier (const dataset_t *dataset, sampler_order_t order)
+s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *ghost)
 {
-    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->supply->tier);
+    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->supply->tier
+        || s_ends_tier (ghost, dataset->supply->tier));
 }
 
 //  Of a job with a pool: the tiers that there are keep what they need at least.
 static bool
-s_allows_pool (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
+s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
     if (!dataset->supply)
         return refuse (refusal, "bad_request", "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
-    size_t bound = ahead_bound (join), taken = self->tier_least * self->tier_count + self->ahead_reserved;
+    size_t bound = ahead_bound (join), taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
     size_t needed = s_budget_for (bound + taken);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
         "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with --raw %zu, or take "
@@ -307,25 +335,26 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, refusal_t *refus
 
 //  The raw store's budget that one tier more, on this data set, would need.
 static size_t
-s_budget_with (const broker_t *self, const dataset_t *dataset)
+s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghost)
 {
     size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
-    size_t own = together * dataset->supply->sample_bytes_max, least = own > self->tier_least? own: self->tier_least;
-    return s_budget_for (least * (self->tier_count + 1) + self->ahead_reserved);
+    size_t tiers = s_tiers_without (self, ghost), others = tiers > 0? self->tier_least: 0;
+    size_t own = together * dataset->supply->sample_bytes_max, least = own > others? own: others;
+    return s_budget_for (least * (tiers + 1) + s_reserved_without (self, ghost));
 }
 
 bool
-supply_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
+supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
     if (join->pool > 0)
-        return s_allows_pool (self, join, refusal);
-    if (!s_needs_new_tier (dataset, join->order))
+        return s_allows_pool (self, join, ghost, refusal);
+    if (!s_needs_new_tier (dataset, join->order, ghost))
         return true;
-    size_t needed = s_budget_with (self, dataset);
+    size_t needed = s_budget_with (self, dataset, ghost);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget",
         "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least %zu bytes for "
-        "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", self->tier_count + 1,
+        "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", s_tiers_without (self, ghost) + 1,
         broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
 }
 
@@ -350,7 +379,7 @@ supply_join (broker_t *self, job_t *job, const broker_join_t *join)
     //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where
     //  there is no memory for a tier of its own.
     bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows;
-    if (is_apart && s_budget_with (self, dataset) > self->options.raw_bytes)
+    if (is_apart && s_budget_with (self, dataset, NULL) > self->options.raw_bytes)
         return;
     job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
     if (job->tier_is_own || !dataset->supply->tier) {
@@ -364,7 +393,7 @@ supply_join (broker_t *self, job_t *job, const broker_join_t *join)
     else
         job->tier = dataset->supply->tier;
     tier_join (job->tier, &job->claimant);
-    tier_goes_on (job->tier, job->claimant.sampler_job, job->epochs != 1);
+    tier_goes_on (job->tier, job->claimant.sampler_job, s_goes_on (job));
     s_fill (self, dataset, job->tier);
 }
 
@@ -418,7 +447,7 @@ supply_epoch_begin (broker_t *self, job_t *job)
     if (!job->tier)
         return;
     tier_epoch_begin (job->tier, job->claimant.sampler_job);
-    tier_goes_on (job->tier, job->claimant.sampler_job, job->epochs == 0 || job->epoch + 1 < job->epochs);
+    tier_goes_on (job->tier, job->claimant.sampler_job, s_goes_on (job));
     s_fill (self, job->dataset, job->tier);
 }
 

@@ -18,7 +18,7 @@ enum {
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
-typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS } task_kind_t;
+typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS } task_kind_t;
 
 typedef struct task {
     struct task *next_free;
@@ -42,6 +42,7 @@ typedef struct task {
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
+    errand_t *errand;
     //  kept from sample to sample
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
@@ -66,6 +67,8 @@ struct tasks {
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
+    task_t errands [TASKS_ERRANDS_MAX];     //  free ones have no errand
+    errand_t *done;                         //  in no order
     atomic_bool stopping;
 };
 
@@ -168,6 +171,9 @@ static void
 s_work (void *context, void *argument)
 {
     task_t *task = argument;
+    if (task->kind == TASK_ERRAND)
+        task->errand->work (task->errand, context);
+    else
     if (task->kind == TASK_COPY)
         s_copy (context, task);
     else
@@ -207,7 +213,8 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
 static int
 s_start_workers (tasks_t *self, uint32_t workers)
 {
-    pool_options_t decoders = { .name = "tureen-worker", .threads = workers, .tasks_max = 2 * self->count,
+    pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
+        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX),
         .work = s_work, .context_new = s_decoder_new, .context_destroy = s_decoder_destroy };
     self->workers = pool_new (&decoders);
     return self->workers? 0: -errno;
@@ -379,9 +386,42 @@ tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot
     pool_submit (self->workers, task);
 }
 
+void
+tasks_run (tasks_t *self, errand_t *errand)
+{
+    size_t index = 0;
+    while (index < TASKS_ERRANDS_MAX && self->errands [index].errand)
+        index++;
+    assert (index < TASKS_ERRANDS_MAX);
+    self->errands [index].kind = TASK_ERRAND;
+    self->errands [index].errand = errand;
+    pool_submit (self->workers, &self->errands [index]);
+}
+
+errand_t *
+tasks_errand_done (tasks_t *self)
+{
+    errand_t *errand = self->done;
+    if (errand)
+        self->done = errand->next;
+    return errand;
+}
+
+static void
+s_finish_errand (tasks_t *self, task_t *task)
+{
+    task->errand->next = self->done;
+    self->done = task->errand;
+    task->errand = NULL;
+}
+
 static void
 s_finish (tasks_t *self, task_t *task)
 {
+    if (task->kind == TASK_ERRAND) {
+        s_finish_errand (self, task);
+        return;
+    }
     if (task->kind == TASK_COPY)
         broker_copied (self->broker, task->place);
     else
@@ -438,10 +478,13 @@ s_files_done (tasks_t *self, task_t *task)
     }
     task->pausing = task->outcome == OUTCOME_READY && short_of < files;
     task->attempts += task->pausing;
-    if (task->outcome)
+    if (task->outcome) {
         s_finish (self, task);
-    else
-        pool_submit (self->workers, task);
+        return;
+    }
+    if (!task->pausing)
+        broker_fetched (self->broker, task->version);
+    pool_submit (self->workers, task);
 }
 
 static void

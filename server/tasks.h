@@ -15,9 +15,17 @@
 #define TASKS_H
 #include <stdint.h>
 #include "broker.h"
+#include "decoder.h"
 #include "layout.h"
 
 typedef struct tasks tasks_t;
+
+//  Something else that a worker is to do, part of whatever the caller keeps of it.
+typedef struct errand {
+    void (*work) (struct errand *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
+    struct errand *next;        //  the tasks'
+} errand_t;
+enum { TASKS_ERRANDS_MAX = 16 };
 
 typedef struct {
     broker_t *broker;
@@ -39,6 +47,10 @@ void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of the place, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot);
+//  The errand is the tasks' until tasks_errand_done gives it back; at most TASKS_ERRANDS_MAX are out.
+void tasks_run (tasks_t *self, errand_t *errand);
+//  One that tasks_collect has found done, or after tasks_stop perhaps not begun; NULL: none.
+errand_t *tasks_errand_done (tasks_t *self);
 //  Tells the broker what is done.  Never blocks.
 void tasks_collect (tasks_t *self);
 //  Readable when tasks_collect has something to do.

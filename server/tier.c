@@ -38,6 +38,7 @@ struct tier {
     //  Where jobs do not follow, a class may be of several strata.
     strata_t *strata;
     bool has_mark [SAMPLER_JOBS_MAX];
+    bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, of which some was taken before
     size_t unknown;                 //  jobs that do not follow and have no mark
     size_t partial;                 //  jobs that have not all the samples
     //  By job number: when it drew what, for jobs that do not follow; else NULL.
@@ -226,12 +227,51 @@ s_data (const tier_t *self, uint32_t job)
     return data;
 }
 
+typedef struct {
+    const sampler_t *sampler;
+    uint32_t job;
+    roaring_bitmap_t *ids;
+} gone_t;
+
+static void
+s_add_gone (void *context, uint32_t id)
+{
+    const gone_t *gone = context;
+    if (!sampler_needs (gone->sampler, gone->job, id))
+        roaring_bitmap_add (gone->ids, id);
+}
+
+//  What the job will not draw any more in its present epoch, to be freed.
+static roaring_bitmap_t *
+s_gone (const tier_t *self, uint32_t job)
+{
+    gone_t gone = { self->sampler, job, s_need_memory (roaring_bitmap_create ()) };
+    sampler_each (self->sampler, job, s_add_gone, &gone);
+    return gone.ids;
+}
+
+//  Of a job that goes on also by what it has had: what two such jobs still need may hold more of some samples than of
+//  others (strata.h).
+static bool
+s_refine_gone (tier_t *self, uint32_t job)
+{
+    roaring_bitmap_t *gone = s_gone (self, job);
+    bool refined = roaring_bitmap_is_empty (gone) || sampler_remaining (self->sampler, job) == 0
+        || strata_refine_taken (self->strata, job, gone);
+    roaring_bitmap_free (gone);
+    return refined;
+}
+
 static bool
 s_refine (tier_t *self, uint32_t job)
 {
     roaring_bitmap_t *data = s_data (self, job);
     bool refined = !roaring_bitmap_is_empty (data) && strata_refine (self->strata, job, data);
     roaring_bitmap_free (data);
+    if (refined && self->goes_on [job] && !s_refine_gone (self, job)) {
+        strata_cancel (self->strata, job);
+        refined = false;
+    }
     return refined;
 }
 
@@ -308,6 +348,11 @@ s_remember (tier_t *self, uint32_t job)
     roaring_bitmap_t *data = s_data (self, job);
     if (!roaring_bitmap_is_empty (data))
         self->histories [job] = history_new (data, self->samples);
+    if (self->histories [job] && self->goes_on [job]) {
+        roaring_bitmap_t *taken = s_gone (self, job);
+        history_go_on (self->histories [job], taken, &self->random);
+        roaring_bitmap_free (taken);
+    }
     roaring_bitmap_free (data);
 }
 
@@ -320,6 +365,8 @@ tier_join (tier_t *self, claimant_t *claimant)
         == sampler_follows (self->sampler, self->claimants [0]->sampler_job));
     self->claimants [self->job_count++] = claimant;
     self->stops [claimant->sampler_job] = false;
+    self->goes_on [claimant->sampler_job] = sampler_remaining (self->sampler, claimant->sampler_job)
+        < sampler_epoch_samples (self->sampler, claimant->sampler_job);
     turns_reset (&self->turns, claimant->sampler_job);
     s_share (self);
     s_mark_all (self);
@@ -357,6 +404,10 @@ tier_epoch_begin (tier_t *self, uint32_t sampler_job)
         s_merge (self);
     if (self->histories [sampler_job])
         history_epoch_begin (self->histories [sampler_job]);
+    if (self->goes_on [sampler_job]) {
+        self->goes_on [sampler_job] = false;
+        s_mark_all (self);          //  there may have been no room for what was taken
+    }
     raw_pool_needs_grew (self->pool);
 }
 

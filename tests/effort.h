@@ -1,17 +1,29 @@
-/*  effort -- how much of a long test is done where the thread sanitizer makes it fifteen times as slow and, in a test of one
- *  thread, has little to find: a tenth.  The address sanitizer and plain builds do all of it.
+/*  effort -- how much of a long test is done under a sanitizer.  Rounds make a judgement by chance sharper and reach more states;
+ *  a sanitizer sees each piece of code in a few of them, and makes them slow.  With the address sanitizer (five times) a third, with the
+ *  thread sanitizer (fifteen times), which has little to find in a test of one thread, a tenth.  Plain builds do all.
+ *  EFFORT (10) is 10, 3 or 1: for what is left out.
  */
 #ifndef EFFORT_H
 #define EFFORT_H
 
-#if defined (__SANITIZE_THREAD__)
-#define EFFORT(rounds) ((rounds) / 10)
-#elif defined (__has_feature)
+#if defined (__has_feature)
 #if __has_feature (thread_sanitizer)
+#define EFFORT_THREADS
+#elif __has_feature (address_sanitizer)
+#define EFFORT_ADDRESSES
+#endif
+#endif
+#if defined (__SANITIZE_THREAD__)
+#define EFFORT_THREADS
+#elif defined (__SANITIZE_ADDRESS__)
+#define EFFORT_ADDRESSES
+#endif
+
+#if defined (EFFORT_THREADS)
 #define EFFORT(rounds) ((rounds) / 10)
-#endif
-#endif
-#ifndef EFFORT
+#elif defined (EFFORT_ADDRESSES)
+#define EFFORT(rounds) ((rounds) / 3)
+#else
 #define EFFORT(rounds) (rounds)
 #endif
 

@@ -2,16 +2,18 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "window.h"
 
 enum { BATCH_ALIGNMENT = 64, BATCH_ALIGNMENT_LEAST = 16 };
 
 void
-batch_init (tureen_batch_t *self, handover_t *handover, const message_joined_t *joined, uint64_t *ids,
+batch_init (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined, uint64_t *ids,
     uint8_t *ring)
 {
     assert (self && self->magic == 0);
     self->magic = BATCH_MAGIC_IDLE;
     self->handover = handover;
+    self->window = window;
     self->info = message_joined_info (joined);
     self->ids = ids;
     self->ring = ring;
@@ -47,6 +49,7 @@ batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, 
         return false;
     assert (self->data);
     self->head = *head;
+    self->sequence = self->window->sequence_base + head->sequence;
     memcpy (self->ids, ids, head->count * sizeof *self->ids);
     return true;
 }
@@ -81,7 +84,7 @@ uint64_t
 tureen_batch_sequence (const tureen_batch_t *self)
 {
     assert (self && self->magic == BATCH_MAGIC);
-    return self->head.sequence;
+    return self->sequence;
 }
 
 size_t

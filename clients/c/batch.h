@@ -11,6 +11,8 @@
 #define BATCH_MAGIC 0x42544348u         //  while GIVEN
 #define BATCH_MAGIC_IDLE 0x62746368u    //  while FREE or QUEUED: the user has no business with it
 
+struct window;
+
 typedef enum { BATCH_FREE, BATCH_QUEUED, BATCH_GIVEN } batch_state_t;
 
 struct tureen_batch {
@@ -18,20 +20,22 @@ struct tureen_batch {
     batch_state_t state;                //  under the handover's mutex
     //  Set when the job is joined.
     handover_t *handover;
+    struct window *window;              //  that it is one of
     const tureen_info_t *info;
     uint64_t *ids;                      //  room for batch_size
     uint8_t *ring;                      //  this slot's; NULL: inline
     size_t slot_bytes;
     //  Set by batch_fill.
-    wire_batch_t head;
+    wire_batch_t head;                  //  its sequence is the window's
+    uint64_t sequence;                  //  the loader's
     uint8_t *data;
     uint8_t *copy;                      //  inline, where the message lies across alignment
     zmq_msg_t message;                  //  inline; else empty
 };
 
 //  Makes a FREE batch of zeroed memory; ring and ids are lent.
-void batch_init (tureen_batch_t *self, handover_t *handover, const message_joined_t *joined, uint64_t *ids,
-    uint8_t *ring);
+void batch_init (tureen_batch_t *self, handover_t *handover, struct window *window, const message_joined_t *joined,
+    uint64_t *ids, uint8_t *ring);
 //  Fills a FREE batch; payload (NULL for the ring) is moved from.  False: no memory for a copy, and nothing
 //  is changed.
 bool batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload);

@@ -4,10 +4,12 @@
  *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
  *                .. OVER.
  *  failure:      JOINING: refused, silent, nonsense: reported to the one who waits, OVER.
- *                RUNNING: the server says ENDED or ERROR, breaks the protocol, or is gone (its ring socket
- *                closed, the connection broke, or inline: silent for ten heartbeats): FAILED.  What came
- *                before stays readable; as long as the server lives the sockets stay open, because their end
- *                would empty the ring.
+ *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent for ten
+ *                heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and joined again
+ *                with what was received (rejoin.h) .. RUNNING.  What came before stays readable meanwhile, and after.
+ *                RUNNING: the server ends the job for another reason, or breaks the protocol: FAILED.  As long as
+ *                the server lives the sockets stay open, because their end would empty the ring.
+ *                AWAY: refused for good, or the time is up: OVER, and the user is told after what was received.
  *  on close:     courier_destroy after handover_stop: leaves if there is something to leave,
  *                COURIER_LEAVE_MS at most.
  *
@@ -17,6 +19,7 @@
 #ifndef COURIER_H
 #define COURIER_H
 #include "handover.h"
+#include "inquiry.h"
 #include "joining.h"
 
 typedef struct courier courier_t;
@@ -25,14 +28,16 @@ enum { COURIER_LEAVE_MS = 2000, COURIER_GRACE_MS = 300, COURIER_SILENT_HEARTBEAT
 
 typedef struct {
     handover_t *handover;               //  lent
-    const joining_t *joining;           //  lent until the handover has reported
+    inquiry_t *inquiry;                 //  lent
+    const joining_t *joining;           //  lent
     const char *address;                //  copied
-    int timeout_ms;
+    int timeout_ms;                     //  for the answer to a JOIN
+    int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS; below 0: not
 } courier_options_t;
 
 //  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.
 int courier_new (courier_t **self_p, const courier_options_t *options) TUREEN_CHECKED;
-//  Joins the thread, which was told to end by handover_stop (or never joined a job).  The ring is unmapped.
+//  Joins the thread, which was told to end by handover_stop (or never joined a job).
 void courier_destroy (courier_t **self_p);
 
 #endif

@@ -1,29 +1,32 @@
 #include "dealer.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define DEALER_MAGIC 0x4445414cu
-#define DEALER_MONITOR "inproc://tureen-monitor"
 
 struct dealer {
     uint32_t magic;
-    void *context;
     void *socket;
     void *monitor;
+    bool connected;
     bool lost;
 };
 
 static int
-s_open (dealer_t *self, const char *address, message_error_t *error)
+s_open (dealer_t *self, void *context, const char *address, message_error_t *error)
 {
-    self->context = zmq_ctx_new ();
-    if (self->context)
-        self->socket = zmq_socket (self->context, ZMQ_DEALER);
+    //  Of another dealer in this context, that is being closed, ZeroMQ may still know the name.
+    char monitor [64];
+    snprintf (monitor, sizeof monitor, "inproc://tureen-monitor-%p-%" PRId64, (void *) self, dealer_now_ms ());
+    if (context)
+        self->socket = zmq_socket (context, ZMQ_DEALER);
     if (self->socket)
-        self->monitor = zmq_socket (self->context, ZMQ_PAIR);
+        self->monitor = zmq_socket (context, ZMQ_PAIR);
     if (!self->monitor) {
         message_fail (error, "no socket: %s", zmq_strerror (errno));
         return -errno;
@@ -31,8 +34,8 @@ s_open (dealer_t *self, const char *address, message_error_t *error)
     int none = 0;
     zmq_setsockopt (self->socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt (self->monitor, ZMQ_LINGER, &none, sizeof none);
-    if (zmq_socket_monitor (self->socket, DEALER_MONITOR, ZMQ_EVENT_DISCONNECTED)
-    ||  zmq_connect (self->monitor, DEALER_MONITOR)) {
+    if (zmq_socket_monitor (self->socket, monitor, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED)
+    ||  zmq_connect (self->monitor, monitor)) {
         message_fail (error, "no monitor: %s", zmq_strerror (errno));
         return -errno;
     }
@@ -44,7 +47,7 @@ s_open (dealer_t *self, const char *address, message_error_t *error)
 }
 
 int
-dealer_new (dealer_t **self_p, const char *address, message_error_t *error)
+dealer_new (dealer_t **self_p, void *context, const char *address, message_error_t *error)
 {
     assert (self_p && address);
     *self_p = NULL;
@@ -54,7 +57,7 @@ dealer_new (dealer_t **self_p, const char *address, message_error_t *error)
         return -ENOMEM;
     }
     self->magic = DEALER_MAGIC;
-    int rc = s_open (self, address, error);
+    int rc = s_open (self, context, address, error);
     if (rc == 0) {
         *self_p = self;
         self = NULL;
@@ -77,12 +80,19 @@ dealer_destroy (dealer_t **self_p)
     }
     if (self->monitor)
         zmq_close (self->monitor);
-    //  Terminating waits for ZeroMQ's threads; a signal may interrupt it.
-    while (self->context && zmq_ctx_term (self->context) && errno == EINTR)
-        continue;
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+void
+dealer_end_context (void **context_p)
+{
+    assert (context_p);
+    //  Terminating waits for ZeroMQ's threads; a signal may interrupt it.
+    while (*context_p && zmq_ctx_term (*context_p) && errno == EINTR)
+        continue;
+    *context_p = NULL;
 }
 
 void
@@ -161,21 +171,35 @@ dealer_receive (dealer_t *self, dealer_message_t *message)
     return true;
 }
 
-bool
-dealer_is_lost (dealer_t *self)
+//  An event is two frames: its number (and a value), then the address.
+static void
+s_read_events (dealer_t *self)
 {
-    assert (self && self->magic == DEALER_MAGIC);
-    //  An event is two frames: its number (and a value), then the address.  We asked for one kind only.
     uint8_t event [16];
     while (zmq_recv (self->monitor, event, sizeof event, ZMQ_DONTWAIT) >= 2) {
         uint16_t number;
         memcpy (&number, event, sizeof number);
-        if (number == ZMQ_EVENT_DISCONNECTED)
-            self->lost = true;
+        self->connected |= number == ZMQ_EVENT_CONNECTED;
+        self->lost |= number == ZMQ_EVENT_DISCONNECTED;
         while (s_drop_frame (self->monitor))
             continue;
     }
+}
+
+bool
+dealer_is_lost (dealer_t *self)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    s_read_events (self);
     return self->lost;
+}
+
+bool
+dealer_was_connected (dealer_t *self)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    s_read_events (self);
+    return self->connected;
 }
 
 int64_t

@@ -1,4 +1,4 @@
-/*  dealer -- one DEALER socket in a context of its own, with a monitor for the loss of its connection.
+/*  dealer -- one DEALER socket, with a monitor for the loss of its connection.
  *
  *  Sends never block and receives never block; who owns it polls.  Sent whole or not at all.
  *  Owner: one thread.
@@ -14,9 +14,12 @@
 
 typedef struct dealer dealer_t;
 
-//  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
-int dealer_new (dealer_t **self_p, const char *address, message_error_t *error) TUREEN_CHECKED;
+//  context: ZeroMQ's, from zmq_ctx_new, lent; NULL: there was no memory for one.  Each is two threads, so whoever makes one
+//  dealer after the other keeps it.  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
+int dealer_new (dealer_t **self_p, void *context, const char *address, message_error_t *error) TUREEN_CHECKED;
 void dealer_destroy (dealer_t **self_p);
+//  Ends a context whose dealers are destroyed; NULL inside is fine.
+void dealer_end_context (void **context_p);
 
 //  Two entries for zmq_poll: the socket, and its monitor.
 enum { DEALER_POLL_ITEMS = 2 };
@@ -38,8 +41,9 @@ bool dealer_receive (dealer_t *self, dealer_message_t *message);
 void dealer_message_init (dealer_message_t *message);
 void dealer_message_clear (dealer_message_t *message);
 
-//  Has an established connection been lost?  Reads the monitor.
+//  Has an established connection been lost?  Was there one at all?  Both read the monitor.
 bool dealer_is_lost (dealer_t *self);
+bool dealer_was_connected (dealer_t *self);
 
 //  Milliseconds of a clock that only goes on.
 int64_t dealer_now_ms (void);

@@ -2,14 +2,18 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 #include "batch.h"
+#include "window.h"
 
 #define HANDOVER_MAGIC 0x484e4452u
+
+enum { HANDOVER_NOTICES_MAX = 8 };
 
 typedef struct {
     tureen_batch_t *batch;              //  NULL: an epoch's end
@@ -20,21 +24,22 @@ struct handover {
     uint32_t magic;
     //  Set at birth.
     int wakeup;                         //  eventfd
-    //  Set by handover_open, before the mutex first tells the user of it.
-    message_joined_t *joined;
-    uint32_t slots;
-    uint64_t *ids;                      //  of all batches
-    tureen_batch_t batches [WIRE_SLOTS_MAX];
+    //  Set by the first handover_open, before the mutex first tells the user of it.
+    message_joined_t *joined;           //  the first window's, lent to the user
     //  Shared.
     pthread_mutex_t mutex;
     pthread_cond_t news;                //  opened, an entry, or a failure
+    window_t *window;                   //  the present one; NULL: not joined, or lost
+    window_t *retired;
+    course_t *course;
+    char run [WIRE_RUN_BYTES + 1];
     entry_t queue [HANDOVER_QUEUE_MAX];
     size_t queue_first;
     size_t queue_count;
-    uint64_t consumed;
-    uint64_t looked;                    //  `consumed` as the courier saw it last
-    uint64_t released;
     uint32_t given;                     //  batches that the user has
+    char *notices [HANDOVER_NOTICES_MAX];
+    size_t notice_count;
+    handover_figures_t figures;
     bool reported;
     int report_rc;
     bool over;                          //  the last epoch's end was taken
@@ -75,14 +80,20 @@ handover_destroy (handover_t **self_p)
     assert (self->magic == HANDOVER_MAGIC);
     assert (self->given == 0);
     int saved = errno;
-    for (uint32_t slot = 0; slot < self->slots; slot++)
-        batch_clear (&self->batches [slot]);
+    while (self->retired) {
+        window_t *window = self->retired;
+        self->retired = window->next;
+        window_destroy (&window);
+    }
+    window_destroy (&self->window);
+    message_joined_destroy (&self->joined);
+    course_destroy (&self->course);
+    for (size_t index = 0; index < self->notice_count; index++)
+        free (self->notices [index]);
     if (self->wakeup >= 0)
         close (self->wakeup);
     pthread_cond_destroy (&self->news);
     pthread_mutex_destroy (&self->mutex);
-    message_joined_destroy (&self->joined);
-    free (self->ids);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -104,9 +115,9 @@ s_unlock (handover_t *self)
     assert (rc == 0);
 }
 
-//  Wakes the courier.  The counter of an eventfd does not fill up in a lifetime.
-static void
-s_wake (handover_t *self)
+//  The counter of an eventfd does not fill up in a lifetime.
+void
+handover_wake (handover_t *self)
 {
     uint64_t one = 1;
     ssize_t written = write (self->wakeup, &one, sizeof one);
@@ -116,22 +127,61 @@ s_wake (handover_t *self)
 //  --------------------------------------------------------------------------
 //  For the courier
 
-bool
-handover_open (handover_t *self, message_joined_t **joined_p, uint8_t *base)
+void
+handover_open (handover_t *self, window_t **window_p, course_t **course_p)
+{
+    s_lock (self);
+    assert (!self->window && (self->joined != NULL) == (course_p == NULL));
+    self->window = *window_p;
+    *window_p = NULL;
+    const tureen_info_t *info = message_joined_info (self->window->joined);
+    if (course_p) {
+        self->joined = self->window->joined;
+        self->window->lends_joined = true;
+        self->course = *course_p;
+        *course_p = NULL;
+    }
+    snprintf (self->run, sizeof self->run, "%s", info->run);
+    self->figures.job = info->job;
+    self->figures.joins++;
+    s_unlock (self);
+}
+
+//  Takes a retired window that is not used any more off the list: the caller's to destroy, once the lock is gone; else
+//  NULL.
+static window_t *
+s_forget (handover_t *self, window_t *window)
+{
+    if (!window->retired || window->used)
+        return NULL;
+    window_t **place = &self->retired;
+    while (*place != window)
+        place = &(*place)->next;
+    *place = window->next;
+    return window;
+}
+
+void
+handover_retire (handover_t *self)
+{
+    s_lock (self);
+    window_t *window = self->window;
+    assert (window);
+    self->window = NULL;
+    self->figures.job = 0;
+    window->retired = true;
+    window->next = self->retired;
+    self->retired = window;
+    window = s_forget (self, window);
+    s_unlock (self);
+    window_destroy (&window);
+}
+
+void
+handover_finish (handover_t *self)
 {
     assert (self && self->magic == HANDOVER_MAGIC && !self->joined);
-    const tureen_info_t *info = message_joined_info (*joined_p);
-    uint64_t *ids = calloc ((size_t) info->slots * info->batch_size, sizeof *ids);
-    if (!ids)
-        return false;
-    for (uint32_t slot = 0; slot < info->slots; slot++)
-        batch_init (&self->batches [slot], self, *joined_p, ids + (size_t) slot * info->batch_size,
-            base? base + slot * message_joined_slot_bytes (*joined_p): NULL);
-    self->slots = info->slots;
-    self->ids = ids;
-    self->joined = *joined_p;
-    *joined_p = NULL;
-    return true;
+    self->over = true;
 }
 
 void
@@ -159,8 +209,10 @@ s_append (handover_t *self, const entry_t *entry)
 bool
 handover_put_batch (handover_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload)
 {
-    assert (head->slot < self->slots);
-    tureen_batch_t *batch = &self->batches [head->slot];
+    //  The present window changes on our thread only.
+    window_t *window = self->window;
+    assert (window && head->slot < window->slots);
+    tureen_batch_t *batch = &window->batches [head->slot];
     s_lock (self);
     bool mine = batch->state == BATCH_FREE;
     s_unlock (self);
@@ -170,6 +222,7 @@ handover_put_batch (handover_t *self, const wire_batch_t *head, const uint8_t *i
     s_lock (self);
     if (!self->failed && !self->stopped) {
         batch->state = BATCH_QUEUED;
+        window->used++;
         s_append (self, &(entry_t) { .batch = batch });
     }
     else
@@ -199,17 +252,18 @@ handover_fail (handover_t *self, const message_error_t *why)
     s_unlock (self);
 }
 
-//  The bits of the batches that are looked at still although a later one was released.
-static uint64_t
-s_kept (const handover_t *self)
+void
+handover_put_notice (handover_t *self, const char *text)
 {
-    uint64_t kept = 0;
-    for (uint32_t slot = 0; slot < self->slots; slot++) {
-        const tureen_batch_t *batch = &self->batches [slot];
-        if (batch->state == BATCH_GIVEN && batch->head.sequence < self->released)
-            kept |= (uint64_t) 1 << slot;
+    char *copy = strdup (text);
+    s_lock (self);
+    if (self->notice_count == HANDOVER_NOTICES_MAX) {
+        free (self->notices [0]);
+        memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
     }
-    return kept;
+    if (copy)
+        self->notices [self->notice_count++] = copy;
+    s_unlock (self);
 }
 
 handover_view_t
@@ -220,9 +274,13 @@ handover_look (handover_t *self)
     (void) got;                         //  nothing there is as good as something
     handover_view_t view = { 0 };
     s_lock (self);
-    view.progress.consumed = self->looked = self->consumed;
-    view.progress.released = self->released;
-    view.progress.kept = s_kept (self);
+    window_t *window = self->window;
+    if (window) {
+        view.progress.consumed = window->looked = window->consumed;
+        view.progress.released = window->released;
+        view.progress.kept = window_kept (window);
+    }
+    view.queued = self->queue_count;
     view.full = self->queue_count == HANDOVER_QUEUE_MAX;
     view.stop = self->stopped;
     view.leave = self->stopped || (self->over && self->given == 0);
@@ -253,6 +311,14 @@ handover_wait_open (handover_t *self, message_error_t *why)
     return rc;
 }
 
+static double
+s_seconds (void)
+{
+    struct timespec time;
+    clock_gettime (CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+}
+
 static struct timespec
 s_deadline (int timeout_ms)
 {
@@ -274,8 +340,8 @@ s_wait (handover_t *self, int timeout_ms)
     if (self->queue_count || self->over || self->failed)
         return true;
     //  The server may be waiting for this `consumed` before it fills the last slot, and no release is near.
-    if (self->looked != self->consumed)
-        s_wake (self);
+    if (self->window && self->window->looked != self->window->consumed)
+        handover_wake (self);
     struct timespec deadline = timeout_ms < 0? (struct timespec) { 0 }: s_deadline (timeout_ms);
     int rc = 0;
     while (!self->queue_count && !self->over && !self->failed && rc != ETIMEDOUT)
@@ -295,20 +361,26 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
     self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
     self->queue_count--;
     if (entry.batch) {
-        entry.batch->state = BATCH_GIVEN;
-        entry.batch->magic = BATCH_MAGIC;
+        tureen_batch_t *batch = *batch_p = entry.batch;
+        batch->state = BATCH_GIVEN;
+        batch->magic = BATCH_MAGIC;
+        batch->window->consumed = batch->head.sequence + 1;
         self->given++;
-        self->consumed = entry.batch->head.sequence + 1;
-        *batch_p = entry.batch;
+        self->figures.batches++;
+        self->figures.samples += batch->head.count;
+        //  Whether it should have come was the courier's to judge.
+        course_take (self->course, batch->ids, batch->head.count);
+        course_end_batch (self->course);
     }
     else {
+        course_end_epoch (self->course);
         self->epoch = (tureen_epoch_t) { .epoch = entry.epoch_end.epoch, .samples = entry.epoch_end.samples,
             .batches = entry.epoch_end.batches };
         self->over = entry.epoch_end.flags & WIRE_EPOCH_LAST;
     }
     //  `consumed` alone does not wake the courier: it rides with the next release, or goes when one waits.
     if (was_full || self->over)
-        s_wake (self);
+        handover_wake (self);
     return entry.batch? TUREEN_BATCH: TUREEN_EPOCH_END;
 }
 
@@ -316,9 +388,12 @@ tureen_event_t
 handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
 {
     *batch_p = NULL;
+    double begin = s_seconds ();
     s_lock (self);
     tureen_event_t event = TUREEN_TIMEOUT;
-    if (s_wait (self, timeout_ms)) {
+    bool ready = s_wait (self, timeout_ms);
+    self->figures.waited_seconds += s_seconds () - begin;
+    if (ready) {
         if (self->queue_count && !self->over)
             event = s_take (self, batch_p);
         else
@@ -338,12 +413,16 @@ handover_release (handover_t *self, tureen_batch_t *batch)
     batch_clear (batch);
     s_lock (self);
     assert (batch->state == BATCH_GIVEN);
+    window_t *window = batch->window;
     batch->state = BATCH_FREE;
     self->given--;
-    if (self->released <= batch->head.sequence)
-        self->released = batch->head.sequence + 1;
+    window->used--;
+    if (window->released <= batch->head.sequence)
+        window->released = batch->head.sequence + 1;
+    window = s_forget (self, window);
     s_unlock (self);
-    s_wake (self);
+    window_destroy (&window);
+    handover_wake (self);
 }
 
 void
@@ -357,12 +436,13 @@ handover_stop (handover_t *self)
         if (entry->batch) {
             batch_clear (entry->batch);
             entry->batch->state = BATCH_FREE;
+            entry->batch->window->used--;
         }
         self->queue_first = (self->queue_first + 1) % HANDOVER_QUEUE_MAX;
         self->queue_count--;
     }
     s_unlock (self);
-    s_wake (self);
+    handover_wake (self);
 }
 
 tureen_epoch_t
@@ -389,4 +469,35 @@ handover_joined (const handover_t *self)
 {
     assert (self && self->magic == HANDOVER_MAGIC);
     return self->joined;
+}
+
+char *
+handover_take_notice (handover_t *self)
+{
+    s_lock (self);
+    char *text = self->notice_count? self->notices [0]: NULL;
+    if (text)
+        memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
+    s_unlock (self);
+    return text;
+}
+
+bool
+handover_given (handover_t *self, handover_given_t *given)
+{
+    s_lock (self);
+    *given = (handover_given_t) { .epoch = course_epoch (self->course), .batches = course_batches (self->course) };
+    memcpy (given->run, self->run, sizeof given->run);
+    bool fine = course_taken (self->course, &given->taken);
+    s_unlock (self);
+    return fine;
+}
+
+handover_figures_t
+handover_figures (handover_t *self)
+{
+    s_lock (self);
+    handover_figures_t figures = self->figures;
+    s_unlock (self);
+    return figures;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <jansson.h>
 
 enum {
@@ -21,10 +22,15 @@ enum {
 struct joining {
     uint32_t magic;
     uint32_t batch_size;
-    char *json;
-    uint8_t *ids [JOINING_ID_FRAMES_MAX];
-    size_t ids_bytes [JOINING_ID_FRAMES_MAX];
-    size_t id_frames;
+    uint64_t epochs;
+    tureen_order_t order;
+    uint32_t pool;
+    json_t *root;                       //  of the first JOIN, without its frames
+    uint64_t *list;
+    size_t list_count;
+    uint64_t *subset;                   //  pairs
+    size_t subset_count;
+    state_t *state;
 };
 
 //  --------------------------------------------------------------------------
@@ -42,8 +48,7 @@ s_check_subset (const tureen_options_t *options, message_error_t *error)
     for (size_t index = 0; index < options->subset_count; index++) {
         const tureen_range_t *range = &options->subset [index];
         if (range->lo >= range->hi)
-            return message_fail (error, "options.subset: range %" PRIu64 " to %" PRIu64 " is empty",
-            range->lo,
+            return message_fail (error, "options.subset: range %" PRIu64 " to %" PRIu64 " is empty", range->lo,
                 range->hi);
         if (range->lo < end)
             return message_fail (error, "options.subset: the ranges must be ascending and not overlap");
@@ -96,6 +101,8 @@ s_check (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.order or options.transport: not one of the values in tureen.h");
     if (options->name && strlen (options->name) > JOINING_NAME_BYTES_MAX)
         return message_fail (error, "options.name: longer than %d bytes", JOINING_NAME_BYTES_MAX);
+    if (options->job && (!*options->job || strlen (options->job) > JOINING_NAME_BYTES_MAX))
+        return message_fail (error, "options.job: expected 1 to %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->timeout_ms < 0)
         return message_fail (error, "options.timeout_ms: %d; expected 0 or more", options->timeout_ms);
     if (options->pool && !s_check_pool (options, error))
@@ -103,6 +110,61 @@ s_check (const tureen_options_t *options, message_error_t *error)
     if (options->ids && !s_check_ids (options, error))
         return false;
     return !options->subset || s_check_subset (options, error);
+}
+
+//  --------------------------------------------------------------------------
+//  The state: what the options leave open it says, what both say must be the same
+
+static tureen_order_t
+s_order (const tureen_options_t *options, const state_t *state)
+{
+    if (options->order)
+        return options->order;
+    if (options->ids)
+        return TUREEN_LIST;
+    if (state)
+        return state->order;
+    return options->seeded? TUREEN_SEEDED: TUREEN_SHARED;
+}
+
+static bool
+s_check_state (const tureen_options_t *options, const state_t *state, message_error_t *error)
+{
+    if (options->order && options->order != state->order)
+        return message_fail (error, "options.order: the state is of order %s; leave the order out, or begin without the "
+            "state", state_order_name (state->order));
+    if (options->seeded && options->seed != state->seed)
+        return message_fail (error, "options.seed: %" PRIu64 ", and the state's is %" PRIu64 "; leave it out, or begin "
+            "without the state", options->seed, state->seed);
+    if (options->pool && options->pool != state->pool)
+        return message_fail (error, "options.pool: %" PRIu32 ", and the state's is %" PRIu32 "; leave it out, or begin "
+            "without the state", options->pool, state->pool);
+    if (state->taken.list && !options->ids)
+        return message_fail (error, "options.state: it is of a list; give the same options.ids again");
+    if (!state->taken.list && options->ids)
+        return message_fail (error, "options.state: it is of a job without a list, and options.ids is one");
+    if (options->ids && state->taken.count > options->id_count)
+        return message_fail (error, "options.state: %" PRIu64 " places of a list are behind it, and options.ids has %zu",
+            state->taken.count, options->id_count);
+    return true;
+}
+
+static int
+s_take_state (joining_t *self, const tureen_options_t *options, message_error_t *error)
+{
+    if (!options->state)
+        return 0;
+    message_error_t why;
+    state_t *state = calloc (1, sizeof *state);
+    if (!state)
+        return -ENOMEM;
+    if (!state_read (state, options->state, &why)) {
+        free (state);
+        message_fail (error, "options.state: %.400s", why.text);
+        return -EINVAL;
+    }
+    self->state = state;
+    return s_check_state (options, state, error)? 0: -EINVAL;
 }
 
 //  --------------------------------------------------------------------------
@@ -116,8 +178,7 @@ s_pipeline (const char *text, message_error_t *error)
     json_error_t trouble;
     json_t *pipeline = json_loads (text, JSON_REJECT_DUPLICATES, &trouble);
     if (!pipeline)
-        message_fail (error, "options.pipeline: line %d, column %d: %s", trouble.line, trouble.column,
-        trouble.text);
+        message_fail (error, "options.pipeline: line %d, column %d: %s", trouble.line, trouble.column, trouble.text);
     return pipeline;
 }
 
@@ -139,22 +200,27 @@ s_set_pipeline (json_t *root, const char *text, message_error_t *error)
     return s_set (root, "pipeline", pipeline, error);
 }
 
-//  What the id frames are, one text each.
+//  Drawn at random for each loader, never stored: two with the same one are one.
 static json_t *
-s_frames (const joining_t *self, const tureen_options_t *options)
+s_instance (void)
 {
-    json_t *frames = json_array ();
-    for (size_t index = 0; index < self->id_frames; index++)
-        json_array_append_new (frames, json_string (options->ids? "list": "subset"));
-    return frames;
+    uint8_t bytes [WIRE_RUN_BYTES / 2];
+    char text [WIRE_RUN_BYTES + 1];
+    for (size_t got = 0; got < sizeof bytes;) {
+        ssize_t count = getrandom (bytes + got, sizeof bytes - got, 0);
+        if (count < 0 && errno != EINTR)
+            return NULL;
+        got += count > 0? (size_t) count: 0;
+    }
+    for (size_t index = 0; index < sizeof bytes; index++)
+        snprintf (text + 2 * index, 3, "%02x", bytes [index]);
+    return json_string (text);
 }
 
 //  The keys in the order of docs/protocol.md; what was not set is left out.
 static bool
 s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options, message_error_t *error)
 {
-    static const char *const orders [] = { [TUREEN_SHARED] = "shared", [TUREEN_PRIVATE] = "private",
-        [TUREEN_LIST] = "list", [TUREEN_SEEDED] = "seeded" };
     static const char *const transports [] = { "auto", "inline" };
     json_t *epochs = options->epochs? json_integer ((json_int_t) options->epochs): json_null ();
     return s_set (root, "dataset", json_string (options->dataset), error)
@@ -162,73 +228,197 @@ s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options,
         && s_set (root, "epochs", epochs, error)
         && s_set (root, "drop_last", json_boolean (options->drop_last), error)
         && (!options->pipeline || s_set_pipeline (root, options->pipeline, error))
-        && (!options->order || s_set (root, "order", json_string (orders [options->order]), error))
+        && (!options->order || s_set (root, "order", json_string (state_order_name (options->order)), error))
         && (!options->slots || s_set (root, "slots", json_integer (options->slots), error))
         && s_set (root, "transport", json_string (transports [options->transport]), error)
         && (!options->seeded || s_set (root, "seed", json_sprintf ("%" PRIu64, options->seed), error))
-        && (!options->pool || s_set (root, "pool", json_integer (options->pool), error))
+        && (!self->pool || s_set (root, "pool", json_integer (self->pool), error))
         && (!options->name || s_set (root, "name", json_string (options->name), error))
-        && (!self->id_frames || s_set (root, "frames", s_frames (self, options), error));
+        && (!options->job || s_set (root, "job", json_string (options->job), error))
+        && s_set (root, "instance", s_instance (), error);
 }
 
 static int
-s_make_json (joining_t *self, const tureen_options_t *options, message_error_t *error)
+s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *error)
 {
-    json_t *root = json_object ();
-    if (!root)
+    self->root = json_object ();
+    if (!self->root)
         return -ENOMEM;
-    int rc = -EINVAL;
-    if (s_set_all (root, self, options, error)) {
-        self->json = json_dumps (root, JSON_COMPACT);
-        rc = self->json? 0: -ENOMEM;
-    }
-    if (!rc && strlen (self->json) > JOINING_JSON_BYTES_MAX) {
-        message_fail (error, "options.pipeline: the request is longer than %d bytes", JOINING_JSON_BYTES_MAX);
-        rc = -EINVAL;
-    }
-    json_decref (root);
-    return rc;
+    if (!s_set_all (self->root, self, options, error))
+        return -EINVAL;
+    //  What is added by going on takes less than a kilobyte.
+    size_t bytes = json_dumpb (self->root, NULL, 0, JSON_COMPACT);
+    if (bytes <= JOINING_JSON_BYTES_MAX - 1024)
+        return 0;
+    message_fail (error, "options.pipeline: the request is longer than %d bytes", JOINING_JSON_BYTES_MAX - 1024);
+    return -EINVAL;
 }
 
 //  --------------------------------------------------------------------------
-//  The ids
+//  The frames
 
-//  Appends one frame: form, then count numbers.
+//  Appends one frame: form, then count numbers; frame 0 is the JSON's.
 static int
-s_add_frame (joining_t *self, wire_ids_form_t form, const uint64_t *numbers, size_t count)
+s_add_frame (joining_frames_t *frames, wire_ids_form_t form, const uint64_t *numbers, size_t count)
 {
-    assert (self->id_frames < JOINING_ID_FRAMES_MAX && count <= JOINING_NUMBERS_MAX);
+    assert (frames->count < WIRE_FRAMES_MAX && count <= JOINING_NUMBERS_MAX);
     size_t bytes = 8 + count * sizeof *numbers;
     uint8_t *frame = malloc (bytes);
     if (!frame)
         return -ENOMEM;
     memset (frame, 0, 8);
     frame [0] = (uint8_t) form;
-    memcpy (frame + 8, numbers, count * sizeof *numbers);
-    self->ids [self->id_frames] = frame;
-    self->ids_bytes [self->id_frames++] = bytes;
+    if (count)
+        memcpy (frame + 8, numbers, count * sizeof *numbers);
+    frames->frames [frames->count++] = (message_frame_t) { .data = frame, .size = bytes };
     return 0;
 }
 
-_Static_assert (sizeof (tureen_range_t) == 2 * sizeof (uint64_t), "ranges are sent as they lie");
+//  As many frames as the numbers need, and the name of what they are for each.
+static int
+s_add_frames (joining_frames_t *frames, json_t *names, const char *name, wire_ids_form_t form,
+    const uint64_t *numbers, size_t count, message_error_t *error)
+{
+    for (size_t done = 0; done < count;) {
+        size_t part = count - done < JOINING_NUMBERS_MAX? count - done: JOINING_NUMBERS_MAX;
+        if (frames->count == WIRE_FRAMES_MAX - 1) {
+            message_fail (error, "there are more ids than a request holds");
+            return -EINVAL;
+        }
+        int rc = s_add_frame (frames, form, numbers + done, part);
+        if (rc || json_array_append_new (names, json_string (name)))
+            return -ENOMEM;
+        done += part;
+    }
+    return 0;
+}
 
 static int
-s_make_ids (joining_t *self, const tureen_options_t *options)
+s_add_ids (const joining_t *self, const state_t *from, joining_frames_t *frames, json_t *names, message_error_t *error)
 {
-    if (options->subset)
-        return s_add_frame (self, WIRE_IDS_RANGES, &options->subset->lo, options->subset_count * 2);
     int rc = 0;
-    for (size_t done = 0; options->ids && done < options->id_count && !rc;) {
-        size_t count = options->id_count - done;
-        if (count > JOINING_NUMBERS_MAX)
-            count = JOINING_NUMBERS_MAX;
-        rc = s_add_frame (self, WIRE_IDS_LIST, options->ids + done, count);
-        done += count;
-    }
+    if (self->subset)
+        rc = s_add_frames (frames, names, "subset", WIRE_IDS_RANGES, self->subset, self->subset_count * 2, error);
+    if (!rc && self->list)
+        rc = s_add_frames (frames, names, "list", WIRE_IDS_LIST, self->list, self->list_count, error);
+    if (!rc && from && !from->taken.list)
+        rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count, error);
     return rc;
 }
 
+//  docs/protocol.md, Going on: the run, its seed and order, and how far it has come.
+static int
+s_set_from (const state_t *from, json_t *root)
+{
+    json_t *resume = json_pack ("{s:s,s:s,s:o,s:o}", "fingerprint", from->fingerprint, "data", from->data,
+        "epoch", json_sprintf ("%" PRIu64, from->epoch), "batches", json_sprintf ("%" PRIu64, from->batches));
+    if (!resume || (from->taken.list && json_object_set_new (resume, "places", json_sprintf ("%" PRIu64, from->taken.count)))
+    ||  json_object_set_new (root, "order", json_string (state_order_name (from->order)))
+    ||  json_object_set_new (root, "seed", json_sprintf ("%" PRIu64, from->seed))
+    ||  json_object_set_new (root, "run", json_string (from->run))
+    ||  json_object_set (root, "resume", resume)) {
+        json_decref (resume);
+        return -ENOMEM;
+    }
+    json_decref (resume);
+    return 0;
+}
+
+//  Frame 1, once the others are known.
+static int
+s_make_json (const joining_t *self, const state_t *from, bool inlined, json_t *names, joining_frames_t *frames)
+{
+    json_t *root = json_copy (self->root);
+    int rc = root? 0: -ENOMEM;
+    if (!rc && from)
+        rc = s_set_from (from, root);
+    if (!rc && inlined && json_object_set_new (root, "transport", json_string ("inline")))
+        rc = -ENOMEM;
+    if (!rc && json_array_size (names) && json_object_set (root, "frames", names))
+        rc = -ENOMEM;
+    char *text = rc? NULL: json_dumps (root, JSON_COMPACT);
+    json_decref (root);
+    if (!text)
+        return -ENOMEM;
+    frames->frames [0] = (message_frame_t) { .data = (const uint8_t *) text, .size = strlen (text) };
+    return 0;
+}
+
+int
+joining_make (const joining_t *self, const state_t *from, bool inlined, joining_frames_t *frames, message_error_t *error)
+{
+    assert (self && self->magic == JOINING_MAGIC && frames);
+    memset (frames, 0, sizeof *frames);
+    frames->count = 1;
+    json_t *names = json_array ();
+    int rc = names? s_add_ids (self, from, frames, names, error): -ENOMEM;
+    if (!rc)
+        rc = s_make_json (self, from, inlined, names, frames);
+    json_decref (names);
+    if (rc)
+        joining_frames_clear (frames);
+    if (rc == -ENOMEM)
+        message_fail (error, "out of memory for the request");
+    return rc;
+}
+
+void
+joining_frames_clear (joining_frames_t *frames)
+{
+    for (size_t index = 0; index < frames->count; index++)
+        free ((void *) (uintptr_t) frames->frames [index].data);
+    frames->count = 0;
+}
+
+static bool
+s_copy_text (char *target, size_t size, const char *text)
+{
+    return (size_t) snprintf (target, size, "%s", text) < size;
+}
+
+bool
+joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state)
+{
+    assert (self && self->magic == JOINING_MAGIC && info);
+    *state = (state_t) { .samples = info->dataset_samples, .order = self->order, .seed = info->seed, .pool = self->pool };
+    return s_copy_text (state->dataset, sizeof state->dataset, joining_dataset (self))
+        && s_copy_text (state->fingerprint, sizeof state->fingerprint, info->fingerprint)
+        && s_copy_text (state->data, sizeof state->data, info->data) && *state->data && *info->run;
+}
+
 //  --------------------------------------------------------------------------
+
+_Static_assert (sizeof (tureen_range_t) == 2 * sizeof (uint64_t), "ranges are sent as they lie");
+
+//  A copy of count numbers.
+static int
+s_copy (uint64_t **copy_p, const void *numbers, size_t count)
+{
+    *copy_p = reallocarray (NULL, count, sizeof **copy_p);
+    if (!*copy_p)
+        return -ENOMEM;
+    memcpy (*copy_p, numbers, count * sizeof **copy_p);
+    return 0;
+}
+
+static int
+s_fill (joining_t *self, const tureen_options_t *options, message_error_t *error)
+{
+    int rc = s_take_state (self, options, error);
+    if (rc)
+        return rc;
+    self->batch_size = options->batch_size? options->batch_size: JOINING_BATCH_DEFAULT;
+    self->epochs = options->epochs;
+    self->order = s_order (options, self->state);
+    self->pool = self->state? self->state->pool: options->pool;
+    self->list_count = options->ids? options->id_count: 0;
+    self->subset_count = options->subset? options->subset_count: 0;
+    if (self->list_count && s_copy (&self->list, options->ids, self->list_count))
+        return -ENOMEM;
+    if (self->subset_count && s_copy (&self->subset, options->subset, self->subset_count * 2))
+        return -ENOMEM;
+    return s_make_root (self, options, error);
+}
 
 int
 joining_new (joining_t **self_p, const tureen_options_t *options, message_error_t *error)
@@ -242,10 +432,7 @@ joining_new (joining_t **self_p, const tureen_options_t *options, message_error_
     int rc = -ENOMEM;
     if (!self) goto exit;
     self->magic = JOINING_MAGIC;
-    self->batch_size = options->batch_size? options->batch_size: JOINING_BATCH_DEFAULT;
-    rc = s_make_ids (self, options);
-    if (rc) goto exit;
-    rc = s_make_json (self, options, error);
+    rc = s_fill (self, options, error);
     if (rc) goto exit;
     *self_p = self;
     self = NULL;
@@ -264,35 +451,15 @@ joining_destroy (joining_t **self_p)
     if (!self)
         return;
     assert (self->magic == JOINING_MAGIC);
-    free (self->json);
-    for (size_t index = 0; index < self->id_frames; index++)
-        free (self->ids [index]);
+    json_decref (self->root);
+    free (self->list);
+    free (self->subset);
+    if (self->state)
+        state_clear (self->state);
+    free (self->state);
     self->magic = 0;
     free (self);
     *self_p = NULL;
-}
-
-size_t
-joining_frame_count (const joining_t *self)
-{
-    assert (self && self->magic == JOINING_MAGIC);
-    return 1 + self->id_frames;
-}
-
-message_frame_t
-joining_frame (const joining_t *self, size_t index)
-{
-    assert (self && self->magic == JOINING_MAGIC && index <= self->id_frames);
-    message_frame_t frame;
-    if (index) {
-        frame.data = self->ids [index - 1];
-        frame.size = self->ids_bytes [index - 1];
-    }
-    else {
-        frame.data = (const uint8_t *) self->json;
-        frame.size = strlen (self->json);
-    }
-    return frame;
 }
 
 uint32_t
@@ -300,4 +467,47 @@ joining_batch_size (const joining_t *self)
 {
     assert (self && self->magic == JOINING_MAGIC);
     return self->batch_size;
+}
+
+uint64_t
+joining_epochs (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->epochs;
+}
+
+const char *
+joining_dataset (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return json_string_value (json_object_get (self->root, "dataset"));
+}
+
+tureen_order_t
+joining_order (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->order;
+}
+
+uint32_t
+joining_pool (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->pool;
+}
+
+const uint64_t *
+joining_list (const joining_t *self, size_t *count_p)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    *count_p = self->list_count;
+    return self->list;
+}
+
+const state_t *
+joining_state (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->state;
 }

@@ -1,21 +1,47 @@
-/*  joining -- the frames of a JOIN, made from the user's options and checked before anything is sent.  */
+/*  joining -- what a loader asks for: the user's options, checked before anything is sent, and the frames of a JOIN made of
+ *  them; of the first one, and of those that go on where a state says.
+ *
+ *  Owner: who made it; read by any thread.
+ */
 #ifndef JOINING_H
 #define JOINING_H
 #include <stddef.h>
 #include "message.h"
+#include "state.h"
 #include "tureen.h"
 
 typedef struct joining joining_t;
 
-//  0 and *self_p; or -EINVAL (an option is unusable: error names it and what was expected) or -ENOMEM.
-//  Keeps nothing of options.
+//  0 and *self_p; or -EINVAL (an option is unusable, or does not go with options.state: error names it and what was
+//  expected) or -ENOMEM.  Keeps nothing of options.
 int joining_new (joining_t **self_p, const tureen_options_t *options, message_error_t *error) TUREEN_CHECKED;
 void joining_destroy (joining_t **self_p);
 
-//  The frames from frame 1 on: JSON, then ids.  Lent.
-size_t joining_frame_count (const joining_t *self);
-message_frame_t joining_frame (const joining_t *self, size_t index);
+//  The frames of one JOIN, from frame 1 on: JSON, then ids.
+typedef struct {
+    message_frame_t frames [WIRE_FRAMES_MAX];
+    size_t count;
+} joining_frames_t;
+//  from: where it goes on, NULL: at the beginning.  inlined: whatever the options say.  0; or -ENOMEM, or -EINVAL with error
+//  filled (more ids than a message holds).
+int joining_make (const joining_t *self, const state_t *from, bool inlined, joining_frames_t *frames,
+    message_error_t *error) TUREEN_CHECKED;
+void joining_frames_clear (joining_frames_t *frames);
+
+//  What a state of this job says whatever it has had, but for the run: the rest is 0.  False: the server told no name of the
+//  data (an old one), so that there is no going on.
+bool joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state);
+
 //  The batch size that was asked for.
 uint32_t joining_batch_size (const joining_t *self);
+uint64_t joining_epochs (const joining_t *self);
+const char *joining_dataset (const joining_t *self);
+//  With the default written out.
+tureen_order_t joining_order (const joining_t *self);
+uint32_t joining_pool (const joining_t *self);
+//  options.ids; NULL: none.
+const uint64_t *joining_list (const joining_t *self, size_t *count_p);
+//  options.state, read; NULL: none.
+const state_t *joining_state (const joining_t *self);
 
 #endif

@@ -4,42 +4,63 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "address.h"
-#include "courier.h"
-#include "handover.h"
-#include "joining.h"
-
-#define LOADER_MAGIC 0x4c4f4144u
+#include "loader_state.h"
 
 enum { LOADER_TIMEOUT_MS = 10000 };
 
-struct tureen_loader {
-    uint32_t magic;
-    handover_t *handover;
-    courier_t *courier;
-};
-
 //  Starts the courier and waits until it has joined.  0, or -errno with error filled.
 static int
-s_start (tureen_loader_t *self, const tureen_options_t *options, const joining_t *joining,
-message_error_t *error)
+s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t *error)
 {
     char address [ADDRESS_BYTES];
     if (!address_resolve (options->endpoint, address, error))
         return -EINVAL;
-    self->handover = handover_new ();
-    if (!self->handover) {
-        int rc = -errno;
-        message_fail (error, "no memory or no descriptor");
-        return rc;
-    }
-    courier_options_t courier = { .handover = self->handover, .joining = joining, .address = address,
-        .timeout_ms = options->timeout_ms? options->timeout_ms: LOADER_TIMEOUT_MS };
+    courier_options_t courier = { .handover = self->handover, .inquiry = self->inquiry, .joining = self->joining,
+        .address = address, .timeout_ms = self->timeout_ms, .rejoin_ms = options->rejoin_ms };
     int rc = courier_new (&self->courier, &courier);
     if (rc) {
         message_fail (error, "no thread");
         return rc;
     }
-    return handover_wait_open (self->handover, error);
+    rc = handover_wait_open (self->handover, error);
+    if (rc == 0)
+        self->info = message_joined_info (handover_joined (self->handover));
+    return rc;
+}
+
+//  Nothing is left of what the state is of: an end, and what the state itself tells.
+static void
+s_finish (tureen_loader_t *self, const state_t *state)
+{
+    self->nothing_left = (tureen_info_t) { .samples = state->samples, .dataset_samples = state->samples,
+        .batch_size = joining_batch_size (self->joining), .seed = state->seed, .fingerprint = state->fingerprint,
+        .data = state->data, .run = state->run, .pipeline = "[]" };
+    self->info = &self->nothing_left;
+    handover_finish (self->handover);
+    inquiry_close (self->inquiry, "the job is over");
+}
+
+static int
+s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t *error)
+{
+    int rc = joining_new (&self->joining, options, error);
+    if (rc)
+        return rc;
+    self->timeout_ms = options->timeout_ms? options->timeout_ms: LOADER_TIMEOUT_MS;
+    self->handover = handover_new ();
+    if (!self->handover) {
+        rc = -errno;
+        message_fail (error, "no memory or no descriptor");
+        return rc;
+    }
+    self->inquiry = inquiry_new ();
+    if (!self->inquiry)
+        return -ENOMEM;
+    const state_t *state = joining_state (self->joining);
+    if (!state || !options->epochs || state->epoch < options->epochs)
+        return s_join (self, options, error);
+    s_finish (self, state);
+    return 0;
 }
 
 tureen_loader_t *
@@ -47,16 +68,12 @@ tureen_loader_new (const tureen_options_t *options, char *error, size_t error_by
 {
     assert (options);
     message_error_t why = { "" };
-    joining_t *joining = NULL;
     tureen_loader_t *self = calloc (1, sizeof *self);
     int rc = -ENOMEM;
-    if (!self) goto exit;
-    self->magic = LOADER_MAGIC;
-    rc = joining_new (&joining, options, &why);
-    if (rc) goto exit;
-    rc = s_start (self, options, joining, &why);
-exit:
-    joining_destroy (&joining);
+    if (self) {
+        self->magic = LOADER_MAGIC;
+        rc = s_start (self, options, &why);
+    }
     if (rc)
         tureen_loader_destroy (&self);
     if (error && error_bytes)
@@ -78,6 +95,8 @@ tureen_loader_destroy (tureen_loader_t **self_p)
         handover_stop (self->handover);
     courier_destroy (&self->courier);
     handover_destroy (&self->handover);
+    inquiry_destroy (&self->inquiry);
+    joining_destroy (&self->joining);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -115,5 +134,5 @@ const tureen_info_t *
 tureen_loader_info (const tureen_loader_t *self)
 {
     assert (self && self->magic == LOADER_MAGIC);
-    return message_joined_info (handover_joined (self->handover));
+    return self->info;
 }

@@ -57,6 +57,8 @@ s_frames_of (uint8_t kind)
         case WIRE_ENDED:
         case WIRE_STATUS_REPLY:
         case WIRE_ERROR:
+        case WIRE_NOTICE:
+        case WIRE_EXPLAIN_REPLY:
             return 2;
         case WIRE_BATCH:
             return 3;
@@ -112,9 +114,8 @@ s_load_object (const message_frame_t *frames, size_t count, message_error_t *err
     return root;
 }
 
-//  A number that may be an integer or a string of decimal digits, at most limit.
-static bool
-s_number (const json_t *value, uint64_t limit, uint64_t *number_p)
+bool
+message_read_number (const json_t *value, uint64_t limit, uint64_t *number_p)
 {
     uint64_t number = 0;
     if (json_is_integer (value)) {
@@ -142,7 +143,7 @@ static bool
 s_number_of (const json_t *object, const char *key, uint64_t limit, uint64_t *number_p,
 message_error_t *error)
 {
-    if (s_number (json_object_get (object, key), limit, number_p))
+    if (message_read_number (json_object_get (object, key), limit, number_p))
         return true;
     return message_fail (error, "the server's answer has no usable \"%s\"", key);
 }
@@ -188,7 +189,7 @@ s_read_shape (const json_t *shape, tureen_field_t *field, message_error_t *error
     size_t bytes = item_bytes? item_bytes: 1;
     for (size_t index = 0; index < field->dimensions; index++) {
         uint64_t extent;
-        if (!s_number (json_array_get (shape, index), INT32_MAX, &extent) || !extent)
+        if (!message_read_number (json_array_get (shape, index), INT32_MAX, &extent) || !extent)
             return message_fail (error, "field \"%s\" has no usable \"shape\"", field->name);
         field->shape [index] = extent;
         if (__builtin_mul_overflow (bytes, extent, &bytes))
@@ -301,6 +302,14 @@ s_read_sizes (message_joined_t *self, uint32_t batch_size, message_error_t *erro
     return true;
 }
 
+//  So many lower-case hexadecimal digits, or "".
+static const char *
+s_digits_of (const json_t *root, const char *key, size_t count)
+{
+    const char *text = json_string_value (json_object_get (root, key));
+    return text && strlen (text) == count && strspn (text, "0123456789abcdef") == count? text: "";
+}
+
 static bool
 s_read_joined (message_joined_t *self, uint32_t batch_size, message_error_t *error)
 {
@@ -308,12 +317,15 @@ s_read_joined (message_joined_t *self, uint32_t batch_size, message_error_t *err
     ||  !s_read_classes (self, error) || !s_read_ring (self, error))
         return false;
     uint64_t heartbeat_ms;
-    if (!s_number (json_object_get (self->root, "heartbeat_ms"), MESSAGE_HEARTBEAT_MS_MAX, &heartbeat_ms)
+    if (!message_read_number (json_object_get (self->root, "heartbeat_ms"), MESSAGE_HEARTBEAT_MS_MAX, &heartbeat_ms)
     ||  heartbeat_ms == 0)
         heartbeat_ms = WIRE_HEARTBEAT_MS;
     self->heartbeat_ms = (uint32_t) heartbeat_ms;
     const char *fingerprint = json_string_value (json_object_get (self->root, "fingerprint"));
     self->info.fingerprint = fingerprint? fingerprint: "";
+    self->info.data = s_digits_of (self->root, "data", WIRE_DATA_BYTES);
+    self->info.run = s_digits_of (self->root, "run", WIRE_RUN_BYTES);
+    self->info.forked = json_is_true (json_object_get (self->root, "forked"));
     const json_t *pipeline = json_object_get (self->root, "pipeline");
     self->pipeline = pipeline? json_dumps (pipeline, JSON_ENCODE_ANY): NULL;
     self->info.pipeline = self->pipeline? self->pipeline: "[]";
@@ -460,15 +472,18 @@ message_read_note (const message_frame_t *frames, size_t count, message_note_t *
     json_t *root = s_load_object (frames, count, error);
     if (!root)
         return false;
-    const json_t *code = json_object_get (root, "error");
-    s_copy_text (note->code, sizeof note->code, code? code: json_object_get (root, "reason"), "unknown");
+    static const char *const keys [] = { "error", "reason", "notice" };
+    const json_t *code = NULL;
+    for (size_t index = 0; index < sizeof keys / sizeof *keys && !code; index++)
+        code = json_object_get (root, keys [index]);
+    s_copy_text (note->code, sizeof note->code, code, "unknown");
     s_copy_text (note->text, sizeof note->text, json_object_get (root, "message"), "no reason given");
     json_decref (root);
     return true;
 }
 
 bool
-message_read_status (const message_frame_t *frames, size_t count, char **json_p, message_error_t *error)
+message_read_object (const message_frame_t *frames, size_t count, char **json_p, message_error_t *error)
 {
     json_t *root = s_load_object (frames, count, error);
     if (!root)

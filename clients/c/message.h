@@ -31,6 +31,10 @@ typedef struct {
 //  Fills error like printf, cut to its size.  Returns false, so that `return message_fail (...)` reads well.
 bool message_fail (message_error_t *error, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
+//  A jansson value that is an integer or a string of decimal digits, at most limit.
+struct json_t;
+bool message_read_number (const struct json_t *value, uint64_t limit, uint64_t *number_p);
+
 typedef enum {
     MESSAGE_OK,
     MESSAGE_IGNORED,                    //  a kind that we do not know
@@ -44,7 +48,7 @@ message_status_t message_read_head (const message_frame_t *frames, size_t count,
     message_error_t *error) TUREEN_CHECKED;
 
 //  What JOINED told, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits a
-//  size_t.
+//  size_t; data and run are what they should be, or "".
 typedef struct message_joined message_joined_t;
 //  True and *joined_p the caller's.  JOINED must repeat batch_size, which is what was asked for.
 bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
@@ -68,7 +72,7 @@ bool message_read_batch (const message_frame_t *frames, size_t count, const mess
 bool message_read_epoch_end (const message_frame_t *frames, size_t count, wire_epoch_end_t *epoch_end,
     message_error_t *error) TUREEN_CHECKED;
 
-//  ENDED (code is the reason) and ERROR (code is the error).  Cut to these sizes; control characters become
+//  ENDED (code is the reason), ERROR (code is the error) and NOTICE (code is the notice).  Cut to these sizes; control characters become
 //  blanks.
 typedef struct {
     char code [32];
@@ -77,8 +81,8 @@ typedef struct {
 bool message_read_note (const message_frame_t *frames, size_t count, message_note_t *note,
     message_error_t *error) TUREEN_CHECKED;
 
-//  STATUS_REPLY: true and *json_p malloc'ed, a JSON object.
-bool message_read_status (const message_frame_t *frames, size_t count, char **json_p,
+//  STATUS_REPLY and EXPLAIN_REPLY: true and *json_p malloc'ed, a JSON object.
+bool message_read_object (const message_frame_t *frames, size_t count, char **json_p,
     message_error_t *error) TUREEN_CHECKED;
 
 #endif

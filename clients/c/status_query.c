@@ -17,7 +17,7 @@ s_take (const dealer_message_t *message, char **json_p, message_error_t *error)
     if (status == MESSAGE_BROKEN)
         return -EPROTO;
     if (status == MESSAGE_OK && head.kind == WIRE_STATUS_REPLY)
-        return message_read_status (message->frames, message->count, json_p, error)? 0: -EPROTO;
+        return message_read_object (message->frames, message->count, json_p, error)? 0: -EPROTO;
     if (status == MESSAGE_OK && head.kind == WIRE_ERROR) {
         message_note_t note;
         if (message_read_note (message->frames, message->count, &note, error))
@@ -54,13 +54,15 @@ tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
     *json_p = NULL;
     message_error_t why = { "" };
     dealer_t *dealer = NULL;
+    void *context = NULL;
     char address [ADDRESS_BYTES];
     int patience_ms = timeout_ms? timeout_ms: STATUS_TIMEOUT_MS;
     int rc = -EINVAL;
     if (timeout_ms < 0)
         message_fail (&why, "timeout_ms: %d; expected 0 or more", timeout_ms);
     if (timeout_ms < 0 || !address_resolve (endpoint, address, &why)) goto exit;
-    rc = dealer_new (&dealer, address, &why);
+    context = zmq_ctx_new ();
+    rc = dealer_new (&dealer, context, address, &why);
     if (rc) goto exit;
     wire_head_t head = message_head (WIRE_STATUS, 0, STATUS_TAG);
     message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
@@ -73,6 +75,7 @@ tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
     }
 exit:
     dealer_destroy (&dealer);
+    dealer_end_context (&context);
     if (error && error_bytes)
         snprintf (error, error_bytes, "%s", why.text);
     return rc;

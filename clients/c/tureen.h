@@ -25,8 +25,12 @@
  *  Threads:    any thread may call any function on a loader or a batch, but tureen_loader_destroy must come
  *              last.  A loader runs one thread of its own for the sockets (and ZeroMQ's), with every signal
  *              blocked; the library handles no signals and has no globals.
- *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.
- *              tureen_loader_next first gives what had been delivered, then TUREEN_ERROR.
+ *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.  The loader looks for it
+ *              by itself (options.rejoin_ms) and joins again where it was: tureen_loader_next gives what had been
+ *              delivered, waits, and goes on; no sample comes twice, none is missing.  When it is not to be had,
+ *              TUREEN_ERROR, and tureen_loader_state is good for another loader.
+ *  State:      tureen_loader_state says at any moment what the user was given; a later loader, in another process or of
+ *              another server that serves the same data, goes on just there (options.state).
  *  Link with   -ltureen  (pkg-config: tureen).
  */
 #ifndef TUREEN_H
@@ -90,6 +94,13 @@ typedef struct {
                                     //  samples, 8 to 2^24; another pool is another order; 0: without one
     const char *name;               //  for people, in `tureen status`; at most 64 bytes
     int timeout_ms;                 //  how long to wait for the answer; 0: 10 seconds; below 0: EINVAL
+    const char *state;              //  go on where it says: the JSON of tureen_loader_state or of Python's state_dict;
+                                    //  NULL: at the beginning.  The same data, so the same ids or subset; it gives
+                                    //  order, seed and pool, which may be left out; all else may differ
+    const char *job;                //  the name of a run that nobody else may use at the same time, at most 64 bytes: who
+                                    //  joins with it and its state ends what is left of the run's process before
+    int rejoin_ms;                  //  how long to look for a server that is gone; 0: 300 seconds; below 0: not at all,
+                                    //  its end is TUREEN_ERROR
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -102,6 +113,7 @@ typedef struct {
     size_t offset;                  //  of the array in a batch
 } tureen_field_t;
 
+//  What the server told when it was first joined; job, ring, run and forked may be others after the loader joined again.
 typedef struct {
     uint64_t job;                   //  the server's number for this job
     uint64_t samples;               //  one epoch of this job
@@ -114,7 +126,10 @@ typedef struct {
     const char *const *classes;     //  class_count names, or NULL
     size_t class_count;
     uint64_t seed;                  //  the given one, or what the server drew: it gives a seeded run again
-    const char *fingerprint;        //  of the data
+    const char *fingerprint;        //  of the data set
+    const char *data;               //  stands for this job's ids; "": the server is too old to go on with
+    const char *run;                //  of which the state is, likewise
+    bool forked;                    //  options.state was of a run that goes on elsewhere: this is a run of its own
     const char *pipeline;           //  JSON, as the server understood it
 } tureen_info_t;
 
@@ -137,13 +152,17 @@ typedef enum {
 
 typedef struct {
     uint64_t epoch;                 //  from 0
-    uint64_t samples;               //  delivered in it
-    uint64_t batches;
+    uint64_t samples;               //  delivered in it, by the loader before too where options.state went on with one
+    uint64_t batches;               //  likewise
 } tureen_epoch_t;
+
+enum { TUREEN_EPOCH_ANY = -1 };     //  for tureen_loader_explain: the newest batch with the sample
 
 //  Joins: blocks until the server has answered.  NULL: error (TUREEN_ERROR_BYTES are enough) says why and
 //  what to do, and errno is EINVAL (unusable options), ETIMEDOUT (no server answers), ECONNREFUSED (the
 //  server says no), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
+//  With an options.state after which nothing is left (its epoch is options.epochs) no server is asked: the loader gives
+//  TUREEN_END, and its info has no fields.
 TUREEN_EXPORT tureen_loader_t *tureen_loader_new (const tureen_options_t *options, char *error,
     size_t error_bytes) TUREEN_CHECKED;
 //  Leaves the job and frees everything; NULL inside is fine.  Every batch must have been released: their
@@ -163,10 +182,27 @@ TUREEN_EXPORT tureen_epoch_t tureen_loader_epoch (const tureen_loader_t *self);
 TUREEN_EXPORT const char *tureen_loader_error (const tureen_loader_t *self);
 TUREEN_EXPORT const tureen_info_t *tureen_loader_info (const tureen_loader_t *self);
 
+//  What tureen_loader_next has given so far, as JSON (docs/state.md): 0 and *json_p malloc'ed, the caller's to free.  Local,
+//  no round trip, at any moment, after TUREEN_ERROR too.  -ENOMEM; -ENOTSUP: the server is too old to go on with.
+TUREEN_EXPORT int tureen_loader_state (tureen_loader_t *self, char **json_p) TUREEN_CHECKED;
+//  The oldest thing that its user should know and was not told: why little is shared, that the server is gone and looked
+//  for, that it is back.  malloc'ed, the caller's to free; NULL: nothing.  Each is given once, so look now and then.
+TUREEN_EXPORT char *tureen_loader_notice (tureen_loader_t *self) TUREEN_CHECKED;
+//  Asks what was done to a sample of a batch that is at hand, or was until a moment ago (of order TUREEN_SEEDED: of any): its
+//  file, its version, the random parameters of every operation.  epoch: or TUREEN_EPOCH_ANY.  0 and *json_p malloc'ed
+//  (docs/protocol.md, EXPLAIN); or -errno with error filled: -ENOENT (no batch has it), -ETIMEDOUT (no answer within
+//  options.timeout_ms), -ECONNREFUSED, -ECONNRESET (the job is over, or the server went away).
+TUREEN_EXPORT int tureen_loader_explain (tureen_loader_t *self, uint64_t id, int64_t epoch, char **json_p, char *error,
+    size_t error_bytes) TUREEN_CHECKED;
+//  How the job does: 0 and *json_p malloc'ed, {"job": what the server's status says of it (docs/operations.md), "loader":
+//  {"wait_seconds": spent in tureen_loader_next, "batches": given, "samples": given, "joins": 1 and more}}; or -errno as
+//  tureen_loader_explain has it.
+TUREEN_EXPORT int tureen_loader_stats (tureen_loader_t *self, char **json_p, char *error, size_t error_bytes) TUREEN_CHECKED;
+
 TUREEN_EXPORT uint64_t tureen_batch_epoch (const tureen_batch_t *self);
-//  The batch's number in its epoch, from 0.
+//  The batch's number in its epoch, from 0; goes on where options.state was.
 TUREEN_EXPORT uint64_t tureen_batch_index (const tureen_batch_t *self);
-//  The batch's number in the job, from 0; never restarts.
+//  The batch's number in the loader, from 0; never restarts.
 TUREEN_EXPORT uint64_t tureen_batch_sequence (const tureen_batch_t *self);
 //  The number of samples in it.
 TUREEN_EXPORT size_t tureen_batch_count (const tureen_batch_t *self);

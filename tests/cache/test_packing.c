@@ -26,7 +26,7 @@
 
 enum {
     KILLED = 77,
-    SWEEP_STEP = 11 - EFFORT (10)       //  every call, or every tenth
+    SWEEP_STEP = EFFORT (10) > 1? 1: 10       //  every call, or every tenth
 };
 
 //  ---- calls that fail, or end the process, when told to

@@ -1,7 +1,7 @@
 /*  fake_server -- a small server for the client's tests: a ROUTER and a Unix socket that hands out a memfd.
  *
- *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids, every byte of a
- *  sample a function of its id.  A slot is written again exactly when PROGRESS allows it, and in the ring
+ *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a list's), every byte
+ *  of a sample a function of its id.  A job goes on where its JOIN says; who was killed comes back, if the plan says so.  A slot is written again exactly when PROGRESS allows it, and in the ring
  *  the fake fills freed slots with FAKE_POISON first, so a client that lets go too early sees it.  The plan
  *  says what it does wrong.
  *
@@ -30,8 +30,11 @@ typedef enum {
     FAKE_SEND_LONG_COUNT,   //  a batch of more samples than its ids
     FAKE_SEND_BAD_JSON,
     FAKE_SEND_UNKNOWN,      //  a kind from the future, and an answer for another job: to be ignored
-    FAKE_SEND_ERROR,
-    FAKE_SEND_MANY_FRAMES
+    FAKE_SEND_ERROR,        //  unknown_job
+    FAKE_SEND_MANY_FRAMES,
+    FAKE_END_SILENT,        //  ENDED "silent"; the job is gone, the server stays
+    FAKE_END_FENCED,        //  ENDED "fenced", likewise
+    FAKE_NOTICE             //  NOTICE; the job goes on
 } fake_deed_t;
 
 typedef enum {
@@ -51,7 +54,16 @@ typedef struct {
     fake_deed_t deed;           //  after deed_batches batches
     uint64_t deed_batches;
     uint32_t heartbeat_ms;      //  0: 1000
-    const char *refuse;         //  ERROR with this message instead of JOINED
+    uint64_t deed_times;        //  0: once; else so often, each time after deed_batches batches of the job that is there
+    uint32_t revive_ms;         //  after FAKE_DIE and FAKE_STOP it listens again; 0: it stays dead
+    uint64_t mute_joins;        //  so many JOINs are heard and not answered, once it has joined
+    bool shuffle;               //  another order for each job and epoch
+    bool has_bad;               //  the sample `bad` cannot be read
+    uint64_t bad;
+    const char *refuse;         //  ERROR with this message instead of JOINED ...
+    const char *refuse_code;    //  ... and this code; NULL: unknown_dataset ...
+    uint64_t refuse_after;      //  ... once it has joined so many times ...
+    uint64_t refuse_times;      //  ... so often; 0: for ever
     const char *joined;         //  this JSON instead of a proper one
     bool deaf;                  //  answers nothing
 } fake_plan_t;
@@ -70,7 +82,11 @@ typedef struct {
     wire_progress_t progress;   //  the last one
     char join [4096];           //  the last JOIN's JSON
     uint64_t join_frames;
-    uint64_t id_bytes;          //  of all id frames
+    uint64_t id_bytes;          //  of all its id frames
+    uint64_t refusals;
+    uint64_t deaths;
+    char run [33], instance [33];   //  of the last JOIN; "": none
+    uint64_t instances;         //  JOINs with another instance than the one before
 } fake_seen_t;
 
 //  Listens at a path of its own; aborts where the system fails.

@@ -7,7 +7,12 @@ to write.  Everything that a client does wrong goes to `faults`; `check` raises 
 
 As the real one it fills the last free slot only when it knows that the batches in all others were consumed.
 
-Faults to be played are asked for from the test's thread with `do`: they run on the server's.
+Faults to be played are asked for from the test's thread with `do`: they run on the server's.  Or `hook` plays them: it is
+called, on the server's thread, at each step of a job ("join" with None, "joined", "token", "ring", "batch", "progress",
+"epoch_end", "leave", with the job), and may call `crash` (everything closes, and a server that knows nothing begins in its
+place), `crash (stay=True)` (none does), `restart` (the same, but in good order: every job is told) and `refuse`.
+
+What a JOIN says of where to go on is played too: `resume`, and what is "taken".
 """
 from __future__ import annotations
 
@@ -15,13 +20,14 @@ import json
 import mmap
 import os
 import queue
+import random
 import shutil
 import socket
 import struct
 import tempfile
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 import zmq
@@ -29,8 +35,9 @@ import zmq
 HEAD = struct.Struct("<4sBBHQQ")
 IMAGE = (4, 5, 3)
 IMAGE_BYTES = 60
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
+FINGERPRINT, DATA = "6d0c", "9e1f00aa12bc34de"
 
 
 def pattern(sample: int, epoch: int) -> int:
@@ -39,6 +46,14 @@ def pattern(sample: int, epoch: int) -> int:
 
 def pack_head(kind: int, job: int = 0, tag: int = 0) -> bytes:
     return HEAD.pack(b"TURN", 1, kind, 0, job, tag)
+
+
+class Crash(Exception):
+    """The server closes all it has.  `args[0]`: for good."""
+
+
+class Refuse(Exception):
+    """The JOIN is answered by this code and message."""
 
 
 class Job:
@@ -50,10 +65,15 @@ class Job:
         self.size: int = request["batch_size"]
         self.slots: int = request.get("slots", 4)
         self.epochs: Optional[int] = request.get("epochs")
-        self.ids = chosen(request, id_frames, dataset_samples)
+        kinds = request.get("frames", [])
+        given = [frame for kind, frame in zip(kinds, id_frames) if kind != "taken"]
+        self.ids = chosen([kind for kind in kinds if kind != "taken"], given, dataset_samples)
+        self.resume: Optional[Dict[str, str]] = request.get("resume")
+        self.taken = taken([frame for kind, frame in zip(kinds, id_frames) if kind == "taken"])
         self.label_offset = -(-self.size * IMAGE_BYTES // 64) * 64
         self.slot_bytes = -(-(self.label_offset + 8 * self.size) // 4096) * 4096
         self.token = os.urandom(16).hex()
+        self.run: str = request.get("run") or os.urandom(16).hex()
         self.descriptor = -1
         self.memory: Optional[mmap.mmap] = None
         self.attached: Optional[socket.socket] = None
@@ -67,8 +87,13 @@ class Job:
         self.kept = 0
         self.holds: Dict[int, int] = {}                 # slot -> the batch it holds
         self.complete = False
-        self.epoch = 0
-        self.index = 0
+        self.epoch = int(self.resume["epoch"]) if self.resume else 0
+        self.index = int(self.resume.get("batches", 0)) if self.resume else 0
+        self.places = int(self.resume.get("places", 0)) if self.resume else 0
+        #  What is left of this epoch, and how much of it was delivered, to whichever job.
+        self.rest = [sample for sample in self.ids[self.places:] if sample not in self.taken]
+        self.at = 0                                     # so many of these were sent
+        self.delivered = len(self.ids) - len(self.rest)
         self.progress_messages = 0
         self.heartbeats = 0
 
@@ -82,9 +107,9 @@ class Job:
     def in_hand(self) -> int:
         return sum(sequence < self.consumed and not self.may_write(slot) for slot, sequence in self.holds.items())
 
-    def batches(self) -> int:
-        samples = len(self.ids)
-        return samples // self.size if self.request.get("drop_last") else -(-samples // self.size)
+    def may_send(self) -> bool:
+        """A batch of this epoch is left."""
+        return len(self.rest) - self.at >= (self.size if self.request.get("drop_last") else 1)
 
     def close(self) -> None:
         if self.attached is not None:
@@ -95,8 +120,13 @@ class Job:
         self.attached, self.descriptor = None, -1
 
 
-def chosen(request: Dict[str, Any], id_frames: List[bytes], dataset_samples: int) -> List[int]:
-    form = request.get("frames", [])
+def taken(id_frames: List[bytes]) -> Set[int]:
+    assert all(frame[0] == 2 for frame in id_frames), "taken frames"
+    words = b"".join(frame[8:] for frame in id_frames)
+    return {int(sample) for sample in np.flatnonzero(np.unpackbits(np.frombuffer(words, np.uint8), bitorder="little"))}
+
+
+def chosen(form: List[str], id_frames: List[bytes], dataset_samples: int) -> List[int]:
     if not form:
         return list(range(dataset_samples))
     numbers = [int(number) for frame in id_frames for number in np.frombuffer(frame[8:], "<u8")]
@@ -127,6 +157,12 @@ class FakeServer:
         self.paused = False                             # no batches
         self.door_shut = False                          # whoever asks for a ring is sent away
         self.refusal: Optional[Tuple[str, str]] = None
+        self.hook: Callable[[str, Optional[Job]], None] = lambda step, job: None
+        self.unreadable: Set[int] = set()               # left out where they come up
+        self.shuffled = False                           # each job has an order of its own
+        self.status: Dict[str, Any] = {}                # of the one job in STATUS
+        self.lives = 0
+        self.former: List[Job] = []                     # jobs of servers that crashed
         self.told_ring_path = self.ring_path
         self.joined_changes: Dict[str, Any] = {}
         self.jobs: Dict[int, Job] = {}
@@ -137,6 +173,7 @@ class FakeServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._next_job = 5
+        self.chance = random.Random(7)
 
     #  The test's side
 
@@ -180,15 +217,43 @@ class FakeServer:
         if self.faults:
             raise AssertionError("; ".join(self.faults))
 
+    #  A hook's side
+
+    @staticmethod
+    def crash(stay: bool = False) -> None:
+        raise Crash(stay)
+
+    def restart(self) -> None:
+        for job in self.alive():
+            self.end(job, "stopping", "the server ends")
+        raise Crash(False)
+
+    @staticmethod
+    def refuse(code: str, message: str) -> None:
+        raise Refuse(code, message)
+
     #  The server's thread
 
     def _run(self) -> None:
+        while not self._stop:
+            try:
+                self._live()
+            except Crash as crash:
+                self._stop = self._stop or crash.args[0]
+                self.former += self.jobs.values()
+                self.jobs = {}
+                self._next_job = 5                      # as a server that knows nothing
+
+    def _live(self) -> None:
+        self.lives += 1
         self.context = zmq.Context()
         self.router = self.context.socket(zmq.ROUTER)
         self.router.linger = 500
         self.router.router_mandatory = True             # what cannot be sent: that client is gone
         self.router.bind(self.endpoint)
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if os.path.exists(self.ring_path):
+            os.unlink(self.ring_path)
         self.door.bind(self.ring_path)
         self.door.listen(16)
         self.door.setblocking(False)
@@ -240,12 +305,15 @@ class FakeServer:
         token = connection.recv(64).decode()
         for job in self.alive():
             if job.token == token and job.descriptor >= 0 and not job.begun:
+                job.attached = connection               # closed with the job, whatever happens
+                self.hook("token", job)
                 socket.send_fds(connection, [b"R"], [job.descriptor])
                 connection.setblocking(False)
-                job.attached = connection
                 job.begun = True
+                self.hook("ring", job)
                 return
-        self.faults.append("a token that is none, or was used")
+        if self.lives == 1:                             # else it may be the former server's
+            self.faults.append("a token that is none, or was used")
         connection.close()
 
     def forget(self, job: Job) -> None:
@@ -291,20 +359,25 @@ class FakeServer:
             self._take_join(peer, tag, json.loads(frames[1]), frames[2:])
             return
         if kind == STATUS:
-            self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": len(self.alive())})])
+            jobs = [{"job": job.number, **self.status} for job in self.alive()]
+            self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": jobs})])
             return
         job = self.jobs.get(number)
         if job is None or job.ended or job.peer != peer:
             #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the client's.
-            if job is None or job.peer != peer or job.left and kind != HEARTBEAT:
+            if self.lives == 1 and (job is None or job.peer != peer or job.left and kind != HEARTBEAT):
                 self.faults.append(f"kind {kind} for job {number}, which is not this connection's")
             self._refuse(peer, tag, "unknown_job", f"no job {number} on this connection")
         elif kind == INLINE:
             job.inline = job.begun = True
         elif kind == PROGRESS:
             self._take_progress(job, *struct.unpack("<QQQ", frames[1]))
+            self.hook("progress", job)
+        elif kind == EXPLAIN:
+            self._take_explain(job, tag, json.loads(frames[1]))
         elif kind == LEAVE:
             job.left = True
+            self.hook("leave", job)
             self.end(job, "left", "the client left", tag)
         elif kind == HEARTBEAT:
             job.heartbeats += 1
@@ -314,12 +387,23 @@ class FakeServer:
             self.faults.append(f"kind {kind}")
 
     def _take_join(self, peer: bytes, tag: int, request: Dict[str, Any], id_frames: List[bytes]) -> None:
+        try:
+            self.hook("join", None)
+        except Refuse as refuse:
+            self._refuse(peer, tag, *refuse.args)
+            return
         if self.refusal is not None:
             self._refuse(peer, tag, *self.refusal)
+            return
+        resume = request.get("resume")
+        if resume and (resume["fingerprint"], resume["data"]) != (FINGERPRINT, DATA):
+            self._refuse(peer, tag, "bad_state", "the data set's files have changed")
             return
         if any(job.peer == peer for job in self.alive()):
             self.faults.append("a second job on one connection")
         job = Job(self._next_job, peer, request, id_frames, self.samples)
+        if self.shuffled:
+            self.chance.shuffle(job.rest)
         self._next_job += 1
         self.jobs[job.number] = job
         ring = None
@@ -336,10 +420,22 @@ class FakeServer:
                         "sample_bytes": str(IMAGE_BYTES)},
                        {"name": "label", "dtype": "int64", "shape": [], "offset": str(job.label_offset),
                         "sample_bytes": "8"}],
-            "ring": ring, "seed": request.get("seed", "1"), "fingerprint": "6d0c", "pipeline": [],
+            "ring": ring, "seed": request.get("seed", "1"), "fingerprint": FINGERPRINT, "data": DATA,
+            "run": job.run, "forked": False, "pipeline": [],
             "heartbeat_ms": self.heartbeat_ms, "lease_ms": 90000, "something_new": [1, 2]}
         answer.update(self.joined_changes)
         self.send(job, [pack_head(JOINED, job.number, tag), dump(answer)])
+        self.hook("joined", job)
+
+    def _take_explain(self, job: Job, tag: int, asked: Dict[str, str]) -> None:
+        if int(asked["id"]) not in job.ids:
+            self.send(job, [pack_head(ERROR, job.number, tag),
+                            dump({"error": "unknown_sample", "message": f"no batch holds sample {asked['id']}"})])
+        else:
+            self.send(job, [pack_head(EXPLAIN_REPLY, job.number, tag), dump({**asked, "operations": []})])
+
+    def notice(self, job: Job, kind: str, message: str) -> None:
+        self.send(job, [pack_head(NOTICE, job.number), dump({"notice": kind, "message": message})])
 
     def _take_progress(self, job: Job, consumed: int, released: int, kept: int) -> None:
         job.progress_messages += 1
@@ -351,18 +447,20 @@ class FakeServer:
         job.consumed, job.released, job.kept = consumed, released, kept
 
     def _feed(self, job: Job) -> None:
-        while job.begun and not job.complete:
+        while job.begun and not job.complete and not job.ended:
             free = job.free_slots()
             if not free or len(free) == 1 and job.in_hand() + 1 < job.slots:
                 return
-            if job.index < job.batches():
+            if job.may_send():
                 self.send_batch(job, free[0])
-            if job.index == job.batches():
+            if not job.may_send() and not job.ended:
                 self._end_epoch(job)
 
     def send_batch(self, job: Job, slot: int) -> None:
-        begin = job.index * job.size
-        ids = job.ids[begin:begin + job.size]
+        ids = [sample for sample in job.rest[job.at:job.at + job.size] if sample not in self.unreadable]
+        job.at += job.size
+        if not ids:
+            return                                      # all of them were unreadable
         if not job.may_write(slot):
             self.faults.append(f"slot {slot} written over batch {job.holds[slot]}, which is held")
         filled = self._filled(job, ids)
@@ -377,7 +475,9 @@ class FakeServer:
         job.holds[slot] = job.sent
         job.sent += 1
         job.index += 1
+        job.delivered += len(ids)
         self.send(job, frames)
+        self.hook("batch", job)
 
     def _filled(self, job: Job, ids: List[int]) -> bytes:
         images = b"".join(bytes([pattern(sample, job.epoch)]) * IMAGE_BYTES for sample in ids)
@@ -386,12 +486,15 @@ class FakeServer:
 
     def _end_epoch(self, job: Job) -> None:
         last = job.epochs is not None and job.epoch + 1 == job.epochs
-        delivered = min(len(job.ids), job.batches() * job.size)
         self.send(job, [pack_head(EPOCH_END, job.number),
-                        struct.pack("<QQQII", job.epoch, delivered, job.batches(), int(last), 0)])
+                        struct.pack("<QQQII", job.epoch, job.delivered, job.index, int(last), 0)])
         job.complete = last
         job.epoch += 1
-        job.index = 0
+        job.index = job.delivered = 0
+        job.rest, job.at = list(job.ids), 0
+        if self.shuffled:
+            self.chance.shuffle(job.rest)
+        self.hook("epoch_end", job)
 
     def _beat(self) -> None:
         now = time.monotonic()

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "handover.h"
 #include "seed.h"
+#include "window.h"
 
 enum { SLOT_BYTES = 64, BATCH = 2, ROUNDS = 200, STEPS = 400 };
 
@@ -31,7 +32,11 @@ s_open (uint32_t slots)
         fail_msg ("%s", error.text);
     handover_t *handover = handover_new ();
     assert_non_null (handover);
-    assert_true (handover_open (handover, &joined, s_ring));
+    attach_t *none = NULL;
+    window_t *window = window_new (handover, &joined, &none, s_ring, 0);
+    course_t *course = course_new (NULL, 0, 9);
+    assert_true (window && course);
+    handover_open (handover, &window, &course);
     handover_report (handover, 0, NULL);
     assert_int_equal (handover_wait_open (handover, &error), 0);
     return handover;

@@ -28,6 +28,9 @@ s_join (fake_server_t *fake, tureen_options_t options)
         options.dataset = "train";
     if (!options.batch_size)
         options.batch_size = 4;
+    //  What happens then is test_rejoin's.
+    if (!options.rejoin_ms)
+        options.rejoin_ms = -1;
     tureen_loader_t *loader = tureen_loader_new (&options, s_error, sizeof s_error);
     if (!loader)
         print_message ("%s\n", s_error);
@@ -178,8 +181,7 @@ static void
 test_a_failing_ring_becomes_inline (void **state)
 {
     (void) state;
-    static const fake_ring_t failures [] = { FAKE_RING_WRONG_PATH, FAKE_RING_NO_DESCRIPTOR, FAKE_RING_SHORT,
-        FAKE_RING_REFUSES };
+    static const fake_ring_t failures [] = { FAKE_RING_WRONG_PATH, FAKE_RING_NO_DESCRIPTOR, FAKE_RING_REFUSES };
     for (size_t index = 0; index < sizeof failures / sizeof *failures; index++) {
         fake_plan_t plan = { .samples = 10, .epochs = 1, .ring = failures [index] };
         fake_server_t *fake = fake_new (&plan);
@@ -188,12 +190,34 @@ test_a_failing_ring_becomes_inline (void **state)
         assert_false (tureen_loader_info (loader)->ring);
         s_read_all (fake, loader, 10, 1);
         assert_int_equal (fake_seen (fake).inlines, 1);
-        //  After the descriptor came, closing the socket would be our death.
-        if (failures [index] == FAKE_RING_SHORT)
-            assert_int_equal (fake_seen (fake).ring_closed, 0);
         tureen_loader_destroy (&loader);
         fake_destroy (&fake);
     }
+}
+
+//  A ring whose descriptor came is taken: who cannot map it leaves, and joins again inline; the user sees one job.
+static void
+test_a_ring_that_cannot_be_mapped_is_left (void **state)
+{
+    (void) state;
+    fake_plan_t plan = { .samples = 10, .epochs = 1, .ring = FAKE_RING_SHORT };
+    fake_server_t *fake = fake_new (&plan);
+    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1 });
+    assert_non_null (loader);
+    assert_false (tureen_loader_info (loader)->ring);
+    assert_int_equal (tureen_loader_info (loader)->job, FAKE_JOB + 1);
+    fake_seen_t seen = fake_seen (fake);
+    assert_int_equal (seen.joins, 2);
+    assert_int_equal (seen.instances, 1);
+    assert_int_equal (seen.leaves, 1);
+    assert_non_null (strstr (seen.join, "\"transport\":\"inline\""));
+    tureen_batch_t *batch = s_next_batch (loader);
+    s_check_batch (batch);
+    tureen_batch_release (&batch);
+    tureen_loader_destroy (&loader);
+    assert_int_equal (fake_seen (fake).leaves, 2);
+    assert_int_equal (fake_seen (fake).wrong, 0);
+    fake_destroy (&fake);
 }
 
 //  --------------------------------------------------------------------------
@@ -774,6 +798,7 @@ main (void)
         cmocka_unit_test (test_inline_gives_every_epoch_and_the_end),
         cmocka_unit_test (test_inline_arrays_are_aligned_at_any_size),
         cmocka_unit_test (test_a_failing_ring_becomes_inline),
+        cmocka_unit_test (test_a_ring_that_cannot_be_mapped_is_left),
         cmocka_unit_test (test_release_out_of_order_keeps_the_older_batch),
         cmocka_unit_test (test_a_kept_window_stops_the_job),
         cmocka_unit_test (test_holding_all_but_the_last_slot),

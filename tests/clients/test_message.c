@@ -77,6 +77,25 @@ test_progress_is_encoded_as_described (void **state)
     assert_memory_equal (s_golden.frames [1].data, &progress, sizeof progress);
 }
 
+static joining_frames_t s_frames;
+
+//  The frames of a JOIN, of which there are so many; without the instance, which is another for every loader.
+static size_t
+s_make (const joining_t *joining, const state_t *from)
+{
+    message_error_t error;
+    assert_int_equal (joining_make (joining, from, false, &s_frames, &error), 0);
+    char *text = strndup ((const char *) s_frames.frames [0].data, s_frames.frames [0].size);
+    char *instance = strstr (text, ",\"instance\":\"");
+    assert_non_null (instance);
+    char *end = instance + strlen (",\"instance\":\"") + WIRE_RUN_BYTES + 1;
+    assert_true (end [-1] == '"' && strspn (end - WIRE_RUN_BYTES - 1, "0123456789abcdef") == WIRE_RUN_BYTES);
+    memmove (instance, end, strlen (end) + 1);
+    free ((void *) (uintptr_t) s_frames.frames [0].data);
+    s_frames.frames [0] = (message_frame_t) { .data = (uint8_t *) text, .size = strlen (text) };
+    return s_frames.count;
+}
+
 //  A JOIN from options is the golden one, key for key.
 static void
 test_join_is_encoded_as_described (void **state)
@@ -94,12 +113,13 @@ test_join_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (joining_frame_count (joining), 2);
+    assert_int_equal (s_make (joining, NULL), 2);
     for (size_t index = 0; index < 2; index++) {
-        message_frame_t frame = joining_frame (joining, index);
+        message_frame_t frame = s_frames.frames [index];
         assert_int_equal (frame.size, s_golden.frames [index + 1].size);
         assert_memory_equal (frame.data, s_golden.frames [index + 1].data, frame.size);
     }
+    joining_frames_clear (&s_frames);
     joining_destroy (&joining);
 }
 
@@ -113,10 +133,11 @@ test_seeded_join_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (joining_frame_count (joining), 1);
-    message_frame_t frame = joining_frame (joining, 0);
+    assert_int_equal (s_make (joining, NULL), 1);
+    message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
+    joining_frames_clear (&s_frames);
     joining_destroy (&joining);
 }
 
@@ -130,9 +151,11 @@ test_join_with_a_pool_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    message_frame_t frame = joining_frame (joining, 0);
+    s_make (joining, NULL);
+    message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
+    joining_frames_clear (&s_frames);
     joining_destroy (&joining);
 }
 
@@ -152,7 +175,8 @@ test_orders_are_said_as_they_were_chosen (void **state)
         joining_t *joining;
         message_error_t error;
         assert_int_equal (joining_new (&joining, &options, &error), 0);
-        message_frame_t frame = joining_frame (joining, 0);
+        s_make (joining, NULL);
+        message_frame_t frame = s_frames.frames [0];
         char text [256];
         snprintf (text, sizeof text, "%.*s", (int) frame.size, (const char *) frame.data);
         const char *said = cases [index / 2].said;
@@ -161,7 +185,8 @@ test_orders_are_said_as_they_were_chosen (void **state)
         const char *seed = strstr (text, options.seeded? "\"seed\":\"18446744073709551615\"": "\"seed\"");
         if ((seed != NULL) != options.seeded)
             fail_msg ("case %zu: %s", index, text);
-        joining_destroy (&joining);
+        joining_frames_clear (&s_frames);
+    joining_destroy (&joining);
     }
 }
 
@@ -179,10 +204,56 @@ test_join_with_a_list_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    message_frame_t frame = joining_frame (joining, 1);
+    s_make (joining, NULL);
+    message_frame_t frame = s_frames.frames [1];
     assert_int_equal (frame.size, s_golden.frames [2].size);
     assert_memory_equal (frame.data, s_golden.frames [2].data, frame.size);
+    joining_frames_clear (&s_frames);
     joining_destroy (&joining);
+}
+
+//  Going on: what the state says, in its place; the instance is the golden frame's only by its length.
+static void
+test_join_that_goes_on_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join_resume_list", 3);
+    uint64_t ids [64];
+    size_t count = (s_golden.frames [2].size - 8) / sizeof *ids;
+    memcpy (ids, s_golden.frames [2].data + 8, count * sizeof *ids);
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .pipeline = "train", .order = TUREEN_LIST, .slots = 4,
+        .seeded = true, .seed = 7, .name = "trial-3", .ids = ids, .id_count = count };
+    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+        .order = TUREEN_LIST, .seed = 7, .epoch = 1, .batches = 2, .taken = { .list = true, .count = 4 } };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    assert_int_equal (s_make (joining, &from), 2);
+    char expected [2048];
+    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
+    char *instance = strstr (expected, ",\"instance\":"), *after = strstr (expected, ",\"run\":");
+    assert_true (instance && after);
+    memmove (instance, after, strlen (after) + 1);
+    assert_string_equal ((const char *) s_frames.frames [0].data, expected);
+    assert_int_equal (s_frames.frames [1].size, s_golden.frames [2].size);
+    assert_memory_equal (s_frames.frames [1].data, s_golden.frames [2].data, s_golden.frames [2].size);
+    joining_frames_clear (&s_frames);
+    joining_destroy (&joining);
+    //  And of a set: the words that are taken, in as many frames as they need.
+    uint64_t *words = calloc (140000, sizeof *words);
+    assert_non_null (words);
+    words [139999] = 1;
+    from.order = TUREEN_SHARED;
+    from.taken = (course_taken_t) { .count = 1, .words = words, .word_count = 140000 };
+    assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 }, &error), 0);
+    assert_int_equal (s_make (joining, &from), 3);
+    assert_non_null (strstr ((const char *) s_frames.frames [0].data, "\"frames\":[\"taken\",\"taken\"]"));
+    assert_int_equal (s_frames.frames [1].size, 8 + 131071 * 8);
+    assert_int_equal (s_frames.frames [2].size, 8 + (140000 - 131071) * 8);
+    assert_int_equal (s_frames.frames [1].data [0], WIRE_IDS_WORDS);
+    joining_frames_clear (&s_frames);
+    joining_destroy (&joining);
+    free (words);
 }
 
 static void
@@ -304,7 +375,7 @@ test_status_is_read_as_described (void **state)
     char *json;
     s_read ("status_reply", 2);
     assert_int_equal (s_head (WIRE_STATUS_REPLY).tag, 6);
-    assert_true (message_read_status (s_golden.frames, s_golden.count, &json, &error));
+    assert_true (message_read_object (s_golden.frames, s_golden.count, &json, &error));
     assert_string_equal (json, "{\"version\":\"0.1.0\",\"datasets\":[],\"jobs\":[]}");
     free (json);
 }
@@ -463,6 +534,7 @@ main (void)
         cmocka_unit_test (test_join_with_a_pool_is_encoded_as_described),
         cmocka_unit_test (test_orders_are_said_as_they_were_chosen),
         cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
+        cmocka_unit_test (test_join_that_goes_on_is_encoded_as_described),
         cmocka_unit_test (test_joined_is_read_as_described),
         cmocka_unit_test (test_fields_of_every_dtype_are_read),
         cmocka_unit_test (test_batches_are_read_as_described),

@@ -44,7 +44,7 @@ from tureen.slots import Slots
 SEED = int(os.environ.get("TEST_SEED", "1"))
 
 
-def until(condition: Callable[[], Any], what: str = "it", seconds: float = 20.0) -> None:
+def until(condition: Callable[[], Any], what: str = "it", seconds: float = 50.0) -> None:
     """Waits for what another thread or process will bring about."""
     end = time.monotonic() + seconds
     while not condition():
@@ -495,7 +495,7 @@ class Delivery:
         server.do(lambda: setattr(server, "silent", True))
         begin = time.monotonic()
         del iterator
-        self.assertLess(time.monotonic() - begin, tureen.connection.LEAVE_PATIENCE_S)
+        self.assertLess(time.monotonic() - begin, tureen.courier.LEAVE_PATIENCE_S)
         server.die()
 
     def test_a_new_job_finds_the_old_one_gone(self: Any) -> None:
@@ -510,7 +510,7 @@ class Delivery:
     def test_last_slot_is_filled_at_once(self: Any) -> None:
         """All batches but the last slot's are held: that slot's comes as soon as it is asked for."""
         server = self.fake()
-        with mock.patch("tureen.connection.CONSUMED_PATIENCE_MS", 20000), warnings.catch_warnings():
+        with mock.patch("tureen.courier.CONSUMED_PATIENCE_MS", 20000), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             iterator = iter(tureen.Loader(server.endpoint, batch_size=8, slots=3))
             begin = time.monotonic()
@@ -592,7 +592,7 @@ class Delivery:
     def test_server_stops(self: Any) -> None:
         """What was delivered is handed out and stays readable; then it is said that the server stopped, each time."""
         server = self.fake()
-        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
         until(lambda: server.job().sent >= 3)
         time.sleep(0.05)
@@ -611,7 +611,7 @@ class Delivery:
 
     def test_server_dies(self: Any) -> None:
         server = self.fake(heartbeat_ms=50)
-        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
         server.die()
         begin = time.monotonic()
@@ -909,7 +909,7 @@ class Ring(Delivery, Tidy):
         """The ring's socket and the message take different ways: what is said a moment later still counts."""
         server = self.server()
         server.paused = True
-        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         job = server.job()
 
         def order() -> None:
@@ -923,18 +923,22 @@ class Ring(Delivery, Tidy):
         with self.assertRaises(tureen.ServerStopped):
             next(iterator)
 
-    def test_interrupted_batch_gives_its_slot_back(self) -> None:
+    def test_interrupted_batch_comes_again(self) -> None:
+        """Ctrl-C within next(): nothing is lost, and no slot."""
         server = self.server()
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
+        places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.course.Ledger.note", "tureen.slots.Slots.is_lent"]
         for sequence in range(30):
-            if sequence % 3 == 1:
-                with mock.patch("tureen.loader.Batch", interrupt), self.assertRaises(KeyboardInterrupt):
+            for place in places:
+                with mock.patch(place, interrupt), self.assertRaises(KeyboardInterrupt):
                     next(iterator)
-            else:
-                self.assertEqual(next(iterator).index, sequence % 13)
+            batch = next(iterator)
+            self.assertEqual((batch.epoch, batch.index), divmod(sequence, 13))
+            self.assert_intact(batch)
+            del batch
         until(lambda: server.job().released == 30 and server.job().kept == 0)
 
     def test_server_dies_while_views_outlive_the_loader(self) -> None:
@@ -976,7 +980,7 @@ class Inline(Delivery, Tidy):
     def test_hung_server(self) -> None:
         server = self.server(offer_ring=False, heartbeat_ms=40)
         server.paused = True
-        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         until(lambda: server.job().begun)
         server.silent = True
         with self.assertRaisesRegex(tureen.ServerGone, "not been heard"):
@@ -1002,7 +1006,7 @@ class Meeting(Tidy):
     def test_nobody_there(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             endpoint = f"ipc://{directory}/none.sock"
-            with self.assertRaisesRegex(tureen.NoServer, "tureen serve --dataset NAME=PATH"):
+            with self.assertRaisesRegex(tureen.NoServer, "tureen serve --dataset train=PATH"):
                 iter(tureen.Loader(endpoint, timeout=0.2))
             with self.assertRaisesRegex(tureen.NoServer, "tureen serve"):
                 tureen.status(endpoint, timeout=0.2)
@@ -1020,7 +1024,7 @@ class Meeting(Tidy):
         for timeout in (math.inf, 1e300):
             blocker = threading.Thread(target=server.do, args=(lambda: time.sleep(0.2),))
             blocker.start()
-            with mock.patch("tureen.connection.poll_ms", lambda left_s: min(poll_ms(left_s), 20)):
+            with mock.patch("tureen.courier.poll_ms", lambda left_s: min(poll_ms(left_s), 20)):
                 self.assertEqual(tureen.Loader(server.endpoint, batch_size=8, timeout=timeout).samples, 100)
             blocker.join()
         with self.assertRaises(tureen.NoServer):
@@ -1064,14 +1068,14 @@ class Meeting(Tidy):
     def test_status(self) -> None:
         server = self.server()
         for timeout in (5.0, math.inf, 1e300):
-            self.assertEqual(tureen.status(server.endpoint, timeout), {"jobs": 0})
+            self.assertEqual(tureen.status(server.endpoint, timeout), {"jobs": []})
 
     def test_endpoint_from_the_environment(self) -> None:
         server = self.server()
         with mock.patch.dict(os.environ, {"TUREEN_ENDPOINT": server.endpoint}):
             loader = tureen.Loader(batch_size=8)
             self.assertEqual(loader.samples, 100)
-            self.assertEqual(tureen.status(), {"jobs": 1})
+            self.assertEqual(tureen.status(), {"jobs": [{"job": 5}]})
 
     def test_refused_while_interrupted(self) -> None:
         """A loader that waits for an answer leaves nothing when it is broken off."""

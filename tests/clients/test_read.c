@@ -127,7 +127,7 @@ test_help (void **state)
         "--subset",
         "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
         "--pool", "--name",
-        "--ids", "--json", "--timeout" };
+        "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin" };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++)
         assert_non_null (strstr (s_out, options [index]));
 }
@@ -143,7 +143,8 @@ test_unusable_arguments (void **state)
         { "--batch", "-1", NULL, "--batch" },
         { "--batch", "64x", NULL, "--batch" }, { "--batch", "99999999999999999999", NULL, "--batch" },
         { "--epochs", "", NULL, "--epochs" }, { "--slots", "2", NULL, "3 to 64" },
-        { "--rate", "0", NULL, "--rate" },
+        { "--rate", "0", NULL, "--rate" }, { "--rejoin", "-1", NULL, "--rejoin '-1'" }, { "--rejoin", "nan", NULL, "--rejoin" },
+        { "--state-every", "0", NULL, "--state-every '0'" }, { "--dataset", "a", "--job=", "--job: expected 1 to 64" },
         { "--rate", "nan", NULL, "--rate" }, { "--timeout", "soon", NULL, "--timeout" },
         { "--subset", "5", NULL, "LO:HI" }, { "--subset", "5:5", NULL, "LO:HI" },
         { "--subset", "1:2,", NULL, "LO:HI" },
@@ -410,7 +411,7 @@ test_server_dies (void **state)
     snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
     fake_plan_t plan = { .samples = 1000, .deed = FAKE_DIE, .deed_batches = 3 };
     fake_server_t *fake = fake_new (&plan);
-    assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--json", ids), 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--json", "--rejoin=0", ids), 1);
     assert_non_null (strstr (s_err, "server"));
     assert_string_equal (s_ids, "0: 0 1 2 3 4 5 ...\n");
     assert_true (s_result ("samples") == 6);
@@ -489,6 +490,168 @@ test_ids_survive_a_failed_join (void **state)
     assert_string_equal (s_ids, "0: 0 1 2\n");
 }
 
+//  --------------------------------------------------------------------------
+//  The state
+
+static char s_record_argument [160], s_state_argument [160];
+
+//  The arguments for the two files, which are not there yet.
+static void
+s_new_record (void)
+{
+    unlink (s_path ("record"));
+    unlink (s_path ("state"));
+    snprintf (s_record_argument, sizeof s_record_argument, "--ids=%s", s_path ("record"));
+    snprintf (s_state_argument, sizeof s_state_argument, "--state=%s", s_path ("state"));
+}
+
+//  Both files as they are.
+static void
+s_load_record (char state [TEXT_BYTES])
+{
+    s_load ("record", s_ids);
+    s_load ("state", state);
+}
+
+//  The record has one finished line, with each of so many samples once.
+static void
+s_check_once (uint64_t samples)
+{
+    static bool had [TEXT_BYTES];
+    uint64_t count = 0;
+    char state [TEXT_BYTES];
+    memset (had, 0, sizeof had);
+    s_load_record (state);
+    assert_int_equal (strncmp (s_ids, "0: ", 3), 0);
+    for (char *place = s_ids + 2; *place == ' '; count++) {
+        uint64_t id = strtoull (place + 1, &place, 10);
+        if (id >= samples || had [id])
+            fail_msg ("sample %d in: %s", (int) id, s_ids);
+        had [id] = true;
+    }
+    assert_int_equal (count, samples);
+    assert_string_equal (strchr (s_ids, '\n'), "\n");
+    assert_non_null (strstr (state, "\"epoch\": \"1\""));
+    s_load ("state.new", state);
+    assert_string_equal (state, "");
+}
+
+//  Waits until the record has ids in it.
+static void
+s_wait_for_record (void)
+{
+    for (int left = 12000; left > 0; left--) {
+        s_load ("record", s_ids);
+        if (strlen (s_ids) > 80)
+            return;
+        usleep (5000);
+    }
+    fail_msg ("no ids came: %s", s_err);
+}
+
+//  Ended by a signal, or killed at any moment: the next run goes on, and the ids of both are one epoch, each once.  The state
+//  is behind the ids when it is killed; what comes again takes the place of what had been written.
+static void
+test_a_run_goes_on (void **state)
+{
+    (void) state;
+    static const int signals [] = { SIGTERM, SIGKILL, SIGKILL };
+    static const char *const every [] = { "--state-every=100", "--state-every=1", "--state-every=3" };
+    for (int index = 0; index < 3; index++) {
+        s_new_record ();
+        fake_plan_t plan = { .samples = 200, .epochs = 1, .shuffle = true };
+        fake_server_t *fake = fake_new (&plan);
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=200", s_record_argument, s_state_argument,
+            every [index]);
+        s_wait_for_record ();
+        kill (process, signals [index]);
+        assert_int_equal (s_finish (process), (signals [index] == SIGKILL? 1000: 128) + signals [index]);
+        fake_destroy (&fake);
+        fake = fake_new (&plan);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument, s_state_argument), 0);
+        if (s_result ("samples") <= 0 || s_result ("samples") >= 200)
+            fail_msg ("signal %d, %s: %s", signals [index], every [index], s_out);
+        s_check_once (200);
+        assert_int_equal (fake_seen (fake).joins, 1);
+        //  Nothing is left: nobody is asked, nothing is changed.
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument, s_state_argument), 0);
+        assert_true (s_result ("samples") == 0);
+        s_check_once (200);
+        assert_int_equal (fake_seen (fake).joins, 1);
+        fake_destroy (&fake);
+    }
+}
+
+//  The server goes and comes back: the user reads of it, and the run is whole.
+static void
+test_a_run_outlives_its_server (void **state)
+{
+    (void) state;
+    s_new_record ();
+    fake_plan_t plan = { .samples = 100, .epochs = 1, .shuffle = true, .deed = FAKE_DIE, .deed_batches = 7, .revive_ms = 50 };
+    fake_server_t *fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--job=trial-7", s_record_argument, s_state_argument), 0);
+    s_check_once (100);
+    assert_non_null (strstr (s_err, "tureen read: the "));
+    assert_non_null (strstr (s_err, "; looking for it at ipc://"));
+    assert_non_null (strstr (s_err, "tureen read: the server is back after"));
+    fake_seen_t seen = fake_seen (fake);
+    assert_int_equal (seen.joins, 2);
+    assert_non_null (strstr (seen.join, "\"job\":\"trial-7\""));
+    fake_destroy (&fake);
+}
+
+//  A disk that fills up under the ids: the run ends, and what the state says is in the file; the next run makes it whole.
+static void
+test_a_full_disk_loses_nothing (void **state)
+{
+    (void) state;
+    s_new_record ();
+    fake_plan_t plan = { .samples = 900, .epochs = 1, .shuffle = true };
+    fake_server_t *fake = fake_new (&plan);
+    char command [1024];
+    const char *folder = getenv ("TUREEN_BIN");
+    //  The first sh that comes along counts in blocks of 512 or 1024 bytes: the ids need 3,490.
+    snprintf (command, sizeof command, "trap '' XFSZ; ulimit -f 3; exec %s/tureen_read --dataset=train --batch=4 --state-every=5 "
+        "%s %s --connect=%s 2>%s/err", folder? folder: ".", s_record_argument, s_state_argument, fake_endpoint (fake), s_directory);
+    int status = system (command);
+    assert_true (WIFEXITED (status));
+    assert_int_equal (WEXITSTATUS (status), 1);
+    s_load ("err", s_err);
+    if (!strstr (s_err, "--ids ") || !strstr (s_err, "too large"))
+        fail_msg ("%s", s_err);
+    char text [TEXT_BYTES];
+    s_load_record (text);
+    assert_non_null (strstr (text, "\"epoch\": \"0\""));
+    fake_destroy (&fake);
+    fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", s_record_argument, s_state_argument), 0);
+    s_check_once (900);
+    fake_destroy (&fake);
+}
+
+//  What cannot be written or read is said before anything is consumed, and nothing is touched.
+static void
+test_an_unusable_state (void **state)
+{
+    (void) state;
+    s_new_record ();
+    s_write ("record", "0: 1 2 3\n");
+    s_write ("state", "{\"tureen_state\": 1}");
+    fake_server_t *fake = s_fake (64, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, s_state_argument), 2);
+    assert_non_null (strstr (s_err, "read: --state: the state has no usable \"dataset\""));
+    assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, "--state=/nowhere/state"), 1);
+    assert_non_null (strstr (s_err, "--state /nowhere/state: No such file"));
+    assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, "--state=/"), 1);
+    assert_non_null (strstr (s_err, "--state /: Is a directory"));
+    char text [TEXT_BYTES];
+    s_load_record (text);
+    assert_string_equal (s_ids, "0: 1 2 3\n");
+    assert_string_equal (text, "{\"tureen_state\": 1}");
+    fake_destroy (&fake);
+}
+
 static int
 s_set_up (void **state)
 {
@@ -500,7 +663,7 @@ static int
 s_tear_down (void **state)
 {
     (void) state;
-    static const char *const names [] = { "out", "err", "ids", "list" };
+    static const char *const names [] = { "out", "err", "ids", "list", "record", "state" };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         unlink (s_path (names [index]));
     return rmdir (s_directory);
@@ -526,7 +689,11 @@ main (void)
         cmocka_unit_test (test_server_dies),
         cmocka_unit_test (test_unwritable_ids),
         cmocka_unit_test (test_unwritable_output),
-        cmocka_unit_test (test_ids_survive_a_failed_join)
+        cmocka_unit_test (test_ids_survive_a_failed_join),
+        cmocka_unit_test (test_a_run_goes_on),
+        cmocka_unit_test (test_a_run_outlives_its_server),
+        cmocka_unit_test (test_a_full_disk_loses_nothing),
+        cmocka_unit_test (test_an_unusable_state)
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }

@@ -1,10 +1,12 @@
 //  What a server sends, through the client's parser.  The input is frames: two bytes of length
 //  (little-endian), then the bytes; each is copied to memory of its own, so that reading past one is seen.
+//  Where frame 0 is "STATE", frame 1 is a state's text instead, as a user may hand it over.
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include "message.h"
+#include "state.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -73,12 +75,36 @@ s_parse (const message_frame_t *frames, size_t count)
         s_parse_batch (frames, count);
     else if (head.kind == WIRE_EPOCH_END)
         (void) !message_read_epoch_end (frames, count, &end, &error);
-    else if (head.kind == WIRE_ENDED || head.kind == WIRE_ERROR) {
+    else if (head.kind == WIRE_ENDED || head.kind == WIRE_ERROR || head.kind == WIRE_NOTICE) {
         if (message_read_note (frames, count, &note, &error))
             assert (strlen (note.code) < sizeof note.code && strlen (note.text) < sizeof note.text);
     }
-    else if (head.kind == WIRE_STATUS_REPLY && message_read_status (frames, count, &json, &error))
+    else if ((head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY) && message_read_object (frames, count, &json, &error))
         free (json);
+}
+
+//  What was believed holds what state.h promises, and is the same again when it is written.
+static void
+s_parse_state (const message_frame_t *frame)
+{
+    message_error_t error;
+    state_t state, again;
+    char *text = strndup ((const char *) frame->data, frame->size);
+    assert (text);
+    if (state_read (&state, text, &error)) {
+        assert (state.taken.word_count <= state.samples / 64 + 1 && strlen (state.run) == WIRE_RUN_BYTES);
+        char *written = state_write (&state);
+        assert (written);
+        bool fine = state_read (&again, written, &error);
+        assert (fine && again.taken.count == state.taken.count && again.epoch == state.epoch && again.order == state.order);
+        course_t *course = course_new (NULL, 0, state.samples < 4096? state.samples: 4096);
+        (void) !course_resume (course, state.epoch, state.batches, &state.taken);
+        course_destroy (&course);
+        state_clear (&again);
+        free (written);
+        state_clear (&state);
+    }
+    free (text);
 }
 
 int
@@ -101,7 +127,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         data += length;
         size -= length;
     }
-    s_parse (frames, count);
+    if (count == 2 && frames [0].size == 5 && !memcmp (frames [0].data, "STATE", 5))
+        s_parse_state (&frames [1]);
+    else
+        s_parse (frames, count);
     while (count--)
         free (copies [count]);
     return 0;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "request.h"
+#include "request_explain.h"
 
 enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
 
@@ -49,7 +50,7 @@ s_try_ids (const frame_t *frames, const request_join_t *join)
     uint32_t *ids = NULL;
     size_t count = 0;
     if (join->subset_given) {
-        if (request_subset (&frames [2], SAMPLES, &set, &refusal)) {
+        if (request_subset (&frames [join->subset_first], SAMPLES, &set, &refusal)) {
             s_require (!roaring_bitmap_is_empty (set) && roaring_bitmap_maximum (set) < SAMPLES);
             roaring_statistics_t statistics;
             roaring_bitmap_statistics (set, &statistics);
@@ -60,13 +61,34 @@ s_try_ids (const frame_t *frames, const request_join_t *join)
             s_require (refusal.code && *refusal.message);
     }
     if (join->list_frames) {
-        if (request_list (&frames [2], join->list_frames, SAMPLES, &ids, &count, &refusal))
+        if (request_list (&frames [join->list_first], join->list_frames, SAMPLES, &ids, &count, &refusal))
             for (size_t index = 0; index < count; index++)
                 s_require (ids [index] < SAMPLES);
         else
             s_require (refusal.code && *refusal.message);
     }
     free (ids);
+    if (join->taken_frames) {
+        if (request_taken (&frames [join->taken_first], join->taken_frames, SAMPLES, &set, &refusal)) {
+            s_require (roaring_bitmap_is_empty (set) || roaring_bitmap_maximum (set) < SAMPLES);
+            roaring_bitmap_free (set);
+        }
+        else
+            s_require (refusal.code && *refusal.message);
+    }
+}
+
+//  What is said of earlier jobs is bounded, and hexadecimal where it is copied further.
+static void
+s_check_resume (const request_join_t *join)
+{
+    const request_resume_t *resume = &join->resume;
+    s_require (!join->taken_frames || resume->given);
+    s_require (!resume->given || (*resume->fingerprint && strlen (resume->data) == WIRE_DATA_BYTES));
+    s_require (resume->epoch <= UINT64_C (1) << 53 && resume->batches <= UINT64_C (1) << 53);
+    s_require (!*join->run || strlen (join->run) == WIRE_RUN_BYTES);
+    s_require (!*join->instance || strlen (join->instance) == WIRE_RUN_BYTES);
+    s_require (strlen (join->job) <= REQUEST_NAME_BYTES_MAX);
 }
 
 static void
@@ -80,7 +102,8 @@ s_try_join (const frame_t *frames, size_t count)
     }
     s_require (*join.dataset && join.batch_size && join.batch_size <= REQUEST_BATCH_MAX);
     s_require (join.slots >= WIRE_SLOTS_MIN && join.slots <= WIRE_SLOTS_MAX);
-    s_require (join.pipeline && count == 2 + join.list_frames + join.subset_given);
+    s_require (join.pipeline && count == 2 + join.list_frames + join.subset_given + join.taken_frames);
+    s_check_resume (&join);
     s_try_ids (frames, &join);
     request_join_clear (&join);
 }
@@ -100,6 +123,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         request_progress (&frames [1], &progress, &refusal);
     if (status == REQUEST_OK && head.kind == WIRE_JOIN)
         s_try_join (frames, count);
+    request_explain_t explain;
+    if (status == REQUEST_OK && head.kind == WIRE_EXPLAIN)
+        s_require (request_explain (&frames [1], &explain, &refusal)? explain.epoch <= UINT64_C (1) << 53: *refusal.message);
     for (size_t index = 0; index < count; index++)
         free (copies [index]);
     return 0;

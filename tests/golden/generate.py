@@ -18,8 +18,8 @@ from typing import Any, List, Tuple
 
 HERE = Path(__file__).resolve().parent
 
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
 Message = List[Frame]
@@ -64,9 +64,9 @@ def join(**changed: Any) -> Frame:
     value = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
              "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
     value.update(changed)
-    value["name"] = value.pop("name")       # clients say it after a pool, before the frames
-    if "frames" in value:
-        value["frames"] = value.pop("frames")
+    for key in ("name", "job", "instance", "run", "resume", "frames"):      # the order in which clients say them
+        if key in value:
+            value[key] = value.pop(key)
     return text(value)
 
 
@@ -79,13 +79,20 @@ DTYPES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 
 TOKEN = "0123456789abcdef0123456789abcdef"
 RING = {"path": "/run/user/1000/tureen/server.sock.ring", "token": TOKEN, "bytes": "38551552"}
 PRINT = "6d0c4f1e2a3b5c7d"
+DATA = "9e1f0a2b3c4d5e6f"
+RUN = "4b7c1d2e3f405162738495a6b7c8d9ea"
+INSTANCE = "00112233445566778899aabbccddeeff"
+
+
+def resume(epoch: int, batches: int, places: int) -> Any:
+    return {"fingerprint": PRINT, "data": DATA, "epoch": str(epoch), "batches": str(batches), "places": str(places)}
 
 
 def joined(**changed: Any) -> Frame:
     value = {"job": "5", "samples": "3000", "dataset_samples": "3000", "classes": ["cat", "dog"],
              "batch_size": 64, "slots": 4, "slot_bytes": "9637888", "fields": FIELDS, "ring": RING,
-             "seed": "7", "fingerprint": PRINT, "pipeline": [{"op": "decode"}, {"share": True}],
-             "heartbeat_ms": 1000, "lease_ms": 90000}
+             "seed": "7", "fingerprint": PRINT, "data": DATA, "run": RUN, "forked": False,
+             "pipeline": [{"op": "decode"}, {"share": True}], "heartbeat_ms": 1000, "lease_ms": 90000}
     value.update(changed)
     return text(value)
 
@@ -126,6 +133,17 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         id_set(3, "list, second part: 0, 5", 0, 5)]),
     ("join_seeded", "client to server", [head(JOIN, tag=7), join(order="seeded")]),
     ("join_pool", "client to server", [head(JOIN, tag=9), join(order="seeded", pool=4096)]),
+    ("join_resume", "client to server", [
+        head(JOIN, tag=10),
+        join(order="private", epochs=4, job="trial-3", instance=INSTANCE, run=RUN, resume=resume(3, 17, 0),
+             frames=["subset", "taken", "taken"]),
+        id_set(1, "ranges: 0 to 2999", 0, 3000),
+        id_set(1, "taken, first part, ranges: 0 to 9, 20 to 29", 0, 10, 20, 30),
+        id_set(1, "taken, second part, ranges: 1000 to 2067", 1000, 2068)]),
+    ("join_resume_list", "client to server", [
+        head(JOIN, tag=11),
+        join(batch_size=2, epochs=None, order="list", instance=INSTANCE, run=RUN, resume=resume(1, 2, 4), frames=["list"]),
+        id_set(3, "list: 5, 3, 3, 2999, 0, 5", 5, 3, 3, 2999, 0, 5)]),
     ("inline", "client to server", [head(INLINE, job=5)]),
     ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
     ("progress_large", "client to server", [
@@ -153,6 +171,18 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(ENDED, job=5), text({"reason": "stopping", "message": "the server ends"})]),
     ("status_reply", "server to client, the answer to status.hex", [
         head(STATUS_REPLY, tag=6), text({"version": "0.1.0", "datasets": [], "jobs": []})]),
+    ("notice", "server to client", [
+        head(NOTICE, job=5),
+        text({"notice": "little_shared", "message": "only 5 % of this job's samples are in the data of other jobs"})]),
+    ("explain", "client to server", [head(EXPLAIN, job=5, tag=12), text({"id": "17", "epoch": "3"})]),
+    ("explain_reply", "server to client, the answer to explain.hex", [
+        head(EXPLAIN_REPLY, job=5, tag=12),
+        text({"id": "17", "epoch": "3", "index": "4", "row": "9", "name": "cat/0017.jpg", "version": "2", "prepared_for": 3,
+              "reused": True, "operations": [
+                  {"op": "decode", "field": "image", "view": 0, "stage": "shared", "parameters": {"height": 375, "width": 500}},
+                  {"op": "random_resized_crop", "field": "image", "view": 0, "stage": "shared",
+                   "parameters": {"top": 10, "left": 4, "height": 190, "width": 220}},
+                  {"op": "flip", "field": "image", "view": 0, "stage": "private", "parameters": {"flipped": True}}]})]),
     ("error", "server to client, the answer to a JOIN with tag 1", [
         head(ERROR, tag=1),
         text({"error": "unknown_dataset", "message": "no data set 'trian'; this server has: train, val"})]),

@@ -235,17 +235,39 @@ s_is_in_data (const playground_job_t *job, uint32_t id)
     return id >= job->from && id < job->to && (job->stride == 0 || (id - job->from) % job->stride == 0);
 }
 
+static void s_end_epoch (playground_t *self, player_t *player);
+
+//  What its options say is taken is had; as a set, to be freed.
+static roaring_bitmap_t *
+s_take (const playground_t *self, player_t *player)
+{
+    roaring_bitmap_t *taken = roaring_bitmap_create ();
+    assert (taken);
+    player->epoch = player->options.epoch;
+    for (uint32_t id = 0; player->options.taken && id < self->samples; id++)
+        if (player->options.taken [id]) {
+            roaring_bitmap_add (taken, id);
+            player->had [id] = 1;
+            player->position++;
+        }
+    return taken;
+}
+
 static void
 s_come (playground_t *self, player_t *player)
 {
     const playground_job_t *job = &player->options;
     roaring_bitmap_t *data = roaring_bitmap_from_range (job->from, job->to, job->stride? job->stride: 1);
-    sampler_join_t join = { .order = job->order, .data = data, .seed = 1 };
+    roaring_bitmap_t *taken = s_take (self, player);
+    sampler_join_t join = { .order = job->order, .data = data, .seed = 1, .epoch = job->epoch, .taken = taken };
     player->number = sampler_join (self->sampler, &join);
     assert (player->number != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
+    roaring_bitmap_free (taken);
     player->came = true;
     s_tell_all (self, player, 0, true);
+    if (job->taken && sampler_remaining (self->sampler, player->number) == 0)
+        s_end_epoch (self, player);
 }
 
 static void
@@ -273,6 +295,18 @@ bool
 playground_is_there (const playground_t *self, int job)
 {
     return s_plays (&self->players [job]);
+}
+
+const uint8_t *
+playground_had (const playground_t *self, int job)
+{
+    return self->players [job].had;
+}
+
+uint64_t
+playground_epoch (const playground_t *self, int job)
+{
+    return self->players [job].epoch;
 }
 
 void

@@ -24,6 +24,8 @@ typedef struct {
     uint64_t epochs;            //  0: until it leaves
     sampler_order_t order;
     double jitter;              //  a step takes up to this share less or more
+    uint64_t epoch;             //  its first one, below epochs ..
+    const uint8_t *taken;       //  .. and by id, what of it is taken: lent until the job comes; NULL: nothing
 } playground_job_t;
 
 //  job: a number of playground_join's; position: of the epoch, from 0.
@@ -40,6 +42,9 @@ int playground_join (playground_t *self, const playground_job_t *job);
 //  It may have left already.
 void playground_leave (playground_t *self, int job);
 bool playground_is_there (const playground_t *self, int job);
+//  By id, what it has had in its present epoch, taken before or drawn; which epoch that is.  Lent; also of who has left.
+const uint8_t *playground_had (const playground_t *self, int job);
+uint64_t playground_epoch (const playground_t *self, int job);
 void playground_drop (playground_t *self, uint32_t id);
 //  Lets time pass until then, or until no job is left (true).
 bool playground_run (playground_t *self, double until);

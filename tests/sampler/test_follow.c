@@ -22,22 +22,28 @@ enum { SEEDS = 30, SCHEDULES = 20 };
 enum { SEEDS = 1000, SCHEDULES = 150 };
 #endif
 
-enum { BINS = 20, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8 };
+enum { BINS = 20, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100, ONCE_JOBS = 40 };
 
 //  ---- exactly once (the playground checks it at every draw)
 
+//  A third of them go on where others stopped, with some of their data taken (lent until they come).
 static void
-s_join_somehow (playground_t *ground, uint64_t *random)
+s_join_somehow (playground_t *ground, uint64_t *random, uint8_t taken [ONCE_SAMPLES])
 {
     uint32_t from = (uint32_t) test_below (random, 60);
     playground_job_t job = {
         .speed = (double) (1 + test_below (random, 4)) / 4, .start = (double) test_below (random, 3),
-        .from = from, .to = from + 1 + (uint32_t) test_below (random, 100 - from),
+        .from = from, .to = from + 1 + (uint32_t) test_below (random, ONCE_SAMPLES - from),
         .stride = (uint32_t) test_below (random, 4), .epochs = test_below (random, 4),
         .order = (sampler_order_t) test_below (random, 8) == 0? SAMPLER_ORDER_PRIVATE:
             test_below (random, 8) == 0? SAMPLER_ORDER_SEEDED: SAMPLER_ORDER_SHARED,
         .jitter = test_below (random, 2)? 0.3: 0
     };
+    for (uint32_t id = 0; id < ONCE_SAMPLES; id++)
+        taken [id] = id >= job.from && id < job.to && (job.stride == 0 || (id - job.from) % job.stride == 0)
+            && test_below (random, 2);
+    if (test_below (random, 3) == 0)
+        job.taken = taken;
     playground_join (ground, &job);
 }
 
@@ -49,17 +55,20 @@ test_exactly_once (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", seed);
     for (int schedule = 0; schedule < SCHEDULES; schedule++) {
         uint64_t random = seed + (uint64_t) schedule;
-        playground_t *ground = playground_new (100, test_below (&random, 30),
+        playground_t *ground = playground_new (ONCE_SAMPLES, test_below (&random, 30),
             schedule % 3? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_RESIDENT, random);
         playground_check_always (ground);
+        uint8_t taken [ONCE_JOBS] [ONCE_SAMPLES];
         int jobs = 0;
         for (int step = 0; step < 60; step++) {
-            if (jobs < 40 && test_below (&random, 3) == 0)
-                s_join_somehow (ground, &random), jobs++;
+            if (jobs < ONCE_JOBS && test_below (&random, 3) == 0) {
+                s_join_somehow (ground, &random, taken [jobs]);
+                jobs++;
+            }
             if (jobs && test_below (&random, 6) == 0)
                 playground_leave (ground, (int) test_below (&random, (uint64_t) jobs));
             if (test_below (&random, 10) == 0)
-                playground_drop (ground, (uint32_t) test_below (&random, 100));
+                playground_drop (ground, (uint32_t) test_below (&random, ONCE_SAMPLES));
             playground_run (ground, playground_now (ground) + 7);
         }
         for (int job = 0; job < jobs; job++)

@@ -1,6 +1,7 @@
 /*  Guards: the partition, and above all that nothing is merged too early: neither marks nor what they told apart.
  *
- *  Beside a dumb model that gives each sample a list of marks.  A mark is a job's data when it joined.  Data are
+ *  Beside a dumb model that gives each sample a list of marks.  A mark is a job's data when it joined, or what was taken
+ *  of them then, until it begins an epoch.  Data are
  *  made of a few shared pieces, so that the same, nested and complementary ones come all the time.
  */
 #include <stdarg.h>
@@ -46,11 +47,13 @@ typedef struct {
     uint64_t samples [SAMPLES] [WORDS];     //  the marks of each, dropped ones too
     uint32_t mark_of [JOBS];                //  MARKS: the job is not there
     bool has [JOBS] [SAMPLES];              //  its data
+    uint32_t taken_mark_of [JOBS];          //  MARKS: it does not go on, or not any more
+    bool had [JOBS] [SAMPLES];              //  what was taken
     departure_t departures [DEPARTURES];    //  the last ones
     size_t departed;
     uint32_t jobs;                          //  numbers below this are used
     size_t in_use;                          //  marks
-    size_t refused, merged;                 //  how often
+    size_t refused, merged, went_on, apart;             //  how often
 } world_t;
 
 static bool
@@ -142,12 +145,12 @@ s_tells_apart (const world_t *self, uint32_t mark)
     return false;
 }
 
-//  A departed mark on the same samples, or MARKS.
+//  A departed mark on the same samples, or MARKS; not this one, and not one that is about to depart.
 static uint32_t
-s_same_departed (const world_t *self, uint32_t mark)
+s_same_departed (const world_t *self, uint32_t mark, uint32_t next)
 {
     for (uint32_t other = 0; other < MARKS; other++) {
-        if (!self->marks [other].used || self->marks [other].live || other == mark)
+        if (!self->marks [other].used || self->marks [other].live || other == mark || other == next)
             continue;
         uint32_t id = 0;
         while (id < SAMPLES && s_has_mark (self, id, mark) == s_has_mark (self, id, other))
@@ -297,16 +300,67 @@ s_make_data (world_t *self, bool *has)
     return any;
 }
 
+static roaring_bitmap_t *
+s_set_of (const bool *has)
+{
+    roaring_bitmap_t *set = roaring_bitmap_create ();
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        if (has [id])
+            roaring_bitmap_add (set, id);
+    return set;
+}
+
+//  As if the job had not come; what it has in the model is forgotten, too.
+static void
+s_cancel (world_t *self, uint32_t job)
+{
+    strata_cancel (self->strata, job);
+    if (self->taken_mark_of [job] < MARKS)
+        s_forget_mark (self, self->taken_mark_of [job]);
+    s_forget_mark (self, self->mark_of [job]);
+    self->mark_of [job] = self->taken_mark_of [job] = MARKS;
+}
+
+//  The job, which has just come, goes on: some of its data, but not all, are taken.
+static void
+s_go_on (world_t *self, uint32_t job)
+{
+    uint32_t firsts [SAMPLES], mark = s_free_mark (self);
+    bool taken [SAMPLES], any = s_make_data (self, taken), all = true;
+    for (uint32_t id = 0; id < SAMPLES; id++) {
+        taken [id] = taken [id] && self->has [job] [id];
+        all = all && taken [id] == self->has [job] [id];
+    }
+    roaring_bitmap_t *set = s_set_of (taken);
+    any = any && !roaring_bitmap_is_empty (set);
+    if (any && !all) {
+        s_model_refine (self, mark, taken);
+        bool fits = self->in_use < JOBS && s_firsts (self, firsts) <= strata_bound (self->strata);
+        if (strata_refine_taken (self->strata, job, set) != fits)
+            fail_msg ("seed %" PRIu64 ": what was taken of %u should %sfit in", self->seed, job, fits? "": "not ");
+        self->in_use++;
+        self->marks [mark] = (mark_t) { .used = true, .live = true, .job = job };
+        if (fits) {
+            self->taken_mark_of [job] = mark;
+            memcpy (self->had [job], taken, sizeof taken);
+            self->went_on++;
+        }
+        else {
+            s_forget_mark (self, mark);
+            s_cancel (self, job);
+            self->apart++;
+        }
+    }
+    roaring_bitmap_free (set);
+}
+
 static void
 s_join (world_t *self, uint32_t job)
 {
     bool has [SAMPLES];
     if (!s_make_data (self, has))
         return;
-    roaring_bitmap_t *data = roaring_bitmap_create ();
-    for (uint32_t id = 0; id < SAMPLES; id++)
-        if (has [id])
-            roaring_bitmap_add (data, id);
+    roaring_bitmap_t *data = s_set_of (has);
     uint32_t before [SAMPLES], firsts [SAMPLES], mark = s_free_mark (self);
     for (uint32_t id = 0; id < SAMPLES; id++)
         before [id] = strata_of (self->strata, id);
@@ -326,6 +380,10 @@ s_join (world_t *self, uint32_t job)
     }
     self->mark_of [job] = mark;
     memcpy (self->has [job], has, sizeof has);
+    if (test_below (&self->random, 3) == 0)
+        s_go_on (self, job);
+    if (self->mark_of [job] < MARKS && test_below (&self->random, 10) == 0)
+        s_cancel (self, job);
 }
 
 static void
@@ -341,13 +399,31 @@ s_merge (world_t *self)
 
 //  The plain rule's record of it.
 static void
-s_record_departure (world_t *self, uint32_t job, const uint32_t *others, size_t count)
+s_record_departure (world_t *self, const bool *has, const uint32_t *others, size_t count)
 {
     departure_t *departure = &self->departures [self->departed++ % DEPARTURES];
     memset (departure, 0, sizeof *departure);
-    memcpy (departure->has, self->has [job], sizeof departure->has);
+    memcpy (departure->has, has, sizeof departure->has);
     for (size_t other = 0; other < count; other++)
         departure->waits [others [other]] = STRATA_EPOCHS_KEPT;
+}
+
+//  The mark, which is not live any more, stays if it has to; next departs after it.  True: it waits for nobody.
+static bool
+s_model_keep (world_t *self, uint32_t mark, uint32_t next, const uint32_t *others, size_t count)
+{
+    if (!s_tells_apart (self, mark)) {
+        s_forget_mark (self, mark);
+        return false;
+    }
+    uint32_t same = s_same_departed (self, mark, next);
+    if (same < MARKS)
+        s_forget_mark (self, mark);
+    else
+        same = mark;
+    for (size_t other = 0; other < count; other++)
+        self->marks [same].waits [others [other]] = STRATA_EPOCHS_KEPT;
+    return !s_waits (self->marks [same].waits);
 }
 
 //  What strata_depart returns.
@@ -355,22 +431,36 @@ static bool
 s_model_depart (world_t *self, uint32_t job, const uint32_t *others, size_t count)
 {
     bool done = s_model_passes (self, job, UINT8_MAX);
-    uint32_t mark = self->mark_of [job];
-    self->mark_of [job] = MARKS;
-    s_record_departure (self, job, others, count);
-    if (!s_tells_apart (self, mark)) {
-        s_forget_mark (self, mark);
-        return done;
-    }
-    uint32_t same = s_same_departed (self, mark);
+    uint32_t mark = self->mark_of [job], taken = self->taken_mark_of [job];
+    self->mark_of [job] = self->taken_mark_of [job] = MARKS;
     self->marks [mark].live = false;
-    if (same < MARKS)
-        s_forget_mark (self, mark);
-    else
-        same = mark;
-    for (size_t other = 0; other < count; other++)
-        self->marks [same].waits [others [other]] = STRATA_EPOCHS_KEPT;
-    return done || !s_waits (self->marks [same].waits);
+    s_record_departure (self, self->has [job], others, count);
+    if (taken < MARKS) {
+        self->marks [taken].live = false;
+        s_record_departure (self, self->had [job], others, count);
+    }
+    if (s_model_keep (self, mark, taken, others, count))
+        done = true;
+    return (taken < MARKS && s_model_keep (self, taken, MARKS, others, count)) || done;
+}
+
+//  What strata_epoch_begun returns: what was taken is as a departed job's data, and the job itself one of those who
+//  remember.
+static bool
+s_model_begin (world_t *self, uint32_t job)
+{
+    bool done = s_model_passes (self, job, 1);
+    uint32_t taken = self->taken_mark_of [job], jobs [JOBS];
+    size_t count = 0;
+    if (taken == MARKS)
+        return done;
+    for (uint32_t other = 0; other < self->jobs; other++)
+        if (self->mark_of [other] < MARKS && s_overlap (self, job, other))
+            jobs [count++] = other;
+    self->taken_mark_of [job] = MARKS;
+    self->marks [taken].live = false;
+    s_record_departure (self, self->had [job], jobs, count);
+    return s_model_keep (self, taken, MARKS, jobs, count) || done;
 }
 
 //  Those who stay and share samples with it are the others, as in follow_leave.
@@ -393,7 +483,7 @@ s_leave (world_t *self, uint32_t job, bool merges)
 static void
 s_begin_epoch (world_t *self, uint32_t job, bool merges)
 {
-    bool done = s_model_passes (self, job, 1);
+    bool done = s_model_begin (self, job);
     if (strata_epoch_begun (self->strata, job) != done)
         fail_msg ("seed %" PRIu64 ": job %u begins, and a mark has %sdone its time", self->seed, job,
             done? "": "not ");
@@ -440,7 +530,7 @@ s_new_world (world_t *self, uint64_t seed, uint32_t jobs)
     self->strata = strata_new (SAMPLES);
     self->readable = roaring_bitmap_from_range (0, SAMPLES, 1);
     for (uint32_t job = 0; job < JOBS; job++)
-        self->mark_of [job] = MARKS;
+        self->mark_of [job] = self->taken_mark_of [job] = MARKS;
 }
 
 static void
@@ -459,7 +549,7 @@ test_partition_and_its_model_agree (void **state)
     static world_t self;                        //  too large for a stack
     static const uint32_t s_jobs [] = { 2, 3, 4, 6, 12, 70, JOBS };
     static const uint64_t s_drops [] = { 0, 0, 20, 300 };
-    size_t refused = 0, merged = 0;
+    size_t refused = 0, merged = 0, went_on = 0, apart = 0;
     for (uint64_t seed = test_seed (), n = 0; n < WORLDS; n++, seed++) {
         s_new_world (&self, seed, s_jobs [n % (sizeof s_jobs / sizeof *s_jobs)]);
         uint64_t joins = 10 + test_below (&self.random, 90), leaves = 5 + test_below (&self.random, 60);
@@ -470,9 +560,12 @@ test_partition_and_its_model_agree (void **state)
         }
         refused += self.refused;
         merged += self.merged;
+        went_on += self.went_on;
+        apart += self.apart;
         s_end_world (&self);
     }
     assert_true (refused > WORLDS && merged > WORLDS);          //  else hardly anything was tested
+    assert_true (went_on > WORLDS && apart > WORLDS / 4);
 }
 
 //  ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { STATUS_EVERY = 16, CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TIC
 
 static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
 
-typedef enum { EVENT_READ, EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
+typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
 
 typedef struct {
     int64_t at_us;
@@ -33,6 +34,7 @@ typedef struct {
     bool stopped, finished;
     const char *ended;          //  the server's reason; NULL: it did not end the job
     char *message;
+    char *notice;               //  the text of "little_shared"; NULL: none came
     wire_batch_t waiting [WIRE_SLOTS_MAX];
     size_t waiting_first, waiting_count;
     bool busy;                  //  holds a batch
@@ -43,6 +45,9 @@ typedef struct {
     seen_epoch_t *epochs;
     size_t epoch_count;
     uint32_t *occurrences;      //  of each id in the epoch being received
+    struct { uint64_t epoch; uint32_t count; } *received;       //  each batch
+    size_t received_room;
+    char run [WIRE_RUN_BYTES + 1];
 } client_t;
 
 struct simulation {
@@ -59,6 +64,7 @@ struct simulation {
     refusal_t refusal;
     size_t memory_peak;
     uint64_t settles;
+    random_t runs;
     //  a pack
     uint32_t *pack_order, breaks [BREAKS];
     int64_t disk_free_us [DISKS];
@@ -155,10 +161,11 @@ simulation_new (const simulation_options_t *options)
     self->options = *options;
     broker_options_t broker = {
         .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
-        .jobs_bytes_max = SIZE_MAX / 2, .raw_bytes = options->raw_bytes,
+        .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2, .raw_bytes = options->raw_bytes,
         .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
     };
     self->broker = broker_new (&broker);
+    self->runs = random_from_seed (options->seed ^ 0x72756e73);
     self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
     if (options->raw_bytes)
         s_make_pack (self);
@@ -236,6 +243,13 @@ s_receive (simulation_t *self, client_t *client, const wire_batch_t *batch)
         epoch->ids [epoch->count++] = id;
     }
     epoch->batches++;
+    if (batch->sequence == client->received_room) {
+        client->received_room = 2 * client->received_room + 16;
+        client->received = realloc (client->received, client->received_room * sizeof *client->received);
+        assert_non_null (client->received);
+    }
+    client->received [batch->sequence].epoch = batch->epoch;
+    client->received [batch->sequence].count = count;
     client->waiting [(client->waiting_first + client->waiting_count++) % WIRE_SLOTS_MAX] = *batch;
 }
 
@@ -247,8 +261,8 @@ s_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end
     seen_epoch_t *epoch = s_epoch (client, end->epoch);
     epoch->ended = true;
     epoch->told_samples = end->samples;
-    assert_int_equal (epoch->count, end->samples);
-    assert_int_equal (epoch->batches, end->batches);
+    assert_int_equal (epoch->before_count + epoch->count, end->samples);
+    assert_int_equal (epoch->before_batches + epoch->batches, end->batches);
     memset (client->occurrences, 0, self->options.samples * sizeof *client->occurrences);
     if (end->flags & WIRE_EPOCH_LAST)
         client->finished = true;
@@ -298,6 +312,24 @@ s_release (simulation_t *self, int number)
     s_take (self, number);
 }
 
+//  What was consumed before counts as seen.
+static void
+s_go_on (client_t *client, const simulated_state_t *from)
+{
+    seen_epoch_t *epoch = s_epoch (client, from->epoch);
+    epoch->before_count = from->samples;
+    epoch->before_batches = from->batches;
+    epoch->before_places = from->places;
+    client->next_epoch = from->epoch;
+    client->next_index = from->batches;
+    if (!from->taken)
+        return;
+    epoch->before = roaring_bitmap_copy (from->taken);
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (from->taken, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+        client->occurrences [ids.current_value]++;
+}
+
 int
 simulation_join (simulation_t *self, const simulated_job_t *job)
 {
@@ -312,13 +344,22 @@ simulation_join (simulation_t *self, const simulated_job_t *job)
         fail_msg ("%s", error);
     json_decref (list);
     roaring_bitmap_t *subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL;
+    const simulated_state_t *from = job->state;
+    char fresh_run [WIRE_RUN_BYTES + 1];
+    snprintf (fresh_run, sizeof fresh_run, "%016" PRIx64 "%016" PRIx64, random_next (&self->runs), random_next (&self->runs));
     broker_join_t join = {
+        .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0, .taken = from? from->taken: NULL,
+        .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL, .instance = job->instance,
+        .job_name = job->job_name, .fresh_run = fresh_run, .uid = job->uid,
         .dataset = self->dataset, .pipeline = client->pipeline, .batch_size = job->batch_size,
             .slots = job->slots,
         .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .subset = subset,
-        .list = job->list, .list_count = job->list_count, .seed = job->seed, .pool = job->pool, .slot_bytes = 4096
+        .list = job->list, .list_count = job->list_count, .order_is_of_seed = job->order_is_of_seed,
+        .seed = job->seed, .pool = job->pool, .slot_bytes = 4096
     };
+    bool allowed = broker_allows (self->broker, &join, self->now_us / 1000, &self->refusal);
     client->job = broker_join (self->broker, &join, self->now_us / 1000, &self->refusal);
+    assert_int_equal (allowed, client->job != NULL);
     if (subset)
         roaring_bitmap_free (subset);
     if (!client->job) {
@@ -329,8 +370,92 @@ simulation_join (simulation_t *self, const simulated_job_t *job)
     assert_non_null (client->occurrences);
     client->id = job_id (client->job);
     job_set_user (client->job, client, false);
-    broker_attached (self->broker, client->job, self->now_us / 1000);
+    snprintf (client->run, sizeof client->run, "%s", job_run (client->job));
+    if (from)
+        s_go_on (client, from);
+    client->options.state = NULL;               //  lent for the join only, as are these
+    client->options.instance = client->options.job_name = client->options.run = NULL;
+    if (!job->detached)
+        broker_attached (self->broker, client->job, self->now_us / 1000);
     return self->client_count++;
+}
+
+void
+simulation_attach (simulation_t *self, int number)
+{
+    client_t *client = &self->clients [number];
+    if (client->job)
+        broker_attached (self->broker, client->job, self->now_us / 1000);
+}
+
+uint64_t
+simulation_consumed (const simulation_t *self, int number)
+{
+    return self->clients [number].progress.consumed;
+}
+
+uint64_t
+simulation_job_id (const simulation_t *self, int number)
+{
+    return self->clients [number].id;
+}
+
+job_t *
+simulation_job (const simulation_t *self, int number)
+{
+    return self->clients [number].job;
+}
+
+//  ---- where a client stands
+
+//  Of a list: the least number of its places that hold so many readable samples.
+static size_t
+s_places (const simulation_t *self, const client_t *client, uint64_t samples)
+{
+    const simulation_options_t *options = &self->options;
+    size_t places = 0;
+    for (uint64_t count = 0; count < samples; places++) {
+        assert_true (places < client->options.list_count);
+        count += !options->readable || options->readable (options->context, client->options.list [places]);
+    }
+    return places;
+}
+
+void
+simulation_state (const simulation_t *self, int number, simulated_state_t *state)
+{
+    const client_t *client = &self->clients [number];
+    size_t *batches = calloc (client->epoch_count + 1, sizeof *batches);
+    uint64_t *samples = calloc (client->epoch_count + 1, sizeof *samples);
+    assert_true (batches && samples);
+    for (uint64_t sequence = 0; sequence < client->progress.consumed; sequence++) {
+        batches [client->received [sequence].epoch]++;
+        samples [client->received [sequence].epoch] += client->received [sequence].count;
+    }
+    size_t number_of = 0;                       //  the first epoch that is not consumed whole
+    while (number_of < client->next_epoch && client->epochs [number_of].batches == batches [number_of])
+        number_of++;
+    bool is_seen = number_of < client->epoch_count;
+    const seen_epoch_t none = { .ids = NULL }, *epoch = is_seen? &client->epochs [number_of]: &none;
+    *state = (simulated_state_t) { .epoch = number_of, .batches = epoch->before_batches + batches [number_of],
+        .samples = epoch->before_count + samples [number_of] };
+    memcpy (state->run, client->run, sizeof state->run);
+    if (client->options.list)
+        state->places = state->samples? s_places (self, client, state->samples): 0;
+    else {
+        state->taken = is_seen && epoch->before? roaring_bitmap_copy (epoch->before): roaring_bitmap_create ();
+        roaring_bitmap_add_many (state->taken, samples [number_of], epoch->ids);
+    }
+    free (batches);
+    free (samples);
+}
+
+void
+simulation_state_clear (simulated_state_t *state)
+{
+    if (state->taken)
+        roaring_bitmap_free (state->taken);
+    state->taken = NULL;
 }
 
 const refusal_t *
@@ -377,6 +502,13 @@ s_prepare (simulation_t *self, version_t *version)
     int64_t cost_us = self->options.cost_us? self->options.cost_us (self->options.context, version->id): 100;
     self->worker_free_us [first] = start_us + cost_us;
     s_push (self, (event_t) { .kind = EVENT_PREPARED, .at_us = start_us + cost_us, .version = version });
+}
+
+static void
+s_fetched (simulation_t *self, version_t *version)
+{
+    broker_fetched (self->broker, version);
+    s_prepare (self, version);
 }
 
 static void
@@ -428,13 +560,20 @@ s_carry_out (simulation_t *self, const action_t *action)
     case ACTION_PREPARE:
         assert_non_null (action->version->memory);
         assert_int_equal (version_raw (action->version) != NULL, self->options.raw_bytes > 0);
-        s_prepare (self, action->version);
+        if (self->options.raw_bytes > 0)
+            s_prepare (self, action->version);
+        else
+        if (self->options.fetch_us > 0)
+            s_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + self->options.fetch_us,
+                .version = action->version });
+        else
+            s_fetched (self, action->version);
         break;
     case ACTION_COPY:
         if (self->options.copied && !job_is_over (action->job))
             self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
-        s_push (self, (event_t) { .kind = EVENT_COPIED, .at_us = self->now_us + COPY_US,
-            .place = action->place });
+        s_push (self, (event_t) { .kind = EVENT_COPIED, .place = action->place,
+            .at_us = self->now_us + (self->options.copy_us? self->options.copy_us: COPY_US) });
         break;
     case ACTION_SEND_BATCH:
         if (!job_is_over (action->job))
@@ -449,6 +588,13 @@ s_carry_out (simulation_t *self, const action_t *action)
         assert_null (client->message);
         client->message = strdup (action->message);
         assert_non_null (client->message);
+        break;
+    case ACTION_SEND_NOTICE:
+        assert_null (client->notice);
+        assert_false (job_is_over (action->job));
+        assert_string_equal (action->reason, "little_shared");
+        client->notice = strdup (action->message);
+        assert_non_null (client->notice);
         break;
     case ACTION_BURY:
         client->job = NULL;
@@ -511,6 +657,9 @@ s_happen (simulation_t *self, const event_t *event)
     case EVENT_READ:
         s_read_done (self, event->request);
         break;
+    case EVENT_FETCHED:
+        s_fetched (self, event->version);
+        break;
     case EVENT_PREPARED:
         s_prepared (self, event->version);
         break;
@@ -563,11 +712,16 @@ simulation_destroy (simulation_t **self_p)
         client_t *client = &self->clients [number];
         assert_null (client->job);
         pipeline_destroy (&client->pipeline);
-        for (size_t epoch = 0; epoch < client->epoch_count; epoch++)
+        for (size_t epoch = 0; epoch < client->epoch_count; epoch++) {
             free (client->epochs [epoch].ids);
+            if (client->epochs [epoch].before)
+                roaring_bitmap_free (client->epochs [epoch].before);
+        }
+        free (client->received);
         free (client->epochs);
         free (client->occurrences);
         free (client->message);
+        free (client->notice);
     }
     broker_destroy (&self->broker);
     free (self->worker_free_us);
@@ -595,6 +749,12 @@ simulation_reason (const simulation_t *self, int client, const char **message_p)
 {
     *message_p = self->clients [client].message;
     return self->clients [client].ended;
+}
+
+const char *
+simulation_notice (const simulation_t *self, int client)
+{
+    return self->clients [client].notice;
 }
 
 size_t
@@ -658,7 +818,7 @@ void
 simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to)
 {
     assert_true (epoch->ended);
-    assert_int_equal (epoch->count, to - from);         //  none twice was checked on arrival
+    assert_int_equal (epoch->before_count + epoch->count, to - from);   //  none twice was checked on arrival
     for (size_t index = 0; index < epoch->count; index++)
         assert_true (epoch->ids [index] >= from && epoch->ids [index] < to);
 }
@@ -671,8 +831,9 @@ simulation_assert_epochs (simulation_t *simulation, int client, const simulated_
         if (!epoch->ended)
             continue;
         if (job->list) {
-            assert_int_equal (epoch->count, job->list_count);
-            assert_memory_equal (epoch->ids, job->list, job->list_count * sizeof *job->list);
+            assert_int_equal (epoch->count, job->list_count - epoch->before_places);
+            assert_true (epoch->count == 0 || memcmp (epoch->ids, job->list + epoch->before_places,
+                epoch->count * sizeof *job->list) == 0);
         }
         else
             simulation_assert_permutation (epoch, job->from, job->to);

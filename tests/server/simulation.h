@@ -4,6 +4,8 @@
  *  each id; clients take a batch, hold it for as long as its samples last at their speed, and release it.
  *  Every batch is checked as it arrives: sequence, epoch, index, slot not in use, ids of the job's data, none
  *  twice. broker_check () runs after every event while the simulation is small.
+ *  A client may go on where an earlier one, here or in another simulation, has stopped: then "twice" and the ends of
+ *  epochs are judged over both.
  */
 #ifndef SIMULATION_H
 #define SIMULATION_H
@@ -20,8 +22,11 @@ typedef struct {
     uint32_t gather_ms;
     sampler_policy_t policy;
     broker_bad_t on_bad;
+    size_t jobs_bytes;          //  budget of jobs; 0: no end of it
     bool check;                 //  broker_check () after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
+    int64_t fetch_us;                                   //  of reading a plain file before it, all at once
+    int64_t copy_us;                                    //  0: 5
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
     bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
     //  A pack, if raw_bytes is not 0: in an order of its own, breaks near every third of it.  Reads take read_us (NULL: 300) each,
@@ -45,19 +50,37 @@ typedef struct {
     bool drop_last;
     sampler_order_t order;
     uint64_t seed;
+    bool order_is_of_seed;
     uint32_t pool;              //  SEEDED over a pack
     uint32_t from, to;          //  data: ids from .. to-1; both 0: all
     const uint32_t *list;
     size_t list_count;
     int64_t sample_us;          //  the client's pace; 0: it consumes at once
     int64_t first_us;           //  the first batch is held so much longer: puts jobs out of phase
+    const struct simulated_state *state;        //  where it goes on, copied; NULL: at the beginning
+    const char *instance, *job_name;    //  these are lent while it joins
+    const char *run;            //  NULL: the state's, if there is one
+    uid_t uid;
+    bool detached;              //  it does not take its ring yet: simulation_attach
 } simulated_job_t;
+
+//  Where a client stands: all that it has consumed.
+typedef struct simulated_state {
+    uint64_t epoch, batches;
+    uint64_t samples;           //  of the epoch
+    size_t places;              //  of a list
+    roaring_bitmap_t *taken;    //  NULL: a list's
+    char run [WIRE_RUN_BYTES + 1];
+} simulated_state_t;
 
 //  One finished or unfinished epoch as the client saw it.
 typedef struct {
     uint32_t *ids;
     size_t count;
     uint64_t batches;
+    size_t before_count, before_batches;        //  consumed by the clients that it goes on with
+    size_t before_places;       //  of a list
+    roaring_bitmap_t *before;   //  their ids; NULL: none, or a list's
     bool ended;                 //  EPOCH_END came
     uint64_t told_samples;      //  what it said
 } seen_epoch_t;
@@ -73,6 +96,16 @@ int simulation_join (simulation_t *self, const simulated_job_t *job);
 const refusal_t *simulation_refusal (const simulation_t *self);
 //  The client leaves or dies; it stops or goes on consuming.
 void simulation_gone (simulation_t *self, int client);
+//  It does not take its ring until now.
+void simulation_attach (simulation_t *self, int client);
+//  Where it stands, for a client that joins later; ended by simulation_state_clear.
+void simulation_state (const simulation_t *self, int client, simulated_state_t *state);
+void simulation_state_clear (simulated_state_t *state);
+//  Batches that it has consumed.
+uint64_t simulation_consumed (const simulation_t *self, int client);
+//  Its job's number, and its job; NULL: over.
+uint64_t simulation_job_id (const simulation_t *self, int client);
+job_t *simulation_job (const simulation_t *self, int client);
 void simulation_stop (simulation_t *self, int client);
 void simulation_continue (simulation_t *self, int client);
 
@@ -83,9 +116,12 @@ bool simulation_finished (const simulation_t *self, int client);    //  the last
 bool simulation_ended (const simulation_t *self, int client);       //  the server ended the job
 //  Why it ended it, lent while the simulation lives; NULL: it did not.
 const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
+//  What it was told of "little_shared", lent while the simulation lives; NULL: nothing.
+const char *simulation_notice (const simulation_t *self, int client);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
-//  A finished epoch has every sample of from .. to-1 once (none twice was checked on arrival).
+//  A finished epoch has every sample of from .. to-1 once, over all clients that went on with it (none twice was checked on
+//  arrival).
 void simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to);
 //  All finished epochs of the client are what its job asked for: its list, or a permutation of its data.
 void simulation_assert_epochs (simulation_t *self, int client, const simulated_job_t *job);

@@ -153,6 +153,28 @@ both_ways_to_write_an_option (void **state)
     }
 }
 
+//  Seconds may be left out on the command line; in a file they may not.
+static void
+until_idle (void **state)
+{
+    (void) state;
+    static const struct { const char *arguments; uint32_t seconds; } ways [] = {
+        { "--dataset a=b", 0 }, { "--until-idle --dataset a=b", 10 }, { "--dataset a=b --until-idle", 10 },
+        { "--dataset a=b --until-idle 7", 7 }, { "--dataset a=b --until-idle=604800", 604800 }
+    };
+    for (size_t index = 0; index < sizeof ways / sizeof *ways; index++) {
+        options_t options = s_parsed (ways [index].arguments);
+        assert_int_equal (options.until_idle, ways [index].seconds);
+        options_clear (&options);
+    }
+    options_t options = s_parsed_file ("until-idle = 30\ndataset\n    a = /b\n", "");
+    assert_int_equal (options.until_idle, 30);
+    options_clear (&options);
+    options = s_parsed_file ("until-idle = 30\ndataset\n    a = /b\n", "--until-idle");
+    assert_int_equal (options.until_idle, 10);
+    options_clear (&options);
+}
+
 static void
 defaults (void **state)
 {
@@ -296,6 +318,9 @@ arguments_refused (void **state)
         { "--workers 99999999999999999999", "got '99999999999999999999'" },
         { "--workers 4x", "got '4x'" },
         { "--workers -1", "got '-1'" },
+        { "--until-idle 0", "until-idle: expected a number from 1 to 604800, got '0'" },
+        { "--until-idle soon", "got 'soon'" },
+        { "--until-idel", "did you mean --until-idle?" },
         { "--policy resident", "policy: there is no 'resident'; there is: follow, dsa" },
         { "--feild a.m=mask:/m", "did you mean --field?" },
         { "--on-bda a=fail", "did you mean --on-bad?" },
@@ -743,6 +768,7 @@ main (void)
         cmocka_unit_test (memory_limits),
         cmocka_unit_test (memory_below_the_address_space),
         cmocka_unit_test (processor_limits),
+        cmocka_unit_test (until_idle),
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }

@@ -44,7 +44,7 @@ static const reply_joined_t s_joined = {
     .job = 5, .samples = 2020, .dataset_samples = 3000, .classes = s_classes, .class_count = 2,
     .batch_size = 64, .slots = 4, .slot_bytes = 9637888, .fields = s_fields, .field_count = 2,
     .ring_path = "/run/user/1000/tureen/server.sock.ring", .ring_token = "0123456789abcdef0123456789abcdef",
-    .seed = 7, .fingerprint = "6d0c4f1e2a3b5c7d",
+    .seed = 7, .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
     .pipeline_text = "[{\"op\": \"decode\"}, {\"share\": true}]",
     .lease_ms = 90000 };
 

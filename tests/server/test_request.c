@@ -203,6 +203,40 @@ golden_join_pool (void **state)
 }
 
 static void
+golden_join_that_goes_on (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    roaring_bitmap_t *set;
+    s_golden_join (&message, "join_resume", 10, &join);
+    assert_string_equal (join.job, "trial-3");
+    assert_string_equal (join.instance, "00112233445566778899aabbccddeeff");
+    assert_string_equal (join.run, "4b7c1d2e3f405162738495a6b7c8d9ea");
+    assert_true (join.resume.given);
+    assert_string_equal (join.resume.fingerprint, "6d0c4f1e2a3b5c7d");
+    assert_string_equal (join.resume.data, "9e1f0a2b3c4d5e6f");
+    assert_true (join.resume.epoch == 3 && join.resume.batches == 17 && join.resume.places == 0);
+    assert_true (join.subset_given && join.subset_first == 2 && join.taken_frames == 2 && join.taken_first == 3);
+    assert_true (request_taken (&message.frames [join.taken_first], join.taken_frames, 3000, &set, &refusal));
+    assert_int_equal (roaring_bitmap_get_cardinality (set), 1088);
+    assert_true (roaring_bitmap_contains (set, 29) && !roaring_bitmap_contains (set, 30));
+    assert_true (roaring_bitmap_contains (set, 1000) && roaring_bitmap_contains (set, 2067));
+    roaring_bitmap_free (set);
+    assert_false (request_taken (&message.frames [join.taken_first], join.taken_frames, 2067, &set, &refusal));
+    assert_refusal (&refusal, "bad_state", "taken: range 0 ends at 2068, the data set has 2067 samples");
+    request_join_clear (&join);
+    message_unload (&message);
+    s_golden_join (&message, "join_resume_list", 11, &join);
+    assert_true (join.resume.epoch == 1 && join.resume.batches == 2 && join.resume.places == 4);
+    assert_true (join.list_frames == 1 && join.list_first == 2 && join.taken_frames == 0);
+    assert_string_equal (join.job, "");
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
+static void
 head_that_is_not_ours_is_ignored (void **state)
 {
     (void) state;
@@ -241,7 +275,7 @@ head_refusals (void **state)
     sent.zero = 1;
     s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
     sent = s_good_head;
-    static const uint8_t kinds [] = { 0, 7, 129, 134, 255 };
+    static const uint8_t kinds [] = { 0, 8, 129, 136, 255 };
     for (size_t index = 0; index < sizeof kinds; index++) {
         sent.kind = kinds [index];
         char fragment [16];
@@ -581,8 +615,32 @@ values_of_a_wrong_kind (void **state)
         { "\"name\":\"\\u0085\"", "got \"\\xc2\\x85\"" },
         { "\"name\":\"01234567890123456789012345678901234567890123456789012345678901234\"",
             "name: expected" },
-        { "\"frames\":\"subset\"", "frames: expected a list of \"subset\" or \"list\", got \"subset\"" },
-        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\" or \"list\", got \"ids\"" },
+        { "\"job\":\"\"", "job: expected a printable text of 1 to 64 bytes, got \"\"" },
+        { "\"job\":7", "job: expected" },
+        { "\"run\":\"4b7c\"", "run: expected what JOINED told, 32 lower-case hexadecimal digits, got \"4b7c\"" },
+        { "\"run\":\"4B7C1D2E3F405162738495A6B7C8D9EA\"", "run: expected" },
+        { "\"run\":null", "run: expected" },
+        { "\"instance\":\"4b7c1d2e3f405162738495a6b7c8d9ea0\"",
+            "instance: expected 32 lower-case hexadecimal digits, drawn at random, got" },
+        { "\"resume\":[]", "resume: expected an object: fingerprint, data, epoch, batches, places, got []" },
+        { "\"resume\":{}", "resume.fingerprint is missing: what JOINED told" },
+        { "\"resume\":{\"fingerprint\":\"f\"}", "resume.data is missing: what JOINED told" },
+        { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\"}",
+            "resume.epoch is missing: the first epoch that has not been consumed whole" },
+        { "\"resume\":{\"fingerprint\":7}", "resume.fingerprint: expected the fingerprint that JOINED told" },
+        { "\"resume\":{\"data\":\"0123456789ABCDEF\"}",
+            "resume.data: expected what JOINED told, 16 lower-case hexadecimal digits, got" },
+        { "\"resume\":{\"epoch\":\"-1\"}", "resume.epoch: expected a string of decimal digits, at most 2^53, got \"-1\"" },
+        { "\"resume\":{\"epoch\":\"9007199254740993\"}", "resume.epoch: expected" },
+        { "\"resume\":{\"epoch\":1.5}", "resume.epoch: expected" },
+        { "\"resume\":{\"batches\":null}", "resume.batches: expected" },
+        { "\"resume\":{\"places\":-3}", "resume.places: expected" },
+        { "\"resume\":{\"when\\u001b\":3}",
+            "resume: unknown key 'when\\x1b'; there are fingerprint, data, epoch, batches, places" },
+        { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0,\"places\":1}",
+            "resume.places: only of a job that gives a list; frames \"taken\" say which samples were taken" },
+        { "\"frames\":\"subset\"", "frames: expected a list of \"subset\", \"list\" or \"taken\", got \"subset\"" },
+        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\" or \"taken\", got \"ids\"" },
         { "\"frames\":[\"subset\",1]", "frames [1]: expected" },
         { "\"frames\":[\"subset\",\"subset\"]", "frames [1]: \"subset\" stands there once at most" },
         { "\"frames\":[\"list\"]", "frames: \"list\" needs order \"list\"" },
@@ -592,7 +650,7 @@ values_of_a_wrong_kind (void **state)
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
-            "slots, transport, seed, pool, name, frames" },
+            "slots, transport, seed, pool, name, job, instance, run, resume, frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -610,6 +668,13 @@ static void
 frames_that_do_not_match (void **state)
 {
     (void) state;
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\"]}", 3, "bad_request",
+        "frames: \"taken\" needs resume");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\",\"subset\",\"taken\"]}", 5, "bad_request",
+        "frames [2]: \"taken\" must follow the \"taken\" before it");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"taken\"],\"resume\":"
+        "{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0}}", 4, "bad_request",
+        "frames: of a job that gives a list, resume.places says what was taken; leave \"taken\" out");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1}", 3, "malformed",
         "frames names 0, so JOIN has 2 frames; got 3");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"subset\"]}", 2, "malformed",
@@ -682,6 +747,7 @@ main (void)
         cmocka_unit_test (golden_join_with_a_list),
         cmocka_unit_test (golden_join_seeded),
         cmocka_unit_test (golden_join_pool),
+        cmocka_unit_test (golden_join_that_goes_on),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
         cmocka_unit_test (head_refusals),
         cmocka_unit_test (wrong_number_of_frames),

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "frames.h"
+#include "data_digest.h"
 #include "request.h"
 #include "seed.h"
 
@@ -102,6 +103,100 @@ subset_frames_refused (void **state)
         assert_refusal (&refusal, "malformed", fragment);
         bytes [index] = 0;
     }
+}
+
+//  What was taken: as a subset, but in several frames, perhaps nothing, and ids that there are not are the state's fault.
+static void
+taken_in_several_frames (void **state)
+{
+    (void) state;
+    enum { FULL = (WIRE_FRAME_BYTES_MAX - 8) / 8, SAMPLES = 64 * FULL + 130 };
+    static uint64_t words [FULL];
+    memset (words, 0, sizeof words);
+    words [0] = 5;
+    words [FULL - 1] = UINT64_C (1) << 63;
+    ids_t first = s_ids (2, words, FULL), second = s_ids (2, (uint64_t []) { 1, 0, 2 }, 3), nothing = s_ids (2, NULL, 0);
+    ids_t beyond = s_ids (2, (uint64_t []) { 0, 0, 4 }, 3), longer = s_ids (2, (uint64_t []) { 0, 0, 0, 0 }, 4);
+    ids_t ranges = s_ids (1, (uint64_t []) { 3, 9 }, 2), again = s_ids (1, (uint64_t []) { 8, 10 }, 2);
+    ids_t list = s_ids (3, (uint64_t []) { 3 }, 1);
+    roaring_bitmap_t *set;
+    refusal_t refusal = { 0 };
+    frame_t frames [2] = { first.frame, second.frame };
+    assert_true (request_taken (frames, 2, SAMPLES, &set, &refusal));
+    uint32_t ids [5];
+    assert_int_equal (roaring_bitmap_get_cardinality (set), 5);
+    roaring_bitmap_to_uint32_array (set, ids);
+    const uint32_t expected [] = { 0, 2, 64 * FULL - 1, 64 * FULL, 64 * FULL + 129 };
+    assert_memory_equal (ids, expected, sizeof ids);
+    roaring_bitmap_free (set);
+    assert_true (request_taken (&nothing.frame, 1, SAMPLES, &set, &refusal));
+    assert_true (roaring_bitmap_is_empty (set));
+    roaring_bitmap_free (set);
+    const struct { frame_t frames [2]; const char *code, *fragment; } cases [] = {
+        { { first.frame, beyond.frame }, "bad_state", "taken: bit 2 of word 131073 is sample 8388674, the data set has 8388674" },
+        { { first.frame, longer.frame }, "malformed", "taken: 8388674 samples make 131074 words, got 131075" },
+        { { second.frame, second.frame }, "malformed", "taken frame 0: another follows, so it has 131071 words; got 3" },
+        { { ranges.frame, second.frame }, "bad_request", "taken frame 1: expected form 1 as in the first, got 2" },
+        { { ranges.frame, again.frame }, "bad_request", "taken: range 0 begins at 8, before the end of the one before it, 9" },
+        { { ranges.frame, list.frame }, "bad_request", "taken frame 1: expected form 1 (ranges) or 2 (words), got 3" },
+        { { ranges.frame, frame_of (ranges.frame.data, 15) }, "malformed", "taken frame 1: expected 8 bytes and then 8" },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        assert_false (request_taken (cases [index].frames, 2, SAMPLES, &set, &refusal));
+        assert_null (set);
+        assert_refusal (&refusal, cases [index].code, cases [index].fragment);
+    }
+    ids_t all [] = { first, second, nothing, beyond, longer, ranges, again, list };
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++)
+        free (all [index].block);
+}
+
+//  ---- what stands for a job's ids
+
+static void
+s_assert_digest (data_digest_t digest, const char *expected)
+{
+    assert_string_equal (digest.text, expected);
+}
+
+//  Fixed for ever: they are in states that people keep.  The values are those of libxxhash on the bytes that data_digest.h says.
+static void
+digests_do_not_change (void **state)
+{
+    (void) state;
+    static const uint32_t list [] = { 5, 3, 3, 2999, 0, 5 };
+    roaring_bitmap_t *odd = roaring_bitmap_create ();
+    for (uint32_t id = 1; id < 300; id += 2)
+        roaring_bitmap_add (odd, id);
+    s_assert_digest (data_digest_of_all (130), "e6ec194f4d996650");
+    s_assert_digest (data_digest_of_set (odd), "50f6468669a498fe");
+    s_assert_digest (data_digest_of_list (list, 6), "035d9e9681854a20");
+    roaring_bitmap_free (odd);
+}
+
+//  A set's digest is that of the same ids, however they were said; a list's is another, and knows its order.
+static void
+digests_are_of_the_ids (void **state)
+{
+    (void) state;
+    static const uint32_t sizes [] = { 1, 63, 64, 65, 1000, 65536, 200001 };
+    for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
+        roaring_bitmap_t *range = roaring_bitmap_from_range (0, sizes [index], 1), *single = roaring_bitmap_create ();
+        for (uint32_t id = 0; id < sizes [index]; id++)
+            roaring_bitmap_add (single, id);
+        data_digest_t all = data_digest_of_all (sizes [index]);
+        s_assert_digest (data_digest_of_set (range), all.text);
+        s_assert_digest (data_digest_of_set (single), all.text);
+        assert_string_not_equal (data_digest_of_all (sizes [index] + 1).text, all.text);
+        roaring_bitmap_remove (single, sizes [index] / 2);
+        assert_string_not_equal (data_digest_of_set (single).text, all.text);
+        roaring_bitmap_free (range);
+        roaring_bitmap_free (single);
+    }
+    const uint32_t up [] = { 0, 1, 2 }, down [] = { 2, 1, 0 };
+    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_all (3).text);
+    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_list (down, 3).text);
+    assert_string_not_equal (data_digest_of_list (up, 3).text, data_digest_of_list (up, 2).text);
 }
 
 static void
@@ -360,6 +455,9 @@ main (void)
         cmocka_unit_test (words_refused),
         cmocka_unit_test (subset_frames_refused),
         cmocka_unit_test (lists_refused),
+        cmocka_unit_test (taken_in_several_frames),
+        cmocka_unit_test (digests_do_not_change),
+        cmocka_unit_test (digests_are_of_the_ids),
         cmocka_unit_test (frames_above_a_mebibyte),
         cmocka_unit_test (ranges_that_end_a_container),
         cmocka_unit_test (range_at_the_end_of_all_ids),

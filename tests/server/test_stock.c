@@ -338,7 +338,26 @@ s_choose_kind (model_t *model, const model_job_t *job)
     return number;
 }
 
-//  The sampler's side.  Data are ranges, often all; a list has repeats.
+//  What the job goes on without: a set of the data, or so many places of its list.  Not all of it: then the epoch would be
+//  over.
+static roaring_bitmap_t *
+s_choose_taken (model_t *model, sampler_join_t *join)
+{
+    roaring_bitmap_t *taken = roaring_bitmap_create ();
+    for (uint32_t id = 0; id < SAMPLES && join->data; id++)
+        if (s_below (model, 3) > 0 && roaring_bitmap_contains (join->data, id))
+            roaring_bitmap_add (taken, id);
+    if (s_below (model, 2) == 0)
+        return taken;
+    join->epoch = s_below (model, 5);
+    if (join->list)
+        join->taken_places = s_below (model, LIST_MAX);
+    else
+        join->taken = taken;
+    return taken;
+}
+
+//  The sampler's side.  Data are ranges, often all; a list has repeats; some go on in an epoch that another has begun.
 static void
 s_join_sampler (model_t *model, model_job_t *job)
 {
@@ -356,9 +375,26 @@ s_join_sampler (model_t *model, model_job_t *job)
         join.list = list;
         join.list_count = LIST_MAX;
     }
+    roaring_bitmap_t *taken = s_choose_taken (model, &join);
     job->claimant.sampler_job = sampler_join (s_sampler (model, job), &join);
+    roaring_bitmap_free (taken);
     if (data)
         roaring_bitmap_free (data);
+}
+
+//  What was taken of a random kind counts as used, on the job's side.
+static void
+s_note_taken (model_t *model, const model_job_t *job)
+{
+    const sampler_t *sampler = s_sampler (model, job);
+    uint32_t number = job->claimant.sampler_job;
+    for (size_t index = 0; index < model->version_count; index++) {
+        model_version_t *version = &model->versions [index];
+        if (version->kind == &model->kinds [job->kind] && version->kind->is_random
+        &&  version->shelved == s_follows (model, job) && sampler_has (sampler, number, version->id)
+        &&  !sampler_needs (sampler, number, version->id))
+            version->users |= 1u << (job - model->jobs);
+    }
 }
 
 static void
@@ -377,6 +413,7 @@ s_step_join (model_t *model, model_job_t *job)
     job->claimant.numbers = model->kinds [job->kind].is_apart;
     job->claimant.number = FIRST_NUMBER;
     stock_join (model->stock, &job->claimant);
+    s_note_taken (model, job);
 }
 
 static void
@@ -773,6 +810,34 @@ test_two_sides (void **state)
     s_clear (&scene);
 }
 
+//  Guards: a job that is started again while others go on is not given again, in its next epoch, what it had in this one.
+static void
+test_what_was_taken_is_not_used_again (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, SAMPLER_POLICY_FOLLOW, SAMPLES);
+    claimant_t *goes_on = s_enter (&scene, SAMPLER_ORDER_SHARED), *again = &scene.claimants [1];
+    s_take (&scene, s_enter (&scene, SAMPLER_ORDER_SHARED), 0);
+    s_take (&scene, goes_on, 1);
+    stock_leave (scene.stock, again);
+    sampler_leave (scene.sampler, again->sampler_job);
+    roaring_bitmap_t *data = roaring_bitmap_from_range (0, SAMPLES, 1), *taken = roaring_bitmap_from_range (0, 1, 1);
+    sampler_join_t join = { .data = data, .taken = taken };
+    *again = (claimant_t) { .kind = goes_on->kind, .sampler_job = sampler_join (scene.sampler, &join) };
+    stock_join (scene.stock, again);
+    stock_check (scene.stock);
+    assert_int_equal (s_find (&scene, 0)->count, 1);            //  the other one's
+    stock_epoch_begin (scene.stock, again);
+    assert_int_equal (s_find (&scene, 0)->count, 1);
+    assert_false (stock_serves (scene.stock, &again, 1, 0));
+    assert_int_equal (s_find (&scene, 1)->count, 1);            //  this one's
+    assert_true (stock_serves (scene.stock, &again, 1, 1));
+    roaring_bitmap_free (data);
+    roaring_bitmap_free (taken);
+    s_clear (&scene);
+}
+
 //  Guards: one version serves all who draw together, even if it is evicted as soon as it is entered.
 static void
 test_what_a_draw_schedules_serves_all_of_it (void **state)
@@ -818,6 +883,7 @@ main (void)
         { "follow_keeps_to_the_model", test_random_steps_keep_to_the_model, NULL, NULL, &s_follow },
         { "resident_keeps_to_the_model", test_random_steps_keep_to_the_model, NULL, NULL, &s_resident },
         cmocka_unit_test (test_two_sides),
+        cmocka_unit_test (test_what_was_taken_is_not_used_again),
         cmocka_unit_test (test_what_a_draw_schedules_serves_all_of_it),
         { "dsa_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_dsa },
         { "follow_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_follow }

@@ -8,10 +8,13 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 #include "decoder.h"
 #include "pool.h"
@@ -411,7 +414,7 @@ s_begin_over (scene_t *self, bool packed)
     self->ring = calloc (SLOTS, self->layout.slot_bytes);
     assert_non_null (self->ring);
     broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .batch_size = BATCH, .slots = SLOTS, .epochs = 1,
-        .slot_bytes = self->layout.slot_bytes };
+        .slot_bytes = self->layout.slot_bytes, .fresh_run = "00000000000000000000000000000001" };
     refusal_t refusal;
     self->job = broker_join (self->broker, &join, 0, &refusal);
     assert_non_null (self->job);
@@ -641,6 +644,90 @@ test_a_failing_volume_is_told (void **state)
     s_end (&scene);
 }
 
+//  ---- errands
+
+typedef struct {
+    errand_t errand;                //  first
+    atomic_int *gate;               //  it waits until this is not 0
+    atomic_int *begun;
+    bool done;
+} walk_t;
+
+static void
+s_walk (errand_t *errand, decoder_t *decoder)
+{
+    walk_t *self = (walk_t *) errand;
+    assert (decoder && !self->done);
+    atomic_fetch_add (self->begun, 1);
+    while (atomic_load (self->gate) == 0)
+        sched_yield ();
+    self->done = true;
+}
+
+static void *
+s_open_later (void *argument)
+{
+    atomic_int *gate = argument;
+    nanosleep (&(struct timespec) { .tv_nsec = 20 * 1000 * 1000 }, NULL);
+    atomic_store (gate, 1);
+    return NULL;
+}
+
+//  Takes back what is done, each once; how many.
+static size_t
+s_take_back (scene_t *scene, size_t *undone_p)
+{
+    size_t count = 0;
+    errand_t *errand;
+    while ((errand = tasks_errand_done (scene->tasks))) {
+        *undone_p += !((walk_t *) errand)->done;
+        errand->work = NULL;        //  twice would be seen
+        count++;
+    }
+    return count;
+}
+
+//  Errands go between a job's samples; all that may be out at once come back, also those that the end finds in the queue.
+static void
+test_errands_come_back (void **state)
+{
+    (void) state;
+    scene_t scene;
+    walk_t walks [TASKS_ERRANDS_MAX];
+    atomic_int open, shut, begun;
+    atomic_init (&open, 1);
+    atomic_init (&shut, 0);
+    atomic_init (&begun, 0);
+    s_begin (&scene);
+    size_t undone = 0, back = 0;
+    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++) {
+        walks [index] = (walk_t) { .errand = { .work = s_walk }, .gate = &open, .begun = &begun };
+        tasks_run (scene.tasks, &walks [index].errand);
+    }
+    s_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES);
+    while (back < TASKS_ERRANDS_MAX) {
+        tasks_collect (scene.tasks);
+        back += s_take_back (&scene, &undone);
+    }
+    assert_int_equal (undone, 0);
+    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++) {
+        walks [index] = (walk_t) { .errand = { .work = s_walk }, .gate = &shut, .begun = &begun };
+        tasks_run (scene.tasks, &walks [index].errand);
+    }
+    while (atomic_load (&begun) < TASKS_ERRANDS_MAX + 3)        //  the three workers stand at the gate
+        sched_yield ();
+    broker_gone (scene.broker, scene.job);
+    scene.job = NULL;
+    //  One that is to be stopped lets what has begun end: the gate opens when the stop has been asked for.
+    pthread_t opener;
+    assert_int_equal (pthread_create (&opener, NULL, s_open_later, &shut), 0);
+    tasks_stop (scene.tasks);
+    pthread_join (opener, NULL);
+    assert_int_equal (s_take_back (&scene, &undone), TASKS_ERRANDS_MAX);
+    s_end (&scene);
+}
+
 int
 main (void)
 {
@@ -651,7 +738,8 @@ main (void)
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_an_end_does_not_wait_for_memory),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
-        cmocka_unit_test (test_a_failing_volume_is_told)
+        cmocka_unit_test (test_a_failing_volume_is_told),
+        cmocka_unit_test (test_errands_come_back)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -64,17 +64,33 @@ s_drain (world_t *self)
     }
 }
 
+//  What a guest goes on without: of half of them some, but not all that they still need.
+static roaring_bitmap_t *
+s_take (world_t *self, guest_t *guest, const roaring_bitmap_t *data)
+{
+    roaring_bitmap_t *taken = roaring_bitmap_create ();
+    uint32_t last = roaring_bitmap_maximum (data);
+    bool goes_on = test_below (&self->seed, 2);
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        if (goes_on && id != last && roaring_bitmap_contains (data, id) && test_below (&self->seed, 3)) {
+            roaring_bitmap_add (taken, id);
+            guest->had [id] = 1;
+        }
+    return taken;
+}
+
 static void
 s_join (world_t *self, guest_t *guest)
 {
     uint32_t from = (uint32_t) test_below (&self->seed, 4) * (SAMPLES / 5);
     uint32_t to = from + SAMPLES / 5 * (1 + (uint32_t) test_below (&self->seed, 2));
     roaring_bitmap_t *data = roaring_bitmap_from_range (from, to, 1);
-    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data };
+    memset (guest, 0, sizeof *guest);
+    roaring_bitmap_t *taken = s_take (self, guest, data);
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data, .taken = taken };
     size_t which = (size_t) test_below (&self->seed, 2);
     if (!self->kinds [which])
         self->kinds [which] = stock_kind_new (self->stock, self->sampler, 1, which == 0, &self->kinds [which]);
-    memset (guest, 0, sizeof *guest);
     guest->is_here = true;
     guest->claimant = (claimant_t) {
         .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, &join)
@@ -82,6 +98,7 @@ s_join (world_t *self, guest_t *guest)
     stock_join (self->stock, &guest->claimant);
     tier_join (self->tier, &guest->claimant);
     roaring_bitmap_free (data);
+    roaring_bitmap_free (taken);
 }
 
 static void
@@ -181,8 +198,10 @@ s_step (world_t *self)
 {
     guest_t *guest = &self->guests [test_below (&self->seed, JOBS)];
     uint64_t what = test_below (&self->seed, 200);
-    if (what == 0)
+    if (what == 0) {
         guest->is_here? s_leave (self, guest): s_join (self, guest);
+        s_end_epochs (self);        //  all that a guest goes on with may have been dropped
+    }
     else
     if (what == 1 && test_below (&self->seed, 3) == 0)
         s_drop (self);

@@ -4,6 +4,8 @@ own clients, so it proves the document.  One thread; the caller decides when any
     job = Job (endpoint); job.join (dataset="train", batch_size=64, epochs=2); job.take_ring ()
     for event in job.events (): ...
 
+Course is a job that goes on where another one stopped.
+
 As a program: `plain_client.py '{"endpoint": .., "join": {..}}'` prints what it got as JSON.
 """
 import array
@@ -23,8 +25,8 @@ BATCH = struct.Struct("<QQQIIII")
 EPOCH_END = struct.Struct("<QQQII")
 PROGRESS = struct.Struct("<QQQ")
 
-JOIN, INLINE, PROGRESS_KIND, LEAVE, STATUS, HEARTBEAT = range(1, 7)
-JOINED, BATCH_KIND, EPOCH_END_KIND, ENDED, STATUS_REPLY, ERROR = range(129, 135)
+JOIN, INLINE, PROGRESS_KIND, LEAVE, STATUS, HEARTBEAT, EXPLAIN = range(1, 8)
+JOINED, BATCH_KIND, EPOCH_END_KIND, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = range(129, 137)
 
 Message = collections.namedtuple("Message", "kind job tag frames")
 Batch = collections.namedtuple("Batch", "sequence epoch index slot count ids fields")
@@ -107,7 +109,7 @@ class Connection:
             message = self._receive(deadline - time.monotonic())
             if message is None:
                 raise NoAnswer("to kind %d" % kind)
-            if message.tag == self.tag and message.kind in (JOINED, ENDED, STATUS_REPLY, ERROR):
+            if message.tag == self.tag and message.kind in (JOINED, ENDED, STATUS_REPLY, ERROR, EXPLAIN_REPLY):
                 break
             self.waiting.append(message)
         if message.kind == ERROR:
@@ -129,6 +131,7 @@ class Job(Connection):
     def __init__(self, endpoint, timeout=30):
         super().__init__(endpoint, timeout)
         self.joined = self.memory = self.ring_socket = None
+        self.notices = {}                       # text by kind
         self.is_inline = False
         self.beat_at = 0.0
 
@@ -202,6 +205,10 @@ class Job(Connection):
                 return Ended(**json.loads(message.frames[0].decode()))
             if message.job != self.number:
                 raise AssertionError("a message for job %d, not %d" % (message.job, self.number))
+            if message.kind == NOTICE:
+                notice = json.loads(message.frames[0].decode())
+                assert notice["notice"] not in self.notices, "told twice: %s" % notice
+                self.notices[notice["notice"]] = notice["message"]
             if message.kind == BATCH_KIND:
                 return self._batch(message.frames)
             if message.kind == EPOCH_END_KIND:
@@ -238,6 +245,11 @@ class Job(Connection):
         if released is not None:
             self.released = released
         self.send(PROGRESS_KIND, self.number, 0, PROGRESS.pack(self.consumed, self.released, kept))
+
+    def explain(self, number, **keys):
+        answer = self.ask(EXPLAIN, self.number, json.dumps(dict(keys, id=str(number))).encode())
+        assert answer.kind == EXPLAIN_REPLY and answer.job == self.number
+        return json.loads(answer.frames[0].decode())
 
     def done_with(self, batch):
         self.progress(batch.sequence + 1, batch.sequence + 1)
@@ -294,8 +306,74 @@ class Job(Connection):
             self.done_with(event)
 
 
+class Course(Job):
+    """A job that knows where it stands, and begins there.  state: what another one's was; {} at the beginning."""
+
+    def begin(self, state, ids=None, taken_as=ids_words, **keys):
+        """ids: the job's list, for order "list"."""
+        frames, names = ([ids_list(ids)], ["list"]) if ids else ([], [])
+        if state:
+            keys["run"] = state["run"]
+            keys["resume"] = {key: str(state[key]) for key in ("fingerprint", "data", "epoch", "batches")}
+            if ids:
+                keys["resume"]["places"] = str(len(state["taken"]))
+            else:
+                frames.append(taken_as(state["taken"], state["samples"]))
+                names.append("taken")
+        self.join(frames, frames=names, **keys)
+        self.state = {"epoch": 0, "batches": 0, "taken": []}
+        self.state.update(state or {}, samples=int(self.joined["dataset_samples"]),
+                          **{key: self.joined[key] for key in ("fingerprint", "data", "run")})
+        self.start()
+        return self
+
+    def walk(self, batches=None, seen=None, save=None, pause=0.0):
+        """Takes so many, or what comes to the job's end.  seen (epoch, id, image's bytes); save (state) after each.
+        {epoch: ids}"""
+        epochs, state, count = {}, self.state, 0
+        while batches is None or count < batches:
+            event = self.event()
+            if event is None:
+                raise NoAnswer("no batch within %s seconds" % self.timeout)
+            if isinstance(event, Ended):
+                raise Refused(event.reason, event.message)
+            assert event.epoch == state["epoch"], "%s in epoch %d" % (event, state["epoch"])
+            if isinstance(event, EpochEnd):
+                assert (event.samples, event.batches) == (len(state["taken"]), state["batches"]), (event, state)
+                epochs.setdefault(event.epoch, [])
+                state.update(epoch=event.epoch + 1, batches=0, taken=[])
+                if event.last:
+                    return epochs
+                continue
+            assert event.index == state["batches"], "batch %d of the epoch came, not %d" % (event.index, state["batches"])
+            epochs.setdefault(event.epoch, []).extend(event.ids)
+            size = len(event.fields["image"]) // event.count
+            for row, number in enumerate(event.ids if seen else ()):
+                seen(event.epoch, number, bytes(event.fields["image"][row * size:(row + 1) * size]))
+            state.update(batches=event.index + 1, taken=state["taken"] + list(event.ids))
+            event.fields.clear()
+            if save:
+                save(state)
+            self.done_with(event)
+            count += 1
+            if pause:
+                time.sleep(pause)
+        return epochs
+
+
+def save_state(path, state):
+    """Whole or not at all, whenever this process is killed."""
+    with open(path + ".part", "w") as file:
+        json.dump(state, file)
+    os.rename(path + ".part", path)
+
+
 def main():
     request = json.loads(sys.argv[1])
+    if "course" in request:
+        course = Course(request["endpoint"], request.get("timeout", 60)).begin({}, **request["course"])
+        course.walk(save=lambda state: save_state(request["state"], state), pause=request["pause"])
+        return
     frames = []
     if "ranges" in request:
         frames, request["join"]["frames"] = [ids_ranges(*request["ranges"])], ["subset"]

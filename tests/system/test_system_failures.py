@@ -25,13 +25,14 @@ class Crashes(SystemTest):
             victim = server.read("--order", "private", batch=64, epochs=9, rate=60, slots=8, name="victim")
             wait_until("its window is full", lambda: victim.delivered() >= 128
                        and server.job_status("victim")["window"]["filled_samples"] >= 448)
-            before, ring = server.status()["ring_bytes"], server.job_status("victim")["ring_bytes"]
+            ring = server.job_status("victim")["ring_bytes"]
             memory = harness.memfd_bytes(server.pid)
             self.assertGreater(ring, 8 * 64 * harness.VERSION_BYTES)
             self.assertGreater(memory, ring * 9 // 10)
             victim.signal(signal.SIGKILL)
             self.wait_gone(server, "victim")
-            self.assertEqual(server.status()["ring_bytes"], before - ring)
+            status = server.status()        # the other may have come to its end by now
+            self.assertEqual(status["ring_bytes"], sum(job["ring_bytes"] for job in status["jobs"]))
             #  A worker may be in the middle of a row; then it is a moment later.
             wait_until("its memory is free",
                        lambda: harness.memfd_bytes(server.pid) < memory - ring * 8 // 10)
@@ -104,26 +105,30 @@ class Crashes(SystemTest):
 
 
 class Stops(SystemTest):
+    def is_full(self, window):
+        return window["filled_samples"] == window["drawn_samples"]
+
     def test_stopped_reader_slows_nobody(self):
         for arguments in ([], ["--inline"]):
             with self.subTest(arguments), self.serve(cache="8M") as server:
                 alone = server.read(batch=64, epochs=4)
                 self.assert_epochs(alone.finish(), 4)
-                stopped = server.read(*arguments, batch=64, epochs=2, rate=800, name="stopped")
+                #  Far more than it can have before the signal reaches it on a slow machine.
+                stopped = server.read(*arguments, batch=64, epochs=4, rate=800, name="stopped")
                 wait_until("it runs", lambda: stopped.delivered() > 100)
                 stopped.signal(signal.SIGSTOP)
                 beside = server.read(batch=64, epochs=4)
                 self.assert_epochs(beside.finish(), 4)
                 print("alone %.2f s, beside a stopped one %.2f s" % (alone.seconds, beside.seconds), flush=True)
+                wait_until("its window is full", lambda: self.is_full(server.job_status("stopped")["window"]))
                 job = server.job_status("stopped")
                 self.assertEqual(job["waiting_on"], "client")
-                self.assertLess(job["epoch_delivered"], self.SAMPLES)
+                self.assertLess(job["delivered_samples"], 4 * self.SAMPLES)
                 #  Inline: longer than ten heartbeats; when it goes on, it must not take its own pause for the server's death.
                 time.sleep(11 if arguments else 1)
-                delivered = stopped.delivered()
-                self.assertEqual(delivered, stopped.delivered())
+                self.assertEqual(server.job_status("stopped")["delivered_samples"], job["delivered_samples"])
                 stopped.signal(signal.SIGCONT)
-                self.assert_epochs(stopped.finish(), 2)
+                self.assert_epochs(stopped.finish(), 4)
 
     def test_stopped_in_the_same_group(self):
         #  Two equal jobs share draws; one stops in mid-epoch, the other goes on alone, far beyond both windows.
@@ -133,7 +138,10 @@ class Stops(SystemTest):
             jobs[0].signal(signal.SIGSTOP)
             had = jobs[1].delivered()
             wait_until("the other goes on", lambda: jobs[1].delivered() > had + 2 * self.SAMPLES)
-            self.assertLess(server.job_status("stopped")["epoch"], 2)
+            job = server.job_status("stopped")
+            self.assertLessEqual(job["delivered_samples"] - job["consumed_samples"],
+                                 job["window"]["slots"] * job["window"]["batch_size"])
+            self.assertLess(job["delivered_samples"], 6 * self.SAMPLES)
             jobs[0].signal(signal.SIGCONT)
             for job in jobs:
                 self.assert_epochs(job.finish(), 6)
@@ -218,8 +226,8 @@ class Manners(SystemTest):
 
     def test_never_attached(self):
         with self.serve() as server:
+            begin = time.monotonic()            # before the server's ten seconds do
             job = self.job(server, name="absent")
-            begin = time.monotonic()
             self.assertEqual(server.job_status("absent")["waiting_on"], "ring")
             self.assertIsNone(job.event(8))
             ended = job.event(20)

@@ -130,7 +130,8 @@ class Inventor:
             return [head(plain_client.PROGRESS_KIND, job if self.random.random() < 0.7 else self.number(), 1),
                     struct.pack("<QQQ", self.number(), self.number(), self.number())]
         if way == 4:
-            return [head(plain_client.STATUS, 0, 2), self.random.choice([b"{}", b"", b"[]", b"{", self.bytes(50)])]
+            kind = self.random.choice([plain_client.STATUS, plain_client.EXPLAIN])
+            return [head(kind, job, 2), self.random.choice([b"{}", b"", b"[]", b"{", b'{"id":"3"}', self.bytes(50)])]
         if way == 5:
             return [head(self.random.choice(KINDS), job, 3)] + [b""] * self.random.randrange(4)
         if way == 6:

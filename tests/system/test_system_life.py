@@ -17,10 +17,10 @@ from plain_client import Ended, Job
 class Ends(SystemTest):
     def run_until(self, number, tcp):
         with self.serve(tcp=tcp) as server:
-            readers = [server.read(batch=64, epochs=50, rate=500),
-                       server.read("--inline", batch=64, epochs=50, rate=500),
-                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05),
-                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05, transport="inline")]
+            readers = [server.read(batch=64, epochs=50, rate=500, rejoin=0),
+                       server.read("--inline", batch=64, epochs=50, rate=500, rejoin=0),
+                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05, rejoin=0),
+                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05, transport="inline", rejoin=0)]
             held, waiting, finished = (Job(server.endpoint) for _ in range(3))
             for job in (held, waiting, finished):
                 self.addCleanup(job.close)
@@ -65,7 +65,8 @@ class Ends(SystemTest):
 
     def test_ends_though_a_client_is_stopped(self):
         with self.serve() as server:
-            jobs = [server.read(batch=64, epochs=9, rate=300), server.read("--inline", batch=64, epochs=9, rate=300)]
+            jobs = [server.read(batch=64, epochs=9, rate=300, rejoin=0),
+                    server.read("--inline", batch=64, epochs=9, rate=300, rejoin=0)]
             wait_until("they run", lambda: all(job.delivered() > 64 for job in jobs))
             for job in jobs:
                 job.signal(signal.SIGSTOP)
@@ -108,8 +109,9 @@ class Ends(SystemTest):
 
     def test_clients_see_that_a_server_was_killed(self):
         with self.serve(expect_clean=False) as server:
-            jobs = [server.read(batch=64, epochs=9, rate=300), server.read("--inline", batch=64, epochs=9, rate=300),
-                    server.loader(dataset="train", batch_size=64, epochs=9, pause=0.05)]
+            jobs = [server.read(batch=64, epochs=9, rate=300, rejoin=0),
+                    server.read("--inline", batch=64, epochs=9, rate=300, rejoin=0),
+                    server.loader(dataset="train", batch_size=64, epochs=9, pause=0.05, rejoin=0)]
             wait_until("they run", lambda: all(job.delivered() > 64 for job in jobs[:2])
                        and len(server.status()["jobs"]) == 3)
             server.kill()
@@ -201,7 +203,7 @@ class Starts(SystemTest):
                 wait_until("it reads", lambda: reader.delivered() > 0)
                 result = harness.run("serve", "--dataset", "other=%s" % self.data, "--listen", server.endpoint,
                                      environment=server.environment)
-                self.assertEqual(result.returncode, 1)
+                self.assertEqual(result.returncode, 3)
                 self.assertRegex(result.stderr, r"live server.*\b%d\b" % server.pid)
                 self.assertEqual(server.status()["datasets"][0]["name"], "train")
                 self.assert_epochs(reader.finish(), 20)

@@ -202,7 +202,8 @@ class Pack(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, b""))
             self.assertTrue(json.loads(done.stdout)["folder"].endswith("\ufffd"))
 
-    def test_a_terminal_of_80_columns_shows_rate_and_time_left(self):
+    def frames_on_a_terminal(self):
+        """What a terminal of 80 columns is shown of the two passes; nothing where the disk was faster than we."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         target = self.target()
@@ -221,7 +222,12 @@ class Pack(unittest.TestCase):
         with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:
             while piece := terminal.read(65536):
                 shown += piece
-        frames = [frame.split(b"\x1b[K")[0].decode() for frame in shown.split(b"\r") if b"of 2" in frame]
+        return [frame.split(b"\x1b[K")[0].decode() for frame in shown.split(b"\r") if b"of 2" in frame]
+
+    def test_a_terminal_of_80_columns_shows_rate_and_time_left(self):
+        frames = []
+        for _ in range(20):
+            frames = frames or self.frames_on_a_terminal()
         self.assertTrue(frames)
         for frame in frames:
             self.assertLess(len(frame), 80)

@@ -5,13 +5,16 @@
 """
 from __future__ import annotations
 
+from . import recipes, transforms
 from .batch import Batch
 from .errors import (ForkedProcess, JobEnded, LoaderClosed, NoServer, ProtocolError, RequestRefused, ServerGone,
-                     ServerStopped, TureenError)
+                     ServerStopped, StateError, TureenError, TureenWarning)
 from .loader import BatchIterator, Loader
 from .query import status
+from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "Loader", "LoaderClosed", "NoServer",
-           "ProtocolError", "RequestRefused", "ServerGone", "ServerStopped", "TureenError", "status"]
+           "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped", "StateError",
+           "TureenError", "TureenWarning", "recipes", "serve", "status", "transforms"]

@@ -27,8 +27,10 @@ class Descriptors:
         self.monitor.connect(_ADDRESS)
         self._inodes: Dict[int, int] = {}
 
-    def update(self) -> None:
+    def update(self) -> bool:
+        """True if a connection has broken."""
         opened: Set[int] = set()
+        broken = False
         while True:
             try:
                 frames = self.monitor.recv_multipart(zmq.NOBLOCK)
@@ -39,10 +41,13 @@ class Descriptors:
             opened.discard(descriptor)
             if event == zmq.EVENT_CONNECTED:
                 opened.add(descriptor)
+            else:
+                broken = True
         for descriptor in opened:
             inode = _socket_inode(descriptor)
             if inode is not None:
                 self._inodes[descriptor] = inode
+        return broken
 
     def close_copies(self) -> None:
         """In a forked child.  The number may have become another file's a moment before the fork: the inode tells."""

@@ -46,9 +46,17 @@ class ProtocolError(TureenError):
     """The server sent what docs/protocol.md does not allow."""
 
 
+class StateError(TureenError):
+    """A state cannot be gone on from: it is damaged, or of a loader with other arguments."""
+
+
 class LoaderClosed(TureenError):
     """The loader was closed, or is being iterated again: this iterator has no job any more."""
 
 
 class ForkedProcess(TureenError):
     """A loader was used in a forked child of the process that had used it before."""
+
+
+class TureenWarning(UserWarning):
+    """What the user of a job should know that goes on."""

@@ -2,125 +2,30 @@
 from __future__ import annotations
 
 import os
-import threading
-import warnings
+import secrets
 import weakref
-from typing import Any, Dict, List, Optional, Tuple, Type
-from types import TracebackType
+from typing import Any, Dict, Mapping, Optional, Tuple
 
-import numpy as np
-
-from . import batch as batches
-from .batch import Batch
-from .connection import Arrival, Connection, wait_for_leavers
-from .errors import ForkedProcess, LoaderClosed
-from .request import Pipeline, Request, Subset, resolve_endpoint, seconds
-from .slots import Bytes, lent_max
+from . import state as states
+from . import wire
+from .connection import Connection, still_there
+from .course import Ledger
+from .errors import LoaderClosed, NoServer, RequestRefused
+from .iterator import BatchIterator, Warned
+from .owned import Owned
+from .questions import NOTHING_TO_ASK, Question
+from .request import Pipeline, Request, Subset, resolve_endpoint, seconds, within
+from .slots import lent_max
+from .state import State
+from .tally import Tally
 from .wire import Field, Joined
 
 
-class _Once:
-    """A warning that is given once."""
-
-    def __init__(self, text: str) -> None:
-        self._text: Optional[str] = text
-
-    def warn(self, stacklevel: int) -> None:
-        text, self._text = self._text, None
-        if text is not None:
-            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel + 1)
-
-
-class BatchIterator:
-    """One job: `next` gives its batches in the server's order, through all of its epochs.
-
-    When the job is over (the iterator is dropped, exhausted, or its loader closed or iterated again), the server is
-    told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
-    """
-
-    def __init__(self, connection: Connection, kept: _Once) -> None:
-        self._connection = connection
-        self._kept = kept
-        self._exhausted = False
-        #  Batches are numbered in the order in which they are handed out, whichever thread asks.
-        self._turn = threading.Lock()
-        finalizer = weakref.finalize(self, Connection.leave, connection)
-        finalizer.atexit = False            # the connections see to that themselves
-
-    def __iter__(self) -> BatchIterator:
-        return self
-
-    def __next__(self) -> Batch:
-        connection = self._connection
-        if connection.pid != os.getpid():
-            raise ForkedProcess(_FORKED)
-        with self._turn:
-            if self._exhausted:
-                raise StopIteration
-            if connection.leaving:
-                raise LoaderClosed(_LEFT)
-            arrival = connection.arrival()
-            if arrival is not None:
-                try:
-                    return self._batch(arrival)
-                except BaseException:       # Ctrl-C in a notebook: the batch is lost, but not its slot
-                    connection.slots.give_back(arrival.head.sequence)
-                    raise
-            connection.arrivals.put(None)   # for whoever else waits
-            if connection.leaving:
-                raise LoaderClosed(_LEFT)
-            connection.raise_outcome()
-            self._exhausted = True
-        connection.finish()
-        raise StopIteration
-
-    def _batch(self, arrival: Arrival) -> Batch:
-        connection, head = self._connection, arrival.head
-        joined, memory = connection.joined, connection.memory
-        if joined is None or connection.leaving and memory is None and arrival.frame is None:
-            raise LoaderClosed(_LEFT)
-        ids = np.frombuffer(arrival.ids, np.int64).copy()
-        connection.consumed = head.sequence + 1
-        if arrival.frame is not None or memory is None:
-            #  Inline: the memory is ours alone, so the server may send the next at once.
-            arrays = batches.views(joined, _own(arrival.frame), head.samples)
-            connection.slots.give_back(head.sequence)
-        else:
-            slot = np.frombuffer(memory, np.uint8, joined.slot_bytes, head.slot * joined.slot_bytes)
-            if connection.slots.scarce:
-                self._kept.warn(stacklevel=3)
-                arrays = batches.copies(joined, slot, head.samples)
-                connection.slots.give_back(head.sequence)
-            else:
-                arrays = batches.views(joined, slot, head.samples)
-                connection.slots.lend(head.sequence, slot)
-                if connection.leaving:      # meanwhile, from another thread: the ring may be emptied any moment
-                    raise LoaderClosed(_LEFT)
-                #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by itself
-                #  within 100 ms, or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us instead of 30:
-                #  each hands the interpreter's lock over.)
-                return Batch(arrays, ids, head.epoch, head.place)
-        connection.wake()
-        return Batch(arrays, ids, head.epoch, head.place)
-
-
-def _own(frame: Any) -> Bytes:
-    """The frame's bytes, without a copy where they lie as arrays should."""
-    array: Bytes = np.frombuffer(frame, np.uint8)
-    if not array.flags.writeable or array.ctypes.data % 8:
-        array = array.copy()
-    return array
-
-
-_FORKED = "this process was forked from the one that used the loader: make a Loader in the process that uses it"
-_LEFT = "this iterator's job was left: its loader was closed or is being iterated again"
-_PICKLED = ("a Loader that has been used cannot be pickled or copied, for its job belongs to one process: "
-            "make a Loader in the process that uses it, or hand it over before its first use")
 _KEPT = ("batches are being kept, and fill {kept} of the ring's {slots} slots: further batches are copied. "
          "Drop batches that are done with, or ask for more slots (at most 64)")
 
 
-class Loader:
+class Loader(Owned):
     """Batches from a Tureen server.
 
         for batch in tureen.Loader(dataset="train", batch_size=64, epochs=2):
@@ -147,10 +52,17 @@ class Loader:
     name        for people, in `tureen status`
     timeout     seconds to wait for the server's answer to a join; math.inf: as long as it takes
 
+    job         the name of a run that nobody else may use at the same time; None: none.  Started again with its state, it
+                takes the place of what is left of it at the server
+    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back
+
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of its own; it
     first leaves the one before, whose iterator then raises LoaderClosed (one that was exhausted stays so).  It begins
     at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one, by `epochs` and `batch.epoch`.
     Breaking off, an exception in the loop, dropping the iterator, `close` and the interpreter's exit leave the job.
+
+    `state_dict` says what `next` has given; the first `iter` after `load_state_dict` begins with what it has not, whichever
+    process made the state, and whichever server has the data.
 
     Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one warning.
     A job is left, and its shared memory given back, only when the last view of its batches is gone.
@@ -163,27 +75,119 @@ class Loader:
                  epochs: Optional[int] = None, *, pipeline: Pipeline = "train", order: Optional[str] = None,
                  ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False, slots: int = 4,
                  transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
-                 timeout: float = 10.0) -> None:
+                 timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0) -> None:
+        super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
-                                ids=ids, subset=subset, pool=pool)
+                                ids=ids, subset=subset, pool=pool, job=job)
         self._timeout = seconds("timeout", timeout)
-        self._pid: Optional[int] = None                     # of the process that uses it
-        self._kept = _Once(_KEPT.format(kept=lent_max(slots), slots=slots))
-        self._joined: Optional[Joined] = None
+        self._rejoin = seconds("rejoin", rejoin)
+        self._instance = ("", 0)                            # with the process that drew it
+        self._warned = Warned()
+        self._kept = _KEPT.format(kept=lent_max(slots), slots=slots)
+        #  Where the next iter begins: there, at that epoch, or at the beginning.
+        self._loaded: Optional[State] = None
+        self._epoch: Optional[int] = None
+        #  Of the last job: what its loop was given, and what was counted.
+        self._given: Optional[Ledger] = None
+        self._tally: Optional[Tally] = None
         self._waiting: Optional[BatchIterator] = None       # joined for a question's sake, not yet iterated
         self._active: Optional[weakref.ref[BatchIterator]] = None
-        self._closed = False
 
     def __iter__(self) -> BatchIterator:
         self._check()
+        begin = self._beginning()
+        if begin is not None and self._at_end(begin):
+            self._drop_waiting()
         iterator, self._waiting = self._waiting, None
         if iterator is None or not iterator._connection.usable:
             self._leave()
-            iterator = self._join()
+            iterator = self._join(begin)
+        self._loaded = self._epoch = None
+        self._given = iterator._given
         self._active = weakref.ref(iterator)
         return iterator
+
+    def state_dict(self) -> Dict[str, Any]:
+        """What is behind: all that `next` has returned.  Text and whole numbers, so that JSON can hold it (docs/state.md).
+
+        Local, and quick; it joins only where nothing was ever joined or loaded.  Any thread may ask, at any time, and of a
+        closed loader too.
+        """
+        self._check_process()
+        begin = self._beginning()
+        if begin is None and self._given is None:
+            self._question()
+        if self._loaded is not None:
+            return states.pack(self._loaded)
+        assert self._given is not None
+        return states.pack(self._given.state())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next `iter` begins where the state was taken; `state_dict` gives it back until then.
+
+        Local.  StateError where the state is damaged, or not of such a loader: its order and pool must be the loader's, if the
+        loader was given any, and the seed is the state's, if the loader was given none.  What else may differ, only the
+        server knows: then `iter` raises RequestRefused with code bad_state, and may be tried again.
+        """
+        self._check()
+        loaded = states.parse(state)
+        self._request.fitted(loaded)
+        self._drop_waiting()
+        self._loaded, self._epoch = loaded, None
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next `iter` begins with that epoch, counted from 0.  A loaded state that is in the midst of it stays."""
+        self._check()
+        most = wire.EPOCHS_MAX if self._request.epochs is None else self._request.epochs
+        epoch = within("epoch", epoch, 0, most)
+        if self._loaded is not None:
+            if self._loaded.epoch != epoch:
+                self._drop_waiting()
+                self._loaded = self._loaded.at_epoch(epoch)
+            return
+        self._drop_waiting()
+        self._epoch = epoch
+
+    def stats(self) -> Dict[str, Any]:
+        """What the last job's time went to, and what it got.  Any thread may ask, while another one iterates too.
+
+        waits       seconds that the job spent waiting, as the server sees it, for: disk (bytes that are being read), decode
+                    (samples that are being prepared), copy (the private part, written into the batch), client (this process)
+        waited_s    seconds that `next` was blocked
+        batches, samples    that `next` gave
+        sharing     how much of what it got was prepared for others too (docs/operations.md)
+        rejoined    how often a server was lost and found again
+
+        `waits` and `sharing` are of the present server; where it does not answer in time, as they were told last.
+        """
+        self._check_process()
+        tally = self._tally
+        if tally is None:
+            return Tally.nothing()
+        connection = tally.connection
+        try:
+            tally.told(self._answer(connection, Question(lambda job, tag: wire.status(tag), wire.STATUS_REPLY)))
+        except LoaderClosed:
+            tally.told(connection.last_status)
+        except NoServer:
+            pass                                # as it was told last
+        return tally.stats()
+
+    def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
+        """What was done to a sample that is in one of the batches at hand (docs/protocol.md, EXPLAIN_REPLY); of order
+        "seeded" to any sample in any epoch.  None: the newest such batch.  Any thread may ask, while iterating.
+
+        RequestRefused with code unknown_sample where no batch at hand holds it; LoaderClosed where no job is running.
+        """
+        self._check()
+        sample = within("id", id, 0, 2**63 - 1)
+        of_epoch = None if epoch is None else within("epoch", epoch, 0, wire.EPOCHS_MAX)
+        if self._tally is None:
+            raise LoaderClosed(NOTHING_TO_ASK)
+        question = Question(lambda job, tag: wire.explain(job, sample, of_epoch, tag), wire.EXPLAIN_REPLY)
+        return wire.parse_json(self._answer(self._tally.connection, question), "EXPLAIN_REPLY")
 
     def __len__(self) -> int:
         """Batches of one iteration, all epochs together; joins if that has not been done.  TypeError without an end."""
@@ -198,11 +202,10 @@ class Loader:
     @property
     def joined(self) -> Joined:
         """What the server said of the last job; joins if there was none."""
-        if self._joined is None:
-            self._check()
-            self._waiting = self._join()
-        assert self._joined is not None
-        return self._joined
+        if self._tally is None:
+            self._question()
+        assert self._tally is not None and self._tally.connection.job is not None
+        return self._tally.connection.job.joined
 
     @property
     def samples(self) -> int:
@@ -219,40 +222,75 @@ class Loader:
         """The names behind the labels, where the server sent them."""
         return self.joined.classes
 
-    def close(self) -> None:
-        """Leaves the job; the loader cannot be used again.  Batches that are held stay readable."""
-        self._closed = True
-        if self._pid == os.getpid():
-            self._leave()
-
     def __getstate__(self) -> Dict[str, Any]:
-        if self._pid is not None:
-            raise TypeError(_PICKLED)
-        return dict(self.__dict__)
+        return {**super().__getstate__(), "_instance": ("", 0)}
 
-    def __enter__(self) -> Loader:
-        return self
+    def _beginning(self) -> Optional[State]:
+        """Where the next iter begins, if not at the beginning.  May join: an epoch is the data's, which only a job knows."""
+        if self._epoch is not None and (self._epoch or self._given is not None):
+            if self._given is None:
+                self._join_for_question(None)
+            assert self._given is not None
+            self._loaded, self._epoch = self._given.state().at_epoch(self._epoch), None
+            self._drop_waiting()
+        return None if self._loaded is None else self._request.fitted(self._loaded)
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 traceback: Optional[TracebackType]) -> None:
-        self.close()
+    def _question(self) -> None:
+        """Joins, so that something can be asked; the next iter takes the job over."""
+        self._check()
+        begin = self._beginning()
+        if self._waiting is None:
+            self._join_for_question(None if begin is not None and self._at_end(begin) else begin)
 
-    def _check(self) -> None:
-        if self._pid not in (None, os.getpid()):
-            raise ForkedProcess(_FORKED)
-        if self._closed:
-            raise LoaderClosed("this loader was closed")
+    def _join_for_question(self, begin: Optional[State]) -> None:
+        self._waiting = self._join(begin)
+        self._given = self._given or self._waiting._given
 
-    def _join(self) -> BatchIterator:
-        wait_for_leavers(self.endpoint)
-        connection = Connection(self.endpoint, self._request, self._timeout)
-        self._joined = connection.start()
-        self._pid = os.getpid()
-        return BatchIterator(connection, self._kept)
+    def _at_end(self, begin: State) -> bool:
+        return self._request.epochs is not None and begin.epoch >= self._request.epochs
+
+    def _join(self, begin: Optional[State]) -> BatchIterator:
+        if self._instance[1] != os.getpid():
+            self._instance = (secrets.token_hex(16), os.getpid())
+        connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
+                                instance=self._instance[0], begin=self._without_ghosts(begin))
+        if begin is not None and self._at_end(begin):
+            connection.close_unused()
+            given = Ledger.at_end(self._request, begin)
+        else:
+            given = Ledger.of_job(self._request, connection.start(), begin)
+            self._tally = Tally(connection)
+        self._own()
+        return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept)
+
+    def _without_ghosts(self, begin: Optional[State]) -> Optional[State]:
+        """The server would end what is left of the run here, and empty the memory of batches that are still looked at: so
+        the new job gets a run of its own."""
+        there = still_there(self.endpoint)
+        for other in there:
+            if self._request.job is not None and other.request.job == self._request.job:
+                raise RequestRefused("job_taken", f"job {self._request.job!r} is still used in this process" + (
+                    f", for {other.lent} of its batches are: drop them (del batch) first" if other.leaving
+                    else ": close its loader first"))
+        if begin is not None and any(other.job is not None and other.job.joined.run == begin.run for other in there):
+            begin = begin._replace(run="")
+        return begin
+
+    def _answer(self, connection: Connection, question: Question) -> bytes:
+        connection.questions.ask(question)
+        connection.wake()
+        body = question.wait(self._timeout)
+        if body is None:
+            raise NoServer(f"the server at {self.endpoint} does not answer (waited {self._timeout:g} s)")
+        return body
 
     def _leave(self) -> None:
-        iterators: List[Optional[BatchIterator]] = [self._waiting, self._active() if self._active else None]
-        self._waiting = self._active = None
-        for iterator in iterators:
-            if iterator is not None:
-                iterator._connection.finish()
+        self._drop_waiting()
+        active, self._active = self._active() if self._active else None, None
+        if active is not None:
+            active.leave()
+
+    def _drop_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.leave()

@@ -8,6 +8,7 @@ import zmq
 
 from . import wire
 from .errors import NoServer, ProtocolError, RequestRefused
+from .finding import no_server
 from .request import poll_ms, resolve_endpoint, seconds
 
 
@@ -34,8 +35,7 @@ def status(endpoint: Optional[str] = None, timeout: float = 5.0) -> Dict[str, An
     finally:
         dealer.close()
         context.term()
-    raise NoServer(f"no server answers at {endpoint} (waited {timeout:g} s); "
-                   "start one with: tureen serve --dataset NAME=PATH")
+    raise no_server(endpoint, timeout)
 
 
 def _answer(frames: Any) -> Optional[Dict[str, Any]]:

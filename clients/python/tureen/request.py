@@ -5,19 +5,28 @@ from __future__ import annotations
 import operator
 import os
 import stat
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import wire
+from .errors import StateError
+from .state import State
 
-Pipeline = Union[str, Sequence[Mapping[str, Any]]]
+
+
+class Operations(Protocol):
+    """A pipeline that was built in Python (tureen.transforms)."""
+    def to_json(self) -> List[Dict[str, Any]]: ...
+
+
+Pipeline = Union[str, Sequence[Mapping[str, Any]], Operations]
 Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], npt.NDArray[Any]]
 Ids = npt.NDArray[np.uint64]
 
-_ORDERS = ("shared", "private", "list", "seeded")
 _TRANSPORTS = ("auto", "inline")
+_LIST_MAX = (wire.FRAMES_MAX - 2) * wire.ID_FRAME_NUMBERS_MAX
 _RANGES_MAX = wire.ID_FRAME_NUMBERS_MAX // 2
 
 
@@ -68,46 +77,102 @@ class Request:
 
     def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool, pipeline: Pipeline,
                  order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
-                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None) -> None:
-        self.epochs = None if epochs is None else _within("epochs", epochs, 1, wire.EPOCHS_MAX)
-        self.batch_size = _within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
+                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None, job: Optional[str] = None) -> None:
+        self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
+        self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
-        said: Dict[str, Any] = {
-            "dataset": _text("dataset", dataset), "batch_size": self.batch_size, "epochs": self.epochs,
-            "drop_last": self.drop_last,
-            "pipeline": _pipeline(pipeline)}
-        if order is not None:               # else the server decides by whether there is a seed
-            said["order"] = _among("order", order, _ORDERS)
-        said["slots"] = _within("slots", slots, wire.SLOTS_MIN, wire.SLOTS_MAX)
-        said["transport"] = _among("transport", transport, _TRANSPORTS)
-        if seed is not None:
-            said["seed"] = str(_within("seed", seed, 0, 2**64 - 1))
-        if pool is not None:
-            if order != "seeded" and (order is not None or seed is None):
-                raise ValueError("pool is of order \"seeded\" only: give order=\"seeded\" with it")
-            said["pool"] = _within("pool", pool, wire.POOL_MIN, wire.POOL_MAX)
-        said["name"] = _text("name", name)
-        if len(name.encode("utf-8")) > 64:
-            raise ValueError("name is longer than 64 bytes")
-        self._frames: List[bytes] = []
+        self.dataset = _text("dataset", dataset)
+        self.seed = None if seed is None else within("seed", seed, 0, 2**64 - 1)
+        self.order_said = None if order is None else _among("order", order, wire.ORDERS)
+        if pool is not None and self.order != "seeded":
+            raise ValueError("pool is of order \"seeded\" only: give order=\"seeded\" with it")
+        self.pool = 0 if pool is None else within("pool", pool, wire.POOL_MIN, wire.POOL_MAX)
+        self.pipeline = _pipeline(pipeline)
+        self._slots = within("slots", slots, wire.SLOTS_MIN, wire.SLOTS_MAX)
+        self._transport = _among("transport", transport, _TRANSPORTS)
+        self._name = _short("name", name)
+        self.job = None if job is None else _short("job", job)
+        if job == "":
+            raise ValueError("job is empty: give the name of the run, or None")
+        self.ids: Optional[Ids] = None      # the list that was given
+        self._subset: List[bytes] = []
         if ids is not None:
             if order != "list":
                 raise ValueError("ids are an order of their own: give order=\"list\" with them")
             if subset is not None:
                 raise ValueError("ids already say which samples: give no subset with them")
-            self._frames = _list_frames(_ids("ids", ids))
-            said["frames"] = ["list"] * len(self._frames)
+            self.ids = _ids("ids", ids)
+            if len(self.ids) > _LIST_MAX:
+                raise ValueError(f"ids are {len(self.ids)}, more than the {_LIST_MAX} that fit in one request")
         if subset is not None:
-            self._frames = [_subset_frame(_ranges(subset))]
-            said["frames"] = ["subset"]
-        self._json = wire.pack_json(said)
+            self._subset = [_subset_frame(_ranges(subset))]
 
-    def message(self, tag: int) -> List[bytes]:
-        """The frames of JOIN."""
-        return wire.join(self._json, self._frames, tag)
+    @property
+    def order(self) -> str:
+        """As the server will understand it."""
+        return self.order_said or ("shared" if self.seed is None else "seeded")
+
+    def fitted(self, state: State) -> State:
+        """The state as a job with these arguments goes on from it.  StateError where it cannot."""
+        if (self.order_said or self.seed is not None) and self.order != state.order:
+            raise StateError(f"the state is of order {state.order!r}, the loader of order {self.order!r}: "
+                             "give the loader the state's order, or none")
+        if self.pool and self.pool != state.pool:
+            raise StateError(f"the state is of pool {state.pool or None}, the loader of pool {self.pool}: "
+                             "give the loader the state's pool, or none")
+        if (self.ids is None) != (state.places is None):
+            raise StateError("the state is of a list of ids, and the loader has none: give it the same ids"
+                             if self.ids is None else
+                             "the loader has a list of ids, and the state is of a loader without: give it no ids")
+        if self.ids is not None and state.count > len(self.ids):
+            raise StateError(f"the state has {state.count} places of a list of ids behind it, the loader's has only "
+                             f"{len(self.ids)}: give it the same ids")
+        if self.epochs is not None and state.epoch > self.epochs:
+            raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after epochs={self.epochs}: "
+                             "give it more, or None")
+        return state if self.seed is None else state._replace(seed=self.seed)
+
+    def message(self, tag: int, instance: str = "", state: Optional[State] = None) -> List[bytes]:
+        """The frames of JOIN, which begins where `state` says."""
+        order, seed, pool = self.order_said, self.seed, self.pool
+        if state is not None:
+            order, seed, pool = state.order, state.seed, state.pool
+        said: Dict[str, Any] = {
+            "dataset": self.dataset, "batch_size": self.batch_size, "epochs": self.epochs, "drop_last": self.drop_last,
+            "pipeline": self.pipeline}
+        if order is not None:               # else the server decides by whether there is a seed
+            said["order"] = order
+        said["slots"], said["transport"] = self._slots, self._transport
+        if seed is not None:
+            said["seed"] = str(seed)
+        if pool:
+            said["pool"] = pool
+        said["name"] = self._name
+        for key, value in (("job", self.job), ("instance", instance), ("run", state.run if state else "")):
+            if value:
+                said[key] = value
+        frames = self._subset if self.ids is None else _id_frames(wire.IDS_LIST, self.ids)
+        kinds = ["subset" if self.ids is None else "list"] * len(frames)
+        if state is not None:
+            said["resume"] = _resume(state)
+            taken = _id_frames(wire.IDS_WORDS, np.frombuffer(state.words, "<u8"))
+            frames, kinds = frames + taken, kinds + ["taken"] * len(taken)
+        if kinds:
+            said["frames"] = kinds
+        return wire.join(wire.pack_json(said), frames, tag)
 
 
-def _within(name: str, value: Any, least: int, most: int) -> int:
+def _resume(state: State) -> Dict[str, str]:
+    return {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch), "batches": str(state.batches),
+            "places": str(state.places or 0)}
+
+
+def _id_frames(form: int, numbers: Ids) -> List[bytes]:
+    step = wire.ID_FRAME_NUMBERS_MAX
+    return [wire.pack_ids(form, numbers[begin:begin + step]) for begin in range(0, len(numbers), step)]
+
+
+def within(name: str, value: Any, least: int, most: int) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, not {value}")
     try:
@@ -129,9 +194,18 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _short(name: str, value: Any) -> str:
+    text = _text(name, value)
+    if len(text.encode("utf-8")) > 64:
+        raise ValueError(f"{name} is longer than 64 bytes")
+    return text
+
+
 def _pipeline(value: Any) -> Union[str, List[Dict[str, Any]]]:
     if isinstance(value, str):
         return _text("pipeline", value)
+    if callable(getattr(value, "to_json", None)):
+        value = value.to_json()
     wanted = "pipeline must be the name of a recipe, or a list of operations such as {\"op\": \"center_crop\", ...}"
     try:
         steps = list(value)
@@ -168,19 +242,11 @@ def _ids(name: str, value: Any) -> Ids:
     return array.astype("<u8")
 
 
-def _list_frames(ids: Ids) -> List[bytes]:
-    step = wire.ID_FRAME_NUMBERS_MAX
-    frames = [wire.pack_ids(wire.IDS_LIST, ids[begin:begin + step]) for begin in range(0, len(ids), step)]
-    if len(frames) > wire.FRAMES_MAX - 2:
-        raise ValueError(f"ids are {len(ids)}, more than the {(wire.FRAMES_MAX - 2) * step} that fit in one request")
-    return frames
-
-
 def _ranges(subset: Any) -> Ids:
     """The subset as rows of (lo, hi), ascending, apart."""
     if isinstance(subset, range) and subset.step == 1 or isinstance(subset, tuple) and len(subset) == 2:
         lo, hi = (subset.start, subset.stop) if isinstance(subset, range) else subset
-        lo, hi = _within("subset's begin", lo, 0, 2**63 - 1), _within("subset's end", hi, 0, 2**63 - 1)
+        lo, hi = within("subset's begin", lo, 0, 2**63 - 1), within("subset's end", hi, 0, 2**63 - 1)
         if lo >= hi:
             raise ValueError(f"subset from {lo} to {hi} is empty")
         return np.array([[lo, hi]], dtype="<u8")

@@ -73,6 +73,9 @@ class Slots:
         self._lent.pop(loan.sequence, None)
         self._wake()
 
+    def is_lent(self, sequence: int) -> bool:
+        return sequence in self._lent
+
     @property
     def lent(self) -> int:
         """Batches in the ring that the user can still see."""

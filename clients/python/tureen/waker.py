@@ -3,6 +3,7 @@ inside a garbage collection too."""
 from __future__ import annotations
 
 import os
+import select
 import socket
 
 
@@ -35,6 +36,12 @@ class Waker:
             except BlockingIOError:
                 pass
         self._woken = False
+
+    def sleep(self, seconds: float) -> None:
+        """The thread waits for nothing but a wake."""
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        self.awake(bool(poll.poll(max(0.0, seconds) * 1000)))
 
     def close(self) -> None:
         self._reader.close()

@@ -5,6 +5,7 @@ Parsers raise ProtocolError, except `parse_head`, which gives None for what is n
 from __future__ import annotations
 
 import json
+import re
 import struct
 import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
@@ -19,8 +20,8 @@ if sys.byteorder != "little":
 MAGIC = b"TURN"
 VERSION = 1
 
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT = 1, 2, 3, 4, 5, 6
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR = 129, 130, 131, 132, 133, 134
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
 
 BATCH_INLINE = 1        # BatchHead.flags
 EPOCH_LAST = 1          # EpochEnd.flags
@@ -29,9 +30,13 @@ SLOTS_MIN, SLOTS_MAX = 3, 64
 FRAME_BYTES_MAX = 1 << 20
 FRAMES_MAX = 130
 TOKEN_BYTES = 32
+RUN_BYTES = 32
+DATA_BYTES = 16
 BATCH_SIZE_MAX = 65536
 POOL_MIN, POOL_MAX = 8, 2**24
 EPOCHS_MAX = 1 << 53
+
+ORDERS = ("shared", "private", "list", "seeded")
 
 IDS_RANGES, IDS_WORDS, IDS_LIST = 1, 2, 3
 ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
@@ -39,6 +44,7 @@ ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
 #  What NumPy has no type for comes as one of its size, bit for bit.
 _STAND_INS = {"bfloat16": "uint16"}
 
+_HEXADECIMAL = re.compile("[0-9a-f]+")
 _HEAD = struct.Struct("<4sBBHQQ")
 _PROGRESS = struct.Struct("<QQQ")
 _BATCH = struct.Struct("<QQQIIII")
@@ -98,8 +104,11 @@ class Joined(NamedTuple):
     slot_bytes: int
     fields: Tuple[Field, ...]
     ring: Optional[RingOffer]
-    seed: Optional[int]
+    seed: int
     fingerprint: str
+    data: str               # stands for the job's own ids
+    run: str
+    forked: bool            # the run that was to be gone on with goes on elsewhere
     pipeline: List[Any]
     heartbeat_ms: int
     lease_ms: int
@@ -145,6 +154,11 @@ def status(tag: int) -> List[bytes]:
     return [pack_head(STATUS, 0, tag), pack_json({})]
 
 
+def explain(job: int, sample: int, epoch: Optional[int], tag: int) -> List[bytes]:
+    asked = {"id": str(sample)} if epoch is None else {"id": str(sample), "epoch": str(epoch)}
+    return [pack_head(EXPLAIN, job, tag), pack_json(asked)]
+
+
 def heartbeat(job: int) -> List[bytes]:
     return [pack_head(HEARTBEAT, job)]
 
@@ -182,7 +196,7 @@ def parse_json(frame: bytes, what: str = "a message") -> Dict[str, Any]:
 
 
 def parse_reason(frame: bytes, key: str, what: str) -> Tuple[str, str]:
-    """The word and the sentence of ENDED (`key` reason) and of ERROR (`key` error)."""
+    """The word and the sentence of ENDED (`key` reason), ERROR (`key` error) and NOTICE (`key` notice)."""
     value = parse_json(frame, what)
     return _string(value, key, what), _string(value, "message", what)
 
@@ -200,8 +214,9 @@ def parse_joined(frame: bytes) -> Joined:
         batch_size=batch_size, slots=slots, slot_bytes=slot_bytes,
         fields=_fields(value.get("fields"), batch_size, slot_bytes),
         ring=_ring(value.get("ring"), slots * slot_bytes),
-        seed=_integer(value, "seed", 0) if value.get("seed") is not None else None,
-        fingerprint=str(value.get("fingerprint", "")), pipeline=list(value.get("pipeline") or []),
+        seed=_integer(value, "seed", 0), fingerprint=_digits(value, "fingerprint"),
+        data=_digits(value, "data", DATA_BYTES), run=_digits(value, "run", RUN_BYTES),
+        forked=value.get("forked") is True, pipeline=list(value.get("pipeline") or []),
         heartbeat_ms=_integer(value, "heartbeat_ms", 1), lease_ms=_integer(value, "lease_ms", 1))
 
 
@@ -213,6 +228,13 @@ def _string(value: Mapping[str, Any], key: str, what: str) -> str:
     item = value.get(key)
     if not isinstance(item, str):
         _wrong(what, f"{key} is not a string")
+    return item
+
+
+def _digits(value: Mapping[str, Any], key: str, length: Optional[int] = None) -> str:
+    item = _string(value, key, "JOINED")
+    if not _HEXADECIMAL.fullmatch(item) or length is not None and len(item) != length:
+        _wrong("JOINED", f"{key} is {item!r}, not {'' if length is None else f'{length} '}lower-case hexadecimal digits")
     return item
 
 

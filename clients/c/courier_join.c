@@ -1,0 +1,254 @@
+#include "courier_state.h"
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "window.h"
+
+//  --------------------------------------------------------------------------
+//  Going on
+
+//  The state of what was received.  False: there is no going on, or no memory.
+static bool
+s_describe (const courier_t *self, state_t *state)
+{
+    if (!joining_describe (self->joining, message_joined_info (handover_joined (self->handover)), state))
+        return false;
+    memcpy (state->run, self->run, sizeof state->run);
+    state->epoch = course_epoch (self->received);
+    state->batches = course_batches (self->received);
+    return course_taken (self->received, &state->taken);
+}
+
+//  Will joining again bring what is missing?
+bool
+courier_can_go_on (const courier_t *self)
+{
+    state_t state;
+    if (self->phase != RUNNING || self->rejoin.limit_ms < 0 || self->stream.last)
+        return false;
+    bool fine = s_describe (self, &state);
+    state_clear (&state);
+    return fine;
+}
+
+//  Forgets the connection; the next one begins from nothing.
+static void
+s_part (courier_t *self)
+{
+    dealer_destroy (&self->dealer);
+    self->attach = NULL;
+    self->job = 0;
+    self->inlined = false;
+    self->lost_ms = self->silence_ms = 0;
+    self->told = (wire_progress_t) { .consumed = 0 };
+}
+
+//  The server is gone, and will be looked for.
+void
+courier_go_away (courier_t *self, const char *how)
+{
+    message_error_t text;
+    int64_t now_ms = dealer_now_ms ();
+    s_part (self);
+    handover_retire (self->handover);
+    inquiry_lose (self->inquiry);
+    rejoin_begin (&self->rejoin, how, now_ms);
+    message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
+        (double) self->rejoin.limit_ms / 1e3);
+    handover_put_notice (self->handover, text.text);
+    courier_move (self, AWAY);
+}
+
+//  A try to join again came to nothing.
+void
+courier_postpone (courier_t *self, const char *why)
+{
+    s_part (self);
+    rejoin_postpone (&self->rejoin, why, dealer_now_ms ());
+}
+
+//  --------------------------------------------------------------------------
+//  Joining
+
+//  On a new dealer, or after LEAVE on the same.  0, or -errno and why.
+int
+courier_send_join (courier_t *self, message_error_t *why)
+{
+    joining_frames_t frames;
+    state_t state;
+    bool again = self->received != NULL;
+    if (again && !s_describe (self, &state)) {
+        message_fail (why, "out of memory for the request");
+        return -ENOMEM;
+    }
+    int rc = joining_make (self->joining, again? &state: joining_state (self->joining), self->inline_only, &frames, why);
+    if (again)
+        state_clear (&state);
+    if (rc)
+        return rc;
+    wire_head_t head = message_head (WIRE_JOIN, 0, ++self->join_tag);
+    bool sent = dealer_send (self->dealer, &head, frames.frames, frames.count);
+    joining_frames_clear (&frames);
+    self->deadline_ms = dealer_now_ms () + self->timeout_ms;
+    if (!sent)
+        message_fail (why, "the socket has no room for the request");
+    return sent? 0: -EAGAIN;
+}
+
+//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used.
+static int
+s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
+{
+    const char *path = message_joined_ring_path (joined);
+    if (path && attach_new (attach_p, path, message_joined_ring_token (joined), message_joined_ring_bytes (joined)) == 0)
+        return 0;
+    if (*attach_p)
+        return -EREMCHG;
+    message_joined_set_inline (joined);
+    self->inlined = true;
+    return courier_send (self, WIRE_INLINE)? 0: -EAGAIN;
+}
+
+//  Makes what remembers how far we are, from the state that was given.
+static int
+s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
+{
+    size_t count;
+    const uint64_t *list = joining_list (self->joining, &count);
+    const state_t *from = joining_state (self->joining);
+    self->received = course_new (list, count, info->dataset_samples);
+    *given_p = course_new (list, count, info->dataset_samples);
+    if (!self->received || !*given_p)
+        return -ENOMEM;
+    if (from && (!course_resume (self->received, from->epoch, from->batches, &from->taken)
+    ||  !course_resume (*given_p, from->epoch, from->batches, &from->taken)))
+        return -EPROTO;
+    return 0;
+}
+
+//  Opens the window of a job that was joined.  0, or -errno.
+static int
+s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
+{
+    course_t *given = NULL;
+    bool first = !self->received;
+    int rc = first? s_make_courses (self, message_joined_info (*joined_p), &given): 0;
+    const message_joined_t *joined = *joined_p;
+    attach_t *attach = *attach_p;
+    window_t *window = rc? NULL: window_new (self->handover, joined_p, attach_p, attach? attach_data (attach): NULL,
+        self->stream.before + self->stream.sequence);
+    if (window) {
+        self->attach = attach;
+        snprintf (self->run, sizeof self->run, "%s", message_joined_info (joined)->run);
+        self->stream.received = self->received;
+        if (!first)
+            course_go_on (self->received);
+        stream_begin (&self->stream, joined);
+        handover_open (self->handover, &window, first? &given: NULL);
+    }
+    else if (rc == 0)
+        rc = -ENOMEM;
+    course_destroy (&given);
+    return rc;
+}
+
+//  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so that the one is
+//  done when the other comes.
+static void
+s_join_inline (courier_t *self, attach_t **attach_p)
+{
+    message_error_t why;
+    self->inline_only = true;
+    bool left = courier_send (self, WIRE_LEAVE);
+    self->job = 0;
+    attach_destroy (attach_p);
+    int rc = left? courier_send_join (self, &why): -EAGAIN;
+    if (rc)
+        courier_fail_at (self, rc, left? why.text: "the ring cannot be mapped");
+}
+
+static void
+s_run_again (courier_t *self, const tureen_info_t *info)
+{
+    message_error_t text;
+    message_fail (&text, "the server is back after %.3g seconds; going on as job %" PRIu64 "%s",
+        (double) (dealer_now_ms () - self->rejoin.since_ms) / 1e3, info->job,
+        info->forked? ", a fork: its run goes on elsewhere": "");
+    handover_put_notice (self->handover, text.text);
+    courier_move (self, RUNNING);
+}
+
+void
+courier_take_joined (courier_t *self)
+{
+    message_error_t why;
+    message_joined_t *joined;
+    attach_t *attach = NULL;
+    if (!message_read_joined (self->message.frames, self->message.count, joining_batch_size (self->joining),
+            &joined, &why)) {
+        courier_fail_at (self, -EPROTO, why.text);
+        return;
+    }
+    const tureen_info_t *info = message_joined_info (joined);
+    self->job = info->job;
+    self->heartbeat_ms = message_joined_heartbeat_ms (joined);
+    bool again = self->received != NULL;
+    int rc = again && !rejoin_is_same (handover_joined (self->handover), joined, &why)? -EPROTO: 0;
+    if (rc)
+        courier_fail_at (self, rc, why.text);
+    else {
+        rc = s_take_transport (self, joined, &attach);
+        if (rc == -EREMCHG)
+            s_join_inline (self, &attach);
+        else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0) {
+            if (again)
+                s_run_again (self, info);
+            else {
+                courier_move (self, RUNNING);
+                handover_report (self->handover, 0, NULL);
+            }
+        }
+        else
+            courier_fail_at (self, rc, rc == -EPROTO? "the server took a state that does not fit its data":
+                "out of memory for the job's window");
+    }
+    attach_destroy (&attach);
+    message_joined_destroy (&joined);
+}
+
+//  --------------------------------------------------------------------------
+//  Looking for the server
+
+//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave its job.
+static void
+s_stop_away (courier_t *self, int64_t now_ms)
+{
+    if (self->stop_ms == 0)
+        self->stop_ms = now_ms;
+    if (!self->dealer || !dealer_was_connected (self->dealer) || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
+        courier_move (self, OVER);
+}
+
+//  Looks for the server that is gone.
+void
+courier_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
+{
+    message_error_t why;
+    if (view->stop) {
+        s_stop_away (self, now_ms);
+        return;
+    }
+    //  Who takes nothing needs no more: else each server that comes and goes would leave a window behind.
+    if (!self->dealer && view->queued > WIRE_SLOTS_MAX)
+        self->rejoin.since_ms = now_ms;
+    else if (rejoin_is_over (&self->rejoin, now_ms)) {
+        rejoin_explain (&self->rejoin, self->address, now_ms, &why);
+        courier_fail (self, -ECONNRESET, &why);
+    }
+    else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)
+    &&  (dealer_new (&self->dealer, self->context, self->address, &why) || courier_send_join (self, &why)))
+        courier_postpone (self, why.text);
+}

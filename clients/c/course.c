@@ -1,0 +1,189 @@
+#include "course.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COURSE_MAGIC 0x434f5253u
+
+struct course {
+    uint32_t magic;
+    //  Set at birth.
+    const uint64_t *list;               //  NULL: the job gave none
+    size_t list_count;
+    uint64_t samples;                   //  of the data set
+    //  Of the open epoch.
+    uint64_t epoch;
+    uint64_t batches;
+    uint64_t had;                       //  samples
+    bool resumed;                       //  not all of them by us
+    size_t place;                       //  in the list: so many are behind us
+    uint64_t *words;                    //  without a list: one bit an id
+};
+
+void
+course_taken_clear (course_taken_t *taken)
+{
+    free (taken->words);
+    *taken = (course_taken_t) { .words = NULL };
+}
+
+course_t *
+course_new (const uint64_t *list, size_t list_count, uint64_t samples)
+{
+    if (samples > (uint64_t) UINT32_MAX + 1)
+        return NULL;
+    course_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    *self = (course_t) { .magic = COURSE_MAGIC, .list = list, .list_count = list_count, .samples = samples };
+    if (!list)
+        self->words = calloc ((size_t) samples / 64 + 1, sizeof *self->words);
+    if (!list && !self->words)
+        course_destroy (&self);
+    return self;
+}
+
+void
+course_destroy (course_t **self_p)
+{
+    assert (self_p);
+    course_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == COURSE_MAGIC);
+    free (self->words);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+//  Is every bit of the words one of the data set's samples?
+static bool
+s_words_fit (const course_t *self, const course_taken_t *taken)
+{
+    if (taken->word_count == 0)
+        return true;
+    size_t last = taken->word_count - 1;
+    if (taken->word_count > self->samples / 64 + 1)
+        return false;
+    return last < self->samples / 64 || taken->words [last] >> self->samples % 64 == 0;
+}
+
+bool
+course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_taken_t *taken)
+{
+    assert (self && self->magic == COURSE_MAGIC && taken);
+    //  Where nothing was taken, both forms say the same.
+    bool fits = taken->count == 0 || (taken->list? self->list && taken->count <= self->list_count:
+        !self->list && s_words_fit (self, taken));
+    if (!fits)
+        return false;
+    self->epoch = epoch;
+    self->batches = batches;
+    self->had = taken->count;
+    self->resumed = taken->count > 0;
+    self->place = self->list? (size_t) taken->count: 0;
+    if (taken->count && !self->list)
+        memcpy (self->words, taken->words, taken->word_count * sizeof *taken->words);
+    return true;
+}
+
+void
+course_go_on (course_t *self)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    self->resumed = self->had > 0;
+}
+
+static bool
+s_take_of_list (course_t *self, uint64_t id)
+{
+    size_t place = self->place;
+    while (place < self->list_count && self->list [place] != id)
+        place++;
+    if (place == self->list_count)
+        return false;
+    self->place = place + 1;
+    return true;
+}
+
+static bool
+s_take_of_set (course_t *self, uint64_t id)
+{
+    if (id >= self->samples)
+        return false;
+    uint64_t *word = &self->words [id / 64], bit = (uint64_t) 1 << id % 64;
+    if (*word & bit)
+        return false;
+    *word |= bit;
+    return true;
+}
+
+bool
+course_take (course_t *self, const uint64_t *ids, size_t count)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    size_t taken = 0;
+    for (size_t index = 0; index < count; index++)
+        taken += self->list? s_take_of_list (self, ids [index]): s_take_of_set (self, ids [index]);
+    self->had += taken;
+    return taken == count;
+}
+
+void
+course_end_epoch (course_t *self)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    self->epoch++;
+    self->batches = self->had = self->place = 0;
+    self->resumed = false;
+    if (self->words)
+        memset (self->words, 0, ((size_t) self->samples / 64 + 1) * sizeof *self->words);
+}
+
+void
+course_end_batch (course_t *self)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    self->batches++;
+}
+
+uint64_t
+course_epoch (const course_t *self)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    return self->epoch;
+}
+
+uint64_t
+course_batches (const course_t *self)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    return self->batches;
+}
+
+bool
+course_samples (const course_t *self, uint64_t *samples_p)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    *samples_p = self->had;
+    return !self->resumed;
+}
+
+bool
+course_taken (const course_t *self, course_taken_t *taken)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    *taken = (course_taken_t) { .list = self->list, .count = self->list? self->place: self->had };
+    if (self->list || self->had == 0)
+        return true;
+    size_t count = (size_t) self->samples / 64 + 1;
+    while (count && self->words [count - 1] == 0)
+        count--;
+    taken->words = malloc (count * sizeof *taken->words);
+    if (!taken->words)
+        return false;
+    memcpy (taken->words, self->words, count * sizeof *taken->words);
+    taken->word_count = count;
+    return true;
+}

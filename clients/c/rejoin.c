@@ -1,0 +1,78 @@
+#include "rejoin.h"
+#include <stdio.h>
+#include <string.h>
+
+void
+rejoin_begin (rejoin_t *self, const char *how, int64_t now_ms)
+{
+    self->since_ms = self->next_ms = now_ms;
+    self->pause_ms = REJOIN_PAUSE_MS;
+    snprintf (self->how, sizeof self->how, "%s", how);
+    *self->last = 0;
+}
+
+void
+rejoin_postpone (rejoin_t *self, const char *why, int64_t now_ms)
+{
+    snprintf (self->last, sizeof self->last, "%s", why? why: "");
+    self->next_ms = now_ms + self->pause_ms;
+    self->pause_ms = self->pause_ms * 2 < REJOIN_PAUSE_MS_MAX? self->pause_ms * 2: REJOIN_PAUSE_MS_MAX;
+}
+
+bool
+rejoin_is_due (const rejoin_t *self, int64_t now_ms)
+{
+    return now_ms >= self->next_ms;
+}
+
+bool
+rejoin_is_over (const rejoin_t *self, int64_t now_ms)
+{
+    return now_ms - self->since_ms >= self->limit_ms;
+}
+
+void
+rejoin_explain (const rejoin_t *self, const char *address, int64_t now_ms, message_error_t *error)
+{
+    message_fail (error, "%s; looked for it again for %.3g seconds at %.120s: %s%.160s", self->how,
+        (double) (now_ms - self->since_ms) / 1e3, address, *self->last? "": "nobody answered", self->last);
+}
+
+static bool
+s_is_one_of (const char *code, const char *const codes [])
+{
+    for (; *codes; codes++)
+        if (!strcmp (code, *codes))
+            return true;
+    return false;
+}
+
+bool
+rejoin_helps (const char *code)
+{
+    static const char *const codes [] = { "stopping", "silent", "unknown_job", NULL };
+    return s_is_one_of (code, codes);
+}
+
+bool
+rejoin_may_pass (const char *code)
+{
+    static const char *const codes [] = { "stopping", "busy", NULL };
+    return s_is_one_of (code, codes);
+}
+
+bool
+rejoin_is_same (const message_joined_t *before, const message_joined_t *after, message_error_t *error)
+{
+    const tureen_info_t *old = message_joined_info (before), *now = message_joined_info (after);
+    bool same = old->samples == now->samples && old->dataset_samples == now->dataset_samples
+        && old->field_count == now->field_count;
+    for (size_t index = 0; same && index < old->field_count; index++) {
+        const tureen_field_t *one = &old->fields [index], *other = &now->fields [index];
+        same = !strcmp (one->name, other->name) && !strcmp (one->dtype, other->dtype)
+            && one->dimensions == other->dimensions
+            && !memcmp (one->shape, other->shape, one->dimensions * sizeof *one->shape);
+    }
+    return same || message_fail (error, "the server came back with other samples or fields; begin a new loader with the "
+        "state of this one");
+}

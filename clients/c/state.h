@@ -1,0 +1,38 @@
+/*  state -- the state of a job, as docs/state.md has it: read, checked, written.
+ *
+ *  A text that is read is foreign: bounded, validated with a reason, then used.  The text of a state has no secrets and
+ *  no pointers; what was written here is read here and by the Python client, and the other way round.
+ */
+#ifndef STATE_H
+#define STATE_H
+#include "course.h"
+#include "message.h"
+#include "tureen.h"
+#include "wire.h"
+
+enum { STATE_VERSION = 1, STATE_TEXT_BYTES = 256 };
+
+typedef struct {
+    char dataset [STATE_TEXT_BYTES];
+    char fingerprint [STATE_TEXT_BYTES];
+    char data [WIRE_DATA_BYTES + 1];
+    char run [WIRE_RUN_BYTES + 1];
+    uint64_t samples;                   //  of the data set
+    tureen_order_t order;               //  none but the four
+    uint64_t seed;
+    uint32_t pool;
+    uint64_t epoch;
+    uint64_t batches;
+    course_taken_t taken;
+} state_t;
+
+//  True and *self filled, for state_clear; false: error says what is wrong with the text, and nothing is to be cleared.
+bool state_read (state_t *self, const char *text, message_error_t *error) TUREEN_CHECKED;
+//  The text, malloc'ed; NULL: no memory, or a text in it that is no UTF-8.
+char *state_write (const state_t *self) TUREEN_CHECKED;
+void state_clear (state_t *self);
+
+//  The name of an order, as JOIN and the state have it.
+const char *state_order_name (tureen_order_t order);
+
+#endif

@@ -1,0 +1,49 @@
+/*  window -- what one joining gave: the ring, and as many batches as it has slots.
+ *
+ *  A loader that joins again gets a new one; the old one stays until the last of its batches, received before, is released.
+ *  The ring's socket stays open with it: to a server that is alive, its end would be the client's, and the ring be emptied.
+ *
+ *  Invariants, under the handover's mutex:
+ *    W1  used counts the batches that are QUEUED or GIVEN.
+ *    W2  released <= consumed, in the numbers of this joining; neither goes back.
+ *    W3  who is retired and not used is gone.
+ */
+#ifndef WINDOW_H
+#define WINDOW_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "attach.h"
+#include "batch.h"
+#include "message.h"
+
+typedef struct window window_t;
+
+struct window {
+    uint32_t magic;
+    //  Set at birth.
+    message_joined_t *joined;
+    bool lends_joined;                  //  the handover keeps it
+    attach_t *attach;                   //  NULL: inline
+    uint64_t sequence_base;             //  of the loader's batches, so many came before this window's first
+    uint32_t slots;
+    uint64_t *ids;                      //  of all batches
+    tureen_batch_t batches [WIRE_SLOTS_MAX];
+    //  Shared, under the handover's mutex.
+    bool retired;
+    uint32_t used;
+    uint64_t consumed;                  //  as PROGRESS has it
+    uint64_t looked;                    //  `consumed` as the courier saw it last
+    uint64_t released;
+    window_t *next;                     //  among the retired
+};
+
+//  Takes over *joined_p and *attach_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL: no memory, and
+//  both are still the caller's.
+window_t *window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
+    uint64_t sequence_base);
+void window_destroy (window_t **self_p);
+
+//  The bits of the batches that are looked at still although a later one was released.
+uint64_t window_kept (const window_t *self);
+
+#endif

@@ -1,0 +1,165 @@
+"""How far a job has come: which samples of the epoch at hand are behind it.
+
+    Course   the position itself: of a list how many of its places, of all other orders a boolean for each sample.
+    Ledger   a course and the job it is of, which together are a state.  Two are kept: of what was received, and of what
+             the user's loop has been given.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Optional, Tuple
+
+import numpy as np
+
+from . import state as states
+from .errors import ProtocolError, StateError
+from .request import Ids, Request
+from .state import Mask, State
+from .wire import BatchHead, Joined
+
+
+class Course:
+    """Batches are noted in the order in which they were sent.  One thread at a time."""
+
+    def __init__(self, samples: int, listed: Optional[Ids], begin: State) -> None:
+        """Of a data set of so many samples; `listed`: the list that the job gave."""
+        self.epoch = begin.epoch
+        self.batches = begin.batches
+        #  Samples, or the list's places, of this epoch that are behind.
+        self.count = begin.count
+        self._samples = samples
+        self._listed = listed
+        self._mask: Optional[Mask] = begin.mask() if begin.words else None
+
+    def check_next(self, head: BatchHead, ids: Ids) -> None:
+        """ProtocolError for a batch that cannot be the next."""
+        if head.epoch != self.epoch or head.place != self.batches:
+            raise ProtocolError(f"the server sent batch {head.place} of epoch {head.epoch} "
+                                f"where batch {self.batches} of epoch {self.epoch} was due")
+        if int(ids.max()) >= self._samples:
+            raise ProtocolError(f"the server sent sample {ids.max()} of a data set that has {self._samples}")
+
+    def note(self, head: BatchHead, ids: Ids) -> None:
+        """A batch is behind.  Noting the last one again changes nothing."""
+        if head.epoch == self.epoch and head.place < self.batches:
+            return
+        while self.epoch < head.epoch:
+            self.end(self.epoch)
+        if self._listed is not None:
+            self.count = self._place_after(self._listed, ids)
+        else:
+            if self._mask is None:
+                self._mask = np.zeros(self._samples, np.bool_)
+            self._mask[ids.view(np.int64)] = True
+            self.count += len(ids)
+        self.batches = head.place + 1
+
+    def end(self, epoch: int) -> None:
+        """That epoch is behind, whatever of it was left out."""
+        self.epoch = epoch + 1
+        self.batches = self.count = 0
+        self._mask = None
+
+    def taken(self) -> Tuple[int, bytes]:
+        """`count` and `words` of a state."""
+        if self._mask is None:
+            return self.count, b""
+        return int(np.count_nonzero(self._mask)), states.pack_words(self._mask)
+
+    def _place_after(self, listed: Ids, ids: Ids) -> int:
+        """The list's place behind these samples, which come in its order; those between that cannot be read are left out."""
+        place = self.count
+        if np.array_equal(listed[place:place + len(ids)], ids):
+            return place + len(ids)
+        for sample in ids.tolist():
+            while place < len(listed) and listed[place] != sample:
+                place += 1
+            if place == len(listed):
+                raise ProtocolError(f"the server sent sample {sample}, which the list does not hold "
+                                    f"behind its place {self.count}")
+            place += 1
+        return place
+
+
+class Ledger:
+    """What is behind of a loader's job, and of those that went on with it.  Any thread."""
+
+    def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
+        """`begin`: where the job began, of which an epoch has so many samples (or places of a list)."""
+        self._request = request
+        self._begin = begin                 # what of it does not change
+        self._run = begin.run
+        self._epoch_samples = epoch_samples
+        self._course = Course(begin.samples, request.ids, begin)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of_job(cls, request: Request, joined: Joined, begin: Optional[State]) -> Ledger:
+        """`begin`: the state that the job was joined with.  StateError where that is of other data after all."""
+        if begin is not None and begin.samples != joined.dataset_samples:
+            raise StateError(f"the state is of a data set with {begin.samples} samples, the server's has "
+                             f"{joined.dataset_samples}: give the data set that it was made with")
+        state = State(
+            dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data, samples=joined.dataset_samples,
+            order=begin.order if begin else request.order, seed=joined.seed, pool=begin.pool if begin else request.pool,
+            run=joined.run, epoch=0, batches=0, count=0, words=b"", places=None if request.ids is None else 0)
+        if begin is not None:
+            state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count, words=begin.words,
+                                   places=begin.places)
+        return cls(request, state, joined.samples if request.ids is None else len(request.ids))
+
+    @classmethod
+    def at_end(cls, request: Request, state: State) -> Ledger:
+        """Of a state after which nothing comes."""
+        return cls(request, state, 1 << 62)
+
+    @property
+    def epoch(self) -> int:
+        """Of the next batch."""
+        with self._lock:
+            return self._course.epoch + self._whole()
+
+    def receive(self, head: BatchHead, ids: Ids) -> None:
+        """As note.  ProtocolError for a batch that cannot be the next."""
+        self._course.check_next(head, ids)
+        with self._lock:
+            self._course.note(head, ids)
+
+    def receive_end(self, epoch: int) -> None:
+        """As end.  ProtocolError for an epoch that is not going on."""
+        if epoch != self._course.epoch:
+            raise ProtocolError(f"the server ended epoch {epoch} where epoch {self._course.epoch} was going on")
+        self.end(epoch)
+
+    def note(self, joined: Joined, head: BatchHead, ids: Ids) -> None:
+        """A batch of that job is behind; a few microseconds."""
+        with self._lock:
+            self._course.note(head, ids)
+            self._run = joined.run
+
+    def end(self, epoch: int) -> None:
+        """That epoch is behind."""
+        with self._lock:
+            self._course.end(epoch)
+
+    def state(self) -> State:
+        """Of an epoch that is behind, though its end was not told yet, the beginning of the next."""
+        with self._lock:
+            state = self._state(self._run)
+            return state.at_epoch(state.epoch + 1) if self._whole() else state
+
+    def state_to_join(self, run: str) -> State:
+        """As above, but of an epoch whose end was not told this epoch: that its end be told.  `run`: the job's."""
+        with self._lock:
+            return self._state(run)
+
+    def _whole(self) -> bool:
+        """Nothing of this epoch is left that could fill a batch."""
+        left = self._epoch_samples - self._course.count
+        return left <= 0 or self._request.drop_last and left < self._request.batch_size
+
+    def _state(self, run: str) -> State:
+        count, words = self._course.taken()
+        return self._begin._replace(
+            run=run, epoch=self._course.epoch, batches=self._course.batches, count=count, words=words,
+            places=None if self._request.ids is None else count)

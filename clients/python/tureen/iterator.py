@@ -1,0 +1,201 @@
+"""One iteration over a loader: batches out of the queue that the connection's thread fills."""
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+import warnings
+import weakref
+from typing import Any, Dict, NamedTuple, Optional, Set, Union
+
+import numpy as np
+
+from . import batch as batches
+from . import state as states
+from .batch import Batch
+from .connection import Connection
+from .course import Ledger
+from .errors import ForkedProcess, LoaderClosed, TureenWarning
+from .job import Arrival, EpochOver
+from .owned import forked
+from .slots import Bytes
+from .tally import Tally
+
+_LEFT = "this iterator's job was left: its loader was closed or is being iterated again"
+
+
+class Warned:
+    """What has been warned of: everything once for each loader."""
+
+    def __init__(self) -> None:
+        self._kinds: Set[str] = set()
+
+    def warn(self, kind: str, text: str, category: type[Warning]) -> None:
+        """Of the line that called into this package, through whichever of its loaders."""
+        if kind not in self._kinds:
+            self._kinds.add(kind)
+            frame, level = sys._getframe(), 1
+            while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+                frame, level = frame.f_back, level + 1
+            warnings.warn(text, category, stacklevel=level)
+
+
+class _Made(NamedTuple):
+    """A batch, and the array of the slot that it looks at; None: it looks at memory of its own."""
+    batch: Batch
+    slot: Optional[Bytes]
+
+
+class BatchIterator:
+    """One job: `next` gives its batches in the server's order, through all of its epochs.
+
+    When the job is over (the iterator is dropped, exhausted, or its loader closed or iterated again), the server is
+    told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
+    """
+
+    def __init__(self, connection: Connection, given: Ledger, tally: Tally, warned: Warned, kept: str) -> None:
+        """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being kept."""
+        self._connection = connection
+        self._given = given
+        self._tally = tally
+        self._warned = warned
+        self._kept = kept
+        self._exhausted = False
+        #  Taken off the queue and not yet given: the user interrupted.
+        self._pending: Optional[Arrival] = None
+        self._made: Optional[_Made] = None
+        #  Batches are numbered in the order in which they are handed out, whichever thread asks.
+        self._turn = threading.Lock()
+        finalizer = weakref.finalize(self, Connection.leave, connection)
+        finalizer.atexit = False            # the connections see to that themselves
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> Batch:
+        with self._turn:
+            self._begin_next()
+            while True:
+                batch = self._next()
+                if batch is not None:
+                    return batch
+
+    def next_in_epoch(self) -> Optional[Batch]:
+        """The next batch, or once None when the epoch has ended; the next call goes on with the next epoch.
+        StopIteration after the last epoch's None."""
+        with self._turn:
+            self._begin_next()
+            return self._next()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch."""
+        return self._given.epoch
+
+    def state_dict(self) -> Dict[str, Any]:
+        """As `Loader.state_dict`: what has been given by this iterator, and before it by those it goes on with."""
+        return states.pack(self._given.state())
+
+    def leave(self) -> None:
+        """Leaves the job, as closing the loader does: from then on `next` raises LoaderClosed (or StopIteration, if it had
+        come to its end)."""
+        self._pending = self._made = None
+        self._connection.finish()
+
+    def _begin_next(self) -> None:
+        """What a `next` does before it takes anything."""
+        connection = self._connection
+        if connection.pid != os.getpid():
+            raise ForkedProcess(forked("loader"))
+        if self._exhausted:
+            raise StopIteration
+        if connection.leaving:
+            raise LoaderClosed(_LEFT)
+        while connection.notices:
+            kind, text = connection.notices.popleft()
+            self._warned.warn(kind, text, TureenWarning)
+
+    def _next(self) -> Optional[Batch]:
+        """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error) the batch is not
+        behind, and the next call gives it: so each step may be taken twice."""
+        arrival = self._pending or self._arrival()
+        if isinstance(arrival, EpochOver):
+            self._given.end(arrival.epoch)
+            return None
+        if arrival is None:
+            self._end()
+            raise StopIteration
+        self._pending = arrival
+        if self._made is None:
+            self._made = self._batch(arrival)
+        batch = self._made.batch
+        self._settle(arrival, self._made.slot)
+        self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.ids, "<u8"))
+        self._pending = self._made = None
+        self._tally.batches += 1
+        self._tally.samples += len(batch)
+        return batch
+
+    def _arrival(self) -> Union[Arrival, EpochOver, None]:
+        try:
+            return self._connection.ready()
+        except queue.Empty:
+            begin = time.monotonic()
+            try:
+                return self._connection.wait()
+            finally:
+                self._tally.waited_s += time.monotonic() - begin
+
+    def _end(self) -> None:
+        """None came: the end, or the user has left."""
+        connection = self._connection
+        connection.arrivals.put(None)       # for whoever else waits
+        if connection.leaving:
+            raise LoaderClosed(_LEFT)
+        connection.raise_outcome()
+        self._exhausted = True
+        connection.finish()
+
+    def _batch(self, arrival: Arrival) -> _Made:
+        job, head, memory, lent = arrival.job, arrival.head, arrival.job.memory, None
+        if arrival.frame is not None:
+            #  Inline: the memory is ours alone.
+            arrays = batches.views(job.joined, _own(arrival.frame), head.samples)
+        elif memory is None:
+            raise LoaderClosed(_LEFT)
+        else:
+            slot = np.frombuffer(memory, np.uint8, job.joined.slot_bytes, head.slot * job.joined.slot_bytes)
+            if job.slots.scarce:
+                self._warned.warn("kept", self._kept, RuntimeWarning)
+                arrays = batches.copies(job.joined, slot, head.samples)
+            else:
+                arrays = batches.views(job.joined, slot, head.samples)
+                lent = slot
+        ids = np.frombuffer(arrival.ids, np.int64).copy()
+        return _Made(Batch(arrays, ids, head.epoch, head.place), lent)
+
+    def _settle(self, arrival: Arrival, slot: Optional[Bytes]) -> None:
+        """What the connection's thread will tell the server of a batch that is given."""
+        connection, job, sequence = self._connection, arrival.job, arrival.head.sequence
+        job.consumed = sequence + 1
+        if slot is None:
+            job.slots.give_back(sequence)   # the server may send the next at once
+            connection.wake()
+            return
+        if not job.slots.is_lent(sequence):
+            job.slots.lend(sequence, slot)
+        if connection.leaving:              # meanwhile, from another thread: the ring may be emptied any moment
+            raise LoaderClosed(_LEFT)
+        #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by itself within 100 ms,
+        #  or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us instead of 30: each hands the interpreter's
+        #  lock over.)
+
+
+def _own(frame: Any) -> Bytes:
+    """The frame's bytes, without a copy where they lie as arrays should."""
+    array: Bytes = np.frombuffer(frame, np.uint8)
+    if not array.flags.writeable or array.ctypes.data % 8:
+        array = array.copy()
+    return array

@@ -1,0 +1,38 @@
+"""What the two sides of a connection hold of one job, and what goes from the one to the other."""
+from __future__ import annotations
+
+import mmap
+from typing import NamedTuple, Optional, Tuple
+
+import zmq
+
+from .slots import Slots
+from .waker import Waker
+from .wire import BatchHead, Joined
+
+
+class Job:
+    """One job at the server.  A connection that joins anew has another one; the batches of the one before keep theirs."""
+
+    def __init__(self, joined: Joined, waker: Waker) -> None:
+        self.joined = joined
+        self.slots = Slots(joined.slots, waker.wake)
+        #  Where its batches are; None: they come inline, or nobody needs it any more.
+        self.memory: Optional[mmap.mmap] = None
+        #  Batches that the user's loop was given: written by the user's threads, told by the connection's.
+        self.consumed = 0
+        #  The last PROGRESS.
+        self.reported: Tuple[int, int, int] = (0, 0, 0)
+
+
+class Arrival(NamedTuple):
+    """A batch as it came: where it is in the job's ring, or its bytes."""
+    job: Job
+    head: BatchHead
+    ids: bytes
+    frame: Optional[zmq.Frame]
+
+
+class EpochOver(NamedTuple):
+    """All batches of this epoch are before it in the queue."""
+    epoch: int

@@ -1,0 +1,228 @@
+"""A server for the jobs of this user, which the first of them starts and the others join.
+
+    server = tureen.serve(train="/data/train", val="/data/val", cache="8G")
+    for batch in tureen.Loader(server.endpoint, dataset="train"):
+        ...
+
+    happy path:     ask who listens; nobody: start `tureen serve`, and ask until it answers.  Several processes may do this at
+                    once: their servers elect one among them by the endpoint's lock, and those that lost end with a status of
+                    their own.  Then ask the one that won.
+    failure modes:  the server that was started ends: its log says why.  The one that won fails while others wait for it: they
+                    start theirs after all.  What answers serves other data: an error names them.
+    on close:       the server is nobody's child in all that matters: a session of its own, and it ends by itself when it has
+                    had no job for a while.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import finding
+from .errors import NoServer, TureenError
+from .query import status
+from .request import resolve_endpoint, seconds
+
+Path = Union[str, "os.PathLike[str]"]
+
+STATUS_LOCKED = 3               # `tureen serve`: another live server has the endpoint
+_ASK_S = 1.0                    # for an answer, before looking again who is there
+_LOOK_S = 0.02
+_LOG_LINES = 12
+
+
+class ServeFailed(TureenError):
+    """No server could be started, or the one that is there serves other data."""
+
+
+class Server:
+    """A server that answered.
+
+    endpoint    where it listens: for Loader (endpoint=...), also in other processes of this user
+    process     its process id, if this process has started it; None: it was there
+    log         the file that it writes its log to, if this process has started it
+
+    It ends by itself when it has had no job for a while; behind a `with` block at once, where nobody uses it.
+    """
+
+    def __init__(self, endpoint: str, process: Optional[int], log: Optional[str]) -> None:
+        self.endpoint = endpoint
+        self.process = process
+        self.log = log
+
+    def status(self, timeout: float = 5.0) -> Dict[str, Any]:
+        """As tureen.status."""
+        return status(self.endpoint, timeout)
+
+    def stop(self) -> None:
+        """Ends the server now, whoever uses it, if this process has started it.  Without it the server ends by itself."""
+        if self.process is not None:
+            try:
+                os.kill(self.process, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+            self.process = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Ends the server now if this process has started it and no job is left: for a script that is alone.  In a sweep leave
+        the `with` out: another process may be about to join."""
+        try:
+            if self.process is not None and not self.status()["jobs"]:
+                self.stop()
+        except NoServer:
+            pass
+
+    def __repr__(self) -> str:
+        return f"Server(endpoint={self.endpoint!r}, process={self.process}, log={self.log!r})"
+
+
+def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[str] = None,
+          cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: int = 60, timeout: float = 60.0,
+          arguments: Sequence[str] = (), **more: Path) -> Server:
+    """A server with these data sets: the one that is there, or one that is started.
+
+    datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any name
+    endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an endpoint looks too
+    cache, workers  as of `tureen serve`
+    idle            it ends when it has had no job for so many seconds (from its start: a minute at least): longer than a
+                    process takes from here to its first batch
+    timeout         seconds to wait until it answers; listing millions of files takes a while
+    arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
+
+    Any number of processes of one user may call this at once: one server is started, and all get it.  cache, workers, idle and
+    arguments are those of whoever started it.  The executable is $TUREEN_SERVER, or `tureen` on PATH.  The environment is
+    not changed: processes that are to find a server at another endpoint than the default must be told.
+
+    Raises ServeFailed where none can be started (with the last lines of its log) or where the one that is there serves other
+    data under one of the names; NoServer where it does not answer in time.
+    """
+    wanted = {name: os.path.abspath(os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
+    if not wanted:
+        raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
+    if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
+        raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
+    starting = _Starting(resolve_endpoint(endpoint), wanted, seconds("timeout", timeout))
+    settings = [f"--until-idle={idle}"]
+    settings += [] if cache is None else ["--cache", str(cache)]
+    settings += [] if workers is None else ["--workers", str(workers)]
+    return starting.run([*settings, *map(str, arguments)])
+
+
+class _Starting:
+    """One call of serve."""
+
+    def __init__(self, endpoint: str, wanted: Mapping[str, str], timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._wanted = wanted
+        self._timeout_s = timeout_s
+        self._until = time.monotonic() + timeout_s
+        self._log = ""
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    def run(self, settings: List[str]) -> Server:
+        try:
+            if finding.listens(self._endpoint) and self._answers():
+                return Server(self._endpoint, None, None)
+            while True:
+                self._start(settings)
+                server = self._wait()
+                if server is not None:
+                    return server
+        except BaseException:           # Ctrl-C too: who gives up leaves nothing behind
+            if self._process is not None and self._process.poll() is None:
+                self._process.terminate()
+                self._process.wait()
+            raise
+
+    def _start(self, settings: List[str]) -> None:
+        datasets = [word for name, path in self._wanted.items() for word in ("--dataset", f"{name}={path}")]
+        command = [_executable(), "serve", *datasets, "--listen", self._endpoint, *settings]
+        if not self._log:
+            descriptor, self._log = tempfile.mkstemp(prefix="tureen-serve-", suffix=".log")
+            os.close(descriptor)
+        with open(self._log, "wb") as log:
+            try:
+                #  A session of its own: the terminal's Ctrl-C is for the job.
+                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                 start_new_session=True)
+            except OSError as error:
+                raise ServeFailed(f"{command[0]} cannot be started ({error.strerror}): set TUREEN_SERVER to the server's "
+                                  "executable, or put it on PATH") from None
+
+    def _wait(self) -> Optional[Server]:
+        """Until a server answers.  None: another one had the lock, but does not answer: it may be gone by now."""
+        assert self._process is not None
+        process = self._process
+        while process.poll() is None:
+            if self._listens() and self._answers():
+                threading.Thread(target=process.wait, name="tureen-serve", daemon=True).start()     # so that no zombie is left
+                return Server(self._endpoint, process.pid, self._log)
+            if self._left_s() <= 0:
+                raise self._too_late()
+            time.sleep(_LOOK_S)
+        if process.returncode != STATUS_LOCKED:
+            raise ServeFailed(f"the server ended with status {process.returncode}: {self._last_words()}")
+        if self._answers():
+            os.unlink(self._log)
+            return Server(self._endpoint, None, None)
+        if self._left_s() <= 0:
+            raise self._too_late()
+        return None
+
+    def _listens(self) -> bool:
+        """Ours says so; another one may answer while ours is still finding out that it is not the first."""
+        with open(self._log, "rb") as file:
+            return b"listening on " in file.read()
+
+    def _left_s(self) -> float:
+        return self._until - time.monotonic()
+
+    def _too_late(self) -> NoServer:
+        error = finding.no_server(self._endpoint, self._timeout_s, next(iter(self._wanted)))
+        if self._process is None or self._process.poll() is not None:
+            return error
+        return NoServer(f"{error}\nThe server that was started for it has not got so far: {self._last_words()}")
+
+    def _answers(self) -> bool:
+        try:
+            found = status(self._endpoint, max(0.05, min(_ASK_S, self._left_s())))
+        except NoServer:
+            return False
+        self._check_data(found["datasets"])
+        return True
+
+    def _check_data(self, served: Sequence[Mapping[str, Any]]) -> None:
+        paths = {entry["name"]: entry["path"] for entry in served}
+        wrong = []
+        for name, path in self._wanted.items():
+            if name not in paths:
+                wrong.append(f"it has no data set {name!r} ({path} was asked for)")
+            elif os.path.realpath(paths[name]) != os.path.realpath(path):
+                wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
+        if wrong:
+            raise ServeFailed(f"a server is running at {self._endpoint}, with other data: {'; '.join(wrong)}. Ask for what it "
+                              "has, stop it, or give another endpoint")
+
+    def _last_words(self) -> str:
+        with open(self._log, "rb") as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()[-_LOG_LINES:]
+        if not lines:
+            return f"its log {self._log} is empty"
+        return "its log %s ends with:\n%s" % (self._log, "\n".join("  " + line for line in lines))
+
+
+def _executable() -> str:
+    named = os.environ.get("TUREEN_SERVER", "")
+    found = named or shutil.which("tureen")
+    if not found:
+        raise ServeFailed("there is no `tureen` on PATH to start a server with: install it (cmake --install), put its folder "
+                          "on PATH, or set TUREEN_SERVER to the executable")
+    return found

@@ -1,0 +1,46 @@
+"""What a loader's `stats` says: counted here, and told by the server."""
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from . import wire
+from .connection import Connection
+
+_WAITS = ("disk", "decode", "copy", "client")
+
+
+class Tally:
+    """Of one iteration; it outlives the iterator.  Any thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.waited_s = 0.0
+        self.batches = 0
+        self.samples = 0
+        self._waits: Dict[str, float] = dict.fromkeys(_WAITS, 0.0)
+        self._sharing: Dict[str, Any] = {}
+
+    def told(self, status: bytes) -> None:
+        """What a STATUS_REPLY says of this job."""
+        job = self.connection.job
+        if not status:                          # none came
+            return
+        jobs = wire.parse_json(status, "STATUS_REPLY").get("jobs")
+        for entry in jobs if isinstance(jobs, list) and job is not None else ():
+            if isinstance(entry, dict) and job is not None and entry.get("job") == job.joined.job:
+                waits, sharing = entry.get("waits"), entry.get("sharing")
+                if isinstance(waits, dict):
+                    told = ((kind, waits.get(kind)) for kind in _WAITS)
+                    self._waits.update({kind: float(spent) for kind, spent in told if isinstance(spent, (int, float))})
+                if isinstance(sharing, dict):
+                    self._sharing = sharing
+
+    def stats(self) -> Dict[str, Any]:
+        return {"waits": dict(self._waits), "waited_s": self.waited_s, "batches": self.batches, "samples": self.samples,
+                "sharing": dict(self._sharing), "rejoined": self.connection.rejoined}
+
+    @staticmethod
+    def nothing() -> Dict[str, Any]:
+        """Of a loader that has not been used."""
+        return {"waits": dict.fromkeys(_WAITS, 0.0), "waited_s": 0.0, "batches": 0, "samples": 0, "sharing": {},
+                "rejoined": 0}

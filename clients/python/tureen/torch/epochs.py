@@ -1,0 +1,232 @@
+"""Where the epochs come from: one job that goes through all of them, or, with a sampler, a job for each.
+
+Both give an iterator that stands in the epoch that is wanted, and tell the state.  They know nothing of loops.
+"""
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import operator
+import zlib
+from typing import Any, Callable, Dict, Iterable, Mapping, NoReturn, Optional, Tuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import state as states
+from ..errors import RequestRefused, StateError
+from ..loader import BatchIterator, Loader
+
+State = Dict[str, Any]
+Ids = npt.NDArray[np.int64]
+
+STATE_VERSION = 1
+_STATE_KEYS = {"tureen_torch_state", "epoch", "list", "loader"}
+
+
+class OneJob:
+    """All epochs of one tureen.Loader."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def begin(self, epoch: int) -> BatchIterator:
+        """A job where the loader's own state stands, which is in that epoch."""
+        return iter(self.loader)
+
+    def at_end(self, iterator: BatchIterator) -> Optional[BatchIterator]:
+        """An epoch is over: what the next one comes from, if that is there already."""
+        return iterator
+
+    def move(self, epoch: int) -> None:
+        """The next `begin` is for the beginning of that epoch."""
+        self.loader.set_epoch(epoch)
+
+    def tell(self, epoch: int) -> None:
+        """set_epoch was called: there is no sampler to be told."""
+
+    def whole(self, iterator: BatchIterator, epoch: int) -> bool:
+        """All of that epoch's batches were given."""
+        return iterator.epoch > epoch
+
+    def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
+        if iterator is None:
+            return self.loader.state_dict()
+        #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's until the loop
+        #  ends, or a script that counts its loops would run one too many when it goes on from its last batch.
+        given = iterator._given
+        return states.pack(given.state_to_join(given.state().run))
+
+    def load(self, state: Mapping[str, Any]) -> int:
+        """Gives the epoch in which the state stands."""
+        if isinstance(state, Mapping) and "tureen_torch_state" in state:
+            raise StateError("the state is of a loader with a sampler, and this one has none: give it one")
+        self.loader.load_state_dict(state)
+        return int(state["epoch"])
+
+    def question(self) -> Loader:
+        """A loader that can be asked about the data."""
+        return self.loader
+
+    def explain(self, id: int, epoch: Optional[int]) -> Dict[str, Any]:
+        return self.loader.explain(id, epoch)
+
+    def count(self) -> int:
+        """Samples in one epoch."""
+        return self.loader.samples
+
+    @property
+    def used(self) -> bool:
+        """It belongs to this process."""
+        return self.loader._pid is not None
+
+    def close(self) -> None:
+        self.loader.close()
+
+
+class JobPerEpoch:
+    """Each epoch is a list of the sampler's ids, and a job of its own.
+
+    A list that was asked for is kept until a job has begun with it, so that a join that fails costs the sampler nothing.
+    """
+
+    def __init__(self, sampler: Iterable[int], make: Callable[..., Loader], seed: Optional[int]) -> None:
+        """`make` makes the Loader of one epoch; it takes `ids`, `epochs` and `seed`."""
+        self._sampler = sampler
+        self._make = make
+        self._seed = seed
+        self._drawn: Optional[Ids] = None           # asked for, and no job yet
+        self._begun: Optional[Ids] = None           # the list of the job that there is, or was last
+        self._loaded: Optional[State] = None        # a core state, of the list in _drawn
+        self._packed: Optional[Tuple[Ids, State]] = None
+        self._current: Optional[Loader] = None
+        self._epoch = 0                             # of it
+        self._probe: Optional[Loader] = None
+
+    def begin(self, epoch: int) -> BatchIterator:
+        if self._drawn is None:
+            self._drawn = _asked(self._sampler)
+        loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch))
+        if self._loaded is not None:
+            loader.load_state_dict(self._loaded)
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+        iterator = iter(loader)
+        self._current, self._begun, self._epoch = loader, self._drawn, epoch
+        self._drawn = self._loaded = None
+        return iterator
+
+    def at_end(self, iterator: BatchIterator) -> Optional[BatchIterator]:
+        iterator.leave()
+        return None
+
+    def move(self, epoch: int) -> None:
+        self._drawn = self._loaded = None
+
+    def tell(self, epoch: int) -> None:
+        if self._loaded is None:
+            self._drawn = None                      # of the epoch that the sampler stood in before
+        tell = getattr(self._sampler, "set_epoch", None)
+        if callable(tell):
+            tell(epoch)
+
+    def whole(self, iterator: BatchIterator, epoch: int) -> bool:
+        return iterator.epoch > 0                   # of its job
+
+    def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
+        """Between loops there is no list: the sampler says what it is when the loop begins."""
+        inner = self._loaded if iterator is None else iterator.state_dict()
+        ids = self._drawn if iterator is None else self._begun
+        if inner is None or ids is None:
+            return {"tureen_torch_state": STATE_VERSION, "epoch": str(epoch), "list": None, "loader": None}
+        if self._packed is None or self._packed[0] is not ids:
+            self._packed = (ids, pack_ids(ids))     # of a million it takes a tenth of a second: once an epoch
+        return {"tureen_torch_state": STATE_VERSION, "epoch": str(epoch), "list": dict(self._packed[1]),
+                "loader": copy.deepcopy(inner)}
+
+    def load(self, state: Mapping[str, Any]) -> int:
+        """Gives the epoch in which the state stands."""
+        _check(state)
+        self._loaded = self._drawn = None
+        if state["loader"] is not None:
+            self._loaded, self._drawn = copy.deepcopy(state["loader"]), unpack_ids(state["list"])
+        return int(state["epoch"])
+
+    def question(self) -> Loader:
+        """Before the first epoch one that has no list, so that the sampler need not be asked for one."""
+        if self._current is not None:
+            return self._current
+        if self._probe is None:
+            self._probe = self._make(ids=None, epochs=1, seed=None, job=None)
+        return self._probe
+
+    def explain(self, id: int, epoch: Optional[int]) -> Dict[str, Any]:
+        """To its job each epoch is epoch 0."""
+        if epoch not in (None, self._epoch):
+            raise RequestRefused("unknown_sample", f"with a sampler only the present epoch, {self._epoch}, can be explained")
+        return {**self.question().explain(id), "epoch": str(self._epoch)}
+
+    def count(self) -> int:
+        return len(self._sampler)       # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch
+
+    @property
+    def used(self) -> bool:
+        return any(loader is not None and loader._pid is not None for loader in (self._current, self._probe))
+
+    def close(self) -> None:
+        for loader in (self._current, self._probe):
+            if loader is not None:
+                loader.close()
+        self._current = self._probe = None
+
+    def _seed_of(self, epoch: int) -> Optional[int]:
+        """Each job would begin with the random numbers of its epoch 0."""
+        if self._seed is None:
+            return None
+        return int.from_bytes(hashlib.blake2b(f"{self._seed} {epoch}".encode(), digest_size=8).digest(), "little")
+
+
+def _asked(sampler: Iterable[int]) -> Ids:
+    ids = np.fromiter((operator.index(id) for id in sampler), np.int64)
+    if not len(ids):
+        raise ValueError("the sampler gave no ids: an epoch has at least one sample (an iterator can be asked only once; "
+                         "give what makes one, such as a list)")
+    return ids
+
+
+def pack_ids(ids: Ids) -> State:
+    """As text: what torch.save and JSON both hold."""
+    width = 4 if int(ids.max()) < 1 << 32 else 8
+    packed = zlib.compress(ids.astype(f"<u{width}").tobytes(), 1)
+    return {"count": str(len(ids)), "bytes_each": width, "ids": base64.b64encode(packed).decode("ascii")}
+
+
+def unpack_ids(value: Any) -> Ids:
+    try:
+        width, count = value["bytes_each"], int(value["count"])
+        whole = zlib.decompress(base64.b64decode(value["ids"], validate=True))
+        if width not in (4, 8) or len(whole) != width * count or not count:
+            raise ValueError
+        return np.frombuffer(whole, f"<u{width}").astype(np.int64)
+    except (TypeError, ValueError, KeyError, zlib.error):
+        _wrong("its list of ids cannot be read")
+
+
+def _check(state: Any) -> None:
+    if isinstance(state, Mapping) and "tureen_state" in state:
+        raise StateError("the state is of a loader without a sampler, and this one has one: leave it out")
+    if not isinstance(state, Mapping) or state.get("tureen_torch_state") != STATE_VERSION:
+        raise StateError("this is no state of a loader with a sampler: give what DataLoader.state_dict() gave")
+    if set(state) != _STATE_KEYS:
+        _wrong(f"it should have {', '.join(sorted(_STATE_KEYS))}, and has {', '.join(sorted(map(str, state)))}")
+    epoch = state["epoch"]
+    if not (isinstance(epoch, str) and epoch.isascii() and epoch.isdigit()):
+        _wrong(f"epoch is {epoch!r}, no number in decimal digits")
+    if (state["list"] is None) != (state["loader"] is None):
+        _wrong("it has one of list and loader without the other")
+
+
+def _wrong(how: str) -> NoReturn:
+    raise StateError(f"the state cannot be used: {how}; it was cut off, damaged or changed by hand: load another one")

@@ -1,0 +1,430 @@
+"""The loader for PyTorch: one epoch a loop."""
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
+
+import torch
+
+from ..errors import LoaderClosed, TureenError
+from ..loader import BatchIterator, Loader
+from ..owned import Owned
+from ..request import Subset
+from ..slots import lent_max
+from ..wire import Field, Joined
+from . import arguments
+from .device import Copier, CudaDevice, Device, check_device
+from .epochs import JobPerEpoch, OneJob, State
+from .tensors import Layout
+
+_TIMEOUT_S = 10.0
+
+
+class EpochIterator:
+    """One loop: the batches of one epoch, or of what is left of it.  Dropped before its end it breaks the loop off: the
+    job is left, and the loader's next loop begins the next epoch."""
+
+    def __init__(self, loader: DataLoader, number: int) -> None:
+        self._loader: Optional[DataLoader] = loader
+        self._number = number
+
+    def __iter__(self) -> EpochIterator:
+        return self
+
+    def __next__(self) -> Any:
+        if self._loader is None:
+            raise StopIteration
+        try:
+            return self._loader._next(self._number)
+        except StopIteration:
+            self._loader = None
+            raise
+
+    def __del__(self) -> None:
+        if self._loader is not None:
+            self._loader._break_off(self._number)
+
+
+class DataSet:
+    """What a loader draws from: `len (loader.dataset)` samples."""
+
+    def __init__(self, loader: DataLoader, name: str) -> None:
+        self._loader = loader
+        self.name = name
+
+    def __len__(self) -> int:
+        """Samples; of a loader with a subset, those of the subset."""
+        return self._loader._data_samples()
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> Optional[Tuple[str, ...]]:
+        """The names behind the labels, where the server sent them."""
+        return self._loader._question().classes
+
+    def __repr__(self) -> str:
+        return f"<tureen.torch.DataSet {self.name!r}>"
+
+
+class DataLoader(Owned):
+    """Batches from a Tureen server, with the loop, the arguments and the state of PyTorch's own loaders.
+
+        loader = DataLoader("train", batch_size=64, shuffle=True)
+        for epoch in range(loader.epoch, 90):
+            for images, labels in loader:
+                ...
+                if want_checkpoint:
+                    torch.save({"model": model.state_dict(), "loader": loader.state_dict()}, path)
+
+    **The loop.**  Each loop is one epoch.  The job stays at the server between loops, so the next epoch's first batches
+    are prepared while you validate.  A loop that is broken off (by `break`, by an error) abandons the rest of its epoch:
+    the next loop begins the next epoch, and `next(iter(loader))` counts as one.  One loop at a time: a second `iter` ends
+    the first one's, which raises LoaderClosed when it is asked for more.  `infinite()` has no epochs.
+
+    **What comes.**  (images, labels).  Images are a uint8 tensor [batch, channels, height, width] in channels_last memory
+    format, over the memory that the server wrote, without a copy; `normalize` makes floats of them, on the device.  Labels are
+    an int64 tensor, or what the data set's labels file has: with several columns a dict of tensors, texts as lists
+    of strings.  A pipeline with several outputs (masks, views) gives a dict in place of images.  Data without labels give
+    the images alone.  Tensors may be written to and kept: a batch's slot is used again when its last view is gone; when
+    all but two are kept (of three, all but one), further batches are copied, with one warning.
+
+    dataset     a name that the server serves
+    batch_size  samples in a batch
+    shuffle     False, the default as in PyTorch: all samples in the order of their ids, each epoch.  True: a fresh order
+                each epoch, drawn so that jobs on the same data share the work (order "shared"); with a seed, "seeded"
+    transform   what is done to the samples, at the server: the name of a recipe ("train", "eval"), a list of operations, a
+                value from tureen.transforms or tureen.recipes, or torchvision's transforms (translated;
+                UnsupportedTransform names what Tureen cannot do).  None: the recipe "train"
+    sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an iterable of
+                whole numbers.  It is asked once an epoch, when the loop begins; each epoch is a job of its own
+    order       "shared", "private" (draws alone), "list" (ascending) or "seeded": instead of shuffle
+    seed        with shuffle None or True: order "seeded", the same batches again bit for bit; else of the private random
+                operations.  None: the server draws one
+    drop_last   leave out what does not fill a batch
+    epochs      so many loops, and no more: then the server prepares nothing behind the last.  None: without end
+    fields      True: each batch is a dict of all fields by name
+    ids         True: the samples' ids come along, as an int64 tensor: the tuple's last, or "ids" in the dict
+    dtype       of the images: torch.float16, bfloat16 or float32, cast by the server in the private stage.  None: as
+                `transform` says, in general uint8
+    normalize   (mean, std): the server normalises, in the private stage, to float32 or `dtype`.  Up to four times the
+                memory; the function `normalize` does the same on the device
+    endpoint    where the server listens; None: as tureen.Loader finds it
+    subset      of the data set: a range, the pair (lo, hi), ids, or a mask of booleans
+    slots       batches that may be on their way or in use at once, 3 to 64
+    device      "cuda" or "cuda:N": batches come as tensors there, copied on a stream of their own straight from the ring,
+                which is pinned.  None: they stay in the host's memory
+    pool        of order "seeded" over a pack: see tureen.Loader
+    timeout     seconds to wait for the server's answer to a join.  0, PyTorch's default, is 10
+    name        for people, in `tureen status`
+    job         the name of a run that nobody else may use at the same time: see tureen.Loader.  Not with a sampler.  If a
+                loop is broken off and batches are kept, the next one first waits for the rest of the epoch to pass by
+    rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
+    transport   "auto" or "inline": see tureen.Loader
+
+    num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and multiprocessing_context are accepted
+    and not needed, which one warning says; batch_sampler, collate_fn, worker_init_fn and generator raise TypeError, with
+    what there is instead.
+
+    **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a loop it counts
+    what the loop has been given; behind the loop it is the beginning of the next epoch; behind a loop that was broken
+    off it is the place where that one stopped, until the next loop begins.  A loader that is given it (`load_state_dict`)
+    goes on there: its first loop is the rest of that epoch, and the next one the next epoch.  Behind an epoch's last batch the
+    rest is empty, and that loop ends at once.
+
+    Nothing is sent before the first loop, or the first question that only the server can answer (`len`, `fields`,
+    `dataset`, a state where there is none yet).  Until then a loader may be pickled; from then on it belongs to its
+    process.  `close`, leaving a `with` block, dropping the loader and the interpreter's exit leave the job.
+    """
+
+    def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *, transform: Any = None,
+                 sampler: Optional[Iterable[int]] = None, order: Optional[str] = None, seed: Optional[int] = None,
+                 drop_last: bool = False, epochs: Optional[int] = None, fields: bool = False, ids: bool = False,
+                 dtype: Optional[torch.dtype] = None, normalize: Any = None, endpoint: Optional[str] = None,
+                 subset: Optional[Subset] = None, slots: int = 4,
+                 device: Union[None, str, torch.device, Device] = None, pool: Optional[int] = None, timeout: float = 10.0,
+                 name: str = "", job: Optional[str] = None, rejoin: Optional[float] = None, transport: str = "auto",
+                 num_workers: Any = 0, persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
+                 pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
+                 collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
+        super().__init__()
+        arguments.check_dataset(dataset)
+        arguments.refuse_impossible(dict(batch_sampler=batch_sampler, collate_fn=collate_fn, worker_init_fn=worker_init_fn,
+                                         generator=generator))
+        order_asked = arguments.order_of(shuffle, sampler, order, seed)
+        self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
+        self._by_name, self._with_ids = bool(fields), bool(ids)
+        self._name, self._job, self._slots = dataset, job, slots
+        self._device = check_device(device)
+        common: Dict[str, Any] = dict(
+            endpoint=endpoint, dataset=dataset, batch_size=batch_size, order=order_asked,
+            pipeline=arguments.pipeline_of(transform, dtype, normalize), drop_last=drop_last, slots=slots,
+            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S)
+        common.update({key: value for key, value in (("job", job), ("rejoin", rejoin)) if value is not None})
+        self._source: Union[OneJob, JobPerEpoch]
+        if sampler is None:
+            self._source = OneJob(Loader(epochs=epochs, subset=subset, seed=seed, pool=pool, **common))
+        else:
+            if subset is not None or pool is not None:
+                raise ValueError("sampler= already says which samples, and in which order: leave subset and pool out")
+            if job is not None:
+                raise ValueError("job= cannot be given with sampler=: a sampler's epochs are jobs of their own, and the name "
+                                 "is one job's at a time; leave it out, or give shuffle= or order=")
+            self._source = JobPerEpoch(sampler, functools.partial(Loader, **common), seed)
+        arguments.explain_unneeded(dict(
+            num_workers=num_workers, persistent_workers=persistent_workers, prefetch_factor=prefetch_factor,
+            pin_memory=pin_memory, pin_memory_device=pin_memory_device, multiprocessing_context=multiprocessing_context),
+            stacklevel=2)
+        #  The job, if there is one, and where the loops are.
+        self._iterator: Optional[BatchIterator] = None
+        self._epoch = 0                         # of the loop that was begun and has not ended, else of the next one
+        self._begun = False                     # a loop was, and has not come to the epoch's end
+        self._given = 0                         # batches, in that loop
+        self._running = 0                       # the loop's number; one that is broken off or over has another
+        self._loops = 0
+        self._failed = False                    # the job ended by an error
+        self._target: Optional[int] = None      # set_epoch asked for it, and it is not the next one by itself
+        self._layout: Optional[Layout] = None
+        self._copier: Optional[Copier] = None
+
+    #  The loop
+
+    def __iter__(self) -> EpochIterator:
+        """The next epoch, or the rest of the one in which a loaded state stands.  Joins, unless the job is there already."""
+        self._check()
+        self._settle()
+        if self._epochs is not None and self._epoch >= self._epochs:
+            raise RuntimeError(f"all {self._epochs} epochs of this loader are over: it was made with epochs={self._epochs}")
+        if self._iterator is None:
+            self._begin()
+        self._begun, self._given = True, 0
+        self._loops += 1
+        self._running = self._loops
+        return EpochIterator(self, self._running)
+
+    def infinite(self) -> Iterator[Any]:
+        """Batches without end, from one epoch straight into the next; with `epochs`, to the end of the last one.
+
+            for step, (images, labels) in zip(range(10_000), loader.infinite()):
+
+        Goes on from a loaded state as a loop does.  `epoch` and `state_dict` tell where it is.
+        """
+        while self._epochs is None or self._next_epoch() < self._epochs:
+            yield from self
+
+    def _begin(self) -> None:
+        self._iterator = self._source.begin(self._epoch)
+        self._own()
+        self._failed, self._layout = False, None
+        if self._copier is None and self._device is not None:
+            device = self._device if isinstance(self._device, Device) else CudaDevice(self._device)
+            self._copier = Copier(device, lent_max(self._slots) - 1)
+
+    def _next(self, number: int) -> Any:
+        """What loop `number` gets next."""
+        self._check()
+        if number != self._running:
+            raise LoaderClosed("this loop is over: another one was begun over its loader, or a state was loaded")
+        assert self._iterator is not None
+        if self._copier is not None:
+            self._copier.make_room()
+        try:
+            batch = self._iterator.next_in_epoch()
+        except StopIteration:                   # resumed where a sampler's list had been given whole
+            batch = None
+        except TureenError:
+            self._failed = True
+            raise
+        if batch is None:
+            self._end_epoch()
+            raise StopIteration
+        self._given += 1
+        if self._layout is None:
+            joined = self._source.question().joined
+            self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
+        values = self._layout.host(batch)
+        if self._copier is not None:
+            values = self._copier.copy(values, batch)
+        return self._layout.present(values, batch)
+
+    def _end_epoch(self) -> None:
+        assert self._iterator is not None
+        self._begun, self._given, self._running = False, 0, 0
+        self._epoch += 1
+        self._iterator = self._source.at_end(self._iterator)
+
+    def _break_off(self, number: int) -> None:
+        """That loop was dropped.  Waits for nothing: it may be a garbage collection."""
+        if number != self._running:
+            return
+        self._running = 0
+        #  Of an epoch of which nothing or everything was given there is no rest to abandon.  A job with a name is kept until
+        #  it is known whether another one could have the name (_held).
+        if self._given and self._job is None and not self._whole() and self._iterator is not None:
+            self._iterator._connection.leave()
+        if self._copier is not None:
+            self._copier.settle()
+
+    def _settle(self) -> None:
+        """Before the next loop: what was broken off is abandoned, and an epoch that was asked for is gone to."""
+        self._running = 0
+        if self._target is not None and (self._begun or self._target != self._epoch):
+            self._go_to(self._target)
+        elif self._begun and self._given:
+            if self._failed or not (self._whole() or self._held()) or not self._takes_rest():
+                self._go_to(self._epoch + 1)
+        elif self._begun and self._failed:
+            self._reload()
+        self._target = None
+
+    def _held(self) -> bool:
+        """The job cannot be left, for its batches are still looked at, and while it is there its name is taken."""
+        if self._job is None or self._iterator is None:
+            return False
+        if self._copier is not None:
+            self._copier.close()
+        return self._iterator._connection.lent > 0
+
+    def _takes_rest(self) -> bool:
+        """What is left of the epoch (its end alone, if everything was given) is taken and thrown away."""
+        assert self._iterator is not None
+        try:
+            while self._iterator.next_in_epoch() is not None:
+                pass
+        except TureenError:                     # whoever joins next will say what is wrong
+            return False
+        self._end_epoch()
+        return True
+
+    def _whole(self) -> bool:
+        """Nothing of the epoch is left."""
+        return self._iterator is not None and self._source.whole(self._iterator, self._epoch)
+
+    def _go_to(self, epoch: int) -> None:
+        self._drop_job()
+        self._source.move(epoch)
+        self._epoch = epoch
+
+    def _reload(self) -> None:
+        """The job ended before anything was given: the next one begins in the same place."""
+        state = self._state()
+        self._drop_job()
+        self._source.load(state)
+
+    def _drop_job(self) -> None:
+        if self._copier is not None:
+            self._copier.close()
+        iterator, self._iterator = self._iterator, None
+        self._begun, self._given, self._failed, self._running = False, 0, False, 0
+        if iterator is not None:
+            iterator.leave()
+
+    #  Where it is
+
+    @property
+    def epoch(self) -> int:
+        """Of the loop that runs, else of the next one; from 0.  `for epoch in range(loader.epoch, 90)` goes on rightly
+        after load_state_dict."""
+        return self._epoch if self._running else self._next_epoch()
+
+    def _next_epoch(self) -> int:
+        if self._target is not None:
+            return self._target
+        return self._epoch + 1 if self._begun and self._given else self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next loop is that epoch.  Changes nothing where it is anyway, in the middle of an epoch that was resumed too:
+        so scripts that call it before each loop lose nothing.  A sampler that has a `set_epoch` is told."""
+        self._check()
+        wanted = operator.index(epoch)
+        if wanted < 0 or self._epochs is not None and wanted > self._epochs:
+            most = "" if self._epochs is None else f" to {self._epochs}, for the loader was made with epochs={self._epochs}"
+            raise ValueError(f"epoch must be a whole number from 0{most}; it is {epoch}")
+        self._target = None
+        if wanted != self._next_epoch():
+            self._target = wanted
+        self._source.tell(wanted)
+
+    def state_dict(self) -> State:
+        """Where the loader is; see the class.  Right after load_state_dict, what was loaded.  Of a closed loader too."""
+        self._check_process()
+        if self._target is not None and not self._running:
+            self._settle()
+        state = self._state()
+        self._own_if_used()
+        return state
+
+    def _state(self) -> State:
+        return self._source.state(self._iterator, self._epoch)
+
+    def load_state_dict(self, state: State) -> None:
+        """The next loop goes on there; a loop that runs is over.  StateError for what is damaged or no state; what does not
+        fit the server's data is refused when the next loop joins.  Loading again begins there again."""
+        self._check()
+        epoch = self._source.load(state)
+        self._drop_job()
+        self._epoch, self._target = epoch, None
+
+    #  Questions
+
+    def __len__(self) -> int:
+        """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  With a sampler that has no
+        len, TypeError, as in PyTorch.  Samples that cannot be read are counted."""
+        self._check()
+        samples = self._source.count()
+        self._own_if_used()
+        return samples // self._batch_size if self._drop_last else -(-samples // self._batch_size)
+
+    def __bool__(self) -> bool:
+        return True                 # and not by len, which asks the server
+
+    @property
+    def dataset(self) -> DataSet:
+        """The job's data: `len` is its samples, `classes` the names behind the labels."""
+        return DataSet(self, self._name)
+
+    @property
+    def batch_size(self) -> int:
+        return self._batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        return self._drop_last
+
+    @property
+    def fields(self) -> Dict[str, Field]:
+        """The arrays that the server sends, by name; joins if that has not been done, and asks the sampler for nothing."""
+        return {field.name: field for field in self._question().fields}
+
+    def stats(self) -> Dict[str, Any]:
+        """What the job's time went to, and what it got; with a sampler, the present epoch's: see tureen.Loader.stats."""
+        self._check_process()
+        return self._source.question().stats()
+
+    def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
+        """What was done to a sample: see tureen.Loader.explain."""
+        self._check()
+        return self._source.explain(id, epoch)
+
+    def _question(self) -> Joined:
+        """What the server said of the job, or says of one that is joined for the question's sake."""
+        self._check()
+        joined = self._source.question().joined
+        self._own()
+        return joined
+
+    def _data_samples(self) -> int:
+        joined = self._question()
+        return joined.samples if isinstance(self._source, OneJob) else joined.dataset_samples
+
+    def _own_if_used(self) -> None:
+        if self._source.used:
+            self._own()
+
+    def _leave(self) -> None:
+        self._running = 0
+        if self._copier is not None:
+            self._copier.close()
+        self._source.close()

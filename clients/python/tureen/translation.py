@@ -1,0 +1,128 @@
+"""torchvision's transforms as Tureen's.
+
+torchvision is not imported: what is given says by its class which transform it is.  Only torchvision's own classes are
+known, not those that are derived from them.  Where torchvision behaves differently for a tensor and for a Pillow image, the
+list begins with an image.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Tuple
+
+from . import transforms as ours
+from .compose import Compose, Transform, UnsupportedTransform
+
+Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
+
+
+def translate(given: Any) -> Compose:
+    """See transforms.translate."""
+    entries = _normalize_tensors(_entries(given))
+    problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1) if isinstance(our, str)]
+    good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1) if isinstance(our, Transform)]
+    try:
+        composed = Compose([our for _, _, our in good])
+    except UnsupportedTransform as error:       # in terms of what was given
+        problems += [(good[index - 1][0], good[index - 1][1], reason) for index, _, reason in error.problems]
+    if problems:
+        raise UnsupportedTransform(sorted(problems, key=lambda problem: problem[0]), len(entries))
+    return composed
+
+
+def _entries(given: Any) -> List[Entry]:
+    """The list, flat.  A transform of torchvision's may be several of ours: it is there several times then."""
+    if isinstance(given, Compose):
+        return [(our, our) for our in given.transforms]
+    if isinstance(given, Transform):
+        return [(given, given)]
+    if isinstance(given, (list, tuple)):
+        return [entry for each in given for entry in _entries(each)]
+    name = _name(given)
+    if name in ("Compose", "Sequential", "ModuleList"):
+        return _entries(list(getattr(given, "transforms", given)))
+    if name == "RandomApply" and given.p >= 1:
+        return _entries(list(given.transforms))
+    if name in ("Identity", "ToPureTensor"):
+        return []
+    make = _MADE.get(name)
+    if make is None:
+        return [(given, _REASONS.get(name, "the server has no such operation"))]
+    try:
+        made = make(given)
+    except (TypeError, ValueError) as error:
+        return [(given, str(error))]
+    return [(given, our) for our in (made if isinstance(made, list) else [made])]
+
+
+def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
+    """Ours takes images as well; torchvision's raises TypeError."""
+    checked, is_tensor = [], False
+    for theirs, our in entries:
+        is_tensor = is_tensor or isinstance(our, (ours.ToTensor, ours.PILToTensor))
+        if isinstance(our, ours.Normalize) and our is not theirs and not is_tensor:
+            our = "it takes a tensor: put ToTensor before it"
+        checked.append((theirs, our))
+    return checked
+
+
+def _name(given: Any) -> str:
+    """The class's name, if it is torchvision's or torch's own."""
+    kind = type(given)
+    if kind.__module__.startswith(("torchvision.transforms", "torch.nn.modules")):
+        return kind.__name__
+    return "a class of another package" if hasattr(given, "__call__") else "nothing that is called"
+
+
+_REASONS = {
+    "a class of another package": "Python code, or a class that is not torchvision's own: the server runs neither",
+    "nothing that is called": "not a transform",
+    "Lambda": "Python code, which the server does not run",
+    "RandomApply": "the server cannot leave out a list of transforms at random",
+    "RandomChoice": "the server cannot choose among transforms at random",
+    "RandomOrder": "the server does transforms in the order of the list",
+    "RandomErasing": "the server has no such operation; it is done to tensors, so do it to the batch",
+    "MixUp": "it mixes samples of a batch: do it to the batch",
+    "CutMix": "it mixes samples of a batch: do it to the batch",
+    "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before ToTensor",
+}
+
+
+def _same(name: str, *parameters: str) -> Callable[[Any], Transform]:
+    """Ours of the same name; those parameters that its version of torchvision has."""
+    def make(theirs: Any) -> Transform:
+        made: Transform = getattr(ours, name)(**{key: getattr(theirs, key) for key in parameters if hasattr(theirs, key)})
+        return made
+    return make
+
+
+def _convert(theirs: Any) -> Transform:
+    """v2's ToDtype, where `scale` says whether 255 becomes 1."""
+    if isinstance(theirs.dtype, dict):
+        raise ValueError("a dtype for each kind of field: give one")
+    return ours.ConvertImageDtype(theirs.dtype) if theirs.scale else ours.Cast(theirs.dtype)
+
+
+def _weights(theirs: Any) -> List[Transform]:
+    """What `weights.transforms()` of a torchvision model gives."""
+    return [ours.Resize(theirs.resize_size, theirs.interpolation, antialias=getattr(theirs, "antialias", True)),
+            ours.CenterCrop(theirs.crop_size), ours.ToTensor(), ours.Normalize(theirs.mean, theirs.std)]
+
+
+_MADE: Dict[str, Callable[[Any], Any]] = {
+    "CenterCrop": _same("CenterCrop", "size"),
+    "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
+    "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "Grayscale": _same("Grayscale", "num_output_channels"),
+    "ImageClassification": _weights,
+    "Normalize": _same("Normalize", "mean", "std"),
+    "PILToTensor": _same("PILToTensor"),
+    "Pad": _same("Pad", "padding", "fill", "padding_mode"),
+    "RandomCrop": _same("RandomCrop", "size", "padding", "pad_if_needed", "fill", "padding_mode"),
+    "RandomGrayscale": _same("RandomGrayscale", "p"),
+    "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
+    "RandomResizedCrop": _same("RandomResizedCrop", "size", "scale", "ratio", "interpolation", "antialias"),
+    "RandomVerticalFlip": _same("RandomVerticalFlip", "p"),
+    "Resize": _same("Resize", "size", "interpolation", "max_size", "antialias"),
+    "ToDtype": _convert,
+    "ToImage": _same("PILToTensor"),
+    "ToTensor": _same("ToTensor"),
+}

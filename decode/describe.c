@@ -1,0 +1,208 @@
+#include "describe.h"
+#include <assert.h>
+#include <stdio.h>
+#include "geometry.h"
+#include "plan.h"
+#include "stage.h"
+
+//  On the way through the list.  All views have one size at every operation: a share point and a batch could not hold others.
+typedef struct {
+    const pipeline_t *pipeline;
+    const plan_t *plan;
+    const describe_sample_t *sample;
+    json_t *array;
+    char *error;
+    size_t error_bytes;
+    //  of the view that is being followed
+    uint32_t view;
+    uint32_t height, width;
+} walk_t;
+
+static json_t *
+s_size (const walk_t *self)
+{
+    return json_pack ("{s:I,s:I}", "height", (json_int_t) self->height, "width", (json_int_t) self->width);
+}
+
+static json_t *
+s_box (json_int_t top, json_int_t left, uint32_t height, uint32_t width)
+{
+    return json_pack ("{s:I,s:I,s:I,s:I}", "top", top, "left", left, "height", (json_int_t) height, "width",
+        (json_int_t) width);
+}
+
+//  Where the window lies in the image: it may begin before its first row or column.
+static json_t *
+s_enter_window (walk_t *self, const geometry_window_t *window)
+{
+    self->height = window->height;
+    self->width = window->width;
+    return s_box ((json_int_t) window->from.top - window->to_top, (json_int_t) window->from.left - window->to_left,
+        window->height, window->width);
+}
+
+//  ---- each operation: its parameters, and the size behind it
+
+static json_t *
+s_resize (walk_t *self, const operation_t *operation)
+{
+    uint32_t height, width;
+    geometry_resize (operation, self->height, self->width, &height, &width);
+    self->height = height;
+    self->width = width;
+    return s_size (self);
+}
+
+static json_t *
+s_random_resized_crop (walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    image_box_t box = geometry_random_box (operation, self->height, self->width, random);
+    self->height = operation->height;
+    self->width = operation->width;
+    return s_box (box.top, box.left, box.height, box.width);
+}
+
+static json_t *
+s_random_crop (walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    geometry_window_t window;
+    if (geometry_random_crop (operation, self->height, self->width, random, &window))
+        return s_enter_window (self, &window);
+    snprintf (self->error, self->error_bytes, "an image of %u x %u pixels, with its padding, is smaller than the random_crop of "
+        "%u x %u", self->width, self->height, operation->width, operation->height);
+    return NULL;
+}
+
+//  The steps that are done, in the order that chance chose; a factor that changes nothing is no step.
+static json_t *
+s_jitter (const operation_t *operation, keyed_random_t *random)
+{
+    static const char *const names [] = {
+        [COLOUR_BRIGHTNESS] = "brightness", [COLOUR_CONTRAST] = "contrast", [COLOUR_SATURATION] = "saturation",
+        [COLOUR_HUE] = "hue", [COLOUR_GREY] = "grey"
+    };
+    colour_program_t program = { .count = 0 };
+    bool fits = geometry_jitter (operation, random, &program);
+    assert (fits);
+    json_t *steps = json_array ();
+    for (size_t index = 0; index < program.count; index++)
+        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", names [program.steps [index].kind], "factor",
+            program.steps [index].factor));
+    return json_pack ("{s:o}", "steps", steps);
+}
+
+static json_t *
+s_excerpt (const operation_t *operation, keyed_random_t *random)
+{
+    return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)): json_object ();
+}
+
+//  NULL: it cannot be done.
+static json_t *
+s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *key)
+{
+    keyed_random_t random = stage_random (operation, key, self->view);
+    geometry_window_t window;
+    switch (operation->kind) {
+    case OPERATION_DECODE:
+        return self->height? s_size (self): json_object ();
+    case OPERATION_RESIZE:
+        return s_resize (self, operation);
+    case OPERATION_CENTER_CROP:
+        window = geometry_center_crop (operation->height, operation->width, self->height, self->width);
+        return s_enter_window (self, &window);
+    case OPERATION_PAD:
+        window = geometry_pad (operation, self->height, self->width);
+        return s_enter_window (self, &window);
+    case OPERATION_RANDOM_RESIZED_CROP:
+        return s_random_resized_crop (self, operation, &random);
+    case OPERATION_RANDOM_CROP:
+        return s_random_crop (self, operation, &random);
+    case OPERATION_FLIP:
+    case OPERATION_VERTICAL_FLIP:
+        return json_pack ("{s:b}", "flipped", geometry_happens (operation, &random));
+    case OPERATION_COLOR_JITTER:
+        return s_jitter (operation, &random);
+    case OPERATION_GRAYSCALE:
+        return json_pack ("{s:b}", "grey", geometry_happens (operation, &random));
+    case OPERATION_EXCERPT:
+        return s_excerpt (operation, &random);
+    case OPERATION_VIEWS:
+    case OPERATION_NORMALIZE:
+    case OPERATION_CAST:
+    case OPERATION_LAYOUT:
+    case OPERATION_KINDS:
+        break;
+    }
+    return json_object ();
+}
+
+//  ---- the list
+
+static bool
+s_is_of_colours (const operation_t *operation)
+{
+    return operation->kind == OPERATION_COLOR_JITTER || operation->kind == OPERATION_GRAYSCALE
+        || operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST || operation->kind == OPERATION_LAYOUT;
+}
+
+//  The fields' names are those of the first view's outputs.
+static void
+s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *parameters)
+{
+    const operation_decode_t *decode = &self->plan->operations [0].decode;
+    size_t fields = decode->as == DECODE_IMAGE? decode->field_count: 1;
+    for (size_t field = 0; field < fields; field++) {
+        bool is_mask = decode->as == DECODE_IMAGE && decode->is_mask [field];
+        if (is_mask && s_is_of_colours (operation))
+            continue;
+        json_array_append_new (self->array, json_pack ("{s:s,s:s,s:I,s:s,s:O}", "op", operation_name (operation), "field",
+            pipeline_output (self->pipeline, field)->name, "view", (json_int_t) self->view, "stage", is_shared? "shared": "private",
+            "parameters", parameters));
+    }
+    json_decref (parameters);
+}
+
+//  The operations [begin, end) for one view.
+static bool
+s_walk (walk_t *self, size_t begin, size_t end)
+{
+    for (size_t index = begin; index < end; index++) {
+        const operation_t *operation = &self->plan->operations [index];
+        bool is_shared = index < self->plan->shared_count;
+        json_t *parameters = s_parameters (self, operation, is_shared? &self->sample->shared_key: &self->sample->private_key);
+        if (!parameters)
+            return false;
+        s_append (self, operation, is_shared, parameters);
+        if (self->height == UINT32_MAX || self->width == UINT32_MAX) {
+            snprintf (self->error, self->error_bytes, "%s would make an image with a side of more than %u pixels",
+                operation_name (operation), UINT32_MAX - 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+json_t *
+describe_operations (const pipeline_t *pipeline, const describe_sample_t *sample, char *error, size_t error_bytes)
+{
+    assert (pipeline && sample && error && error_bytes > 0);
+    *error = 0;
+    walk_t walk = {
+        .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample, .array = json_array (), .error = error,
+        .error_bytes = error_bytes, .height = sample->height, .width = sample->width
+    };
+    const plan_t *plan = walk.plan;
+    size_t parts = plan->views_at < plan->count? plan->views_at + 1: plan->count;
+    bool good = s_walk (&walk, 0, parts);
+    walk_t common = walk;
+    for (uint32_t view = 0; view < plan->views && good && parts < plan->count; view++) {
+        walk = common;
+        walk.view = view;
+        good = s_walk (&walk, parts, plan->count);
+    }
+    if (good)
+        return walk.array;
+    json_decref (walk.array);
+    return NULL;
+}

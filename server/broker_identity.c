@@ -1,0 +1,123 @@
+//  Who is who (docs/protocol.md): which job a join goes on with, and what becomes of that job if it is still there.
+//
+//      a job of the run that the join names is there:
+//          none                                        the new job has the run
+//          of the same user and the same instance      it is the ghost of a client that lost its connection
+//          of the same user, both of one job name      it is the ghost of a client that was restarted
+//          otherwise                                   the run goes on elsewhere: the new job is a fork, with a run of its own
+//      a job of the join's job name is there:
+//          of the run that the join names, same user   it is the ghost above
+//          of the same user and the same instance, and the join names no run
+//                                                      it is the ghost of a join whose answer never came
+//          otherwise                                   the name is taken
+//
+//  A job that is over is not there, buried or not.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+s_is_there (const job_t *job)
+{
+    return job->state != JOB_OVER;
+}
+
+//  Whether a text of a join is said, and a job's.
+static bool
+s_is (const char *said, const char *of_job)
+{
+    return said && *said && strcmp (said, of_job) == 0;
+}
+
+static job_t *
+s_with_run (const broker_t *self, const char *run)
+{
+    job_t *job = self->jobs;
+    while (job && !(s_is_there (job) && s_is (run, job->run)))
+        job = job->next;
+    return job;
+}
+
+static job_t *
+s_with_name (const broker_t *self, const char *name)
+{
+    job_t *job = self->jobs;
+    while (job && !(s_is_there (job) && s_is (name, job->job_name)))
+        job = job->next;
+    return job;
+}
+
+//  What another user's job does is not told.
+static bool
+s_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    if (job->uid != join->uid)
+        return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", join->job_name);
+    return refuse (refusal, "job_taken", "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
+        "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take another name",
+        join->job_name, (unsigned long long) job->id, job->dataset->name, (long long) (now_ms - job->joined_ms) / 1000,
+        (long long) (now_ms - job->alive_ms) / 1000);
+}
+
+bool
+identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
+{
+    bool has_run = join->run && *join->run;
+    job_t *other = s_with_run (self, join->run), *named = s_with_name (self, join->job_name);
+    if (other && (other->uid != join->uid
+    ||  !(s_is (join->instance, other->instance) || s_is (join->job_name, other->job_name))))
+        other = NULL;                   //  not to be ended, whatever becomes of the join
+    if (named && named != other) {
+        if (has_run || named->uid != join->uid || !s_is (join->instance, named->instance))
+            return s_refuse_name (named, join, now_ms, refusal);
+        other = named;
+    }
+    bool is_forked = has_run && !other && s_with_run (self, join->run);
+    *identity = (identity_t) { .ghost = other, .run = has_run && !is_forked? join->run: join->fresh_run,
+        .is_forked = is_forked };
+    return true;
+}
+
+static void
+s_fence (broker_t *self, job_t *ghost, const job_t *job, const broker_join_t *join)
+{
+    char message [300];
+    if (s_is (join->instance, ghost->instance))
+        snprintf (message, sizeof message, "its client has joined anew, as job %llu, because it had lost this connection",
+            (unsigned long long) job->id);
+    else
+        snprintf (message, sizeof message, "the job '%s' was started anew, and goes on as job %llu; if this process still "
+            "trains, stop one of the two", ghost->job_name, (unsigned long long) job->id);
+    broker_end (self, ghost, "fenced", message);
+}
+
+void
+identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity)
+{
+    assert (identity->run && *identity->run);
+    snprintf (job->run, sizeof job->run, "%s", identity->run);
+    snprintf (job->instance, sizeof job->instance, "%s", join->instance? join->instance: "");
+    snprintf (job->job_name, sizeof job->job_name, "%s", join->job_name? join->job_name: "");
+    job->uid = join->uid;
+    job->is_forked = identity->is_forked;
+    if (identity->ghost)
+        s_fence (self, identity->ghost, job, join);
+}
+
+void
+identity_check (const broker_t *self)
+{
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        if (!s_is_there (job))
+            continue;
+        assert (*job->run);
+        for (const job_t *other = job->next; other; other = other->next)
+            if (s_is_there (other)) {
+                assert (!s_is (job->run, other->run));                          //  B7
+                assert (!s_is (job->job_name, other->job_name));                //  B7
+            }
+    }
+}

@@ -1,0 +1,109 @@
+#include "explain.h"
+#include "broker_state.h"
+
+//  A place that holds the sample, and where its batch is.
+typedef struct {
+    const place_t *place;       //  NULL: none found yet
+    uint64_t epoch, index;
+    bool is_past;               //  the slot has been released
+} found_t;
+
+//  The number of a batch in its epoch, if it is yet to be sent.
+static uint64_t
+s_index_to_be (const job_t *job, uint32_t slot)
+{
+    const batch_t *batch = &job->batches [slot];
+    const batch_t *head = &job->batches [job->order_of [job->order_first]];
+    uint64_t index = head->epoch == batch->epoch? job->epoch_index: 0;
+    for (uint32_t order = 0; order < job->order_count; order++) {
+        uint32_t before = job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX];
+        if (before == slot)
+            break;
+        index += job->batches [before].epoch == batch->epoch;
+    }
+    return index;
+}
+
+static void
+s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, found_t *found)
+{
+    const batch_t *batch = &job->batches [slot];
+    bool is_past = batch->state == SLOT_FREE;
+    uint32_t drawn = is_past? batch->past.drawn: batch->drawn;
+    uint64_t epoch = is_past? batch->past.epoch: batch->epoch;
+    if (drawn == 0 || (request->epoch_given && epoch != request->epoch))
+        return;
+    uint64_t index = is_past? batch->past.index: batch->state == SLOT_SENT? batch->index: s_index_to_be (job, slot);
+    if (found->place && (epoch < found->epoch || (epoch == found->epoch && index < found->index)))
+        return;
+    for (uint32_t row = drawn; row-- > 0;) {
+        const place_t *place = &batch->places [row];
+        if (place->id != request->id || (is_past? place->is_hole: place->state == PLACE_HOLE))
+            continue;
+        *found = (found_t) { place, epoch, index, is_past };
+        return;
+    }
+}
+
+//  Rows of holes are not in the batch.
+static uint32_t
+s_row (const job_t *job, const found_t *found)
+{
+    const batch_t *batch = &job->batches [found->place->slot];
+    uint32_t row = 0;
+    for (uint32_t index = 0; index < found->place->index; index++)
+        row += !(found->is_past? batch->places [index].is_hole: batch->places [index].state == PLACE_HOLE);
+    return row;
+}
+
+static void
+s_take_place (const broker_t *self, const job_t *job, const found_t *found, explanation_t *explanation)
+{
+    explanation->epoch = found->epoch;
+    explanation->version = found->place->draw;
+    explanation->is_placed = true;
+    explanation->index = found->index;
+    explanation->row = s_row (job, found);
+    explanation->prepared_for = sharing_jobs (self, found->place);
+    explanation->is_reused = found->place->is_reused;
+    explanation->private_key = place_key (found->place);
+}
+
+//  Of a `seeded` job all is known without a draw.
+static void
+s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t *explanation)
+{
+    explanation->epoch = request->epoch_given? request->epoch: job->epoch;
+    explanation->version = job->claimant.numbers? (uint32_t) explanation->epoch: 0;
+    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->epoch, .id = request->id };
+}
+
+bool
+broker_explain (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
+    refusal_t *refusal)
+{
+    found_t found = { .place = NULL };
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        s_look_in (job, slot, request, &found);
+    bool is_any = job->order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
+        && sampler_has (job->dataset->sampler, job->claimant.sampler_job, (uint32_t) request->id);
+    if (!found.place && job->order == SAMPLER_ORDER_SEEDED && !is_any)
+        return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data", (unsigned long long) request->id);
+    if (!found.place && !is_any)
+        return refuse (refusal, "unknown_sample", "none of the job's batches holds sample %llu any more, or yet: ask while the "
+            "batch is in use, or join with a seed", (unsigned long long) request->id);
+    *explanation = (explanation_t) { .id = (uint32_t) request->id, .pipeline = pipeline_hold (job->pipeline) };
+    if (found.place)
+        s_take_place (self, job, &found, explanation);
+    else
+        s_take_seeded (job, request, explanation);
+    const class_t *class = stock_kind_user (job->claimant.kind);
+    explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version, .id = explanation->id };
+    return true;
+}
+
+void
+explanation_clear (explanation_t *self)
+{
+    pipeline_destroy (&self->pipeline);
+}

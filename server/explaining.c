@@ -1,0 +1,177 @@
+#include "explaining.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "decoder.h"
+#include "describe.h"
+#include "explain.h"
+#include "reply.h"
+#include "reply_explained.h"
+#include "source.h"
+
+enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
+
+//  One question.
+typedef struct {
+    errand_t errand;            //  first: the way back from it
+    bool is_out;
+    explanation_t explanation;
+    const source_t *source;
+    peer_t peer;
+    uint64_t job, tag;
+    //  the answer
+    char *text;                 //  NULL: it was not begun
+    bool is_error;
+} question_t;
+
+struct explaining {
+    void *router;
+    broker_t *broker;
+    tasks_t *tasks;
+    question_t questions [EXPLAINING_MAX];
+};
+
+//  ---- in a worker
+
+static void
+s_fail (question_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+
+static void
+s_fail (question_t *self, const char *format, ...)
+{
+    char message [WHAT_BYTES + PATH_BYTES], path [PATH_BYTES];
+    catalogue_path (self->source->catalogue, self->explanation.id, 0, path, sizeof path);
+    int used = snprintf (message, sizeof message, "%s: ", path);
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (message + used, sizeof message - (size_t) used, format, arguments);
+    va_end (arguments);
+    self->is_error = true;
+    self->text = reply_error ("bad_sample", message);
+}
+
+//  False: it cannot be told, and why is told instead.
+static bool
+s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
+{
+    const pipeline_t *pipeline = self->explanation.pipeline;
+    catalogue_buffer_t buffer = { .bytes = NULL };
+    int rc = catalogue_read (self->source->catalogue, self->explanation.id, pipeline_file (pipeline, 0), &buffer);
+    if (rc)
+        s_fail (self, "cannot be read: %s", strerror (-rc));
+    decoder_file_t file = { buffer.bytes, buffer.size };
+    decoder_sample_t files = { .files = &file, .warnings_max = self->source->jpeg_warnings_max };
+    char what [WHAT_BYTES];
+    decoder_status_t status = rc? DECODER_BAD
+        : decoder_size (decoder, pipeline, &files, &sample->height, &sample->width, what, sizeof what);
+    if (rc == 0 && status)
+        s_fail (self, "%s", what);
+    free (buffer.bytes);
+    return status == DECODER_OK;
+}
+
+//  The operations are the answer's from now on.
+static char *
+s_write (const question_t *self, json_t *operations)
+{
+    const explanation_t *what = &self->explanation;
+    char path [PATH_BYTES];
+    catalogue_path (self->source->catalogue, what->id, 0, path, sizeof path);
+    reply_explained_t explained = {
+        .id = what->id, .epoch = what->epoch, .is_placed = what->is_placed, .index = what->index, .row = what->row,
+        .name = path, .version = what->version, .prepared_for = what->prepared_for, .is_reused = what->is_reused
+    };
+    return reply_explained (&explained, operations);
+}
+
+static void
+s_work (errand_t *errand, decoder_t *decoder)
+{
+    question_t *self = (question_t *) errand;
+    describe_sample_t sample = { .shared_key = self->explanation.shared_key, .private_key = self->explanation.private_key };
+    if (!s_find_size (self, decoder, &sample))
+        return;
+    char what [WHAT_BYTES];
+    json_t *operations = describe_operations (self->explanation.pipeline, &sample, what, sizeof what);
+    if (operations)
+        self->text = s_write (self, operations);
+    else
+        s_fail (self, "%s", what);
+}
+
+//  ---- in the broker's thread
+
+explaining_t *
+explaining_new (void *router, broker_t *broker, tasks_t *tasks)
+{
+    explaining_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->router = router;
+    self->broker = broker;
+    self->tasks = tasks;
+    return self;
+}
+
+void
+explaining_destroy (explaining_t **self_p)
+{
+    explaining_t *self = *self_p;
+    if (!self)
+        return;
+    for (size_t index = 0; index < EXPLAINING_MAX; index++)
+        assert (!self->questions [index].is_out);
+    free (self);
+    *self_p = NULL;
+}
+
+//  A place for one more question of the job; NULL: not now.
+static question_t *
+s_find_room (explaining_t *self, uint64_t job)
+{
+    question_t *room = NULL;
+    size_t of_job = 0;
+    for (size_t index = 0; index < EXPLAINING_MAX; index++) {
+        question_t *question = &self->questions [index];
+        of_job += question->is_out && question->job == job;
+        room = question->is_out? room: question;
+    }
+    return of_job < EXPLAINING_OF_JOB_MAX? room: NULL;
+}
+
+bool
+explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame, refusal_t *refusal)
+{
+    request_explain_t request;
+    if (!request_explain (frame, &request, refusal))
+        return false;
+    question_t *question = s_find_room (self, job_id (job));
+    if (!question)
+        return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job, %d of all): wait for "
+            "an answer", EXPLAINING_OF_JOB_MAX, EXPLAINING_MAX);
+    *question = (question_t) { .errand = { .work = s_work }, .source = source_of (job_dataset (job)), .peer = *peer,
+        .job = job_id (job), .tag = tag };
+    if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
+        return false;
+    question->is_out = true;
+    tasks_run (self->tasks, &question->errand);
+    return true;
+}
+
+void
+explaining_collect (explaining_t *self, bool is_stopped)
+{
+    errand_t *errand;
+    while ((errand = tasks_errand_done (self->tasks))) {
+        question_t *question = (question_t *) errand;
+        assert (question->is_out && (question->text || is_stopped));
+        //  A peer that does not listen to its answer is not our trouble.
+        if (question->text)
+            outbox_send_text (self->router, &question->peer, question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY, question->job,
+                question->tag, question->text);
+        explanation_clear (&question->explanation);
+        question->is_out = false;
+    }
+}

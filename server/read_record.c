@@ -1,0 +1,325 @@
+#include "read_record.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "complain.h"
+
+#define READ_RECORD_MAGIC 0x52524543u
+
+enum { READ_RECORD_STATE_BYTES_MAX = 1 << 30 };
+
+struct read_record {
+    uint32_t magic;
+    //  Set at birth.
+    const char *ids_path;               //  NULL: not asked for
+    const char *state_path;             //  likewise
+    char *fresh_path;                   //  of the state while it is written
+    uint64_t state_every;
+    char *state;                        //  NULL: there was none
+    //  Later.
+    FILE *ids;
+    bool ids_open;                      //  a line has begun
+    uint64_t unwritten;                 //  batches since the state was written
+};
+
+static bool
+s_fail_ids (const read_record_t *self)
+{
+    return complain ("read", "--ids %s: %s", self->ids_path, strerror (errno));
+}
+
+static bool
+s_fail_state (const read_record_t *self, int error)
+{
+    return complain ("read", "--state %s: %s; what it said before still holds", self->state_path, strerror (error));
+}
+
+//  --------------------------------------------------------------------------
+//  The state
+
+//  The whole file as a text.  True, and NULL if there is none.
+static bool
+s_load_state (read_record_t *self)
+{
+    int fd = open (self->state_path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return true;
+    struct stat status;
+    if (fd < 0 || fstat (fd, &status) || status.st_size > READ_RECORD_STATE_BYTES_MAX) {
+        complain ("read", "--state %s: %s", self->state_path, strerror (fd < 0? errno: EFBIG));
+        if (fd >= 0)
+            close (fd);
+        return false;
+    }
+    size_t size = (size_t) status.st_size, got = 0;
+    self->state = malloc (size + 1);
+    ssize_t part = self->state? 1: -1;
+    while (got < size && part > 0) {
+        part = read (fd, self->state + got, size - got);
+        got += part > 0? (size_t) part: 0;
+    }
+    int error = self->state? errno: ENOMEM;
+    close (fd);
+    if (part < 0)
+        return complain ("read", "--state %s: %s", self->state_path, strerror (error));
+    self->state [got] = 0;
+    return true;
+}
+
+//  Writes text to the fresh file, down to the disk.  0, or -errno.
+static int
+s_write_fresh (const read_record_t *self, const char *text)
+{
+    int fd = open (self->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    int rc = 0;
+    for (size_t done = 0, size = strlen (text); done < size && !rc;) {
+        ssize_t part = write (fd, text + done, size - done);
+        done += part > 0? (size_t) part: 0;
+        rc = part < 0 && errno != EINTR? -errno: 0;
+    }
+    //  Before the rename, or a crash of the machine could leave an empty file under the right name.
+    if (!rc && fsync (fd) && errno != EINVAL)
+        rc = -errno;
+    if (close (fd) && !rc)
+        rc = -errno;
+    return rc;
+}
+
+//  The old state or the new one, never a part of one.
+static bool
+s_save_state (read_record_t *self, tureen_loader_t *loader)
+{
+    char *text;
+    int rc = tureen_loader_state (loader, &text);
+    if (rc)
+        return s_fail_state (self, -rc);
+    rc = s_write_fresh (self, text);
+    free (text);
+    if (!rc && rename (self->fresh_path, self->state_path))
+        rc = -errno;
+    if (rc) {
+        unlink (self->fresh_path);
+        return s_fail_state (self, -rc);
+    }
+    self->unwritten = 0;
+    return true;
+}
+
+//  --------------------------------------------------------------------------
+//  The ids
+
+//  Opens the file, as it is: until the job is joined nothing in it is lost.
+static bool
+s_open_ids (read_record_t *self)
+{
+    if (!strcmp (self->ids_path, "-")) {
+        self->ids = stdout;
+        return true;
+    }
+    int fd = open (self->ids_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)                         //  one that can be written only: a pipe, a terminal
+        fd = open (self->ids_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    self->ids = fd < 0? NULL: fdopen (fd, "w");
+    if (self->ids)
+        return true;
+    s_fail_ids (self);
+    if (fd >= 0)
+        close (fd);
+    return false;
+}
+
+//  How far the state has come: its epoch, and how many of its samples (or places) are had.
+static void
+s_read_place (const read_record_t *self, uint64_t *epoch_p, uint64_t *count_p)
+{
+    json_t *root = json_loads (self->state, 0, NULL);
+    json_t *taken = json_object_get (root, "taken");
+    json_t *count = json_object_get (taken, "count");
+    const char *epoch_text = json_string_value (json_object_get (root, "epoch"));
+    const char *count_text = json_string_value (count? count: json_object_get (taken, "places"));
+    *epoch_p = epoch_text? strtoull (epoch_text, NULL, 10): 0;
+    *count_p = count_text? strtoull (count_text, NULL, 10): 0;
+    json_decref (root);
+}
+
+//  The bytes of a line up to its count-th id; SIZE_MAX: it has fewer.
+static size_t
+s_cut (const char *line, uint64_t count)
+{
+    size_t place = strcspn (line, ":") + 1;
+    for (; count; count--) {
+        size_t digits = strspn (line + place + (line [place] == ' '), "0123456789");
+        if (!digits)
+            return SIZE_MAX;
+        place += (line [place] == ' ') + digits;
+    }
+    return place;
+}
+
+//  What earlier runs wrote of the state's epoch and those before stays, up to where the state has come: what is behind that
+//  is delivered again.  The epoch's line goes on.  length_p: what is to stay of the file.
+static bool
+s_find_end (read_record_t *self, FILE *file, off_t *length_p)
+{
+    uint64_t epoch, count;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t size;
+    *length_p = 0;
+    s_read_place (self, &epoch, &count);
+    while ((size = getline (&line, &room, file)) > 0) {
+        char *end;
+        uint64_t number = strtoull (line, &end, 10);
+        if (end == line || *end != ':' || number > epoch || (number == epoch && count == 0))
+            break;
+        size_t cut = number == epoch? s_cut (line, count): SIZE_MAX;
+        self->ids_open = number == epoch;
+        //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..." and the end.
+        if (cut == SIZE_MAX && number == epoch)
+            for (cut = (size_t) size; cut && strchr (" .\n", line [cut - 1]);)
+                cut--;
+        *length_p += number == epoch? (off_t) cut: (off_t) size;
+        if (number == epoch)
+            break;
+    }
+    free (line);
+    return !ferror (file);
+}
+
+//  Empties the file, or what of it is delivered again; what is no file (a pipe, a terminal) has nothing to empty.
+static bool
+s_empty_ids (read_record_t *self)
+{
+    struct stat status;
+    off_t length = 0;
+    if (!self->ids || self->ids == stdout || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode))
+        return true;
+    if (self->state) {
+        FILE *file = fopen (self->ids_path, "r");
+        bool fine = file && s_find_end (self, file, &length);
+        if (file)
+            fclose (file);
+        if (!fine)
+            return s_fail_ids (self);
+    }
+    return (ftruncate (fileno (self->ids), length) == 0 && fseeko (self->ids, length, SEEK_SET) == 0) || s_fail_ids (self);
+}
+
+static bool
+s_write_ids (read_record_t *self, const tureen_batch_t *batch)
+{
+    if (!self->ids_open)
+        fprintf (self->ids, "%" PRIu64 ":", tureen_batch_epoch (batch));
+    self->ids_open = true;
+    const uint64_t *ids = tureen_batch_ids (batch);
+    for (size_t index = 0; index < tureen_batch_count (batch); index++)
+        fprintf (self->ids, " %" PRIu64, ids [index]);
+    return fflush (self->ids) == 0 || s_fail_ids (self);
+}
+
+//  --------------------------------------------------------------------------
+
+read_record_t *
+read_record_new (const read_options_t *options)
+{
+    read_record_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        complain ("read", "out of memory");
+        return NULL;
+    }
+    self->magic = READ_RECORD_MAGIC;
+    self->ids_path = read_options_ids_path (options);
+    self->state_path = read_options_state_path (options);
+    self->state_every = read_options_state_every (options);
+    bool fine = true;
+    if (self->state_path && asprintf (&self->fresh_path, "%s.new", self->state_path) < 0) {
+        self->fresh_path = NULL;
+        fine = complain ("read", "out of memory");
+    }
+    if (fine && self->state_path)
+        fine = s_load_state (self);
+    if (fine && self->ids_path)
+        fine = s_open_ids (self);
+    if (!fine)
+        read_record_destroy (&self);
+    return self;
+}
+
+void
+read_record_destroy (read_record_t **self_p)
+{
+    assert (self_p);
+    read_record_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == READ_RECORD_MAGIC);
+    if (self->ids && self->ids != stdout)
+        fclose (self->ids);
+    free (self->fresh_path);
+    free (self->state);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+const char *
+read_record_state (const read_record_t *self)
+{
+    assert (self && self->magic == READ_RECORD_MAGIC);
+    return self->state;
+}
+
+bool
+read_record_begin (read_record_t *self, tureen_loader_t *loader)
+{
+    assert (self && self->magic == READ_RECORD_MAGIC);
+    return (!self->state_path || s_save_state (self, loader)) && s_empty_ids (self);
+}
+
+bool
+read_record_batch (read_record_t *self, tureen_loader_t *loader, const tureen_batch_t *batch)
+{
+    assert (self && self->magic == READ_RECORD_MAGIC);
+    if (self->ids && !s_write_ids (self, batch))
+        return false;
+    return !self->state_path || ++self->unwritten < self->state_every || s_save_state (self, loader);
+}
+
+bool
+read_record_epoch_end (read_record_t *self, tureen_loader_t *loader)
+{
+    assert (self && self->magic == READ_RECORD_MAGIC);
+    if (!self->ids)
+        return true;
+    if (!self->ids_open)
+        fprintf (self->ids, "%" PRIu64 ":", tureen_loader_epoch (loader).epoch);    //  an epoch without a batch
+    fputs ("\n", self->ids);
+    self->ids_open = false;
+    return fflush (self->ids) == 0 || s_fail_ids (self);
+}
+
+bool
+read_record_end (read_record_t *self, tureen_loader_t *loader)
+{
+    assert (self && self->magic == READ_RECORD_MAGIC);
+    if (self->ids && self->ids_open)
+        fputs (" ...\n", self->ids);
+    //  The ids first; and closed, since some file systems tell only then that there is no room.
+    bool fine = !self->ids || fflush (self->ids) == 0;
+    if (self->ids && self->ids != stdout)
+        fine = fclose (self->ids) == 0 && fine;
+    self->ids = NULL;
+    if (!fine)
+        return s_fail_ids (self);
+    return !self->state_path || s_save_state (self, loader);
+}

@@ -1,0 +1,42 @@
+/*  request_values -- JSON from outside, and single values of it, each taken within its bounds.  For the files that read requests;
+ *  nobody else includes this.
+ */
+#ifndef REQUEST_VALUES_H
+#define REQUEST_VALUES_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+#include "request.h"
+
+enum { REQUEST_SHOWN_BYTES = 80 };      //  of a foreign value in a message
+#define REQUEST_EPOCHS_MAX (UINT64_C (1) << 53)
+
+//  The frame as one JSON object, the caller's; or NULL and the reason.
+json_t *request_object (const frame_t *frame, refusal_t *refusal);
+//  Refuses the value of a key, saying what was expected and what was there.  Returns false.
+bool request_refuse_value (refusal_t *refusal, const char *key, const char *expected, const json_t *value);
+
+//  The value, or false where it is none such.
+bool request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number);
+//  A short text without control characters (the parser has seen to it that it is UTF-8 and holds no zero).
+bool request_text (const json_t *value, size_t bytes_min, char text [REQUEST_NAME_BYTES_MAX + 1]);
+//  Which of the words it is, or -1.
+int request_word (const json_t *value, const char *const *words, int count);
+//  Digits only, so that no sign, blank or base slips in, and below 2^64.
+bool request_decimal (const char *text, uint64_t *number_p);
+//  0 to max, as such digits or as a JSON integer.
+bool request_count (const json_t *value, uint64_t max, uint64_t *number_p);
+//  So many lower-case hexadecimal digits, and a final zero.
+bool request_hexadecimal (const json_t *value, size_t digits, char *text);
+
+//  ---- request_resume.c: the keys of JOIN that say where a job goes on, and who it is
+
+bool request_take_resume (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_job (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_run (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_instance (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+//  What they need of each other and of the other keys.
+bool request_check_resume (const request_join_t *join, refusal_t *refusal);
+
+#endif

@@ -1,0 +1,92 @@
+#include "broker_state.h"
+
+//  ---- what a job waits for
+
+//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until the batch is gone, so the
+//  search goes on where it stopped.
+static const place_t *
+s_first_open (job_t *job, uint32_t slot)
+{
+    waits_t *waits = &job->waits;
+    const batch_t *batch = &job->batches [slot];
+    if (waits->sent != job->sent || waits->slot != slot) {
+        waits->sent = job->sent;
+        waits->slot = slot;
+        waits->place = 0;
+    }
+    for (; waits->place < batch->drawn; waits->place++) {
+        const place_t *place = &batch->places [waits->place];
+        if (place->state != PLACE_FILLED && place->state != PLACE_HOLE)
+            return place;
+    }
+    return NULL;
+}
+
+//  Of a version that stands in line for a worker, the line says it: plain files are read by tasks that are handed out.
+static bool
+s_is_read (const broker_t *self, const version_t *version)
+{
+    if (version->state == VERSION_READING)
+        return true;
+    if (version->raw)
+        return false;
+    return version->state == VERSION_WORKING? !version->is_fetched: 2 * self->fetching > self->preparing;
+}
+
+static waits_kind_t
+s_look (const broker_t *self, job_t *job)
+{
+    const wire_progress_t *progress = &job->progress;
+    uint64_t done = progress->consumed > progress->released? progress->consumed: progress->released;
+    if (job->sent > done || job->order_count == 0)
+        return WAITS_CLIENT;
+    const place_t *place = s_first_open (job, job->order_of [job->order_first]);
+    if (!place)
+        return WAITS_CLIENT;
+    if (place->state != PLACE_WAITING)
+        return WAITS_COPY;
+    return s_is_read (self, place->version)? WAITS_DISK: WAITS_DECODE;
+}
+
+//  ---- time
+
+void
+waits_pass (broker_t *self, int64_t now_ms)
+{
+    for (job_t *job = self->jobs; job; job = job->next) {
+        waits_t *waits = &job->waits;
+        if (!waits->runs || now_ms <= waits->since_ms)
+            continue;
+        waits->spent_ms [waits->kind] += now_ms - waits->since_ms;
+        waits->since_ms = now_ms;
+    }
+}
+
+void
+waits_look (broker_t *self, int64_t now_ms)
+{
+    for (job_t *job = self->jobs; job; job = job->next) {
+        waits_t *waits = &job->waits;
+        bool runs = (job->state == JOB_RUNNING && job->start_ms <= now_ms) || job->state == JOB_DRAWN;
+        if (runs && !waits->runs)
+            waits->since_ms = job->start_ms;
+        waits->runs = runs;
+        if (runs)
+            waits->kind = s_look (self, job);
+    }
+}
+
+json_t *
+waits_status (const job_t *job, int64_t now_ms)
+{
+    static const char *const names [WAITS_KINDS] = { "disk", "decode", "copy", "client" };
+    const waits_t *waits = &job->waits;
+    json_t *object = json_object ();
+    for (int kind = 0; kind < WAITS_KINDS; kind++) {
+        int64_t spent_ms = waits->spent_ms [kind];
+        if (waits->runs && waits->kind == (waits_kind_t) kind && now_ms > waits->since_ms)
+            spent_ms += now_ms - waits->since_ms;
+        json_object_set_new (object, names [kind], json_real ((double) spent_ms / 1000));
+    }
+    return object;
+}

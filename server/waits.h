@@ -1,0 +1,41 @@
+/*  waits -- where a job's time goes: for each moment since its start, what it waited for.
+ *
+ *  While a batch lies ready that the client has not taken, the job waits for its CLIENT.  Else it is decided by the next batch
+ *  to be sent, and there by the first place, in drawn order, that is neither filled nor a hole:
+ *      DISK     its sample's bytes are being read, or wait for it
+ *      DECODE   its version is being prepared, or is to be handed to a worker
+ *      COPY     the private stage writes it, or is to
+ *  A batch without such a place, and no batch at all, wait for draws, and these for credit: CLIENT again (who holds all its
+ *  slots, or has had everything).
+ *
+ *  It is looked at whenever the broker has dealt with what there was, and holds until the next time: so the sums of a job add
+ *  up to the time since its start, to the millisecond.  Each place is looked at once on the way, however often that is.
+ *  Owner: the broker's thread.
+ */
+#ifndef WAITS_H
+#define WAITS_H
+#include <stdint.h>
+#include <jansson.h>
+#include "broker.h"
+
+typedef enum { WAITS_DISK, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS } waits_kind_t;
+
+//  A job's; nothing but zeros when it joins.
+typedef struct {
+    bool runs;                  //  time counts
+    int64_t spent_ms [WAITS_KINDS];
+    waits_kind_t kind;          //  since since_ms
+    int64_t since_ms;
+    uint64_t sent;              //  batches, when the next one was first looked at;
+    uint32_t slot;              //  where that is,
+    uint32_t place;             //  and its first place that may be open
+} waits_t;
+
+//  The time until now goes to what each job has waited for.
+void waits_pass (broker_t *self, int64_t now_ms);
+//  What each waits for from now on.
+void waits_look (broker_t *self, int64_t now_ms);
+//  {"disk": seconds, "decode": .., "copy": .., "client": ..}; a new reference.
+json_t *waits_status (const job_t *job, int64_t now_ms);
+
+#endif

@@ -1,0 +1,203 @@
+"""What the Python client asks and is told beside its batches: stats, explanations, notices.
+
+Run by ctest (python_questions), or by hand from anywhere: python3 tests/clients/test_python_questions.py [-v] [NAME]
+"""
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import unittest
+import unittest.mock
+import warnings
+from typing import Any, Dict, List
+
+from test_python_client import Tidy, until
+
+import tureen
+from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
+
+STATUS_OF_JOB = {"waits": {"disk": 0.5, "decode": 1.25, "copy": 0, "client": 7.0}, "sharing": {"places": 12, "alone": 3},
+                 "name": "trial"}
+NOTHING = {"waits": {"disk": 0.0, "decode": 0.0, "copy": 0.0, "client": 0.0}, "waited_s": 0.0, "batches": 0, "samples": 0,
+           "sharing": {}, "rejoined": 0}
+
+
+class Questions(Tidy):
+    ring = True
+
+    def setUp(self) -> None:
+        super().setUp()
+        silent = unittest.mock.patch.object(logging.getLogger("tureen"), "disabled", True)
+        silent.start()
+        self.addCleanup(silent.stop)
+
+    def fake(self, samples: int = 20, **how: Any) -> FakeServer:
+        server = self.server(samples, offer_ring=self.ring, **how)
+        server.status = dict(STATUS_OF_JOB)
+        return server
+
+    def kinds(self, server: FakeServer) -> List[int]:
+        return [frames[0][5] for frames in server.messages]
+
+    def test_stats(self) -> None:
+        server = self.fake()
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader:
+            self.assertEqual(loader.stats(), NOTHING)
+            iterator = iter(loader)
+            next(iterator)
+            stats = loader.stats()
+            self.assertEqual((stats["waits"], stats["sharing"]), (STATUS_OF_JOB["waits"], STATUS_OF_JOB["sharing"]))
+            self.assertEqual((stats["batches"], stats["samples"], stats["rejoined"]), (1, 8, 0))
+            server.status["waits"] = {"disk": 2.0}
+            self.assertEqual(loader.stats()["waits"]["disk"], 2.0)
+            server.status["waits"] = {"disk": 3.0, "decode": "much", "unknown": 5.0}
+            for batch in iterator:
+                pass
+            self.assertEqual(loader.stats()["waits"]["disk"], 3.0)      # as long as a batch is looked at the job is there
+            if self.ring:
+                self.assertNotIn(LEAVE, self.kinds(server))
+            del batch
+        asked = self.kinds(server).count(STATUS)
+        self.assertEqual(asked, 4 if self.ring else 3)      # the last: when it was left
+        stats = loader.stats()                      # of a closed loader too
+        self.assertEqual(stats["waits"], {"disk": 3.0, "decode": 1.25, "copy": 0.0, "client": 7.0})
+        self.assertEqual((stats["batches"], stats["samples"]), (3, 20))
+        self.assertEqual(self.kinds(server)[-2:], [STATUS, LEAVE])
+
+    def test_time_that_next_was_blocked(self) -> None:
+        server = self.fake()
+        server.paused = True
+        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1)
+        iterator = iter(loader)
+        released = threading.Timer(0.2, setattr, (server, "paused", False))
+        released.start()
+        next(iterator)
+        released.join()
+        self.assertGreater(loader.stats()["waited_s"], 0.1)
+
+    def test_stats_of_a_server_that_is_gone(self) -> None:
+        """What was told last, after the time that an answer may take."""
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=0.5)
+        iterator = iter(loader)
+        next(iterator)
+        until(lambda: loader.stats()["waits"]["disk"] == 0.5, "an answer")
+        server.die()
+        stats = loader.stats()
+        self.assertEqual((stats["waits"], stats["batches"]), (STATUS_OF_JOB["waits"], 1))
+        with self.assertRaises(tureen.NoServer):
+            loader.explain(1)
+        del iterator
+
+    def test_explain(self) -> None:
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=2)
+        with self.assertRaisesRegex(tureen.LoaderClosed, "while iterating"):
+            loader.explain(1)
+        iterator = iter(loader)
+        self.assertEqual(loader.explain(3), {"id": "3", "operations": []})
+        self.assertEqual(loader.explain(3, 1)["epoch"], "1")
+        with self.assertRaisesRegex(tureen.RequestRefused, "no batch holds sample 99") as caught:
+            loader.explain(99)
+        self.assertEqual(caught.exception.code, "unknown_sample")
+        for wrong in ((-1,), ("1",), (1, -1), (1, 0.5)):
+            with self.assertRaises((ValueError, TypeError)):
+                loader.explain(*wrong)
+        self.assertEqual(sum(1 for _ in iterator), 6)       # the refusal was the question's, not the job's
+        iterator.leave()                                    # waits for the end
+        with self.assertRaisesRegex(tureen.LoaderClosed, "while iterating"):
+            loader.explain(3)
+
+    def test_from_other_threads(self) -> None:
+        """Questions of several threads, each answered by its own answer, while another one iterates."""
+        server = self.fake(200)
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        iterator = iter(loader)
+        next(iterator)
+        wrong: List[Any] = []
+
+        def ask(number: int) -> None:
+            for sample in range(number, 200, 9):
+                try:
+                    answer = loader.explain(sample)
+                    if answer["id"] != str(sample) or loader.stats()["waits"] != STATUS_OF_JOB["waits"]:
+                        wrong.append((sample, answer))
+                except BaseException as error:
+                    wrong.append((sample, error))
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        batches = 0
+        while any(thread.is_alive() for thread in threads):
+            self.assert_intact(next(iterator))
+            batches += 1
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(batches, 0)
+        del iterator
+
+    def test_asked_again_of_the_next_server(self) -> None:
+        """A question that was not answered when the connection broke."""
+        server = self.fake()
+        taken = threading.Event()
+
+        def crash_once(*asked: Any) -> None:
+            if server.lives == 1:
+                taken.set()
+                server.crash()
+            explain(*asked)
+        explain, server._take_explain = server._take_explain, crash_once  # type: ignore[method-assign]
+        loader = tureen.Loader(server.endpoint, batch_size=8, timeout=50)
+        iterator = iter(loader)
+        next(iterator)
+        self.assertEqual(loader.explain(3)["id"], "3")
+        self.assertTrue(taken.is_set())
+        self.assertEqual(self.kinds(server).count(EXPLAIN), 2)
+        self.assertEqual(loader.stats()["rejoined"], 1)
+        del iterator
+
+    def test_notices(self) -> None:
+        """Once each kind, from next, in the user's line; and where warnings are errors no batch is lost."""
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1)
+        iterator = iter(loader)
+        job = server.job()
+        server.do(lambda: [server.notice(job, kind, f"{kind}: little is shared") for kind in
+                           ("little_shared", "little_shared", "something_new")])
+        until(lambda: len(iterator._connection.notices) == 3, "the notices")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            first = next(iterator)
+        self.assertEqual([(str(warning.message), warning.category, warning.filename) for warning in caught],
+                         [(f"{kind}: little is shared", tureen.TureenWarning, __file__)
+                          for kind in ("little_shared", "something_new")])
+        server.do(lambda: [server.notice(job, kind, "again") for kind in ("little_shared", "third")])
+        until(lambda: len(iterator._connection.notices) == 2, "the notices")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaisesRegex(tureen.TureenWarning, "again"):
+                next(iterator)
+        self.assertEqual([batch.index for batch in iterator], [1, 2])
+        self.assertEqual(first.index, 0)
+
+    def test_strange_answers(self) -> None:
+        """Of a server that answers what was not asked, or not as it should."""
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        iterator = iter(loader)
+        for answer in ({"jobs": 5}, {"jobs": [None, {"job": server.job().number, "waits": 3, "sharing": []}]}, {}):
+            server.status = {}
+            whole: Dict[str, Any] = answer
+            with unittest.mock.patch.object(loader, "_answer", lambda *_: json.dumps(whole).encode()):
+                self.assertEqual(loader.stats()["waits"], NOTHING["waits"])
+        del iterator
+
+
+class QuestionsInline(Questions):
+    ring = False
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,271 @@
+"""tureen.serve and what is said where no server is found, against the real server.
+
+Run by ctest (python_serving), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_python_serving.py [-v] [NAME]
+"""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import Any, Callable, List
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+PACKAGE = str(SOURCE / "clients" / "python")
+sys.path[:0] = [PACKAGE]
+TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin")), "tureen")
+PATIENCE = float(os.environ.get("TUREEN_TEST_PATIENCE", "60"))
+PROCESSES, SAMPLES = 8, 24
+
+import tureen
+from tureen import finding
+
+if not os.path.exists(TUREEN):
+    print(f"SKIPPED: {TUREEN} is not built", flush=True)
+    sys.exit(77)
+
+
+def until(what: str, condition: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {PATIENCE:g} s: {what}")
+        time.sleep(0.02)
+
+
+def alive(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+#  One process of a sweep.  All of them ask for a server in the same moment, and keep their jobs until all have one.
+JOB = """
+import json, os, sys, time
+import tureen
+folder, data, number, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+def all_are(what):
+    open(f"{folder}/{what}-{number}", "w").close()
+    end = time.monotonic() + 120
+    while len([name for name in os.listdir(folder) if name.startswith(what + "-")]) < count:
+        assert time.monotonic() < end, f"not all are {what}"
+        time.sleep(0.001)
+all_are("ready")
+server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=1)
+ids = []
+for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, name=f"job-{number}", timeout=60):
+    ids += batch.ids.tolist()
+    all_are("joined")
+print(json.dumps({"process": server.process, "log": server.log, "ids": sorted(ids)}))
+"""
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.data = self.make_data("data")
+        self.endpoint = f"ipc://{self.folder}/s.sock"
+        environment = {"TUREEN_SERVER": TUREEN, "TMPDIR": self.folder, "XDG_RUNTIME_DIR": self.folder}
+        patch = mock.patch.dict(os.environ, environment)
+        patch.start()
+        self.addCleanup(patch.stop)
+        os.environ.pop("TUREEN_ENDPOINT", None)
+        self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = None
+        self.pids: List[int] = []
+        self.addCleanup(self.no_server_is_left)
+
+    def make_data(self, name: str) -> str:
+        photo = SOURCE / "tests" / "decode" / "golden" / "colour_420.jpg"
+        for index in range(SAMPLES):
+            folder = Path(self.folder, name, f"class_{index % 2}")
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(photo, folder / f"{index:03}.jpg")
+        return os.path.join(self.folder, name)
+
+    def serve(self, **options: Any) -> tureen.Server:
+        server = tureen.serve(**{"endpoint": self.endpoint, "train": self.data, "cache": "16M", "workers": 1, **options})
+        if server.process:
+            self.pids.append(server.process)
+        return server
+
+    @staticmethod
+    def end(job: "subprocess.Popen[str]") -> None:
+        if job.poll() is None:
+            job.kill()
+            job.communicate()
+
+    def no_server_is_left(self) -> None:
+        for process in self.pids:
+            if alive(process):
+                os.kill(process, signal.SIGTERM)
+            until("the server ends", lambda: not alive(process))
+
+
+class Sweep(Case):
+    def test_processes_that_race_get_one_server_and_leave_none(self) -> None:
+        environment = dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1")
+        jobs = [subprocess.Popen([sys.executable, "-c", JOB, self.folder, self.data, str(number), str(PROCESSES)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+                for number in range(PROCESSES)]
+        for job in jobs:
+            self.addCleanup(self.end, job)
+        results = []
+        for job in jobs:
+            output, errors = job.communicate(timeout=4 * PATIENCE)
+            self.assertEqual(job.returncode, 0, errors)
+            results.append(json.loads(output))
+        starters = [result for result in results if result["process"]]
+        self.pids += [result["process"] for result in starters]
+        self.assertEqual(len(starters), 1, results)
+        for result in results:
+            self.assertEqual(result["ids"], list(range(SAMPLES)))
+        until("the server ends after its last job", lambda: not alive(starters[0]["process"]))
+        logs = [name for name in os.listdir(self.folder) if name.endswith(".log")]
+        self.assertEqual([os.path.join(self.folder, name) for name in logs], [starters[0]["log"]], "the losers' are gone")
+        log = Path(starters[0]["log"]).read_text(encoding="utf-8")
+        self.assertEqual(log.count(" joined: train"), PROCESSES, log)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("s.sock")], [])
+
+
+class Serve(Case):
+    def test_it_is_found_again_and_by_default(self) -> None:
+        first = self.serve(endpoint=None)
+        self.assertIsNotNone(first.process)
+        second = self.serve(endpoint=None)
+        self.assertEqual((second.process, second.log, second.endpoint), (None, None, first.endpoint))
+        with tureen.Loader(batch_size=8, epochs=1) as loader:
+            self.assertEqual(loader.samples, SAMPLES)
+        self.assertEqual(second.status()["datasets"][0]["path"], self.data)
+        self.assertNotEqual(os.getsid(first.process or 0), os.getsid(0), "Ctrl-C would end it")
+        self.assertNotIn("TUREEN_ENDPOINT", os.environ)
+        process = first.process
+        second.stop()               # not its own
+        self.assertTrue(alive(process or 0))
+        first.stop()
+        until("it ends when it is told to", lambda: not alive(process or 0))
+
+    def test_with_ends_what_nobody_uses(self) -> None:
+        with self.serve(idle=1) as server, tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader:
+            self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
+        until("it ends", lambda: not alive(self.pids[0]))
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=1) as loader:
+            with self.serve() as server:
+                self.assertEqual(loader.samples, SAMPLES)
+            self.assertTrue(alive(self.pids[1]))
+            self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
+
+    def test_other_data_are_named(self) -> None:
+        other = self.make_data("other")
+        self.serve()
+        with self.assertRaises(tureen.ServeFailed) as caught:
+            tureen.serve({"train": other, "val": self.data}, endpoint=self.endpoint)
+        for part in (f"its 'train' is {self.data}, and {other} was asked for", "no data set 'val'", self.endpoint):
+            self.assertIn(part, str(caught.exception))
+        os.symlink(self.data, os.path.join(self.folder, "link"))
+        self.assertIsNone(self.serve(train=os.path.join(self.folder, "link")).process)
+
+    def test_a_server_that_cannot_start_says_why(self) -> None:
+        with self.assertRaises(tureen.ServeFailed) as caught:
+            self.serve(train=os.path.join(self.folder, "nothing"))
+        log = [name for name in os.listdir(self.folder) if name.endswith(".log")]
+        for part in ("status 1", os.path.join(self.folder, log[0]), "tureen serve: data set 'train'"):
+            self.assertIn(part, str(caught.exception))
+        with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*there is no 'best'"):
+            self.serve(arguments=["--policy", "best"])
+
+    def test_without_an_executable(self) -> None:
+        with mock.patch.dict(os.environ, {"TUREEN_SERVER": "", "PATH": self.folder}):
+            with self.assertRaisesRegex(tureen.ServeFailed, "PATH.*TUREEN_SERVER"):
+                self.serve()
+        with mock.patch.dict(os.environ, {"TUREEN_SERVER": self.folder + "/none"}):
+            with self.assertRaisesRegex(tureen.ServeFailed, "none cannot be started"):
+                self.serve()
+        with self.assertRaisesRegex(ValueError, "no data set"):
+            tureen.serve()
+        with self.assertRaisesRegex(ValueError, "idle"):
+            self.serve(idle=0)
+
+    def test_a_server_that_does_not_answer_is_waited_for_and_explained(self) -> None:
+        first = self.serve()
+        os.kill(first.process or 0, signal.SIGSTOP)
+        try:
+            with self.assertRaises(tureen.NoServer) as caught:
+                self.serve(timeout=0.3)
+        finally:
+            os.kill(first.process or 0, signal.SIGCONT)
+        self.assertIn(f"does not answer: it is stopped or very busy (process {first.process} holds its lock)",
+                      str(caught.exception))
+
+
+class NoServer(Case):
+    """What is said of an endpoint without a server."""
+
+    def check(self, endpoint: str, *parts: str) -> None:
+        with self.assertRaises(tureen.NoServer) as caught:
+            tureen.status(endpoint, timeout=0.05)
+        for part in (f"no server answers at {endpoint}", "waited 0.05 s", *parts,
+                     f"Start one with: tureen serve --dataset NAME=PATH --listen {endpoint}"):
+            self.assertIn(part, str(caught.exception))
+
+    def test_paths(self) -> None:
+        self.check(f"ipc://{self.folder}/none/s.sock", f"there is no folder {self.folder}/none")
+        self.check(self.endpoint, "there is no such socket")
+        Path(self.folder, "file").write_text("")
+        self.check(f"ipc://{self.folder}/file", "is no socket")
+        path = f"{self.folder}/s.sock"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            self.check(self.endpoint, "a server listens there, but it does not answer")
+        self.check(self.endpoint, "nobody listens at it: its server has died")
+        #  A lock without a socket: reading its data sets.
+        os.unlink(path)
+        with mock.patch("tureen.finding._lives", lambda process: process == 4711):
+            Path(path + ".lock").write_text("4711\n")
+            self.check(self.endpoint, "process 4711 has locked it and does not listen yet")
+        self.check(self.endpoint, "there is no such socket")
+
+    def test_ports(self) -> None:
+        with socket.socket() as held:
+            held.bind(("127.0.0.1", 0))
+            port = held.getsockname()[1]
+            self.check(f"tcp://127.0.0.1:{port}", "refuses the connection")
+            held.listen()
+            self.check(f"tcp://127.0.0.1:{port}", "no Tureen server")
+
+    def test_the_command_is_for_what_was_asked(self) -> None:
+        with self.assertRaises(tureen.NoServer) as caught:
+            tureen.Loader(self.endpoint, "my data", timeout=0.05).samples
+        self.assertIn(f"tureen serve --dataset 'my data=PATH' --listen {self.endpoint}", str(caught.exception))
+
+    @unittest.skipIf(os.geteuid() != 0, "another user's folder: needs root")
+    def test_another_users_folder(self) -> None:
+        os.makedirs(f"{self.folder}/private", mode=0o700)
+        os.chmod(self.folder, 0o755)
+        #  The folder of this process may be closed to others too, so the child has the package loaded before it changes.
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            text = finding.what_is_there(f"ipc://{self.folder}/private/s.sock")
+            os._exit(0 if f"{self.folder}/private belongs to user 0" in text else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,112 @@
+"""The examples, and what measures the clients, at their smallest: that they run, and print what they promise."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import harness
+from harness import wait_until
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tu-examples-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def servers(self):
+        """Process ids of those that were started for what is in the folder."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [os.fsencode(harness.TUREEN), b"serve"] and any(os.fsencode(self.folder) in word for word in words):
+                found.append(int(pid))
+        return found
+
+    def run_script(self, *command):
+        environment = dict(os.environ, TMPDIR=self.folder, TUREEN_SERVER=harness.TUREEN, PYTHONDONTWRITEBYTECODE="1",
+                           PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"))
+        done = subprocess.run([sys.executable, *map(str, command)], env=environment, cwd=harness.SOURCE, text=True,
+                              capture_output=True, timeout=8 * harness.PATIENCE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        wait_until("its server has ended", lambda: not self.servers())
+        print(done.stdout, flush=True)
+        return done.stdout
+
+    def shared(self, output):
+        """Prepared and delivered samples, as it prints them at the end."""
+        found = re.search(r"prepared (\d+) samples and delivered (\d+): (\d\.\d\d) prepared for each delivered\n$", output)
+        self.assertTrue(found, output)
+        prepared, delivered = int(found.group(1)), int(found.group(2))
+        self.assertAlmostEqual(prepared / delivered, float(found.group(3)), delta=0.0051)
+        return prepared, delivered
+
+
+class Examples(Scripts):
+    def test_numpy_only(self):
+        output = self.run_script("examples/numpy_only.py", "--samples", 200, "--epochs", 2)
+        self.assertEqual(len(re.findall(r"^epoch \d: loss \d\.\d+, accuracy [01]\.\d+$", output, re.M)), 2)
+        #  Of validation each sample once.
+        self.assertEqual(self.shared(output), (2 * 200 + 50, 2 * 200 + 2 * 50))
+
+    def test_sweep(self):
+        output = self.run_script("examples/sweep.py", "--samples", 160, "--epochs", 4, "--trials", 4)
+        self.assertEqual(len(re.findall(r"^trial \d \(rate \S+\) killed: ", output, re.M)), 2)
+        self.assertEqual(len(re.findall(r"^trial \d \(rate \S+\): accuracy ", output, re.M)), 2)
+        prepared, delivered = self.shared(output)
+        self.assertLess(prepared, delivered)        # validation alone sees to that
+
+    def test_k_fold(self):
+        output = self.run_script("examples/k_fold.py", "--samples", 150, "--epochs", 2, "--folds", 3)
+        self.assertEqual(len(re.findall(r"^fold \d: accuracy [01]\.\d+ on 50$", output, re.M)), 3)
+        prepared, delivered = self.shared(output)
+        self.assertEqual(delivered, 3 * (2 * 100 + 50))
+        self.assertLessEqual(prepared, delivered)
+
+    def test_resume(self):
+        output = self.run_script("examples/resume.py", "--samples", 128, "--epochs", 3, "--kills", 1, "--step", 0.5)
+        self.assertEqual(len(re.findall(r"^epoch \d: 128 samples, each exactly once$", output, re.M)), 3)
+        self.assertIn("killed 1 times", output)
+        self.shared(output)
+
+
+class Benches(Scripts):
+    def test_client_bench(self):
+        path = os.path.join(self.folder, "found.json")
+        output = self.run_script("bench/client_bench.py", "--bin", os.path.dirname(harness.TUREEN), "--rounds", 1,
+                                 "--batches", 5, "--images", 64, "--json", path)
+        self.assertRegex(output, r"(?m)^tureen\.Loader +waiting .* at most 5: ")
+        with open(path) as file:
+            found = json.load(file)
+        self.assertIn("tureen.Loader", found)
+        for name, cases in found.items():
+            self.assertEqual(sorted(cases), ["sleeping", "waiting"], name)
+            for rounds in cases.values():
+                self.assertEqual(len(rounds), 1)
+                for figures in rounds:
+                    self.assertGreater(figures["bare_us"], 0)
+                    self.assertGreater(figures["loader_us"], 0)
+                    self.assertAlmostEqual(figures["ratio"], figures["loader_us"] / figures["bare_us"], 6)
+                    self.assertTrue(0 <= figures["slept"] <= 1)
+
+    def test_train_parity_compares(self):
+        sys.path.insert(0, os.path.join(harness.SOURCE, "bench"))
+        sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+        import train_parity
+        #  Tables of Student's t, and a textbook case of Welch's test.
+        for tail, degrees, expected in ((0.025, 10, 2.228139), (0.1, 19, 1.327728), (0.025, 38, 2.024394), (0.05, 3, 2.353363)):
+            self.assertAlmostEqual(train_parity.student_quantile(tail, degrees), expected, 4)
+        found = train_parity.compare([3.0, 4, 1, 2.1], [490.2, 340, 433.9], 0.9)
+        self.assertAlmostEqual(found.p, 0.0107516, 5)
+        self.assertIsNone(train_parity.compare([1.0], [1.0, 2.0], 0.9))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
