@@ -309,7 +309,7 @@ s_note_key (void *context, broker_t *broker, int client, const place_t *place)
         keys->seen [index] = true;
         return;
     }
-    fail_msg ("id %u does not come %u times", key.id, key.occurrence + 1);
+    fail_msg ("id %llu does not come %llu times", (unsigned long long) key.id, (unsigned long long) key.occurrence + 1);
 }
 
 //  Must hold: an id of a list that had come before has the random numbers of its later occurrence, and the epoch's.

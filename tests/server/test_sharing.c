@@ -242,7 +242,7 @@ test_healthy_jobs (void **state)
         for (int number = 0; number < plan.count; number++) {
             //  Under dsa only what is in step is healthy.
             bool is_dsa = plan.policy == SAMPLER_POLICY_DSA;
-            plan.jobs [number] = (simulated_job_t) { .batch_size = 4 << random_below (&random, 3),
+            plan.jobs [number] = (simulated_job_t) { .batch_size = 4u << random_below (&random, 3),
                 .sample_us = is_dsa? pace_us: MS + (int64_t) random_below (&random, 4 * MS) };
             if (is_dsa)
                 plan.jobs [number].batch_size = 8;
