@@ -118,8 +118,8 @@ uint32_t dataset_samples (const dataset_t *self);
 //  with: each once, at most texts_max of them.  Lent until the next join or end of a job.  Returns how many.
 size_t broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max);
 
-//  Bytes of batches that are on their way out as messages, of whatever job: they count in the budget of jobs,
-//  because a peer that reads nothing and leaves must not make them pile up.
+//  Bytes of batches that are on their way out as messages, of whatever job, and of rings that clients of ended jobs still
+//  have: they count in the budget of jobs, because a peer that reads nothing and leaves must not make them pile up.
 void broker_outside (broker_t *self, size_t bytes);
 
 //  What a client asks for, already parsed.

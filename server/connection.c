@@ -39,10 +39,7 @@ connection_destroy (connection_t **self_p)
     for (uint32_t slot = 0; self->inline_slots && slot < self->slots; slot++)
         outbox_slot_free (self->inline_slots [slot]);
     free (self->inline_slots);
-    if (self->ended)
-        ring_leave (&self->ring);
-    else
-        ring_destroy (&self->ring);
+    ring_destroy (&self->ring);
     free (self);
     *self_p = NULL;
 }

@@ -19,7 +19,7 @@ typedef struct {
     uint32_t slots;
     ring_t *ring;               //  NULL: inline
     bool attached;              //  the client has the ring
-    bool ended;                 //  by the server: the client may go on reading what it has
+    bool ended;                 //  by the server: the client may go on reading what it has (lingering.h)
     uint8_t **inline_slots;     //  NULL: ring
     atomic_size_t *outgoing;    //  lent; see outbox_slot_new
 } connection_t;
@@ -28,7 +28,7 @@ typedef struct {
 //  reason than memory.  0 and *self_p, or -ENOMEM.
 int connection_new (connection_t **self_p, const peer_t *peer, const layout_t *layout, uint32_t slots,
     bool wants_ring, atomic_size_t *outgoing);
-//  The ring is emptied; if the server ended the job, its pages are left to the client that maps them.
+//  The ring, if it still has one, is emptied.
 void connection_destroy (connection_t **self_p);
 
 bool connection_is_of (const connection_t *self, const peer_t *peer);

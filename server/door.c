@@ -9,6 +9,7 @@
  *                     |                                           |       any byte, end of stream, error,
  *                     |                                           |       the client's process has ended
  *                     +--> freed without a word                   +--> door_forget: freed, no event
+ *                                                                 door_part: as before, and the client sees an end
  *
  *  door_next asks epoll for one descriptor at a time.  That costs a call an event, at a few events a job, and
  *  leaves no list of readied guests that could name one that has been freed meanwhile.
@@ -397,6 +398,18 @@ door_forget (door_t *self, uint64_t job)
     guest_t *guest = s_attached (self, job);
     if (guest)
         s_guest_end (self, guest);
+}
+
+bool
+door_part (door_t *self, uint64_t job)
+{
+    s_check (self);
+    guest_t *guest = s_attached (self, job);
+    if (guest)
+        shutdown (guest->fd, SHUT_WR);      //  of a client that has just closed it fails: that is told next
+    else
+        door_forget (self, job);
+    return guest != NULL;
 }
 
 int

@@ -10,7 +10,8 @@
  *                A connection without a token is closed after DOOR_PATIENCE_MS; at most DOOR_STRANGERS_MAX
  *                wait at once; then the one that waited longest is closed.
  *                accept fails with EMFILE: the listening socket rests until the next door_tick.
- *  on close:     door_forget (job) closes the connection from our side; no event follows.
+ *  on close:     door_forget (job) closes the connection from our side; no event follows.  door_part (job) closes only our side
+ *                of it: the client sees an end as well, and DOOR_CLOSED comes when it closes its own.
  *
  *  Non-blocking throughout; all readiness comes through one epoll descriptor, so the caller polls one fd.
  *  Owner: the broker's thread.
@@ -47,6 +48,9 @@ int door_expect (door_t *self, uint64_t job, uid_t uid, int descriptor, int64_t 
     char token [DOOR_TOKEN_BYTES + 1]);
 //  The job is over: its token is void, its connection closed.  Unknown jobs are fine.
 void door_forget (door_t *self, uint64_t job);
+//  The same for a job whose client may keep what it has: where it is attached the connection stays, closed from our side, until
+//  the client closes it.  False: it is not attached.
+bool door_part (door_t *self, uint64_t job);
 //  Takes the next event; false when there is none, or when many connections had none to give: then the
 //  descriptor stays readable.  Never blocks.
 bool door_next (door_t *self, int64_t now_ms, door_event_t *event);

@@ -319,6 +319,8 @@ s_check (read_options_t *self)
         return complain ("read", "--list needs --order list");
     if (self->options.ids && self->options.subset)
         return complain ("read", "--list and --subset exclude each other");
+    if (self->ids_path && self->state_path && !strcmp (self->ids_path, self->state_path))
+        return complain ("read", "--ids and --state need a file each");
     if (self->options.ids)
         self->options.order = TUREEN_LIST;
     if (self->options.pool && self->options.order != TUREEN_SEEDED && (self->options.order || !self->options.seeded))

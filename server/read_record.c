@@ -21,8 +21,11 @@ struct read_record {
     //  Set at birth.
     const char *ids_path;               //  NULL: not asked for
     const char *state_path;             //  likewise
+    char *target_path;                  //  where that is: behind links
     char *fresh_path;                   //  of the state while it is written
     uint64_t state_every;
+    const uint64_t *list;               //  --list; NULL: none
+    size_t list_count;
     char *state;                        //  NULL: there was none
     //  Later.
     FILE *ids;
@@ -78,7 +81,8 @@ s_load_state (read_record_t *self)
 static int
 s_write_fresh (const read_record_t *self, const char *text)
 {
-    int fd = open (self->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    //  Nobody's link is followed: the file takes the state's place.
+    int fd = open (self->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
     int rc = 0;
@@ -88,9 +92,10 @@ s_write_fresh (const read_record_t *self, const char *text)
         rc = part < 0 && errno != EINTR? -errno: 0;
     }
     //  Before the rename, or a crash of the machine could leave an empty file under the right name.
-    if (!rc && fsync (fd) && errno != EINVAL)
-        rc = -errno;
-    if (close (fd) && !rc)
+    while (!rc && fsync (fd) && errno != EINVAL)
+        rc = errno == EINTR? 0: -errno;
+    //  It is closed when a signal interrupts that, too; and what it held is on the disk.
+    if (close (fd) && !rc && errno != EINTR)
         rc = -errno;
     return rc;
 }
@@ -105,7 +110,7 @@ s_save_state (read_record_t *self, tureen_loader_t *loader)
         return s_fail_state (self, -rc);
     rc = s_write_fresh (self, text);
     free (text);
-    if (!rc && rename (self->fresh_path, self->state_path))
+    if (!rc && rename (self->fresh_path, self->target_path))
         rc = -errno;
     if (rc) {
         unlink (self->fresh_path);
@@ -152,16 +157,29 @@ s_read_place (const read_record_t *self, uint64_t *epoch_p, uint64_t *count_p)
     json_decref (root);
 }
 
-//  The bytes of a line up to its count-th id; SIZE_MAX: it has fewer.
+//  What is behind a run that has come to `behind`, once it has had that id: one sample more; in a list the places up to the
+//  nearest one with it, since what cannot be read is in the list and not in the file.
+static uint64_t
+s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
+{
+    while (self->list && behind < self->list_count && self->list [behind] != id)
+        behind++;
+    return behind + 1;
+}
+
+//  The bytes of a line up to where count samples (of a list: places) are behind; SIZE_MAX: it ends before.
 static size_t
-s_cut (const char *line, uint64_t count)
+s_cut (const read_record_t *self, const char *line, uint64_t count)
 {
     size_t place = strcspn (line, ":") + 1;
-    for (; count; count--) {
-        size_t digits = strspn (line + place + (line [place] == ' '), "0123456789");
+    for (uint64_t behind = 0; behind < count;) {
+        size_t blank = line [place] == ' ', digits = strspn (line + place + blank, "0123456789");
         if (!digits)
             return SIZE_MAX;
-        place += (line [place] == ' ') + digits;
+        behind = s_advance (self, behind, strtoull (line + place + blank, NULL, 10));
+        if (behind > count)
+            break;
+        place += blank + digits;
     }
     return place;
 }
@@ -182,7 +200,7 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
         uint64_t number = strtoull (line, &end, 10);
         if (end == line || *end != ':' || number > epoch || (number == epoch && count == 0))
             break;
-        size_t cut = number == epoch? s_cut (line, count): SIZE_MAX;
+        size_t cut = number == epoch? s_cut (self, line, count): SIZE_MAX;
         self->ids_open = number == epoch;
         //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..." and the end.
         if (cut == SIZE_MAX && number == epoch)
@@ -224,10 +242,24 @@ s_write_ids (read_record_t *self, const tureen_batch_t *batch)
     const uint64_t *ids = tureen_batch_ids (batch);
     for (size_t index = 0; index < tureen_batch_count (batch); index++)
         fprintf (self->ids, " %" PRIu64, ids [index]);
-    return fflush (self->ids) == 0 || s_fail_ids (self);
+    //  What a full buffer could not write is lost to the flush: it may find room again.
+    return (!ferror (self->ids) && fflush (self->ids) == 0) || s_fail_ids (self);
 }
 
 //  --------------------------------------------------------------------------
+
+//  Where the state is written.  False: no memory.
+static bool
+s_name_files (read_record_t *self)
+{
+    self->target_path = realpath (self->state_path, NULL);
+    if (!self->target_path)             //  not there yet
+        self->target_path = strdup (self->state_path);
+    if (self->target_path && asprintf (&self->fresh_path, "%s.new", self->target_path) >= 0)
+        return true;
+    self->fresh_path = NULL;
+    return false;
+}
 
 read_record_t *
 read_record_new (const read_options_t *options)
@@ -241,11 +273,11 @@ read_record_new (const read_options_t *options)
     self->ids_path = read_options_ids_path (options);
     self->state_path = read_options_state_path (options);
     self->state_every = read_options_state_every (options);
+    self->list = read_options_loader (options)->ids;
+    self->list_count = read_options_loader (options)->id_count;
     bool fine = true;
-    if (self->state_path && asprintf (&self->fresh_path, "%s.new", self->state_path) < 0) {
-        self->fresh_path = NULL;
-        fine = complain ("read", "out of memory");
-    }
+    if (self->state_path)
+        fine = s_name_files (self) || complain ("read", "out of memory");
     if (fine && self->state_path)
         fine = s_load_state (self);
     if (fine && self->ids_path)
@@ -265,6 +297,7 @@ read_record_destroy (read_record_t **self_p)
     assert (self->magic == READ_RECORD_MAGIC);
     if (self->ids && self->ids != stdout)
         fclose (self->ids);
+    free (self->target_path);
     free (self->fresh_path);
     free (self->state);
     self->magic = 0;
@@ -305,7 +338,7 @@ read_record_epoch_end (read_record_t *self, tureen_loader_t *loader)
         fprintf (self->ids, "%" PRIu64 ":", tureen_loader_epoch (loader).epoch);    //  an epoch without a batch
     fputs ("\n", self->ids);
     self->ids_open = false;
-    return fflush (self->ids) == 0 || s_fail_ids (self);
+    return (!ferror (self->ids) && fflush (self->ids) == 0) || s_fail_ids (self);
 }
 
 bool
@@ -315,7 +348,7 @@ read_record_end (read_record_t *self, tureen_loader_t *loader)
     if (self->ids && self->ids_open)
         fputs (" ...\n", self->ids);
     //  The ids first; and closed, since some file systems tell only then that there is no room.
-    bool fine = !self->ids || fflush (self->ids) == 0;
+    bool fine = !self->ids || (!ferror (self->ids) && fflush (self->ids) == 0);
     if (self->ids && self->ids != stdout)
         fine = fclose (self->ids) == 0 && fine;
     self->ids = NULL;

@@ -11,6 +11,7 @@
 #include "connection.h"
 #include "admission.h"
 #include "explaining.h"
+#include "lingering.h"
 #include "outbox.h"
 #include "reply.h"
 
@@ -20,6 +21,7 @@ struct service {
     service_options_t options;
     bool stopping;
     explaining_t *explaining;
+    lingering_t lingering;
     atomic_size_t outgoing;     //  bytes of inline batches that ZeroMQ has not sent yet; its threads count down
     //  scratch for one batch
     uint32_t *rows;
@@ -55,6 +57,7 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
+    lingering_leave (&self->lingering);
     free (self->rows);
     free (self->ids);
     free (self);
@@ -62,6 +65,15 @@ service_destroy (service_t **self_p)
 }
 
 //  ---- what clients ask
+
+static void s_carry_out_all (service_t *self);
+
+//  What counts in the budget of jobs, and is no job's.
+static void
+s_count_outside (service_t *self)
+{
+    broker_outside (self->options.broker, atomic_load (&self->outgoing) + self->lingering.bytes);
+}
 
 typedef struct {
     service_t *service;
@@ -109,7 +121,10 @@ s_join (const message_t *message, refusal_t *refusal)
         .log = self->options.log, .outgoing = &self->outgoing, .peer = message->peer, .uid = message->uid,
             .now_ms = message->now_ms
     };
-    broker_outside (self->options.broker, atomic_load (&self->outgoing));
+    //  What has ended must give back its memory before another takes some: else those who come and go within one turn would
+    //  have more than the budget.
+    s_carry_out_all (self);
+    s_count_outside (self);
     char *text;
     job_t *job = admission_run (&admission, message->frames, message->count, &text, refusal);
     if (!job)
@@ -166,7 +181,7 @@ static void
 s_status (const message_t *message)
 {
     service_t *self = message->service;
-    broker_outside (self->options.broker, atomic_load (&self->outgoing));
+    s_count_outside (self);
     json_t *status = broker_status (self->options.broker, message->now_ms);
     connection_describe_datasets (self->options.broker, status);
     struct rusage usage;
@@ -230,7 +245,8 @@ s_answer (message_t *message)
             s_status (message);
     }
     else
-    if (good && message->service->stopping)
+    //  What came of jobs just before is taken, or their clients would hear of an error first, and not of the end.
+    if (good && message->service->stopping && (message->head.kind == WIRE_JOIN || message->head.kind == WIRE_EXPLAIN))
         good = refuse (&refusal, "stopping", "the server is ending");
     else
     if (good && message->head.kind == WIRE_JOIN)
@@ -315,8 +331,11 @@ service_attend (service_t *self, int64_t now_ms)
     door_event_t event;
     while (door_next (self->options.door, now_ms, &event)) {
         job_t *job = broker_job (self->options.broker, event.job);
-        if (!job)
+        if (!job) {
+            if (event.kind == DOOR_CLOSED)
+                lingering_end (&self->lingering, event.job);
             continue;
+        }
         if (event.kind == DOOR_ATTACHED) {
             ((connection_t *) job_user (job))->attached = true;
             broker_attached (self->options.broker, job, now_ms);
@@ -375,11 +394,28 @@ s_copy (service_t *self, place_t *place)
     tasks_copy (self->options.tasks, place, &connection->layout, slot);
 }
 
+//  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say when it is done.
+static bool
+s_part (service_t *self, uint64_t job, connection_t *connection)
+{
+    if (!connection || !connection->ended || !connection->ring)
+        return false;
+    if (self->stopping) {
+        ring_leave (&connection->ring);
+        return false;
+    }
+    if (!door_part (self->options.door, job))
+        return false;
+    lingering_keep (&self->lingering, self->options.door, job, &connection->ring);
+    return true;
+}
+
 static void
 s_bury (service_t *self, job_t *job)
 {
     connection_t *connection = job_user (job);
-    door_forget (self->options.door, job_id (job));
+    if (!s_part (self, job_id (job), connection))
+        door_forget (self->options.door, job_id (job));
     connection_destroy (&connection);
     broker_bury (self->options.broker, job);
 }
@@ -435,15 +471,21 @@ s_carry_out (service_t *self, const action_t *action)
     }
 }
 
+static void
+s_carry_out_all (service_t *self)
+{
+    action_t action;
+    while (broker_next (self->options.broker, &action))
+        s_carry_out (self, &action);
+}
+
 void
 service_act (service_t *self, int64_t now_ms)
 {
-    action_t action;
     tasks_collect (self->options.tasks);
     explaining_collect (self->explaining, false);
     broker_advance (self->options.broker, now_ms);
-    while (broker_next (self->options.broker, &action))
-        s_carry_out (self, &action);
+    s_carry_out_all (self);
 }
 
 typedef struct {

@@ -45,7 +45,7 @@ void service_act (service_t *self, int64_t now_ms);
 //  About every half second: heartbeats for jobs that have no ring (yet), which is also how the death of one
 //  is noticed.
 void service_beat (service_t *self, int64_t now_ms);
-//  Ends all jobs: ENDED "stopping" to each, and `stopping` for requests from now on.
+//  Ends all jobs: ENDED "stopping" to each, and `stopping` for those who ask for something new from now on.
 void service_stop (service_t *self, int64_t now_ms);
 
 #endif

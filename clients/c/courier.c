@@ -105,7 +105,7 @@ s_send_question (courier_t *self)
     wire_head_t head = message_head (question.kind, question.kind == WIRE_STATUS? 0: self->job, question.tag);
     message_frame_t frame = { .data = (const uint8_t *) question.text, .size = strlen (question.text) };
     if (dealer_send (self->dealer, &head, &frame, 1))
-        inquiry_sent (self->inquiry);
+        inquiry_sent (self->inquiry, question.tag);
 }
 
 //  Twice as often as we promised.
@@ -360,7 +360,8 @@ s_run (void *argument)
     dealer_message_clear (&self->message);
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
-    if (self->attach)
+    //  A server that ended the job, and lives, empties the ring when the socket closes: then that is the window's to do.
+    if (self->attach && self->lost_ms == 0)
         attach_close_socket (self->attach);
     return NULL;
 }

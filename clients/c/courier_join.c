@@ -55,7 +55,7 @@ courier_go_away (courier_t *self, const char *how)
     s_part (self);
     handover_retire (self->handover);
     inquiry_lose (self->inquiry);
-    rejoin_begin (&self->rejoin, how, now_ms);
+    rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
         (double) self->rejoin.limit_ms / 1e3);
     handover_put_notice (self->handover, text.text);
@@ -174,8 +174,10 @@ static void
 s_run_again (courier_t *self, const tureen_info_t *info)
 {
     message_error_t text;
+    int64_t now_ms = dealer_now_ms ();
+    rejoin_found (&self->rejoin, now_ms);
     message_fail (&text, "the server is back after %.3g seconds; going on as job %" PRIu64 "%s",
-        (double) (dealer_now_ms () - self->rejoin.since_ms) / 1e3, info->job,
+        (double) (now_ms - self->rejoin.since_ms) / 1e3, info->job,
         info->forked? ", a fork: its run goes on elsewhere": "");
     handover_put_notice (self->handover, text.text);
     courier_move (self, RUNNING);

@@ -142,10 +142,10 @@ inquiry_look (inquiry_t *self, inquiry_question_t *question)
 }
 
 void
-inquiry_sent (inquiry_t *self)
+inquiry_sent (inquiry_t *self, uint64_t tag)
 {
     s_lock (self);
-    if (self->phase == POSTED)
+    if (self->phase == POSTED && self->question.tag == tag)
         s_move (self, SENT);
     pthread_mutex_unlock (&self->mutex);
 }

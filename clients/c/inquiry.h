@@ -34,7 +34,8 @@ typedef struct {
 } inquiry_question_t;
 //  Is there one that is not sent?
 bool inquiry_look (inquiry_t *self, inquiry_question_t *question);
-void inquiry_sent (inquiry_t *self);
+//  The one with this tag, which may have been given up meanwhile.
+void inquiry_sent (inquiry_t *self, uint64_t tag);
 //  Is the message with this tag an answer?  If it is, takes it; an answer that nobody waits for any more is dropped.
 bool inquiry_take (inquiry_t *self, const wire_head_t *head, const message_frame_t *frames, size_t count);
 //  What was sent will not be answered.

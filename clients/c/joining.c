@@ -60,7 +60,8 @@ s_check_subset (const tureen_options_t *options, message_error_t *error)
 static bool
 s_check_ids (const tureen_options_t *options, message_error_t *error)
 {
-    if (options->order != TUREEN_LIST)
+    //  Beside a state the order may be left out: it is the state's.
+    if (options->order != TUREEN_LIST && !(options->state && options->order == TUREEN_ORDER_DEFAULT))
         return message_fail (error, "options.ids: only with order TUREEN_LIST");
     if (options->subset)
         return message_fail (error, "options.ids excludes options.subset");
@@ -75,7 +76,8 @@ s_check_ids (const tureen_options_t *options, message_error_t *error)
 static bool
 s_check_pool (const tureen_options_t *options, message_error_t *error)
 {
-    bool is_seeded = options->order == TUREEN_SEEDED || (options->order == TUREEN_ORDER_DEFAULT && options->seeded);
+    bool is_seeded = options->order == TUREEN_SEEDED
+        || (options->order == TUREEN_ORDER_DEFAULT && (options->seeded || options->state));
     if (!is_seeded)
         return message_fail (error, "options.pool: only with order TUREEN_SEEDED");
     if (options->pool < WIRE_POOL_MIN || options->pool > WIRE_POOL_MAX)

@@ -3,12 +3,23 @@
 #include <string.h>
 
 void
-rejoin_begin (rejoin_t *self, const char *how, int64_t now_ms)
+rejoin_begin (rejoin_t *self, const char *how, bool gave, int64_t now_ms)
 {
+    snprintf (self->how, sizeof self->how, "%s", how);
+    if (!gave && self->found_ms) {
+        self->since_ms += now_ms - self->found_ms;
+        rejoin_postpone (self, how, now_ms);
+        return;
+    }
     self->since_ms = self->next_ms = now_ms;
     self->pause_ms = REJOIN_PAUSE_MS;
-    snprintf (self->how, sizeof self->how, "%s", how);
     *self->last = 0;
+}
+
+void
+rejoin_found (rejoin_t *self, int64_t now_ms)
+{
+    self->found_ms = now_ms;
 }
 
 void
@@ -57,7 +68,7 @@ rejoin_helps (const char *code)
 bool
 rejoin_may_pass (const char *code)
 {
-    static const char *const codes [] = { "stopping", "busy", NULL };
+    static const char *const codes [] = { "stopping", "busy", "budget", NULL };
     return s_is_one_of (code, codes);
 }
 

@@ -13,14 +13,18 @@ enum { REJOIN_PAUSE_MS = 100, REJOIN_PAUSE_MS_MAX = 2000, REJOIN_DEFAULT_MS = 30
 
 typedef struct {
     int64_t limit_ms;                   //  how long to look; below 0: not at all
-    int64_t since_ms;                   //  when it was lost
+    int64_t since_ms;                   //  when it was lost; later by the time that it was there and gave nothing
+    int64_t found_ms;                   //  when it was joined again last; 0: never
     int64_t next_ms;                    //  the next try
     int64_t pause_ms;
     char how [200];                     //  it was lost
     char last [256];                    //  what came of the last try; "": nobody answered
 } rejoin_t;
 
-void rejoin_begin (rejoin_t *self, const char *how, int64_t now_ms);
+//  gave: did a batch come since it was joined (again)?  One that was found and gave nothing is still looked for: the pauses
+//  grow on, and the limit is not begun anew.
+void rejoin_begin (rejoin_t *self, const char *how, bool gave, int64_t now_ms);
+void rejoin_found (rejoin_t *self, int64_t now_ms);
 //  A try came to nothing.  why: NULL: nobody answered.
 void rejoin_postpone (rejoin_t *self, const char *why, int64_t now_ms);
 bool rejoin_is_due (const rejoin_t *self, int64_t now_ms);

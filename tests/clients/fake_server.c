@@ -57,6 +57,8 @@ s_end (fake_server_t *self, const char *reason)
     snprintf (text, sizeof text, "{\"reason\":\"%s\",\"message\":\"the job is over\"}", reason);
     self->running = self->joined = false;
     fake_send_text (self, WIRE_ENDED, self->job, 0, text);
+    if (self->client >= 0)
+        shutdown (self->client, SHUT_WR);
 }
 
 static void
@@ -330,8 +332,11 @@ s_watch_ring (fake_server_t *self)
     if (recv (self->client, &waste, 1, MSG_DONTWAIT) != 0)
         return;
     s_close_ring (self);
-    if (!self->inlined)
+    if (!self->inlined) {
         self->running = false;
+        if (self->ring)
+            memset (self->ring, FAKE_POISON, self->ring_bytes);
+    }
     pthread_mutex_lock (&self->mutex);
     self->seen.ring_closed++;
     pthread_mutex_unlock (&self->mutex);

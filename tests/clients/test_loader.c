@@ -567,6 +567,33 @@ test_held_batches_survive_a_failure (void **state)
     fake_destroy (&fake);
 }
 
+//  Nor where the server (which lives, and has closed its side of the ring's socket) ended the job; and what had come is given.
+static void
+test_batches_survive_the_end_of_their_job (void **state)
+{
+    (void) state;
+    fake_plan_t plan = { .samples = 100, .deed = FAKE_END_FENCED, .deed_batches = 3 };
+    fake_server_t *fake = fake_new (&plan);
+    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
+    assert_non_null (loader);
+    tureen_batch_t *batch = s_next_batch (loader), *last;
+    WAIT_FOR (fake, seen, seen.sent == 3);
+    usleep (800000);                    //  by now the loader's thread has ended
+    assert_int_equal (fake_seen (fake).ring_closed, 0);
+    s_check_batch (batch);
+    tureen_batch_release (&batch);
+    for (int given = 1; given < 3; given++) {
+        last = s_next_batch (loader);
+        s_check_batch (last);
+        tureen_batch_release (&last);
+    }
+    assert_int_equal (tureen_loader_next (loader, &last), TUREEN_ERROR);
+    assert_non_null (strstr (tureen_loader_error (loader), "fenced"));
+    tureen_loader_destroy (&loader);
+    WAIT_FOR (fake, seen, seen.ring_closed == 1);
+    fake_destroy (&fake);
+}
+
 //  --------------------------------------------------------------------------
 //  Joining
 
@@ -811,6 +838,7 @@ main (void)
         cmocka_unit_test (test_server_breaks_the_protocol),
         cmocka_unit_test (test_unknown_messages_are_ignored),
         cmocka_unit_test (test_held_batches_survive_a_failure),
+        cmocka_unit_test (test_batches_survive_the_end_of_their_job),
         cmocka_unit_test (test_no_server_is_a_timeout_with_a_remedy),
         cmocka_unit_test (test_refusal_says_what_the_server_said),
         cmocka_unit_test (test_unusable_joined_is_an_error),

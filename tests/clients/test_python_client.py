@@ -493,9 +493,9 @@ class Delivery:
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
         next(iterator)
         server.do(lambda: setattr(server, "silent", True))
-        begin = time.monotonic()
-        del iterator
-        self.assertLess(time.monotonic() - begin, tureen.courier.LEAVE_PATIENCE_S)
+        with mock.patch.object(tureen.connection.Connection, "join_thread") as waits:
+            del iterator
+        waits.assert_not_called()
         server.die()
 
     def test_a_new_job_finds_the_old_one_gone(self: Any) -> None:
@@ -510,14 +510,14 @@ class Delivery:
     def test_last_slot_is_filled_at_once(self: Any) -> None:
         """All batches but the last slot's are held: that slot's comes as soon as it is asked for."""
         server = self.fake()
-        with mock.patch("tureen.courier.CONSUMED_PATIENCE_MS", 20000), warnings.catch_warnings():
+        with mock.patch("tureen.courier.CONSUMED_PATIENCE_MS", 100_000), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             iterator = iter(tureen.Loader(server.endpoint, batch_size=8, slots=3))
             begin = time.monotonic()
             for _ in range(3):
                 held = [next(iterator) for _ in range(3)]
                 del held
-            self.assertLess(time.monotonic() - begin, 15)
+            self.assertLess(time.monotonic() - begin, 90)
             del iterator
 
     def test_exception_leaves(self: Any) -> None:
@@ -584,7 +584,7 @@ class Delivery:
         waiter.start()
         time.sleep(0.05)
         loader.close()
-        waiter.join(5)
+        waiter.join(50)
         self.assertEqual(len(errors), 1)
         with self.assertRaises(tureen.LoaderClosed):
             iter(loader)
@@ -595,11 +595,12 @@ class Delivery:
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
         until(lambda: server.job().sent >= 3)
-        time.sleep(0.05)
-        delivered = server.job().sent
+        delivered = iterator._connection.job.slots._arrived
         server.stop()
         got = 1
-        with self.assertRaisesRegex(tureen.ServerStopped, "stopped"), warnings.catch_warnings():
+        #  In good order the reason comes for sure, only not at once.
+        farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0)
+        with farewell, self.assertRaisesRegex(tureen.ServerStopped, "stopped"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for batch in iterator:
                 self.assert_intact(batch)
@@ -614,20 +615,17 @@ class Delivery:
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
         server.die()
-        begin = time.monotonic()
         with self.assertRaisesRegex(tureen.ServerGone, "gone"):
             for _ in iterator:
                 pass
-        self.assertLess(time.monotonic() - begin, 10)
         self.assert_intact(held)
 
     def test_server_dies_when_all_was_delivered(self: Any) -> None:
         server = self.fake(16, heartbeat_ms=50)
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, epochs=1))
-        until(lambda: server.job().complete)
-        time.sleep(0.05)
+        until(lambda: iterator._connection.concluded, "the last epoch's end")
         server.die()
-        time.sleep(0.7)
+        until(lambda: not iterator._connection._thread.is_alive(), "the client notices")
         self.assertEqual([len(batch) for batch in iterator], [8, 8])
 
     def test_strange_messages_are_ignored(self: Any) -> None:
@@ -738,13 +736,17 @@ class Delivery:
         """A process is killed whose forked child lives on: the server notices at once."""
         server = self.fake(heartbeat_ms=100)
         process = self.script(f"iterator = iter(tureen.Loader({server.endpoint!r}, batch_size=8)); next(iterator)\n"
-                              "if os.fork() == 0: os.close(1); os.close(2); time.sleep(4); os._exit(0)\n"
-                              "print('ready', flush=True); time.sleep(20)")
+                              "child = os.fork()\n"
+                              "if child == 0: os.close(1); os.close(2); time.sleep(200); os._exit(0)\n"
+                              "print(child, flush=True); time.sleep(200)")
         assert process.stdout is not None and process.stderr is not None
-        process.stdout.readline()
+        child = int(process.stdout.readline())
         process.kill()
         process.wait()
-        until(lambda: server.job().ended, "the notice of death", 2.0)
+        try:
+            until(lambda: server.job().ended, "the notice of death")
+        finally:
+            os.kill(child, signal.SIGKILL)
         process.stdout.close()
         process.stderr.close()
 
@@ -769,7 +771,7 @@ class Delivery:
         process = self.script(f"loader = tureen.Loader({server.endpoint!r}, batch_size=8)\n"
                               "iterator = iter(loader); kept = next(iterator); gone = next(iterator); del gone\n"
                               "print(len(kept))")
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=50)
         self.assertEqual((process.returncode, out, err), (0, b"8\n", b""))
         until(lambda: server.job().ended, "the job's end")
         self.assertIn(LEAVE, [frames[0][5] for frames in server.messages])
@@ -782,7 +784,7 @@ class Delivery:
         until(lambda: server.jobs and server.job().begun, "the join")
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=5)
+        _, err = process.communicate(timeout=50)
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         self.assertTrue(err.rstrip().endswith(b"KeyboardInterrupt"), err)
         until(lambda: server.job().ended, "the job's end")
@@ -920,7 +922,7 @@ class Ring(Delivery, Tidy):
             server.end(job, "stopping", "the server ends")
         until(lambda: job.attached)
         server.do(order)
-        with self.assertRaises(tureen.ServerStopped):
+        with mock.patch("tureen.courier.FAREWELL_S", 30.0), self.assertRaises(tureen.ServerStopped):
             next(iterator)
 
     def test_interrupted_batch_comes_again(self) -> None:
@@ -940,6 +942,69 @@ class Ring(Delivery, Tidy):
             self.assert_intact(batch)
             del batch
         until(lambda: server.job().released == 30 and server.job().kept == 0)
+
+    def test_interrupts_while_it_waits(self) -> None:
+        """Signals that raise, many of them, around the moment at which a batch comes."""
+        class Interrupt(Exception):
+            pass
+
+        def interrupt(number: int, frame: Any) -> None:
+            #  Where next() waits: further on an interrupt may take with it what is just being returned.
+            if frame.f_code.co_name in ("take", "wait", "_take") and "tureen" in frame.f_code.co_filename:
+                raise Interrupt
+        server = self.server()
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=2, epochs=6))
+        before = signal.signal(signal.SIGALRM, interrupt)
+        end, seen, interrupts = time.monotonic() + 50, [], 0
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0005)
+            while time.monotonic() < end:
+                if interrupts > 2000:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                try:
+                    batch = next(iterator)
+                    seen.append((batch.epoch, batch.index))
+                    del batch
+                except Interrupt:
+                    interrupts += 1
+                except StopIteration:
+                    break
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(seen, [divmod(place, 50) for place in range(300)], f"{interrupts} interrupts")
+
+    def test_left_while_a_batch_is_made(self) -> None:
+        """By another thread, right before the batch is there for it to forget, or right behind: the loop is told, and nothing of
+        the batch is held."""
+        for before in (True, False):
+            server = self.server()
+            loader = tureen.Loader(server.endpoint, batch_size=8)
+            iterator = iter(loader)
+            next(iterator)
+
+            def close() -> None:
+                other = threading.Thread(target=loader.close)
+                other.start()
+                other.join(50)
+
+            class Left(tureen.iterator.BatchIterator):
+                @property  # type: ignore[override]
+                def _made(self) -> Any:
+                    return self.__dict__.get("made")
+
+                @_made.setter
+                def _made(self, made: Any) -> None:
+                    if made is not None and before:
+                        close()
+                    self.__dict__["made"] = made
+                    if made is not None and not before:
+                        close()
+            iterator.__class__ = Left
+            with self.assertRaises(tureen.LoaderClosed):
+                next(iterator)
+            self.assertIsNone(iterator._made)
+            until(lambda: server.job().left, "LEAVE")
 
     def test_server_dies_while_views_outlive_the_loader(self) -> None:
         server = self.server()
@@ -991,7 +1056,7 @@ class Inline(Delivery, Tidy):
         server = self.server(offer_ring=False, heartbeat_ms=40)
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
         next(iterator)
-        until(lambda: server.job().heartbeats >= 20, "twenty heartbeats", 20.0)
+        until(lambda: server.job().heartbeats >= 20, "twenty heartbeats")
         self.assert_intact(next(iterator))
 
     def test_inline_on_request(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import unittest
 import unittest.mock
 import warnings
@@ -70,20 +71,32 @@ class Questions(Tidy):
         server.paused = True
         loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1)
         iterator = iter(loader)
-        released = threading.Timer(0.2, setattr, (server, "paused", False))
+        wait, blocked = tureen.connection.Connection.wait, threading.Event()
+
+        def noted(*how: Any) -> None:
+            blocked.set()
+            wait(*how)
+
+        def release() -> None:
+            blocked.wait(50)
+            time.sleep(0.2)
+            server.paused = False
+        released = threading.Thread(target=release)
         released.start()
-        next(iterator)
+        with unittest.mock.patch.object(tureen.connection.Connection, "wait", noted):
+            next(iterator)
         released.join()
         self.assertGreater(loader.stats()["waited_s"], 0.1)
 
     def test_stats_of_a_server_that_is_gone(self) -> None:
         """What was told last, after the time that an answer may take."""
         server = self.fake()
-        loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=0.5)
+        loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=50)
         iterator = iter(loader)
         next(iterator)
         until(lambda: loader.stats()["waits"]["disk"] == 0.5, "an answer")
         server.die()
+        loader._timeout = 0.5
         stats = loader.stats()
         self.assertEqual((stats["waits"], stats["batches"]), (STATUS_OF_JOB["waits"], 1))
         with self.assertRaises(tureen.NoServer):

@@ -204,6 +204,26 @@ class Rejoining(Gone):
         other.load_state_dict(state)
         self.assert_whole(seen + self.run_through(other))
 
+    def test_the_next_server_can_read_more(self) -> None:
+        """A sample that the first one could not read is part of the epoch: the state does not call it over too early."""
+        server = self.fake()
+        server.joined_changes = {"samples": "19"}
+
+        def hook(at: str, job: Optional[Job]) -> None:
+            if at == "batch" and server.lives == 1 and job is not None and job.sent == 3:
+                server.joined_changes = {}
+                server.crash()
+        server.hook = hook
+        loader = self.loader(server, batch_size=1)
+        iterator = iter(loader)
+        for _ in range(19):
+            next(iterator)
+        state = loader.state_dict()
+        self.assertEqual((state["epoch"], state["batches"]), ("0", "19"))
+        next(iterator)
+        self.assertEqual(loader.state_dict()["epoch"], "1")
+        del iterator
+
     def test_complete_jobs_need_no_server(self) -> None:
         server = self.fake()
 
@@ -262,37 +282,40 @@ class Rejoining(Gone):
                 pass
 
     def test_jobs_that_the_server_ended(self) -> None:
-        """`silent`, and a server that does not know the job, are of inline jobs, and joined anew; what was `fenced`, and what is
-        wrong with the data, is not."""
-        for reason in ("fenced", "bad_sample", *(() if self.ring else ("silent", "forgotten"))):
+        """`silent`, a server that does not know the job, and one that hears a word of it while it ends, are of inline jobs, and
+        joined anew; what was `fenced`, and what is wrong with the data, is not."""
+        for reason in ("fenced", "bad_sample", *(() if self.ring else ("silent", "forgotten", "ending"))):
             with self.subTest(reason):
                 server = self.fake()
 
                 def hook(at: str, job: Optional[Job]) -> None:
                     if at != "batch" or job is None or job.sent != 2 or len(server.jobs) > 1:
                         return
-                    if reason == "forgotten":
-                        server._refuse(job.peer, 0, "unknown_job", "no such job")
+                    if reason in ("forgotten", "ending"):
+                        server._refuse(job.peer, 0, "unknown_job" if reason == "forgotten" else "stopping", "no such job")
                         server.forget(job)
                     else:
                         server.end(job, reason, "because")
                 server.hook = hook
-                if reason in ("silent", "forgotten"):
+                if reason in ("silent", "forgotten", "ending"):
                     self.assert_whole(self.run_through(self.loader(server)))
                     continue
-                with self.assertRaises(tureen.JobEnded) as caught:
+                #  The reason comes for sure, only not at once.
+                farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0)
+                with farewell, self.assertRaises(tureen.JobEnded) as caught:
                     for _ in self.loader(server):
                         pass
                 self.assertEqual(caught.exception.reason, reason)
 
     def test_ended_with_batches_in_the_ring(self) -> None:
-        """The server empties the ring of a job that it ends: what nobody took from it is not given, and not in the state."""
+        """The server may empty the ring of a job that it ends: what nobody took from it is not given, and not in the state."""
         server = self.fake()
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
         until(lambda: iterator._connection.arrivals.qsize() >= 2, "two batches")
-        server.do(lambda: server.end(server.job(), "fenced", "because"))
-        until(lambda: iterator._connection.concluded, "its end")
+        with mock.patch("tureen.courier.FAREWELL_S", 30.0):
+            server.do(lambda: server.end(server.job(), "fenced", "because"))
+            until(lambda: iterator._connection.concluded, "its end")
         given = [first]
         with self.assertRaises(tureen.JobEnded):
             while True:
@@ -312,8 +335,9 @@ class Rejoining(Gone):
                     server._stop = True
                     server.restart() if how == "restart" else server.crash()
             server.hook = hook
-            loader = self.loader(server, rejoin=0.3, timeout=0.1)
+            loader = self.loader(server, rejoin=0.3, timeout=50)
             iterator = iter(loader)
+            iterator._connection._timeout = 0.1         # it was joined, in its own time
             seen = []
             #  In good order the reason comes for sure, only not at once.
             farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0 if how == "restart" else 0.02)
@@ -351,8 +375,9 @@ class Rejoining(Gone):
                 with self.subTest(act.__name__, hold=hold):
                     server = self.fake()
                     server.hook = nth(server, "batch", 2, lambda: server.crash(stay=True))
-                    loader = self.loader(server, timeout=0.2)
+                    loader = self.loader(server, timeout=50)
                     iterator = iter(loader)
+                    loader._timeout = iterator._connection._timeout = 0.2
                     held = next(iterator) if hold else None
                     until(lambda: server._stop, "the server's end")
                     act(loader, iterator)
@@ -457,8 +482,9 @@ class RejoiningInline(Rejoining):
             if at == "batch" and job is not None and job.sent == 2 and len(server.jobs) == 1:
                 server.silent = True
         server.hook = hook
-        loader = self.loader(server, timeout=0.2)
+        loader = self.loader(server, timeout=50)
         iterator = iter(loader)
+        iterator._connection._timeout = 0.2
         seen = [next(iterator), next(iterator)]
         until(lambda: len(self.joins(server)) >= 2, "the second JOIN")
         server.do(lambda: setattr(server, "silent", False))

@@ -10,8 +10,10 @@ import json
 import os
 import pickle
 import random
+import threading
 import unittest
 from typing import Any, Callable, Dict, List, Optional, Tuple
+from unittest import mock
 
 from test_python_client import GOLDEN, SEED, Tidy, request, until
 
@@ -321,7 +323,9 @@ class Going(Tidy):
             ({"seed": 7}, state(), "'shared'.*'seeded'"), ({}, state(order="seeded", pool=64), None),
             ({"order": "seeded", "pool": 32}, state(order="seeded", pool=64), "pool 64.*pool 32"),
             ({"order": "seeded", "pool": 32}, state(order="seeded"), "pool None.*pool 32"),
-            ({"order": "seeded"}, state(order="seeded", pool=64), None), ({"seed": 9}, state(order="seeded"), None),
+            ({"order": "seeded"}, state(order="seeded", pool=64), None), ({"seed": 7}, state(order="seeded"), None),
+            ({"seed": 9}, state(order="seeded"), "seed 7.*seed 9"),
+            ({"order": "shared", "seed": 9}, state(), "seed 7.*seed 9"),
             ({"dataset": "other"}, state(), None), ({"order": "list"}, state(order="list", places=2, count=2), "same ids"),
             ({"order": "list", "ids": [1, 2]}, state(order="list"), "no ids"),
             ({"order": "list", "ids": [1, 2]}, state(order="list", places=3, count=3), "3 places.*only 2"),
@@ -338,14 +342,37 @@ class Going(Tidy):
 
     def test_order_pool_and_seed_come_from_the_state(self) -> None:
         server = self.server(20)
-        for how, seed in (({}, "7"), ({"seed": 9}, "9")):
+        for how in ({}, {"seed": 7}):
             loader = tureen.Loader(server.endpoint, batch_size=8, **how)
             loader.load_state_dict(states.pack(plain(samples=20, order="seeded", pool=64, epoch=2)))
             self.assertEqual(next(iter(loader)).epoch, 2)
             said = self.joins(server)[-1]
-            self.assertEqual((said["order"], said["pool"], said["seed"], said["run"]), ("seeded", 64, seed, RUN))
+            self.assertEqual((said["order"], said["pool"], said["seed"], said["run"]), ("seeded", 64, "7", RUN))
             state = loader.state_dict()
-            self.assertEqual((state["order"], state["pool"], state["seed"]), ("seeded", 64, seed))
+            self.assertEqual((state["order"], state["pool"], state["seed"]), ("seeded", 64, "7"))
+
+    def test_asked_while_another_thread_joins(self) -> None:
+        """Whoever asks then is told of the job that is being joined, and joins none."""
+        server = self.server(20)
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        runs: List[str] = []
+        samples: List[int] = []
+        asking = [threading.Thread(target=lambda: runs.append(loader.state_dict()["run"])),
+                  threading.Thread(target=lambda: samples.append(loader.samples))]
+        join = tureen.Loader._join
+
+        def slowly(self: tureen.Loader, begin: Any) -> Any:
+            for thread in asking:
+                if not thread.is_alive():
+                    thread.start()
+            asking[0].join(0.2)                         # long enough for what should not be done
+            return join(self, begin)
+        with mock.patch.object(tureen.Loader, "_join", slowly):
+            iterator = iter(loader)
+        for thread in asking:
+            thread.join(50)
+        self.assertEqual(len(self.joins(server)), 1)
+        self.assertEqual((runs, samples), ([iterator.state_dict()["run"]], [20]))
 
     def test_other_data_after_all(self) -> None:
         """What a server lets pass that has another number of samples."""
@@ -486,6 +513,16 @@ class Going(Tidy):
         loader.load_state_dict(loader.state_dict())
         iter(loader)
         self.assertIn("run", self.joins(server)[2])
+
+    def test_fork_in_one_process(self) -> None:
+        """Another loader goes on from the state while the run does: the server is told of the run, and says that it forked."""
+        server = self.server(20)
+        iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
+        next(iterator)
+        other = tureen.Loader(server.endpoint, batch_size=8)
+        other.load_state_dict(iterator.state_dict())
+        self.assertEqual(next(iter(other)).ids.tolist(), list(range(8, 16)))
+        self.assertEqual(self.joins(server)[1]["run"], iterator.state_dict()["run"])
 
     def test_a_named_job_that_is_held(self) -> None:
         server = self.server(20)

@@ -321,7 +321,7 @@ test_rate_paces (void **state)
     assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--rate=200", "--json"), 0);
     //  The last batch's turn counts as well, with its samples.
     assert_true (s_result ("seconds") >= 0.2199);
-    assert_true (s_result ("seconds") < 2);
+    assert_true (s_result ("seconds") < 30);    //  delays that add up would be the machine's: so only no hang
     fake_destroy (&fake);
     fake = s_fake (64, 1);
     assert_int_equal (RUN (fake, "--dataset=train", "--batch=64", "--rate=320", "--json"), 0);
@@ -334,7 +334,7 @@ test_rate_paces (void **state)
 static void
 s_wait_for_ids (void)
 {
-    for (int left = 1000; left > 0; left--) {
+    for (int left = 12000; left > 0; left--) {
         s_load ("ids", s_ids);
         if (strlen (s_ids) > 12)
             return;
@@ -397,7 +397,7 @@ test_kill_leaves_the_ids (void **state)
     assert_int_equal (strncmp (s_ids, "0: 0 1 2 3", 10), 0);
     assert_null (strchr (s_ids, '\n'));
     //  The ring's socket tells the server at once.
-    for (int left = 400; left > 0 && !fake_seen (fake).ring_closed; left--)
+    for (int left = 12000; left > 0 && !fake_seen (fake).ring_closed; left--)
         usleep (5000);
     assert_int_equal (fake_seen (fake).ring_closed, 1);
     fake_destroy (&fake);
@@ -561,7 +561,8 @@ test_a_run_goes_on (void **state)
         s_new_record ();
         fake_plan_t plan = { .samples = 200, .epochs = 1, .shuffle = true };
         fake_server_t *fake = fake_new (&plan);
-        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=200", s_record_argument, s_state_argument,
+        //  It takes 4 seconds: on a slow machine too it is not done when it is killed.
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=50", s_record_argument, s_state_argument,
             every [index]);
         s_wait_for_record ();
         kill (process, signals [index]);
@@ -579,6 +580,44 @@ test_a_run_goes_on (void **state)
         s_check_once (200);
         assert_int_equal (fake_seen (fake).joins, 1);
         fake_destroy (&fake);
+    }
+}
+
+//  Of a list the state counts places, those of unreadable samples too; the record has only what came.
+static void
+test_a_list_goes_on_after_a_kill (void **state)
+{
+    (void) state;
+    enum { PLACES = 300, BAD = 3 };
+    char list [160], expected [TEXT_BYTES];
+    snprintf (list, sizeof list, "--list=%s", s_path ("list"));
+    FILE *file = fopen (s_path ("list"), "w");
+    assert_non_null (file);
+    size_t size = (size_t) sprintf (expected, "0:");
+    for (int place = 0; place < PLACES; place++) {
+        int id = place * place % 11;    //  with repeats
+        fprintf (file, "%d\n", id);
+        if (id != BAD)
+            size += (size_t) sprintf (expected + size, " %d", id);
+    }
+    strcpy (expected + size, "\n");
+    fclose (file);
+    static const char *const every [] = { "--state-every=5", "--state-every=1" };
+    for (int index = 0; index < 2; index++) {
+        s_new_record ();
+        fake_plan_t plan = { .samples = 11, .epochs = 1, .has_bad = true, .bad = BAD };
+        fake_server_t *fake = fake_new (&plan);
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=80", list, s_record_argument, s_state_argument,
+            every [index]);
+        s_wait_for_record ();
+        kill (process, SIGKILL);
+        assert_int_equal (s_finish (process), 1000 + SIGKILL);
+        fake_destroy (&fake);
+        fake = fake_new (&plan);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", list, s_record_argument, s_state_argument), 0);
+        fake_destroy (&fake);
+        s_load ("record", s_ids);
+        assert_string_equal (s_ids, expected);
     }
 }
 
@@ -645,10 +684,37 @@ test_an_unusable_state (void **state)
     assert_non_null (strstr (s_err, "--state /nowhere/state: No such file"));
     assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, "--state=/"), 1);
     assert_non_null (strstr (s_err, "--state /: Is a directory"));
+    //  Each would take the other's place.
+    char same [160];
+    snprintf (same, sizeof same, "--state=%s", s_path ("record"));
+    assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, same), 2);
+    assert_non_null (strstr (s_err, "read: --ids and --state"));
     char text [TEXT_BYTES];
     s_load_record (text);
     assert_string_equal (s_ids, "0: 1 2 3\n");
     assert_string_equal (text, "{\"tureen_state\": 1}");
+    fake_destroy (&fake);
+}
+
+//  A state that is kept elsewhere, behind a link, is written there: who reads it there goes on from it too.
+static void
+test_a_state_behind_a_link (void **state)
+{
+    (void) state;
+    s_new_record ();
+    char text [TEXT_BYTES];
+    fake_server_t *fake = s_fake (64, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", s_record_argument, s_state_argument), 0);
+    fake_destroy (&fake);
+    s_load ("state", text);
+    s_write ("list", text);
+    unlink (s_path ("state"));
+    assert_int_equal (symlink ("list", s_path ("state")), 0);
+    fake = s_fake (64, 2);
+    assert_int_equal (RUN (fake, "--dataset=train", "--epochs=2", s_record_argument, s_state_argument), 0);
+    s_load ("list", text);
+    assert_non_null (strstr (text, "\"epoch\": \"2\""));
+    assert_int_equal (readlink (s_path ("state"), text, sizeof text), 4);
     fake_destroy (&fake);
 }
 
@@ -663,7 +729,7 @@ static int
 s_tear_down (void **state)
 {
     (void) state;
-    static const char *const names [] = { "out", "err", "ids", "list", "record", "state" };
+    static const char *const names [] = { "out", "err", "ids", "list", "record", "state", "state.new" };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         unlink (s_path (names [index]));
     return rmdir (s_directory);
@@ -691,9 +757,11 @@ main (void)
         cmocka_unit_test (test_unwritable_output),
         cmocka_unit_test (test_ids_survive_a_failed_join),
         cmocka_unit_test (test_a_run_goes_on),
+        cmocka_unit_test (test_a_list_goes_on_after_a_kill),
         cmocka_unit_test (test_a_run_outlives_its_server),
         cmocka_unit_test (test_a_full_disk_loses_nothing),
-        cmocka_unit_test (test_an_unusable_state)
+        cmocka_unit_test (test_an_unusable_state),
+        cmocka_unit_test (test_a_state_behind_a_link)
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }

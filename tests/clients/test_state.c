@@ -419,6 +419,13 @@ test_a_state_that_does_not_go_with_the_options (void **state)
         if (!strstr (s_error, cases [index].says))
             fail_msg ("\"%s\" does not say \"%s\"", s_error, cases [index].says);
     }
+    //  What the state gives may be left out: here nothing is wrong but that the list is too short.
+    tureen_options_t bare = { .dataset = "train", .state = list, .ids = ids, .id_count = 1 };
+    assert_null (tureen_loader_new (&bare, s_error, sizeof s_error));
+    assert_non_null (strstr (s_error, "1088 places"));
+    bare = (tureen_options_t) { .dataset = "train", .state = shared, .pool = 64 };
+    assert_null (tureen_loader_new (&bare, s_error, sizeof s_error));
+    assert_non_null (strstr (s_error, "options.pool: 64, and the state's is 0"));
     //  Other data: the server's word; and the state is as good as before.
     fake_plan_t plan = { .samples = 300 };
     fake_server_t *fake = fake_new (&plan);

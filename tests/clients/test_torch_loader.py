@@ -15,10 +15,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import unittest
 import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(HERE.parent.parent / "clients" / "python")]
@@ -428,9 +430,20 @@ class States(unittest.TestCase):
                     (sampled, {**listed, "epoch": "-1"}, "epoch is '-1'"),
                     (sampled, {**listed, "list": None}, "one of list and"),
                     (sampled, {}, "no state of a loader with a sampler"), (train, {}, "no state of a loader"),
+                    (sampled, {**listed, "epoch": "9" * 5000}, "epoch is"),
+                    (sampled, {**listed, "list": {**listed["list"], "ids": "?"}}, "list of ids cannot be read"),
+                    (sampled, {**listed, "loader": {**listed["loader"], "batches": "3"}}, "checksum"),
                     (train, {**plain, "batches": "3"}, "checksum")):
                 with self.assertRaisesRegex(tureen.StateError, why):
                     target.load_state_dict(state)
+            self.assertEqual((train.state_dict(), sampled.state_dict()), (plain, listed))
+        #  And what was loaded before stays.
+        for state, damaged in ((listed, {**listed, "list": {**listed["list"], "ids": "?"}}), (plain, {**plain, "batches": "3"})):
+            with loader(**(ORDERS["sampler"] if state is listed else ORDERS["shared"])) as train:
+                train.load_state_dict(state)
+                with self.assertRaises(tureen.StateError):
+                    train.load_state_dict(damaged)
+                self.assertEqual(train.state_dict(), state)
         with loader(shuffle=True, subset=(0, 9)) as train:
             train.load_state_dict(plain)
             with self.assertRaises(tureen.RequestRefused) as caught:
@@ -469,6 +482,31 @@ class Memory(unittest.TestCase):
             self.assertEqual(labels.tolist(), [LABELS[id] for id in ids])
         for view in views:
             self.assertTrue(np.array_equal(np.asarray(view), expected[0][2:4].numpy()))
+
+    def test_a_loop_ends_in_a_garbage_collection(self) -> None:
+        """It does so anywhere: also while the loader's own state is being read."""
+        train = loader(shuffle=True)
+
+        def broken_off() -> None:
+            iterator = iter(train)
+            next(iterator)
+            cycle: List[Any] = [iterator]
+            cycle.append(cycle)
+        taken, told = tureen.course.Course.taken, []
+
+        def collecting(course: tureen.course.Course) -> Any:
+            gc.collect()
+            return taken(course)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        broken_off()
+        with mock.patch.object(tureen.course.Course, "taken", collecting):
+            thread = threading.Thread(target=lambda: told.append(train.state_dict()), daemon=True)
+            thread.start()
+            thread.join(harness.PATIENCE)
+        self.assertFalse(thread.is_alive(), "it waits for itself")
+        self.assertEqual((told[0]["epoch"], told[0]["batches"], train.epoch), ("0", "1", 1))
+        self.assertEqual(len(list(train)), 5)
 
     def test_inline(self) -> None:
         """Over the socket: the same batches, in memory of their own, which is never pinned."""

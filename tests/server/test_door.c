@@ -502,6 +502,28 @@ test_forget_voids_the_token (void **state)
     assert_shut_out (self, fd, NOW);
 }
 
+//  The client sees an end, and its own is told when it comes; a token is void.
+static void
+test_part_waits_for_the_client (void **state)
+{
+    fixture_t *self = *state;
+    char token [DOOR_TOKEN_BYTES + 1];
+    int fd = attach (self, 7);
+    assert_true (door_part (self->door, 7));
+    assert_int_equal (hear (fd), -1);
+    assert_quiet (self, NOW);
+    close (fd);
+    assert_event (self, NOW, DOOR_CLOSED, 7);
+    assert_false (door_part (self->door, 7));
+    close (attach (self, 8));
+    assert_true (door_part (self->door, 8));        //  the client closed, and nobody has looked
+    assert_event (self, NOW, DOOR_CLOSED, 8);
+    expect (self, 9, token);
+    fd = knock_with (self, token);
+    assert_false (door_part (self->door, 9));
+    assert_shut_out (self, fd, NOW);
+}
+
 static void
 test_destroy_closes_everyone (void **state)
 {
@@ -841,6 +863,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_forget_closes_without_an_event, begin, end),
         cmocka_unit_test_setup_teardown (test_forget_after_the_client_closed, begin, end),
         cmocka_unit_test_setup_teardown (test_forget_voids_the_token, begin, end),
+        cmocka_unit_test_setup_teardown (test_part_waits_for_the_client, begin, end),
         cmocka_unit_test_setup_teardown (test_destroy_closes_everyone, begin, end),
         cmocka_unit_test_setup_teardown (test_half_token_hangs, begin, end),
         cmocka_unit_test_setup_teardown (test_attached_client_stays, begin, end),

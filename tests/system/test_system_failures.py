@@ -10,6 +10,8 @@ import plain_client
 from harness import SystemTest, wait_until
 from plain_client import Batch, Ended, EpochEnd, Job, Refused
 
+INSTANCE = "00112233445566778899aabbccddeeff"
+LINGERING_MAX = 64
 
 
 class Crashes(SystemTest):
@@ -62,6 +64,51 @@ class Crashes(SystemTest):
             #  The look above has brought two empty pages back, until the server has closed it.
             wait_until("the ring is closed", lambda: harness.memfd_bytes(server.pid) == 0)
             job.close()
+
+    def fence(self, server, job, **keys):
+        """Another client that goes on with the job's run, which therefore ends."""
+        successor = Job(server.endpoint)
+        self.addCleanup(successor.close)
+        successor.join(dataset="train", run=job.joined["run"], instance=INSTANCE, **keys)
+        successor.take_ring()
+        while not isinstance(event := job.event(), Ended):
+            self.assertIsNotNone(event)
+        self.assertEqual(event.reason, "fenced")
+        return successor
+
+    def test_memory_of_a_job_that_the_server_ended(self):
+        """What is in the ring stays, and is counted, until the client closes the socket, or too many have such rings."""
+        keys = {"batch_size": 1, "slots": 3, "order": "private"}
+        with self.serve() as server:
+            first = Job(server.endpoint)
+            self.addCleanup(first.close)
+            first.join(dataset="train", instance=INSTANCE, **keys)
+            first.take_ring()
+            batch = first.event()
+            image = bytes(batch.fields["image"])
+            self.assertTrue(any(image))
+            second = self.fence(server, first, **keys)
+            self.assertEqual(first.ring_socket.recv(1), b"")        # the server has closed its side
+            size = int(first.joined["ring"]["bytes"])
+            wait_until("its memory is counted", lambda: server.status()["outgoing_bytes"] == size)
+            self.assertEqual(bytes(batch.fields["image"]), image)
+            memory = first.memory
+            first.drop_ring()
+            wait_until("the ring is empty", lambda: not any(memory[:size]))
+            wait_until("it is counted no more", lambda: server.status()["outgoing_bytes"] == 0)
+            #  Jobs whose clients keep everything.
+            jobs = [second]
+            jobs[0].event()
+            for _ in range(LINGERING_MAX + 1):
+                jobs.append(self.fence(server, jobs[-1], **keys))
+                jobs[-1].event()
+            wait_until("the oldest ring is empty", lambda: not any(jobs[0].memory[:size]))
+            self.assertTrue(any(jobs[1].memory[:size]))
+            wait_until("the others are counted", lambda: server.status()["outgoing_bytes"] == LINGERING_MAX * size)
+            for job in jobs:
+                job.close()
+            wait_until("no memory is left", lambda: harness.memfd_bytes(server.pid) == 0)
+            self.assertEqual(server.status()["outgoing_bytes"], 0)
 
     def test_killed_inline_clients_are_gone(self):
         for tcp in (False, True):

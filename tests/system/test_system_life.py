@@ -5,8 +5,11 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
+
+import zmq
 
 import harness
 import plain_client
@@ -15,6 +18,34 @@ from plain_client import Ended, Job
 
 
 class Ends(SystemTest):
+    def test_progress_that_crosses_the_end(self):
+        """Who reports just when the server ends hears of the end, and of no error."""
+        with self.serve() as server:
+            job = Job(server.endpoint)
+            self.addCleanup(job.close)
+            job.join(dataset="train", batch_size=8)
+            job.start()
+            self.assertEqual(job.event().sequence, 0)
+            ended = threading.Event()
+            #  Questions that take longer to answer than to ask: there is always something that the server has not looked at yet.
+            asking = plain_client.Connection(server.endpoint)
+            self.addCleanup(asking.close)
+
+            def report():
+                while not ended.is_set():
+                    if job.socket.poll(10, zmq.POLLOUT) and asking.socket.poll(10, zmq.POLLOUT):
+                        job.progress(1, 1)
+                        asking.send(plain_client.STATUS, 0, 0, b"{}")
+            reporter = threading.Thread(target=report)
+            reporter.start()
+            time.sleep(0.1)
+            server.stop()
+            ended.set()
+            reporter.join()
+            while not isinstance(event := job.event(), Ended):
+                self.assertIsNotNone(event)
+            self.assertEqual(event.reason, "stopping")
+
     def run_until(self, number, tcp):
         with self.serve(tcp=tcp) as server:
             readers = [server.read(batch=64, epochs=50, rate=500, rejoin=0),

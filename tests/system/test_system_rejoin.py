@@ -6,6 +6,8 @@ import os
 import sys
 import unittest
 
+import numpy as np
+
 import harness
 from harness import SystemTest, seeded, wait_until
 
@@ -127,7 +129,8 @@ class Rejoin(SystemTest):
         with self.serve() as server:
             first = self.loader(server, job="trial")
             iterator = iter(first)
-            ids = next(iterator).ids.tolist()
+            held = next(iterator)
+            ids, pixels = held.ids.tolist(), held["image"].copy()
             state = first.state_dict()
             program = ("import sys, json; sys.path.insert(0, sys.argv[1]); import tureen\n"
                        "pipeline = json.loads(sys.argv[3])\n"
@@ -146,7 +149,13 @@ class Rejoin(SystemTest):
                 for _ in iterator:
                     pass
             self.assertEqual(ended.exception.reason, "fenced")
+            wait_until("its thread has ended", lambda: not iterator._connection._thread.is_alive())
+            for _ in range(2):                  # by the second answer the server has heard of what was closed
+                server.status()
+            self.assertTrue(np.array_equal(held["image"], pixels), "what the user holds of an ended job")
+            del held, iterator
             first.close()
+            wait_until("the memory is the server's again", lambda: server.status()["outgoing_bytes"] == 0)
 
 
 if __name__ == "__main__":

@@ -134,7 +134,7 @@ class States(SystemTest):
 
     def loader(self, server, **options):
         loader = tureen.Loader(dataset="train", batch_size=BATCH, epochs=EPOCHS, pipeline=json.loads(PIPELINE),
-                               endpoint=server.endpoint, **options)
+                               endpoint=server.endpoint, timeout=harness.PATIENCE, **options)
         self.addCleanup(loader.close)
         return loader
 

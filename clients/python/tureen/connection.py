@@ -107,17 +107,18 @@ class Connection:
         if self._outcome is not None:
             raise _bare(self._outcome)
 
-    def ready(self) -> Union[Arrival, EpochOver, None]:
-        """What comes next, without waiting; queue.Empty where that is not known yet."""
-        return self.arrivals.get_nowait()
+    def take(self, into: Deque[Union[Arrival, EpochOver, None]]) -> None:
+        """Adds what comes next, without waiting; queue.Empty where that is not known yet."""
+        #  From the queue to there in one step of the interpreter: Ctrl-C comes before it or behind it.
+        into.extend(map(self.arrivals.get, (False,)))
 
-    def wait(self) -> Union[Arrival, EpochOver, None]:
+    def wait(self, into: Deque[Union[Arrival, EpochOver, None]]) -> None:
         """The same, waiting.  None at the end, which is to be put back for whoever else waits."""
         #  The server may fill the last slot only once it knows what was consumed, and that alone wakes nobody.
         job = self.job
         if job is not None and job.reported[0] != job.consumed:
             self.wake()
-        return self.arrivals.get()
+        into.extend(map(self.arrivals.get, (True,)))
 
     def leave(self) -> None:
         """The user is done; the thread does the rest, once the last view is gone.  Waits for nothing: a finalizer's."""
@@ -164,7 +165,7 @@ class Connection:
     #  The thread
 
     def drop_emptied(self, job: Job) -> None:
-        """The server has ended the job, and with it emptied its ring: those batches in it that nobody took are gone."""
+        """The server has ended the job, and may empty its ring: those batches in it that nobody took are not given."""
         arrived = []
         while True:
             try:

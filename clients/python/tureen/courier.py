@@ -126,7 +126,10 @@ class Courier:
         if self._context is not None:
             self._context.term()
         if self._ring_socket is not None:
-            self._ring_socket.close()
+            if self._over and self.job.memory is not None:
+                ring.hold_open(self._ring_socket, self.job.memory)
+            else:
+                self._ring_socket.close()
             self._ring_socket = None
 
     #  Joining
@@ -307,6 +310,8 @@ class Courier:
             question = self._connection.questions.answered(head.tag)
             if question is not None:
                 question.fail(RequestRefused(code, message))
+            elif code == "stopping":    # to what was sent while it was ending; its ENDED comes later, or not any more
+                self._lose(ServerStopped(code, f"the server at {self._endpoint} was stopped: {message}"))
             else:
                 self._connection.conclude(RequestRefused(code, message))
 
@@ -339,8 +344,6 @@ class Courier:
         except OSError:
             pass
         self._poller.unregister(self._ring_socket.fileno())
-        self._ring_socket.close()
-        self._ring_socket = None
         self._broken = True
 
     #  What goes

@@ -91,7 +91,8 @@ class Ledger:
         self._run = begin.run
         self._epoch_samples = epoch_samples
         self._course = Course(begin.samples, request.ids, begin)
-        self._lock = threading.Lock()
+        #  A garbage collection may come while it is held, and in it a loop's end, which asks where it stood.
+        self._lock = threading.RLock()
 
     @classmethod
     def of_job(cls, request: Request, joined: Joined, begin: Optional[State]) -> Ledger:
@@ -136,6 +137,8 @@ class Ledger:
         with self._lock:
             self._course.note(head, ids)
             self._run = joined.run
+            if self._request.ids is None:
+                self._epoch_samples = joined.samples        # which the next server may know better
 
     def end(self, epoch: int) -> None:
         """That epoch is behind."""

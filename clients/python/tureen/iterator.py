@@ -1,6 +1,7 @@
 """One iteration over a loader: batches out of the queue that the connection's thread fills."""
 from __future__ import annotations
 
+import collections
 import os
 import queue
 import sys
@@ -8,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, Dict, NamedTuple, Optional, Set, Union
+from typing import Any, Deque, Dict, NamedTuple, Optional, Set, Union
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class BatchIterator:
         self._kept = kept
         self._exhausted = False
         #  Taken off the queue and not yet given: the user interrupted.
-        self._pending: Optional[Arrival] = None
+        self._pending: Deque[Union[Arrival, EpochOver, None]] = collections.deque()
         self._made: Optional[_Made] = None
         #  Batches are numbered in the order in which they are handed out, whichever thread asks.
         self._turn = threading.Lock()
@@ -101,8 +102,13 @@ class BatchIterator:
     def leave(self) -> None:
         """Leaves the job, as closing the loader does: from then on `next` raises LoaderClosed (or StopIteration, if it had
         come to its end)."""
-        self._pending = self._made = None
+        self._forget()
         self._connection.finish()
+
+    def _forget(self) -> None:
+        """What was taken off the queue is given, or not wanted any more."""
+        self._made = None
+        self._pending.clear()
 
     def _begin_next(self) -> None:
         """What a `next` does before it takes anything."""
@@ -120,31 +126,37 @@ class BatchIterator:
     def _next(self) -> Optional[Batch]:
         """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error) the batch is not
         behind, and the next call gives it: so each step may be taken twice."""
-        arrival = self._pending or self._arrival()
+        if not self._pending:
+            self._take()
+        try:
+            arrival = self._pending[0]
+        except IndexError:                  # meanwhile, from another thread
+            raise LoaderClosed(_LEFT) from None
         if isinstance(arrival, EpochOver):
             self._given.end(arrival.epoch)
+            self._pending.clear()
             return None
         if arrival is None:
             self._end()
             raise StopIteration
-        self._pending = arrival
-        if self._made is None:
-            self._made = self._batch(arrival)
-        batch = self._made.batch
-        self._settle(arrival, self._made.slot)
+        #  Held here too: `leave` drops it, from another thread.
+        made = self._made = self._made or self._batch(arrival)
+        batch = made.batch
+        self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.ids, "<u8"))
-        self._pending = self._made = None
         self._tally.batches += 1
         self._tally.samples += len(batch)
+        self._made = None
+        self._pending.clear()           # last, for an interrupt from here on takes the batch with it
         return batch
 
-    def _arrival(self) -> Union[Arrival, EpochOver, None]:
+    def _take(self) -> None:
         try:
-            return self._connection.ready()
+            self._connection.take(self._pending)
         except queue.Empty:
             begin = time.monotonic()
             try:
-                return self._connection.wait()
+                self._connection.wait(self._pending)
             finally:
                 self._tally.waited_s += time.monotonic() - begin
 
@@ -152,6 +164,7 @@ class BatchIterator:
         """None came: the end, or the user has left."""
         connection = self._connection
         connection.arrivals.put(None)       # for whoever else waits
+        self._pending.clear()
         if connection.leaving:
             raise LoaderClosed(_LEFT)
         connection.raise_outcome()
@@ -187,6 +200,7 @@ class BatchIterator:
         if not job.slots.is_lent(sequence):
             job.slots.lend(sequence, slot)
         if connection.leaving:              # meanwhile, from another thread: the ring may be emptied any moment
+            self._forget()
             raise LoaderClosed(_LEFT)
         #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by itself within 100 ms,
         #  or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us instead of 30: each hands the interpreter's

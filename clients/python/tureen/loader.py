@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import weakref
 from typing import Any, Dict, Mapping, Optional, Tuple
 
@@ -84,6 +85,7 @@ class Loader(Owned):
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
+        self._joining = threading.RLock()                   # one thread joins; others wait for its job
         self._warned = Warned()
         self._kept = _KEPT.format(kept=lent_max(slots), slots=slots)
         #  Where the next iter begins: there, at that epoch, or at the beginning.
@@ -97,17 +99,18 @@ class Loader(Owned):
 
     def __iter__(self) -> BatchIterator:
         self._check()
-        begin = self._beginning()
-        if begin is not None and self._at_end(begin):
-            self._drop_waiting()
-        iterator, self._waiting = self._waiting, None
-        if iterator is None or not iterator._connection.usable:
-            self._leave()
-            iterator = self._join(begin)
-        self._loaded = self._epoch = None
-        self._given = iterator._given
-        self._active = weakref.ref(iterator)
-        return iterator
+        with self._joining:
+            begin = self._beginning()
+            if begin is not None and self._at_end(begin):
+                self._drop_waiting()
+            iterator, self._waiting = self._waiting, None
+            if iterator is None or not iterator._connection.usable:
+                self._leave()
+                iterator = self._join(begin)
+            self._given = iterator._given           # first, for state_dict looks in the other order
+            self._loaded = self._epoch = None
+            self._active = weakref.ref(iterator)
+            return iterator
 
     def state_dict(self) -> Dict[str, Any]:
         """What is behind: all that `next` has returned.  Text and whole numbers, so that JSON can hold it (docs/state.md).
@@ -116,20 +119,22 @@ class Loader(Owned):
         closed loader too.
         """
         self._check_process()
-        begin = self._beginning()
-        if begin is None and self._given is None:
-            self._question()
-        if self._loaded is not None:
-            return states.pack(self._loaded)
+        if self._epoch is not None or self._loaded is None and self._given is None:
+            with self._joining:
+                if self._beginning() is None and self._given is None:
+                    self._question()
+        loaded = self._loaded
+        if loaded is not None:
+            return states.pack(loaded)
         assert self._given is not None
         return states.pack(self._given.state())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next `iter` begins where the state was taken; `state_dict` gives it back until then.
 
-        Local.  StateError where the state is damaged, or not of such a loader: its order and pool must be the loader's, if the
-        loader was given any, and the seed is the state's, if the loader was given none.  What else may differ, only the
-        server knows: then `iter` raises RequestRefused with code bad_state, and may be tried again.
+        Local.  StateError where the state is damaged, or not of such a loader: its order, pool and seed must be the loader's,
+        where the loader was given any; else they are the state's.  What else may differ, only the server knows: then `iter`
+        raises RequestRefused with code bad_state, and may be tried again.
         """
         self._check()
         loaded = states.parse(state)
@@ -203,7 +208,9 @@ class Loader(Owned):
     def joined(self) -> Joined:
         """What the server said of the last job; joins if there was none."""
         if self._tally is None:
-            self._question()
+            with self._joining:
+                if self._tally is None:
+                    self._question()
         assert self._tally is not None and self._tally.connection.job is not None
         return self._tally.connection.job.joined
 
@@ -223,7 +230,13 @@ class Loader(Owned):
         return self.joined.classes
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**super().__getstate__(), "_instance": ("", 0)}
+        state = {**super().__getstate__(), "_instance": ("", 0)}
+        del state["_joining"]
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._joining = threading.RLock()
 
     def _beginning(self) -> Optional[State]:
         """Where the next iter begins, if not at the beginning.  May join: an epoch is the data's, which only a job knows."""
@@ -272,7 +285,8 @@ class Loader(Owned):
                 raise RequestRefused("job_taken", f"job {self._request.job!r} is still used in this process" + (
                     f", for {other.lent} of its batches are: drop them (del batch) first" if other.leaving
                     else ": close its loader first"))
-        if begin is not None and any(other.job is not None and other.job.joined.run == begin.run for other in there):
+        if begin is not None and any(other.instance == self._instance[0] and other.job is not None
+                                     and other.job.joined.run == begin.run for other in there):
             begin = begin._replace(run="")
         return begin
 

@@ -120,6 +120,9 @@ class Request:
         if self.pool and self.pool != state.pool:
             raise StateError(f"the state is of pool {state.pool or None}, the loader of pool {self.pool}: "
                              "give the loader the state's pool, or none")
+        if self.seed not in (None, state.seed):
+            raise StateError(f"the state is of seed {state.seed}, the loader of seed {self.seed}: "
+                             "give the loader the state's seed, or none")
         if (self.ids is None) != (state.places is None):
             raise StateError("the state is of a list of ids, and the loader has none: give it the same ids"
                              if self.ids is None else
@@ -130,7 +133,7 @@ class Request:
         if self.epochs is not None and state.epoch > self.epochs:
             raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after epochs={self.epochs}: "
                              "give it more, or None")
-        return state if self.seed is None else state._replace(seed=self.seed)
+        return state
 
     def message(self, tag: int, instance: str = "", state: Optional[State] = None) -> List[bytes]:
         """The frames of JOIN, which begins where `state` says."""

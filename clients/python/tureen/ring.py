@@ -7,6 +7,7 @@ from __future__ import annotations
 import mmap
 import os
 import socket
+import weakref
 from typing import NamedTuple
 
 from .errors import ProtocolError, TureenError
@@ -53,6 +54,12 @@ def take(offer: RingOffer, patience_s: float = PATIENCE_S) -> Ring:
         raise
     door.setblocking(False)
     return Ring(door, memory)
+
+
+def hold_open(door: socket.socket, memory: mmap.mmap) -> None:
+    """The job is over, and its batches may be looked at still: a server that lives empties the memory when the socket closes,
+    so it closes when the last of them has gone."""
+    weakref.finalize(memory, door.close).atexit = False
 
 
 def _descriptor(door: socket.socket) -> int:

@@ -149,9 +149,11 @@ class JobPerEpoch:
     def load(self, state: Mapping[str, Any]) -> int:
         """Gives the epoch in which the state stands."""
         _check(state)
-        self._loaded = self._drawn = None
+        loaded, drawn = None, None
         if state["loader"] is not None:
-            self._loaded, self._drawn = copy.deepcopy(state["loader"]), unpack_ids(state["list"])
+            states.parse(state["loader"])
+            loaded, drawn = copy.deepcopy(state["loader"]), unpack_ids(state["list"])
+        self._loaded, self._drawn = loaded, drawn
         return int(state["epoch"])
 
     def question(self) -> Loader:
@@ -222,7 +224,7 @@ def _check(state: Any) -> None:
     if set(state) != _STATE_KEYS:
         _wrong(f"it should have {', '.join(sorted(_STATE_KEYS))}, and has {', '.join(sorted(map(str, state)))}")
     epoch = state["epoch"]
-    if not (isinstance(epoch, str) and epoch.isascii() and epoch.isdigit()):
+    if not (isinstance(epoch, str) and epoch.isascii() and epoch.isdigit() and len(epoch) <= 20):
         _wrong(f"epoch is {epoch!r}, no number in decimal digits")
     if (state["list"] is None) != (state["loader"] is None):
         _wrong("it has one of list and loader without the other")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 
 import torch
@@ -257,7 +258,7 @@ class DataLoader(Owned):
 
     def _break_off(self, number: int) -> None:
         """That loop was dropped.  Waits for nothing: it may be a garbage collection."""
-        if number != self._running:
+        if number != self._running or self._pid != os.getpid():
             return
         self._running = 0
         #  Of an epoch of which nothing or everything was given there is no rest to abandon.  A job with a name is kept until

@@ -1,0 +1,32 @@
+/*  lingering -- rings of jobs that the server has ended, whose clients still have them and may look at what is in them.
+ *
+ *  happy path:     lingering_keep (what door_part has parted from) .. the client closes the ring's socket, or its process ends:
+ *                  DOOR_CLOSED .. lingering_end empties the ring
+ *  failure modes:  one more than LINGERING_MAX: the oldest is emptied, and its socket closed.
+ *  on close:       lingering_leave: what the clients have mapped stays theirs.
+ *
+ *  Owner: the broker's thread.
+ */
+#ifndef LINGERING_H
+#define LINGERING_H
+#include <stddef.h>
+#include <stdint.h>
+#include "door.h"
+#include "ring.h"
+
+enum { LINGERING_MAX = 64 };
+
+//  All zero: none.
+typedef struct {
+    struct { uint64_t job; ring_t *ring; } rings [LINGERING_MAX];   //  the oldest first
+    size_t count;
+    size_t bytes;               //  of all
+} lingering_t;
+
+//  Takes over the job's ring.
+void lingering_keep (lingering_t *self, door_t *door, uint64_t job, ring_t **ring_p);
+//  The job's client has let go of it.  Unknown jobs are fine.
+void lingering_end (lingering_t *self, uint64_t job);
+void lingering_leave (lingering_t *self);
+
+#endif
