@@ -1,9 +1,9 @@
 /*  fake_server -- a small server for the client's tests: a ROUTER and a Unix socket that hands out a memfd.
  *
  *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a list's), every byte
- *  of a sample a function of its id.  A job goes on where its JOIN says; who was killed comes back, if the plan says so.  A slot is written again exactly when PROGRESS allows it, and in the ring
- *  the fake fills freed slots with FAKE_POISON first, so a client that lets go too early sees it.  The plan
- *  says what it does wrong.
+ *  of a sample a function of its id.  A job goes on where its JOIN says; who was killed comes back, if the plan says so.
+ *  A slot is written again exactly when PROGRESS allows it, and in the ring the fake fills freed slots with FAKE_POISON first,
+ *  so a client that lets go too early sees it.  The plan says what it does wrong.
  *
  *  Owner: the test's thread; the fake runs one of its own.
  */

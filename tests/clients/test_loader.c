@@ -12,11 +12,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "fake_server.h"
+#include "fake_checks.h"
 #include "seed.h"
 #include "tureen.h"
-
-enum { PATIENCE_MS = 5000 };
 
 static char s_error [TUREEN_ERROR_BYTES];
 
@@ -46,40 +44,6 @@ s_next_batch (tureen_loader_t *loader)
     return batch;
 }
 
-//  Every byte of a batch is what its ids say.
-static void
-s_check_batch (const tureen_batch_t *batch)
-{
-    tureen_array_t image, label;
-    assert_true (tureen_batch_array (batch, "image", &image));
-    assert_true (tureen_batch_array (batch, "label", &label));
-    size_t count = tureen_batch_count (batch);
-    assert_int_equal (image.dimensions, 4);
-    assert_int_equal (image.shape [0], count);
-    assert_int_equal (image.shape [3], 3);
-    assert_int_equal (image.bytes, count * FAKE_PIXELS);
-    assert_int_equal (label.dimensions, 1);
-    assert_string_equal (label.dtype, "int64");
-    assert_int_equal ((uintptr_t) label.data % 8, 0);
-    for (size_t index = 0; index < count; index++) {
-        uint64_t id = tureen_batch_ids (batch) [index];
-        assert_int_equal (((int64_t *) label.data) [index], id);
-        for (size_t pixel = 0; pixel < FAKE_PIXELS; pixel++)
-            assert_int_equal (((uint8_t *) image.data) [index * FAKE_PIXELS + pixel], fake_pixel (id));
-    }
-}
-
-//  Waits until the fake has seen what is asked for; reads fields of `seen`.
-#define WAIT_FOR(fake, seen, condition) \
-    do { \
-        fake_seen_t seen = fake_seen (fake); \
-        for (int left = PATIENCE_MS; !(condition) && left > 0; left -= 5) { \
-            usleep (5000); \
-            seen = fake_seen (fake); \
-        } \
-        assert_true (condition); \
-    } while (0)
-
 //  --------------------------------------------------------------------------
 //  The happy path
 
@@ -95,7 +59,7 @@ s_read_all (fake_server_t *fake, tureen_loader_t *loader, uint64_t samples, uint
             assert_int_equal (tureen_batch_index (batch), index);
             assert_int_equal (tureen_batch_sequence (batch), sequence++);
             assert_int_equal (tureen_batch_ids (batch) [0], index * 4);
-            s_check_batch (batch);
+            fake_check_batch (batch);
             tureen_batch_release (&batch);
             assert_null (batch);
         }
@@ -168,7 +132,7 @@ test_inline_arrays_are_aligned_at_any_size (void **state)
         assert_non_null (loader);
         for (int count = 0; count < 4; count++) {
             tureen_batch_t *batch = s_next_batch (loader);
-            s_check_batch (batch);
+            fake_check_batch (batch);
             tureen_batch_release (&batch);
         }
         tureen_loader_destroy (&loader);
@@ -212,7 +176,7 @@ test_a_ring_that_cannot_be_mapped_is_left (void **state)
     assert_int_equal (seen.leaves, 1);
     assert_non_null (strstr (seen.join, "\"transport\":\"inline\""));
     tureen_batch_t *batch = s_next_batch (loader);
-    s_check_batch (batch);
+    fake_check_batch (batch);
     tureen_batch_release (&batch);
     tureen_loader_destroy (&loader);
     assert_int_equal (fake_seen (fake).leaves, 2);
@@ -243,9 +207,9 @@ test_release_out_of_order_keeps_the_older_batch (void **state)
     //  The others go round and round meanwhile.
     for (int count = 0; count < 50; count++) {
         tureen_batch_t *batch = s_next_batch (loader);
-        s_check_batch (batch);
+        fake_check_batch (batch);
         tureen_batch_release (&batch);
-        s_check_batch (first);
+        fake_check_batch (first);
     }
     tureen_batch_release (&first);
     WAIT_FOR (fake, seen, seen.progress.kept == 0);
@@ -271,7 +235,7 @@ test_a_kept_window_stops_the_job (void **state)
     tureen_batch_release (&held [1]);
     held [1] = s_next_batch (loader);
     for (int index = 0; index < 3; index++) {
-        s_check_batch (held [index]);
+        fake_check_batch (held [index]);
         tureen_batch_release (&held [index]);
     }
     tureen_loader_destroy (&loader);
@@ -310,7 +274,7 @@ test_holding_all_but_the_last_slot (void **state)
         assert_int_equal (fake_seen (fake).progress.released, 3 * round);
         pthread_join (thread, &given);
         assert_ptr_equal (given, &waiter);
-        s_check_batch (waiter.batch);
+        fake_check_batch (waiter.batch);
         for (int index = 0; index < 2; index++)
             tureen_batch_release (&held [index]);
         tureen_batch_release (&waiter.batch);
@@ -331,7 +295,7 @@ test_next_within_below_zero_waits (void **state)
     assert_non_null (loader);
     tureen_batch_t *batch;
     assert_int_equal (tureen_loader_next_within (loader, &batch, -1), TUREEN_BATCH);
-    s_check_batch (batch);
+    fake_check_batch (batch);
     tureen_batch_release (&batch);
     tureen_loader_destroy (&loader);
     fake_destroy (&fake);
@@ -358,7 +322,7 @@ test_random_releases_never_lose_bytes (void **state)
         while (event != TUREEN_END) {
             if (count == slots || (count && test_below (&random, 2))) {
                 uint32_t which = (uint32_t) test_below (&random, count);
-                s_check_batch (held [which]);
+                fake_check_batch (held [which]);
                 tureen_batch_release (&held [which]);
                 held [which] = held [--count];
                 continue;
@@ -370,7 +334,7 @@ test_random_releases_never_lose_bytes (void **state)
             count += event == TUREEN_BATCH;
         }
         while (count--) {
-            s_check_batch (held [count]);
+            fake_check_batch (held [count]);
             tureen_batch_release (&held [count]);
         }
         WAIT_FOR (fake, seen, seen.leaves == 1);
@@ -461,7 +425,7 @@ s_expect_error (const fake_plan_t *plan, tureen_transport_t transport, const cha
     tureen_batch_t *held [3] = { NULL };
     for (uint64_t index = 0; index < plan->deed_batches && index < 3; index++) {
         held [index] = s_next_batch (loader);
-        s_check_batch (held [index]);
+        fake_check_batch (held [index]);
     }
     tureen_batch_t *batch;
     tureen_event_t event;
@@ -474,7 +438,7 @@ s_expect_error (const fake_plan_t *plan, tureen_transport_t transport, const cha
         fail_msg ("\"%s\" does not say \"%s\"", tureen_loader_error (loader), says);
     for (int index = 0; index < 3; index++) {
         if (held [index])
-            s_check_batch (held [index]);
+            fake_check_batch (held [index]);
         tureen_batch_release (&held [index]);
     }
     tureen_loader_destroy (&loader);
@@ -558,7 +522,7 @@ test_held_batches_survive_a_failure (void **state)
     tureen_batch_t *batch = s_next_batch (loader), *none;
     assert_int_equal (tureen_loader_next (loader, &none), TUREEN_ERROR);
     usleep (100000);
-    s_check_batch (batch);
+    fake_check_batch (batch);
     assert_int_equal (fake_seen (fake).leaves, 0);
     assert_int_equal (fake_seen (fake).ring_closed, 0);
     tureen_batch_release (&batch);
@@ -580,11 +544,11 @@ test_batches_survive_the_end_of_their_job (void **state)
     WAIT_FOR (fake, seen, seen.sent == 3);
     usleep (800000);                    //  by now the loader's thread has ended
     assert_int_equal (fake_seen (fake).ring_closed, 0);
-    s_check_batch (batch);
+    fake_check_batch (batch);
     tureen_batch_release (&batch);
     for (int given = 1; given < 3; given++) {
         last = s_next_batch (loader);
-        s_check_batch (last);
+        fake_check_batch (last);
         tureen_batch_release (&last);
     }
     assert_int_equal (tureen_loader_next (loader, &last), TUREEN_ERROR);

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 #include <jansson.h>
-#include "fake_server.h"
+#include "fake_checks.h"
 #include "inquiry.h"
 #include "rejoin.h"
 #include "seed.h"
 #include "tureen.h"
 
-enum { PATIENCE_MS = 60000, SAMPLES = 40, EPOCHS = 2, BATCH = 4, HELD_MAX = 3 };
+enum { SAMPLES = 40, EPOCHS = 2, BATCH = 4, HELD_MAX = 3 };
 
 static char s_error [TUREEN_ERROR_BYTES];
 
@@ -35,31 +35,6 @@ s_join (fake_server_t *fake, tureen_options_t options)
         fail_msg ("%s", s_error);
     return loader;
 }
-
-//  Every byte of a batch is what its ids say.
-static void
-s_check_batch (const tureen_batch_t *batch)
-{
-    tureen_array_t image, label;
-    assert_true (tureen_batch_array (batch, "image", &image) && tureen_batch_array (batch, "label", &label));
-    for (size_t index = 0; index < tureen_batch_count (batch); index++) {
-        uint64_t id = tureen_batch_ids (batch) [index];
-        assert_int_equal (((int64_t *) label.data) [index], id);
-        for (size_t pixel = 0; pixel < FAKE_PIXELS; pixel++)
-            assert_int_equal (((uint8_t *) image.data) [index * FAKE_PIXELS + pixel], fake_pixel (id));
-    }
-}
-
-//  Waits until the fake has seen what is asked for; reads fields of `seen`.
-#define WAIT_FOR(fake, seen, condition) \
-    do { \
-        fake_seen_t seen = fake_seen (fake); \
-        for (int left = PATIENCE_MS; !(condition) && left > 0; left -= 5) { \
-            usleep (5000); \
-            seen = fake_seen (fake); \
-        } \
-        assert_true (condition); \
-    } while (0)
 
 //  --------------------------------------------------------------------------
 //  Reading through
@@ -81,7 +56,7 @@ s_take (reader_t *self, tureen_batch_t *batch)
     assert_int_equal (tureen_batch_sequence (batch), self->sequence++);
     for (size_t index = 0; index < tureen_batch_count (batch); index++)
         self->times [self->ends] [tureen_batch_ids (batch) [index]]++;
-    s_check_batch (batch);
+    fake_check_batch (batch);
     //  Keeps it for a while in the place of another, whose bytes must be what they were.
     uint64_t which = test_below (&self->random, HELD_MAX + 2);
     if (which >= HELD_MAX) {
@@ -89,7 +64,7 @@ s_take (reader_t *self, tureen_batch_t *batch)
         return;
     }
     if (self->held [which])
-        s_check_batch (self->held [which]);
+        fake_check_batch (self->held [which]);
     tureen_batch_release (&self->held [which]);
     self->held [which] = batch;
 }
@@ -112,7 +87,7 @@ s_read_all (tureen_loader_t *loader, reader_t *self)
     }
     for (size_t which = 0; which < HELD_MAX; which++) {
         if (self->held [which])
-            s_check_batch (self->held [which]);
+            fake_check_batch (self->held [which]);
         tureen_batch_release (&self->held [which]);
     }
     assert_int_equal (self->ends, EPOCHS);
@@ -249,7 +224,7 @@ test_a_list_goes_on (void **state)
     tureen_batch_t *batch;
     tureen_event_t event;
     while ((event = tureen_loader_next_within (loader, &batch, PATIENCE_MS)) == TUREEN_BATCH) {
-        s_check_batch (batch);
+        fake_check_batch (batch);
         for (size_t index = 0; index < tureen_batch_count (batch); index++)
             assert_int_equal (tureen_batch_ids (batch) [index], wanted [got++]);
         tureen_batch_release (&batch);
@@ -274,7 +249,7 @@ s_read_to_error (tureen_loader_t *loader, uint64_t *samples)
     *samples = 0;
     while ((event = tureen_loader_next_within (loader, &batch, PATIENCE_MS)) == TUREEN_BATCH) {
         *samples += tureen_batch_count (batch);
-        s_check_batch (batch);
+        fake_check_batch (batch);
         tureen_batch_release (&batch);
     }
     assert_int_equal (event, TUREEN_ERROR);
@@ -335,7 +310,7 @@ test_destroyed_while_away (void **state)
         assert_int_equal (tureen_loader_next_within (loader, &batch, PATIENCE_MS), TUREEN_BATCH);
         WAIT_FOR (fake, seen, seen.deaths == 1);
         usleep ((useconds_t) round * 120000);
-        s_check_batch (batch);
+        fake_check_batch (batch);
         tureen_batch_release (&batch);
         tureen_loader_destroy (&loader);
         fake_destroy (&fake);
