@@ -195,7 +195,7 @@ class Served:
         with open(os.path.join(self._folder, "log"), "w") as log:
             self._process = subprocess.Popen(
                 [program, "serve", "--dataset", f"train={source}", "--listen", self.endpoint, "--policy", condition.policy,
-                 "--cache", "1M", "--raw", "4M", "--workers", "1"], stdout=log, stderr=subprocess.STDOUT)
+                 "--cache", "1M", "--raw", "4M", "--workers", "1", "--until-idle"], stdout=log, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Served:
         deadline = time.monotonic() + SERVER_S
