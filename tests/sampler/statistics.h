@@ -51,6 +51,28 @@ statistics_chi_square_even (const uint64_t *counts, size_t cells)
     return sum;
 }
 
+enum { STATISTICS_BINS = 20 };          //  of positions (design: the contract)
+
+//  Chi-square of sample x position of one epoch of one job over many seeds (design: the contract), as a normal z.  counts: of each
+//  id, how often it came in each bin of positions; ids that never came are not of the job's data, which are `size` samples.
+static inline double
+statistics_z_of_positions (const uint32_t (*counts) [STATISTICS_BINS], uint32_t ids, uint32_t size, uint32_t seeds)
+{
+    double chi_square = 0, widths [STATISTICS_BINS] = { 0 };
+    for (uint32_t position = 0; position < size; position++)
+        widths [position * STATISTICS_BINS / size]++;
+    for (uint32_t id = 0; id < ids; id++) {
+        uint32_t any = 0;
+        for (int bin = 0; bin < STATISTICS_BINS; bin++)
+            any |= counts [id] [bin];
+        for (int bin = 0; any && bin < STATISTICS_BINS; bin++) {
+            double expected = seeds * widths [bin] / size;
+            chi_square += (counts [id] [bin] - expected) * (counts [id] [bin] - expected) / expected;
+        }
+    }
+    return statistics_z_of_chi_square (chi_square * (size - 1.0) / size, (STATISTICS_BINS - 1.0) * (size - 1));
+}
+
 //  Events of known and perhaps differing probability: how many happened, beside how many should have.
 typedef struct { double happened, expected, variance; } statistics_events_t;
 

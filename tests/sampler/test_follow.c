@@ -22,7 +22,7 @@ enum { SEEDS = 30, SCHEDULES = 20 };
 enum { SEEDS = 1000, SCHEDULES = 150 };
 #endif
 
-enum { BINS = 20, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100, ONCE_JOBS = 40 };
+enum { BINS = STATISTICS_BINS, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100, ONCE_JOBS = 40 };
 
 //  ---- exactly once (the playground checks it at every draw)
 
@@ -192,27 +192,11 @@ s_play_mix (const mix_t *mix, uint64_t seed, tally_t *tally, sampler_policy_t po
     return jobs;
 }
 
-//  Chi-square of sample x position of one epoch of one job over all seeds (design: the contract), as a normal z;
-//  *epochs_p: how many epochs it covers.  An epoch that some seeds do not finish is not judged.
+//  Of one epoch of one job.  One that some seeds do not finish is not judged.
 static double
 s_z_of_epoch (const tally_t *tally, uint32_t job, uint32_t epoch)
 {
-    uint32_t size = tally->sizes [job];
-    double chi_square = 0, widths [BINS] = { 0 };
-    for (uint32_t position = 0; position < size; position++)
-        widths [position * BINS / size]++;
-    for (uint32_t id = 0; id < SAMPLES; id++) {
-        const uint32_t *counts = tally->counts [job] [epoch] [id];
-        uint32_t any = 0;
-        for (int bin = 0; bin < BINS; bin++)
-            any |= counts [bin];
-        for (int bin = 0; any && bin < BINS; bin++) {
-            double expected = SEEDS * widths [bin] / size;
-            chi_square += (counts [bin] - expected) * (counts [bin] - expected) / expected;
-        }
-    }
-    double scale = (size - 1.0) / size;
-    return statistics_z_of_chi_square (chi_square * scale, (BINS - 1.0) * (size - 1));
+    return statistics_z_of_positions (tally->counts [job] [epoch], SAMPLES, tally->sizes [job], SEEDS);
 }
 
 //  The largest z of a mix's epochs that all seeds finished; *tests_p counts them.

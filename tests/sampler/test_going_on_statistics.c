@@ -26,7 +26,7 @@ enum { SEEDS = 20, FRESH_RUNS = 1 };
 enum { SEEDS = 1000, FRESH_RUNS = 4 };
 #endif
 
-enum { SAMPLES = 120, BINS = 20, JOBS_MAX = 5, EPOCHS = 3 };
+enum { SAMPLES = 120, BINS = STATISTICS_BINS, JOBS_MAX = 5, EPOCHS = 3 };
 
 enum { SHARED = SAMPLER_ORDER_SHARED, PRIVATE = SAMPLER_ORDER_PRIVATE };
 enum { DSA = SAMPLER_POLICY_DSA, FOLLOW = SAMPLER_POLICY_FOLLOW };
@@ -157,26 +157,17 @@ s_play_second (const scene_t *scene, uint64_t seed, const playground_t *first, t
     playground_destroy (&ground);
 }
 
-//  Chi-square of sample x position of one epoch of one job over all seeds (design: the contract), as a normal z.
+//  Of one epoch of one job, which every seed has finished.
 static double
 s_z_of_epoch (const tally_t *tally, uint32_t job, uint32_t epoch)
 {
-    uint32_t size = tally->sizes [job];
-    double chi_square = 0, widths [BINS] = { 0 };
-    for (uint32_t position = 0; position < size; position++)
-        widths [position * BINS / size]++;
     for (uint32_t id = 0; id < SAMPLES; id++) {
-        const uint32_t *counts = tally->counts [job] [epoch] [id];
         uint32_t all = 0;
         for (int bin = 0; bin < BINS; bin++)
-            all += counts [bin];
+            all += tally->counts [job] [epoch] [id] [bin];
         assert_true (all == 0 || all == SEEDS);
-        for (int bin = 0; all && bin < BINS; bin++) {
-            double expected = SEEDS * widths [bin] / size;
-            chi_square += (counts [bin] - expected) * (counts [bin] - expected) / expected;
-        }
     }
-    return statistics_z_of_chi_square (chi_square * (size - 1.0) / size, (BINS - 1.0) * (size - 1));
+    return statistics_z_of_positions (tally->counts [job] [epoch], SAMPLES, tally->sizes [job], SEEDS);
 }
 
 //  The largest |z| of a scene's epochs; *tests_p counts them.

@@ -193,6 +193,15 @@ simulation_now_us (const simulation_t *self)
     return self->now_us;
 }
 
+uint64_t
+simulation_figure (simulation_t *self, const char *key)
+{
+    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
+    json_decref (status);
+    return value;
+}
+
 //  ---- what clients see
 
 static seen_epoch_t *

@@ -90,6 +90,8 @@ void simulation_destroy (simulation_t **self_p);
 broker_t *simulation_broker (simulation_t *self);
 dataset_t *simulation_dataset (simulation_t *self);
 int64_t simulation_now_us (const simulation_t *self);
+//  A whole number of the broker's status, by its key.
+uint64_t simulation_figure (simulation_t *self, const char *key);
 
 //  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).
 int simulation_join (simulation_t *self, const simulated_job_t *job);

@@ -181,15 +181,6 @@ test_a_job_that_is_over_holds_nothing (void **state)
 
 //  ---- what a join that is refused must leave alone
 
-static uint64_t
-s_figure (simulation_t *simulation, const char *key)
-{
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / 1000);
-    uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
-    json_decref (status);
-    return value;
-}
-
 //  Its bytes, as the first of an empty server.
 static size_t
 s_bytes_of (const simulated_job_t *job)
@@ -197,7 +188,7 @@ s_bytes_of (const simulated_job_t *job)
     simulation_options_t options = s_options ();
     simulation_t *simulation = simulation_new (&options);
     assert_true (simulation_join (simulation, job) >= 0);
-    size_t bytes = (size_t) s_figure (simulation, "jobs_bytes");
+    size_t bytes = (size_t) simulation_figure (simulation, "jobs_bytes");
     simulation_destroy (&simulation);
     return bytes;
 }
@@ -252,7 +243,7 @@ test_only_a_join_that_is_taken_ends_the_ghost (void **state)
     assert_true (simulation_finished (simulation, second));
     simulation_gone (simulation, second);
     simulation_run (simulation, 101 * SECOND_US);
-    assert_int_equal (s_figure (simulation, "jobs_bytes"), 0);
+    assert_int_equal (simulation_figure (simulation, "jobs_bytes"), 0);
     simulation_destroy (&simulation);
 }
 

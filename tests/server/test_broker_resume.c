@@ -441,15 +441,6 @@ s_live_on (simulation_t *simulation, chain_t *chain, uint64_t *random)
     return within;
 }
 
-static uint64_t
-s_figure (simulation_t *simulation, const char *key)
-{
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / 1000);
-    uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
-    json_decref (status);
-    return value;
-}
-
 //  How many lives went on within an epoch.
 static int
 s_run_lives (void **state, uint64_t seed, bool (*readable) (void *context, uint32_t id))
@@ -493,9 +484,9 @@ s_run_lives (void **state, uint64_t seed, bool (*readable) (void *context, uint3
         simulation_gone (simulation, chain->client);
     }
     simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
-    assert_int_equal (s_figure (simulation, "jobs_bytes"), 0);
-    assert_int_equal (s_figure (simulation, "ring_bytes"), 0);
-    assert_int_equal (s_figure (simulation, "raw_bytes"), 0);
+    assert_int_equal (simulation_figure (simulation, "jobs_bytes"), 0);
+    assert_int_equal (simulation_figure (simulation, "ring_bytes"), 0);
+    assert_int_equal (simulation_figure (simulation, "raw_bytes"), 0);
     simulation_destroy (&simulation);
     return within;
 }
