@@ -187,6 +187,13 @@ s_is_there (const draft_t *draft, const char *name)
     return errno == ENOENT || errno == ENOTDIR? 0: catalogue_fail_folder (draft, field->path, "", -errno);
 }
 
+int
+catalogue_fail_unfinished (const draft_t *draft)
+{
+    return catalogue_fail (draft, -ENODATA, "'%s' is a pack that is not finished: run tureen pack --resume",
+        catalogue_root (draft->self));
+}
+
 //  A folder without an index may be a pack that never got one, or has lost it.
 static int
 s_check_no_pack (const draft_t *draft)
@@ -194,7 +201,7 @@ s_check_no_pack (const draft_t *draft)
     const char *root = catalogue_root (draft->self);
     int rc = s_is_there (draft, PACKING_JOURNAL);
     if (rc > 0)
-        return catalogue_fail (draft, -ENODATA, "'%s' is a pack that is not finished: run tureen pack --resume", root);
+        return catalogue_fail_unfinished (draft);
     if (rc == 0)
         rc = s_is_there (draft, "volume-00000.tureen");
     if (rc > 0)

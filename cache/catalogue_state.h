@@ -155,6 +155,8 @@ void catalogue_column_describe (column_t *column);
 __attribute__ ((format (printf, 3, 4)))
 int catalogue_fail (const draft_t *draft, int rc, const char *format, ...);
 int catalogue_fail_memory (const draft_t *draft);
+//  The root is a pack that was begun.
+int catalogue_fail_unfinished (const draft_t *draft);
 //  A folder below root that could not be opened or read.
 int catalogue_fail_folder (const draft_t *draft, const char *root, const char *path, int rc);
 

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "packing.h"
+
 const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
 
 enum { EMPTY_SHOWN_MAX = 5 };       //  class folders without samples that an error names; the rest is counted
@@ -339,10 +341,20 @@ s_walk_class (walk_t *walk, size_t label)
     return 0;
 }
 
+//  Packing was stopped before it had written its first journal; catalogue_pack.c knows those that have one.
+static bool
+s_is_begun_pack (const walk_t *walk)
+{
+    const catalogue_t *self = walk->self;
+    return self->class_count == 1 && strcmp (self->arena + self->classes [0], PACKING_FOLDER) == 0;
+}
+
 static int
 s_fail_empty (const walk_t *walk)
 {
     const catalogue_t *self = walk->self;
+    if (s_is_begun_pack (walk))
+        return catalogue_fail_unfinished (walk->draft);
     char names [EMPTY_SHOWN_MAX * 90] = "";
     size_t used = 0;
     size_t shown = walk->empty_count < EMPTY_SHOWN_MAX? walk->empty_count: EMPTY_SHOWN_MAX;

@@ -146,6 +146,9 @@ s_own_job (const message_t *message, refusal_t *refusal)
     job_t *job = broker_job (message->service->options.broker, message->head.job);
     if (job && connection_is_of (job_user (job), message->peer))
         return job;
+    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
+    //  one that the client knew, and the client would join anew, which a fenced one must not.
+    s_carry_out_all (message->service);
     refuse (refusal, "unknown_job", "this connection has no job %llu (it may have ended)",
         (unsigned long long) message->head.job);
     return NULL;

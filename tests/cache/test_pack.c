@@ -870,6 +870,9 @@ test_unfinished_is_refused (void **state)
     assert_refused (*state, -ENODATA, "not its index.tureen", "pack again");
     make_text (*state, "pack/" PACKING_JOURNAL, "");
     assert_refused (*state, -ENODATA, "not finished", "run tureen pack --resume");
+    assert_int_equal (rename (in (*state, "pack"), in (*state, "had a journal")), 0);
+    make_text (*state, "pack/" PACKING_FOLDER "/bucket-00000", "");
+    assert_refused (*state, -ENODATA, "not finished", "run tureen pack --resume");
     make_noise (*state, "folder/packing/1.jpg", 3);
     make_noise (*state, "folder/" PACK_INDEX_NAME "/1.jpg", 3);
     catalogue_t *catalogue = open_with (&(catalogue_options_t) { .path = in (*state, "folder") });

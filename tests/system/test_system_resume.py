@@ -5,12 +5,13 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 import unittest
 import zlib
 
 import harness
 from harness import Server, wait_until
-from plain_client import Course, Ended, PROGRESS, PROGRESS_KIND, Refused, ids_ranges, ids_words
+from plain_client import Course, Ended, JOIN, PROGRESS, PROGRESS_KIND, Refused, ids_ranges, ids_words
 
 SAMPLES, BATCH, EPOCHS = 120, 8, 2
 CROP = [{"op": "random_resized_crop", "size": [12, 12]}, {"share": True}, {"op": "flip"}]
@@ -149,6 +150,31 @@ class Resume(unittest.TestCase):
             restarted = self.course(server, dict(named.state), instance=OTHER, job="trial-2")
             self.assert_fenced(named, restarted)
             restarted.walk(3)
+
+    def test_what_crosses_the_end_is_answered_after_it(self):
+        """In one turn of the server: the join that fences a job, and then what that job still sends.  A client that is told
+        unknown_job and no ENDED takes the server for another one and joins anew, which would fence the fencer."""
+        with self.serve() as server:
+            ghost = self.course(server, {}, instance=ONE)
+            ghost.walk(1)
+            again = Course(server.endpoint, harness.PATIENCE)
+            self.addCleanup(again.close)
+            again.status()                          # it is connected
+            os.kill(server.process.pid, signal.SIGSTOP)
+            try:
+                again.send(JOIN, 0, 1, json.dumps({"dataset": "files", "batch_size": BATCH, "run": ghost.state["run"],
+                                                   "instance": ONE}).encode())
+                for _ in range(8):
+                    ghost.progress()
+                time.sleep(0.3)
+            finally:
+                os.kill(server.process.pid, signal.SIGCONT)
+            event = ghost.event()
+            while event is not None and not isinstance(event, Ended):
+                event = ghost.event()
+            self.assertEqual(event.reason, "fenced")
+            with self.assertRaisesRegex(Refused, "unknown_job"):
+                ghost.event()
 
     def assert_fenced(self, ghost, course):
         """It is told so, and what it still sends is of no job."""
