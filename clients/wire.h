@@ -23,6 +23,10 @@ enum {
     WIRE_FRAMES_MAX = 130,          //  nor more frames in one message
     WIRE_TOKEN_BYTES = 32,          //  lower-case hexadecimal, sent to the ring's socket
     WIRE_RUN_BYTES = 32,            //  lower-case hexadecimal: a run, or a client object (instance)
+    WIRE_RANKS_MAX = 64,            //  processes that take one job together
+    WIRE_RANK_SECONDS_MAX = 86400,  //  of gather and rank_wait
+    WIRE_RECENT_RECORDS_MAX = 256,
+    WIRE_RECENT_IDS_MAX = 1 << 20,
     WIRE_DATA_BYTES = 16,           //  lower-case hexadecimal: stands for a job's own ids
     WIRE_HEARTBEAT_MS = 1000        //  inline jobs: at least this often, both ways
 };
@@ -66,9 +70,13 @@ typedef struct {
     uint64_t kept;                  //  ... but for those that still sit in a slot whose bit is set here
 } wire_progress_t;
 
-enum { WIRE_BATCH_INLINE = 1 };     //  wire_batch_t.flags: frame 3 holds the slot's bytes
+enum {                              //  wire_batch_t.flags
+    WIRE_BATCH_INLINE = 1,          //  the last frame holds the slot's bytes
+    WIRE_BATCH_PADDING = 2          //  of ranks: one sample of the step once more, outside every count
+};
+#define WIRE_SLOT_NONE UINT32_MAX   //  an inline batch that is in no slot
 
-//  Frame 1 of BATCH.  Frame 2: count ids, uint64 each.
+//  Frame 1 of BATCH.  Frame 2: count ids, uint64 each.  With ranks the step follows: a count for each rank, then the ids.
 typedef struct {
     uint64_t sequence;              //  the job's batch number: from 0, never restarts
     uint64_t epoch;                 //  from 0
@@ -94,8 +102,15 @@ typedef struct {
 typedef enum {
     WIRE_IDS_RANGES = 1,            //  pairs lo, hi: lo .. hi-1; ascending, apart or touching, none empty
     WIRE_IDS_WORDS = 2,             //  up to ceil (samples / 64) words; bit i of word w: id 64 w + i
-    WIRE_IDS_LIST = 3               //  ids in an order that matters, repeats allowed
+    WIRE_IDS_LIST = 3,              //  ids in an order that matters, repeats allowed
+    WIRE_IDS_RECENT = 4             //  steps of a job with ranks, as records
 } wire_ids_form_t;
+
+//  The first of the four numbers with which a record of that form begins.
+enum {
+    WIRE_RECENT_STEP = 0,           //  then epoch, index, number of ids; a count for each rank, and the ids
+    WIRE_RECENT_END = 1             //  then epoch, batches, samples
+};
 
 _Static_assert (sizeof (wire_head_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_progress_t) == 24, "wire layout");

@@ -1,26 +1,27 @@
-/*  admission -- turns a JOIN message into a job: pipeline, ids, memory, token, and the text of JOINED.  */
+/*  admission -- turns what clients ask for into a job, or into a rank of one: memory, token, and the text of JOINED.  */
 #ifndef ADMISSION_H
 #define ADMISSION_H
 #include <stdint.h>
-#include <sys/types.h>
 #include "broker.h"
 #include "door.h"
+#include "draft.h"
 #include "log.h"
-#include "outbox.h"
 
 typedef struct {
     broker_t *broker;
     door_t *door;
     const char *ring_path;
     log_t *log;
-    const peer_t *peer;
     atomic_size_t *outgoing;
-    uid_t uid;                  //  of the peer; (uid_t) -1: unknown (tcp), for the door ourselves
+    uint64_t *keys;             //  of connections: so many have been given
     int64_t now_ms;
 } admission_t;
 
-//  The job and *text_p (JOINED's JSON, malloc'ed, the caller's); or NULL, and refusal says why.
-job_t *admission_run (const admission_t *self, const frame_t *frames, size_t count, char **text_p,
+//  The job that join describes, with a rank for each draft, in their order; texts [rank] is its JOINED (JSON, malloc'ed, the
+//  caller's).  NULL: refusal says why, and nothing has come of it.
+job_t *admission_run (const admission_t *self, const broker_join_t *join, draft_t *const *drafts, char **texts,
     refusal_t *refusal);
+//  A rank of a job that is there comes back, as broker_returns has said; *text_p as above.  NULL: refused.
+rank_t *admission_return (const admission_t *self, job_t *job, draft_t *draft, char **text_p, refusal_t *refusal);
 
 #endif

@@ -164,6 +164,14 @@ broker_act (broker_t *self, action_kind_t kind, job_t *job)
     return &self->actions [place];
 }
 
+action_t *
+broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank)
+{
+    action_t *action = broker_act (self, kind, rank->job);
+    action->rank = rank;
+    return action;
+}
+
 bool
 broker_next (broker_t *self, action_t *action)
 {
@@ -177,9 +185,8 @@ broker_next (broker_t *self, action_t *action)
 
 //  ---- progress
 
-//  Batches that the client has had, consumed or thrown away.
-static uint64_t
-s_done (const wire_progress_t *progress)
+uint64_t
+broker_done (const wire_progress_t *progress)
 {
     return progress->consumed > progress->released? progress->consumed: progress->released;
 }
@@ -187,53 +194,76 @@ s_done (const wire_progress_t *progress)
 //  Samples of batches that the client has just said it is done with, for the rate: their slots are still
 //  there.
 static uint64_t
-s_newly_consumed (const job_t *job, const wire_progress_t *progress)
+s_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
 {
-    uint64_t samples = 0;
-    for (uint32_t slot = 0; slot < job->slots; slot++) {
-        const batch_t *batch = &job->batches [slot];
-        if (batch->state == SLOT_SENT && batch->sequence >= s_done (&job->progress)
-        &&  batch->sequence < s_done (progress))
-            samples += batch->drawn - batch->holes;
-    }
+    uint64_t samples = 0, before = broker_done (&rank->progress), now = broker_done (progress);
+    for (uint32_t slot = 0; slot < rank->job->slots; slot++)
+        if (rank->held >> slot & 1 && rank->sequence [slot] >= before && rank->sequence [slot] < now)
+            samples += rank->rows [slot];
     return samples;
 }
 
+//  What all ranks have released; one that has come back begins at 0, and the window does not shrink for that.
+static void
+s_measure_released (job_t *job)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].progress.released < least)
+            least = job->ranks [number].progress.released;
+    if (least > job->released)
+        job->released = least;
+}
+
+//  A slot is free when no rank holds it.
+static void
+s_release (rank_t *rank, uint32_t slot)
+{
+    job_t *job = rank->job;
+    rank->held &= ~(1ull << slot);
+    rank->in_hand &= ~(1ull << slot);
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].held >> slot & 1)
+            return;
+    draw_release (job, slot);
+}
+
 bool
-broker_progress (broker_t *self, job_t *job, const wire_progress_t *progress, int64_t now_ms,
+broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, int64_t now_ms,
     refusal_t *refusal)
 {
+    job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
-    if (job->state == JOB_OVER)
+    if (!rank_is_there (rank))
         return true;
-    job->alive_ms = now_ms;
-    const wire_progress_t *before = &job->progress;
-    if (progress->consumed > job->sent || progress->released > job->sent)
+    rank->alive_ms = now_ms;
+    const wire_progress_t *before = &rank->progress;
+    if (progress->consumed > rank->sent || progress->released > rank->sent)
         return refuse (refusal, "bad_request",
             "progress (consumed %llu, released %llu) is beyond the %llu batches "
             "sent", (unsigned long long) progress->consumed, (unsigned long long) progress->released,
-            (unsigned long long) job->sent);
+            (unsigned long long) rank->sent);
     if (progress->consumed < before->consumed || progress->released < before->released)
         return refuse (refusal, "bad_request",
             "progress (consumed %llu, released %llu) goes back from (%llu, %llu)",
             (unsigned long long) progress->consumed, (unsigned long long) progress->released,
             (unsigned long long) before->consumed, (unsigned long long) before->released);
-    job->consumed_samples += s_newly_consumed (job, progress);
-    job->progress = *progress;
+    job->consumed_samples += s_newly_consumed (rank, progress);
+    rank->progress = *progress;
+    s_measure_released (job);
     for (uint32_t slot = 0; slot < job->slots; slot++) {
-        const batch_t *batch = &job->batches [slot];
         bool kept = progress->kept >> slot & 1;
-        if (batch->state == SLOT_SENT && batch->sequence < progress->released && !kept)
-            draw_release (job, slot);
+        if (!(rank->held >> slot & 1))
+            continue;
+        if (rank->sequence [slot] < progress->consumed)
+            rank->in_hand |= 1ull << slot;
+        if (rank->sequence [slot] < progress->released && !kept)
+            s_release (rank, slot);
     }
+    ranks_count_in_hand (job);
+    if (job->world_size > 1)
+        draw_send (self, job);          //  which may have waited for this rank
     return true;
-}
-
-void
-broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms)
-{
-    assert (self->magic == BROKER_MAGIC);
-    job->alive_ms = now_ms;
 }
 
 //  ---- work done
@@ -273,16 +303,21 @@ void
 broker_copied (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
+    rank_t *rank = &job->ranks [place->rank];
     assert (place->state == PLACE_COPYING);
-    assert (self->copying > 0 && job->copying > 0);
+    assert (self->copying > 0 && job->copying > 0 && rank->copying > 0);
     self->copying--;
     job->copying--;
+    rank->copying--;
     version_t *version = place->version;
     place->version = NULL;
     prepared_unpin (self->prepared, version);
     place->state = PLACE_FILLED;
     if (job->state == JOB_OVER)
         broker_bury_when_still (self, job);
+    else
+    if (!rank_is_there (rank))
+        ranks_copied_late (self, place);
     else
         draw_place_done (self, place);
 }
@@ -310,25 +345,6 @@ broker_wake (broker_t *self, int64_t at_ms)
         self->wakeup_ms = at_ms;
 }
 
-static void
-s_end_overdue (broker_t *self, int64_t now_ms)
-{
-    for (job_t *job = self->jobs; job; job = job->next) {
-        bool attaching = job->state == JOB_ATTACHING;
-        if (job->state == JOB_OVER || (!attaching && !job->is_inline))
-            continue;
-        int64_t due_ms = attaching? job->joined_ms + BROKER_ATTACH_MS: job->alive_ms + BROKER_LEASE_MS;
-        if (now_ms <= due_ms)
-            broker_wake (self, due_ms + 1);
-        else
-        if (attaching)
-            broker_end (self, job, "transport",
-                "the ring was not taken, nor inline asked for, in ten seconds");
-        else
-            broker_end (self, job, "silent", "no heartbeat within the lease");
-    }
-}
-
 void
 broker_advance (broker_t *self, int64_t now_ms)
 {
@@ -337,7 +353,9 @@ broker_advance (broker_t *self, int64_t now_ms)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
     waits_pass (self, now_ms);
-    s_end_overdue (self, now_ms);
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (job->state != JOB_OVER)
+            ranks_end_overdue (self, job, now_ms);
     s_mark_rates (self, now_ms);
     draw_rounds (self, now_ms);
     bool dispatched = schedule_dispatch (self);
@@ -381,6 +399,12 @@ place_job (const place_t *self)
     return self->job;
 }
 
+rank_t *
+place_rank (const place_t *self)
+{
+    return &self->job->ranks [self->rank];
+}
+
 uint32_t
 place_slot (const place_t *self)
 {
@@ -390,7 +414,7 @@ place_slot (const place_t *self)
 uint32_t
 place_index (const place_t *self)
 {
-    return self->index;
+    return self->row;
 }
 
 uint32_t
@@ -419,17 +443,23 @@ job_id (const job_t *self)
     return self->id;
 }
 
-void *
-job_user (const job_t *self)
+uint32_t
+job_world_size (const job_t *self)
 {
-    return self->user;
+    return self->world_size;
 }
 
-void
-job_set_user (job_t *self, void *user, bool is_inline)
+rank_t *
+job_rank (job_t *self, uint32_t number)
 {
-    self->user = user;
-    self->is_inline = is_inline;
+    assert (number < self->world_size);
+    return &self->ranks [number];
+}
+
+uint64_t
+job_seed (const job_t *self)
+{
+    return self->seed;
 }
 
 dataset_t *
@@ -463,29 +493,9 @@ job_is_forked (const job_t *self)
 }
 
 bool
-job_is_inline (const job_t *self)
-{
-    return self->is_inline;
-}
-
-bool
 job_is_over (const job_t *self)
 {
     return self->state == JOB_OVER;
-}
-
-uint32_t
-job_batch_rows (const job_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids)
-{
-    const batch_t *batch = &self->batches [slot];
-    uint32_t count = 0;
-    for (uint32_t index = 0; index < batch->drawn; index++) {
-        if (batch->places [index].state != PLACE_FILLED)
-            continue;
-        rows [count] = index;
-        ids [count++] = batch->places [index].id;
-    }
-    return count;
 }
 
 void

@@ -17,13 +17,14 @@
  *
  *  Invariants, checked by broker_check ():
  *    B1  a job's slots are free, filling, full or sent; at most one is filling.
- *    B2  every place of a batch not yet sent is waiting for a version, being copied, or filled.
+ *    B2  every place of a batch not yet sent is waiting for a version, being copied, filled, or lost with its rank.
  *    B3  a version is pinned once for each place that waits for it or is copied from it, and once while a worker has it.
  *    B4  what the stock promises of versions and their counts (stock_check).
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
  *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a worker has it; and
  *        what is resident in a tier is held for it (raw_store_check, raw_pool_check).
  *    B7  no two jobs that are not over have one run, or one job name.
+ *    B8  a step is sent to all ranks of its job or to none; while a rank is missing or lacks a step, nothing is sent to the others.
  *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
  *  client chooses are refused with a figure.
  */
@@ -38,6 +39,7 @@
 #include "pipeline.h"
 #include "prepared.h"
 #include "raw_store.h"
+#include "recent.h"
 #include "request.h"
 #include "sampler.h"
 
@@ -45,6 +47,7 @@ typedef struct broker broker_t;
 typedef struct dataset dataset_t;
 typedef struct job job_t;
 typedef struct place place_t;
+typedef struct rank rank_t;     //  one of a job's clients; most jobs have one, of number 0
 
 enum {
     BROKER_DATASETS_MAX = 64,
@@ -122,11 +125,13 @@ size_t broker_shared_texts (const dataset_t *dataset, sampler_order_t order, con
 //  have: they count in the budget of jobs, because a peer that reads nothing and leaves must not make them pile up.
 void broker_outside (broker_t *self, size_t bytes);
 
-//  What a client asks for, already parsed.
+//  What a client asks for, already parsed; of a job with ranks: what all of them ask for.
 typedef struct {
     dataset_t *dataset;
     const pipeline_t *pipeline;     //  held by the job, not taken
-    uint32_t batch_size, slots;
+    uint32_t world_size;            //  1 .. WIRE_RANKS_MAX
+    uint32_t batch_size;            //  of each rank
+    uint32_t slots;
     uint64_t epochs;                //  0: until it leaves
     bool drop_last;
     sampler_order_t order;
@@ -135,41 +140,78 @@ typedef struct {
     size_t list_count;
     bool order_is_of_seed;          //  SEEDED only because a seed was given, and no order
     uint64_t seed;
+    bool seed_given;            //  by the client
     uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
-    size_t slot_bytes;              //  for the budget of jobs
+    size_t slot_bytes;              //  of one rank; for the budget of jobs
+    const char *data;               //  data_digest.h: stands for the data; copied
     //  Where it goes on (docs/protocol.md, Going on); all zero: at the beginning.
     uint64_t epoch;                 //  below epochs
     uint64_t epoch_batches;         //  of that epoch, sent by the job before
     const roaring_bitmap_t *taken;  //  of its samples; NULL: none
     size_t taken_places;            //  LIST with ids: of its places
+    //  With ranks, where each of them stands, none further than the job goes on; what they lack is in recent, which ends
+    //  there.  NULL: all stand where the job goes on.
+    const broker_position_t *positions;
+    const broker_record_t *recent;
+    size_t recent_count;
+    uint32_t rank_wait_seconds;     //  that a lost rank is waited for
     //  Who it is (docs/protocol.md, Who is who); each NULL: not said.
-    const char *run, *instance, *job_name;
+    const char *run, *job_name;
+    const char *instances [WIRE_RANKS_MAX];     //  of each rank
     const char *fresh_run;          //  one that nobody has had, should the job need it; never NULL
     uid_t uid;                      //  of the peer; (uid_t) -1: unknown (tcp)
 } broker_join_t;
 
 //  Whether broker_join would take the job now, as far as the broker can know; nothing changes.  False: refusal says why.
+//  A join of ranks without positions may be one rank's: that nothing is left for it (epoch equals epochs) is then no reason.
 bool broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
 
-//  A new job, waiting for broker_attached or broker_inline; or NULL and refusal says why.  The driver then
-//  names what it knows of the client by job_set_user.  An earlier job of the same run ends (`fenced`) before, if this one is
-//  taken at all.
+//  A new job, each of whose ranks waits for broker_attached or broker_inline; or NULL and refusal says why.  The driver then
+//  names what it knows of the ranks' clients by rank_set_user.  An earlier job of the same run ends (`fenced`) before, if this
+//  one is taken at all.
 job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
-//  The client has its ring, or asks for batches as frames.  Batches begin.
-void broker_attached (broker_t *self, job_t *job, int64_t now_ms);
-void broker_inline (broker_t *self, job_t *job, int64_t now_ms);
-//  False: impossible numbers, nothing changed, refusal says why.
-bool broker_progress (broker_t *self, job_t *job, const wire_progress_t *progress, int64_t now_ms,
+//  Whether two ranks ask for the same; positions, recent, instances, name, the waits and what only one of them says do not
+//  matter.  False: refusal (`ranks_differ`) says what differs.
+bool broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
     refusal_t *refusal);
-//  A sign of life from an inline job.
-void broker_heartbeat (broker_t *self, job_t *job, int64_t now_ms);
-//  The job left, died or was thrown out: nothing of it is sent any more.  ACTION_BURY follows when no worker
+
+//  Whether the rank of a job that is there comes back (docs/protocol.md, Losing one).
+typedef enum {
+    BROKER_RETURN_NONE,             //  there is no such job, or it is no return: the rank gathers with others
+    BROKER_RETURN_READY,            //  *job_p, for broker_return
+    BROKER_RETURN_REFUSED           //  refusal says why: the name is another's, the rank is there, it asks for something else ..
+} broker_return_t;
+//  join is what the rank asks for: instances [rank] its own, epoch and epoch_batches where it stands.  Nothing changes.
+broker_return_t broker_returns (broker_t *self, const broker_join_t *join, uint32_t rank, int64_t now_ms, job_t **job_p,
+    refusal_t *refusal);
+//  After BROKER_RETURN_READY, in the same turn: the rank waits for broker_attached or broker_inline, as after a join, and then
+//  gets what it lacks.  What was known of its client before has been buried (ACTION_BURY_RANK): else it is refused as `busy`.
+//  NULL: refused.
+rank_t *broker_return (broker_t *self, job_t *job, uint32_t rank, const broker_join_t *join, int64_t now_ms,
+    refusal_t *refusal);
+
+//  The client has its ring, or asks for batches as frames.  Batches begin when all of the job's ranks have.
+void broker_attached (broker_t *self, rank_t *rank, int64_t now_ms);
+void broker_inline (broker_t *self, rank_t *rank, int64_t now_ms);
+//  False: impossible numbers, nothing changed, refusal says why.
+bool broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, int64_t now_ms,
+    refusal_t *refusal);
+//  A sign of life from an inline rank.
+void broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms);
+//  The client has left, or died: nothing is sent to it any more.  A job of one rank is gone; of more, see docs/protocol.md.
+//  ACTION_BURY_RANK follows when no worker writes for it, if the job goes on without it.  Idempotent.
+void broker_left (broker_t *self, rank_t *rank);
+void broker_lost (broker_t *self, rank_t *rank, int64_t now_ms);
+//  The job is thrown out with all its ranks: nothing of it is sent any more.  ACTION_BURY follows when no worker
 //  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
-//  Ends a job for a reason of the server's: SEND_ENDED, then as broker_gone.  reason is static; message is copied.
+//  Ends a job for a reason of the server's: SEND_ENDED to each rank that is there, then as broker_gone.  reason is static; message
+//  is copied.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
-//  After ACTION_BURY: frees the job.
+//  After ACTION_BURY_RANK: the rank has no user any more, and may come back.
+void broker_bury_rank (broker_t *self, rank_t *rank);
+//  After ACTION_BURY: frees the job with its ranks.
 void broker_bury (broker_t *self, job_t *job);
 
 //  What became of a version.
@@ -199,20 +241,25 @@ typedef enum {
     ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the class's shared
                                 //  stage into memory
     ACTION_COPY,                //  place: run the job's private stage from the version into place_slot, place_index
-    ACTION_SEND_BATCH,          //  job, slot: BATCH (sequence, index as they are in batch)
-    ACTION_SEND_EPOCH_END,      //  job, epoch_end
-    ACTION_SEND_ENDED,          //  job, reason, message; then the driver is as after broker_gone
-    ACTION_SEND_NOTICE,         //  job, reason (the notice's kind), message
-    ACTION_BURY                 //  job: free its ring, then broker_bury
+    ACTION_SEND_BATCH,          //  rank: BATCH as it is in batch, and step.  A batch of WIRE_SLOT_NONE goes inline, whatever the
+                                //  rank's transport
+    ACTION_SEND_EPOCH_END,      //  rank, epoch_end
+    ACTION_SEND_ENDED,          //  rank, reason, message; then the driver is as after broker_gone
+    ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message
+    ACTION_BURY_RANK,           //  rank: free its ring, then broker_bury_rank
+    ACTION_BURY                 //  job: free what its ranks' users have, then broker_bury
 } action_kind_t;
 
 typedef struct {
     action_kind_t kind;
-    job_t *job;
+    job_t *job;                 //  the rank's, or BURY's
+    rank_t *rank;               //  COPY: the place's
     version_t *version;
     place_t *place;
     raw_request_t *request;
     wire_batch_t batch;         //  SEND_BATCH
+    const uint64_t *step;       //  SEND_BATCH of a job with ranks: step_words numbers, as on the wire; else NULL.  Lent until the
+    size_t step_words;          //  action is carried out
     wire_epoch_end_t epoch_end;
     const char *reason;         //  SEND_ENDED, SEND_NOTICE; static
     const char *message;        //  lives until the job is buried
@@ -229,26 +276,36 @@ dataset_t *request_dataset (const broker_t *self, const raw_request_t *request);
 const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
 job_t *place_job (const place_t *self);
-uint32_t place_slot (const place_t *self);
-uint32_t place_index (const place_t *self);     //  row in the batch
+rank_t *place_rank (const place_t *self);
+uint32_t place_slot (const place_t *self);      //  WIRE_SLOT_NONE: of a batch that is in no slot; each rank has one at a time
+uint32_t place_index (const place_t *self);     //  row in the rank's batch
 uint32_t place_id (const place_t *self);
 const version_t *place_version (const place_t *self);
 pipeline_key_t place_key (const place_t *self);
 
+void *rank_user (const rank_t *self);           //  NULL until it is set, and after broker_bury_rank
+void rank_set_user (rank_t *self, void *user, bool is_inline);
+job_t *rank_job (const rank_t *self);
+uint32_t rank_number (const rank_t *self);
+bool rank_is_inline (const rank_t *self);
+bool rank_is_there (const rank_t *self);        //  it may be sent to: it has neither left nor been lost, its job is not over
+//  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
+//  unreadable samples are missing) and its id.  At most batch_size; returns how many.
+uint32_t rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
+//  All ranks that are there, for heartbeats: calls visit for each.
+void broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context);
+
 uint64_t job_id (const job_t *self);
-void *job_user (const job_t *self);             //  NULL until it is set
-void job_set_user (job_t *self, void *user, bool is_inline);
+uint32_t job_world_size (const job_t *self);
+rank_t *job_rank (job_t *self, uint32_t number);        //  number below the world size
+uint64_t job_seed (const job_t *self);
 dataset_t *job_dataset (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
 const char *job_run (const job_t *self);        //  lent for the job's life
 bool job_is_forked (const job_t *self);         //  it asked for a run that another job goes on with
-bool job_is_inline (const job_t *self);
 bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself
-//  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
-//  unreadable samples are missing) and its id.  At most batch_size; returns how many.
-uint32_t job_batch_rows (const job_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
-//  All jobs that are not over, for heartbeats: calls visit for each.
+//  All jobs that are not over.
 void broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context);
 //  How many there are, and how many have joined since the start.
 uint64_t broker_jobs (const broker_t *self);

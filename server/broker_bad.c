@@ -120,14 +120,12 @@ s_end_jobs (broker_t *self, version_t *version, job_t **holders, size_t count, c
 
 //  ---- jobs that go on
 
-//  Whoever waited for it gets another one.
+//  Whoever waited for it gets another one; or a job ends for want of one, and with it others of its places wait no more.
 static void
 s_replace (broker_t *self, version_t *version)
 {
-    place_t *waiting = version->waiting;
-    while (waiting) {
-        place_t *place = waiting;
-        waiting = place->next_waiting;
+    while (version->waiting) {
+        place_t *place = version->waiting;
         schedule_cancel (self, place);
         draw_again (self, place);
     }

@@ -11,7 +11,8 @@
 //                                                      it is the ghost of a join whose answer never came
 //          otherwise                                   the name is taken
 //
-//  A job that is over is not there, buried or not.
+//  A job that is over is not there, buried or not.  The instances of a job, and of a join, are those of all its ranks: one that
+//  is the same is enough.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -25,9 +26,8 @@ s_is_there (const job_t *job)
     return job->state != JOB_OVER;
 }
 
-//  Whether a text of a join is said, and a job's.
-static bool
-s_is (const char *said, const char *of_job)
+bool
+identity_is (const char *said, const char *of_job)
 {
     return said && *said && strcmp (said, of_job) == 0;
 }
@@ -36,43 +36,64 @@ static job_t *
 s_with_run (const broker_t *self, const char *run)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && s_is (run, job->run)))
+    while (job && !(s_is_there (job) && identity_is (run, job->run)))
         job = job->next;
     return job;
 }
 
-static job_t *
-s_with_name (const broker_t *self, const char *name)
+job_t *
+identity_named (const broker_t *self, const char *name)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && s_is (name, job->job_name)))
+    while (job && !(s_is_there (job) && identity_is (name, job->job_name)))
         job = job->next;
     return job;
+}
+
+bool
+identity_shares_instance (const job_t *job, const broker_join_t *join)
+{
+    for (uint32_t one = 0; one < join->world_size; one++)
+        for (uint32_t other = 0; other < job->world_size; other++)
+            if (identity_is (join->instances [one], job->ranks [other].instance))
+                return true;
+    return false;
+}
+
+//  When the last one of its clients was heard of.
+static int64_t
+s_alive_ms (const job_t *job)
+{
+    int64_t alive_ms = job->joined_ms;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].alive_ms > alive_ms)
+            alive_ms = job->ranks [number].alive_ms;
+    return alive_ms;
 }
 
 //  What another user's job does is not told.
-static bool
-s_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+bool
+identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     if (job->uid != join->uid)
         return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", join->job_name);
     return refuse (refusal, "job_taken", "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
         "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take another name",
         join->job_name, (unsigned long long) job->id, job->dataset->name, (long long) (now_ms - job->joined_ms) / 1000,
-        (long long) (now_ms - job->alive_ms) / 1000);
+        (long long) (now_ms - s_alive_ms (job)) / 1000);
 }
 
 bool
 identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
 {
     bool has_run = join->run && *join->run;
-    job_t *other = s_with_run (self, join->run), *named = s_with_name (self, join->job_name);
+    job_t *other = s_with_run (self, join->run), *named = identity_named (self, join->job_name);
     if (other && (other->uid != join->uid
-    ||  !(s_is (join->instance, other->instance) || s_is (join->job_name, other->job_name))))
+    ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
         other = NULL;                   //  not to be ended, whatever becomes of the join
     if (named && named != other) {
-        if (has_run || named->uid != join->uid || !s_is (join->instance, named->instance))
-            return s_refuse_name (named, join, now_ms, refusal);
+        if (has_run || named->uid != join->uid || !identity_shares_instance (named, join))
+            return identity_refuse_name (named, join, now_ms, refusal);
         other = named;
     }
     bool is_forked = has_run && !other && s_with_run (self, join->run);
@@ -85,7 +106,7 @@ static void
 s_fence (broker_t *self, job_t *ghost, const job_t *job, const broker_join_t *join)
 {
     char message [300];
-    if (s_is (join->instance, ghost->instance))
+    if (identity_shares_instance (ghost, join))
         snprintf (message, sizeof message, "its client has joined anew, as job %llu, because it had lost this connection",
             (unsigned long long) job->id);
     else
@@ -99,7 +120,6 @@ identity_take (broker_t *self, job_t *job, const broker_join_t *join, const iden
 {
     assert (identity->run && *identity->run);
     snprintf (job->run, sizeof job->run, "%s", identity->run);
-    snprintf (job->instance, sizeof job->instance, "%s", join->instance? join->instance: "");
     snprintf (job->job_name, sizeof job->job_name, "%s", join->job_name? join->job_name: "");
     job->uid = join->uid;
     job->is_forked = identity->is_forked;
@@ -116,8 +136,8 @@ identity_check (const broker_t *self)
         assert (*job->run);
         for (const job_t *other = job->next; other; other = other->next)
             if (s_is_there (other)) {
-                assert (!s_is (job->run, other->run));                          //  B7
-                assert (!s_is (job->job_name, other->job_name));                //  B7
+                assert (!identity_is (job->run, other->run));                          //  B7
+                assert (!identity_is (job->job_name, other->job_name));                //  B7
             }
     }
 }

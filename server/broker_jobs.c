@@ -12,7 +12,7 @@
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
-    size_t window = (size_t) join->batch_size * join->slots;
+    size_t window = (size_t) join->world_size * join->batch_size * join->slots;
     //  A history under `follow`, or two sets.
     bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
     size_t sets = remembers? join->dataset->samples: 2 * (size_t) join->dataset->samples / 8;
@@ -21,25 +21,32 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
     size_t taken = join->taken? samples / 8: 0;
-    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool + taken;
+    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool + taken
+        + ranks_bytes (join);
+}
+
+static size_t
+s_ring_bytes (const broker_join_t *join)
+{
+    return join->world_size * join->slots * join->slot_bytes;
 }
 
 static bool
 s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
-    uint64_t window = (uint64_t) join->batch_size * join->slots;
+    uint64_t window = (uint64_t) join->world_size * join->batch_size * join->slots;
     if (window > BROKER_WINDOW_MAX)
-        return refuse (refusal, "bad_request", "batch_size x slots is %llu samples; at most %d: take smaller "
-            "batches or fewer slots", (unsigned long long) window, BROKER_WINDOW_MAX);
-    size_t ring_bytes = join->slots * join->slot_bytes;
+        return refuse (refusal, "bad_request", "batch_size x slots%s is %llu samples; at most %d: take smaller "
+            "batches or fewer slots", join->world_size > 1? " x world_size": "", (unsigned long long) window, BROKER_WINDOW_MAX);
+    size_t ring_bytes = s_ring_bytes (join);
     size_t bytes = ring_bytes + s_bookkeeping_bytes (self, join);
     size_t taken = self->jobs_bytes - (ghost? ghost->memory_bytes: 0) + self->outside_bytes;
     size_t left = taken < self->options.jobs_bytes_max? self->options.jobs_bytes_max - taken: 0;
     if (bytes > left)
         return refuse (refusal, "budget",
-            "the job's batches (%u slots of %zu bytes) and bookkeeping need %zu bytes "
+            "the job's batches (%u slots of %zu bytes%s) and bookkeeping need %zu bytes "
             "of memory; %zu of %zu are left on this server: take smaller batches or fewer slots", join->slots,
-            join->slot_bytes, bytes, left, self->options.jobs_bytes_max);
+            join->slot_bytes, join->world_size > 1? " for each rank": "", bytes, left, self->options.jobs_bytes_max);
     return true;
 }
 
@@ -80,22 +87,33 @@ s_readable_samples (const broker_join_t *join, uint64_t enough)
 static bool
 s_join_has_data (const broker_join_t *join, refusal_t *refusal)
 {
-    uint64_t needed = join->drop_last? join->batch_size: 1, samples = s_readable_samples (join, needed);
+    uint64_t step = (uint64_t) join->world_size * join->batch_size, needed = join->drop_last? step: 1;
+    uint64_t samples = s_readable_samples (join, needed);
     if (samples == 0)
         return refuse (refusal, "bad_request",
             "none of the job's samples can be read; `tureen status` names them");
     if (samples < needed)
         return refuse (refusal, "bad_request",
-            "drop_last with %llu samples leaves no batch of %u: take a smaller "
-            "batch_size", (unsigned long long) samples, join->batch_size);
+            "drop_last with %llu samples leaves no %s of %llu: take a smaller "
+            "batch_size", (unsigned long long) samples, join->world_size > 1? "step (world_size x batch_size)": "batch",
+            (unsigned long long) step);
     return true;
+}
+
+//  Whether nothing is left for the job to draw, and it can be only for the sake of ranks that lack something.
+static bool
+s_join_is_drawn (const broker_join_t *join)
+{
+    return join->epochs && join->epoch >= join->epochs;
 }
 
 //  Whether the job's data and epochs are those of the job that it goes on with.
 static bool
-s_join_goes_on (const broker_join_t *join, refusal_t *refusal)
+s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
 {
-    if (join->epochs && join->epoch >= join->epochs)
+    bool is_wanted = join->world_size > 1 && join->epoch == join->epochs
+        && (recall_is_wanted (join) || (!is_whole && !join->positions));
+    if (s_join_is_drawn (join) && !is_wanted)
         return refuse (refusal, "bad_state", "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
             "is left: ask for more epochs, or begin anew without the state", (unsigned long long) join->epoch,
             (unsigned long long) join->epochs);
@@ -110,11 +128,13 @@ s_join_goes_on (const broker_join_t *join, refusal_t *refusal)
         "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
 }
 
-//  All that can be refused, as if the ghost had left already.
+//  All that can be refused, as if the ghost had left already.  is_whole: the join is of all ranks that there will be.
 static bool
-s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, bool is_whole, refusal_t *refusal)
 {
-    return s_join_goes_on (join, refusal) && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
+    assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
+    return s_join_goes_on (join, is_whole, refusal) && recall_allows (join, refusal)
+        && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
         && supply_allows (self, join, ghost, refusal) && s_join_has_number (join, ghost, refusal)
         && s_join_has_data (join, refusal) && schedule_allows (self, join, refusal);
 }
@@ -124,7 +144,7 @@ broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusa
 {
     assert (self->magic == BROKER_MAGIC);
     identity_t identity;
-    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, refusal);
+    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, false, refusal);
 }
 
 static void
@@ -141,6 +161,10 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         roaring_bitmap_remove_run_compression (everything);
         entry.data = everything;
     }
+    if (s_join_is_drawn (join)) {       //  it claims nothing, though there is no end of the epoch to come
+        entry.taken = entry.data;
+        entry.taken_places = entry.list_count;
+    }
     job->claimant.sampler_job = sampler_join (dataset->sampler, &entry);
     assert (job->claimant.sampler_job != SAMPLER_JOB_NONE);
     if (everything)
@@ -149,9 +173,9 @@ s_join_sampler (job_t *job, const broker_join_t *join)
 
 //  False: no memory; what there is of it goes with the job.
 static bool
-s_join_memory (job_t *job, const broker_join_t *join)
+s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
 {
-    size_t window = (size_t) join->batch_size * join->slots;
+    size_t window = (size_t) job->batch_size * join->slots;
     job->batches = calloc (join->slots, sizeof *job->batches);
     job->place_memory = calloc (window, sizeof *job->place_memory);
     if (join->list)
@@ -159,11 +183,11 @@ s_join_memory (job_t *job, const broker_join_t *join)
     if (!job->batches || !job->place_memory || (join->list && !job->occurrences))
         return false;
     for (uint32_t slot = 0; slot < join->slots; slot++) {
-        job->batches [slot].places = job->place_memory + (size_t) slot * join->batch_size;
-        for (uint32_t index = 0; index < join->batch_size; index++)
+        job->batches [slot].places = job->place_memory + (size_t) slot * job->batch_size;
+        for (uint32_t index = 0; index < job->batch_size; index++)
             job->batches [slot].places [index] = (place_t) { .job = job, .slot = slot, .index = index };
     }
-    return true;
+    return ranks_new (job, join, now_ms);
 }
 
 //  The epoch in which it goes on: what was delivered of it counts, and of a list how often each id came.
@@ -184,6 +208,7 @@ static void
 s_job_free (job_t *job)
 {
     pipeline_destroy (&job->pipeline);
+    ranks_destroy (job);
     free (job->batches);
     free (job->place_memory);
     free (job->occurrences);
@@ -200,15 +225,16 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
     job_t *job = broker_need (calloc (1, sizeof *job));
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
-        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .pool = join->pool,
-        .batch_size = join->batch_size, .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
-        .ring_bytes = join->slots * join->slot_bytes,
-        .memory_bytes = join->slots * join->slot_bytes + s_bookkeeping_bytes (self, join),
-        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms, .alive_ms = now_ms,
+        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given, .pool = join->pool,
+        .world_size = join->world_size, .rank_batch = join->batch_size, .batch_size = join->world_size * join->batch_size,
+        .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
+        .ring_bytes = s_ring_bytes (join), .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
+        .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
         .filling = join->slots
     };
     snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
-    if (!s_join_memory (job, join)) {
+    snprintf (job->data, sizeof job->data, "%s", join->data? join->data: "");
+    if (!s_join_memory (job, join, now_ms)) {
         s_job_free (job);
         return NULL;
     }
@@ -221,7 +247,7 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
 {
     assert (self->magic == BROKER_MAGIC);
     identity_t identity;
-    if (!identity_of (self, join, now_ms, &identity, refusal) || !s_allows (self, join, identity.ghost, refusal))
+    if (!identity_of (self, join, now_ms, &identity, refusal) || !s_allows (self, join, identity.ghost, true, refusal))
         return NULL;
     job_t *job = s_job_new (self, join, now_ms);
     if (!job) {
@@ -247,12 +273,12 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
 
 //  Jobs that are started together should begin together: the first of an idle group waits a moment for the
 //  others, because dependent sampling can share only what two jobs need at the same time.
-static void
-s_start (broker_t *self, job_t *job, int64_t now_ms)
+void
+broker_start (broker_t *self, job_t *job, int64_t now_ms)
 {
-    job->state = JOB_RUNNING;
-    job->alive_ms = job->start_ms = now_ms;
-    if (job->order != SAMPLER_ORDER_SHARED)
+    job->state = job->epochs && job->epoch >= job->epochs? JOB_DRAWN: JOB_RUNNING;
+    job->start_ms = now_ms;
+    if (job->state == JOB_DRAWN || job->order != SAMPLER_ORDER_SHARED)
         return;
     int64_t first = INT64_MAX;
     sampler_t *sampler = job->dataset->sampler;
@@ -275,25 +301,6 @@ s_start (broker_t *self, job_t *job, int64_t now_ms)
     else
     if (first > now_ms)
         job->start_ms = first;
-}
-
-void
-broker_attached (broker_t *self, job_t *job, int64_t now_ms)
-{
-    if (job->state == JOB_ATTACHING) {
-        s_start (self, job, now_ms);
-        draw_begin (self, job);
-    }
-}
-
-void
-broker_inline (broker_t *self, job_t *job, int64_t now_ms)
-{
-    if (job->state == JOB_ATTACHING) {
-        job->is_inline = true;
-        s_start (self, job, now_ms);
-        draw_begin (self, job);
-    }
 }
 
 //  ---- ending
@@ -324,6 +331,7 @@ broker_gone (broker_t *self, job_t *job)
         schedule_cancel (self, &job->place_memory [index]);
         sharing_forget (self, &job->place_memory [index]);
     }
+    ranks_cancel (self, job);
     self->rings_bytes -= job->ring_bytes;
     self->jobs_bytes -= job->memory_bytes;
     broker_bury_when_still (self, job);
@@ -334,10 +342,14 @@ broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
 {
     if (job->state == JOB_OVER)
         return;
-    action_t *action = broker_act (self, ACTION_SEND_ENDED, job);
     job->end_message = broker_need (strdup (message));
-    action->reason = reason;
-    action->message = job->end_message;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        if (!rank_is_there (&job->ranks [number]))
+            continue;
+        action_t *action = broker_act_rank (self, ACTION_SEND_ENDED, &job->ranks [number]);
+        action->reason = reason;
+        action->message = job->end_message;
+    }
     broker_gone (self, job);
 }
 

@@ -1,7 +1,11 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), broker_identity.c (who is who), supply.c and ahead.c (compressed samples of packs), broker_bad.c (samples that
- *  cannot be prepared), draw.c (rounds, epochs, places), schedule.c (classes and tasks), broker_status.c.  Nobody else
- *  includes this.
+ *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
+ *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c and ahead.c (compressed samples of packs),
+ *  broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
+ *  schedule.c (classes and tasks), broker_status.c.  Nobody else includes this.
+ *
+ *  A job has one rank or several.  What is called a batch here is a *step*: of all ranks together, in one slot number of each
+ *  rank's ring.  Of a job with one rank both are the same.
  *
  *  A place's way:
  *
@@ -10,6 +14,9 @@
  *        ^         | unreadable                                                      |
  *        +---------+ (then drawn again, or HOLE when the epoch has nothing left)      | batch released
  *        +---------------------------------------------------------------------------+
+ *
+ *  The rank of a place may be lost before the step is sent: then it is LOST, and WAITING again, for the same sample, when the
+ *  rank is back.  Two kinds of places are in no step's window: a rank's *padding*, and those that it is given *again*.
  */
 #ifndef BROKER_STATE_H
 #define BROKER_STATE_H
@@ -28,7 +35,8 @@ typedef enum {
     PLACE_READY,                //  in the job's queue of copies
     PLACE_COPYING,              //  a worker has it
     PLACE_FILLED,
-    PLACE_HOLE                  //  its sample could not be read, and there was no other
+    PLACE_HOLE,                 //  its sample could not be read, and there was no other
+    PLACE_LOST                  //  its rank is not there, and neither is what was written for it
 } place_state_t;
 
 //  One row of one slot.
@@ -40,7 +48,8 @@ struct place {
     uint64_t epoch;
     uint32_t id;
     uint32_t occurrence;
-    uint32_t slot, index;
+    uint32_t slot, index;       //  in the step
+    uint32_t rank, row;         //  whose it is, and where in the rank's batch; set when it is taken
     place_state_t state;
     //  of the version that it got last: kept until the next one, for EXPLAIN
     uint32_t draw;
@@ -60,11 +69,11 @@ typedef enum {
     SLOT_SENT
 } slot_state_t;
 
-//  One batch in its slot.
+//  One batch in its slot; of a job with ranks, one step.
 typedef struct {
     slot_state_t state;
     uint64_t epoch;
-    uint64_t sequence;          //  on the wire; set when sent
+    uint32_t planned;           //  samples that it would have, as was known when it was opened
     uint32_t drawn;             //  places in use, from 0 on
     uint32_t open;              //  of them: neither filled nor a hole
     uint32_t holes;
@@ -75,8 +84,72 @@ typedef struct {
     struct { uint64_t epoch, index; uint32_t drawn; } past;
 } batch_t;
 
+//  One of the last things that all ranks of a job were sent: a step, or an epoch's end.
+typedef struct {
+    broker_position_t before;   //  where a client stands that lacks it
+    uint64_t samples;           //  of the step; of an end: the epoch's
+    uint64_t *step;             //  world_size counts, then the ids, rank by rank; NULL: an end
+} record_t;
+
+//  Of a job with ranks; of others all zero.
+typedef struct {
+    record_t *records;          //  a ring, by number
+    uint32_t room;
+    uint64_t first, next;       //  numbers
+    uint64_t *step_memory;      //  step_room buffers, also a ring
+    uint32_t step_room;
+    uint64_t steps;             //  that were ever entered
+    broker_position_t position; //  after the last record
+} recall_t;
+
+//  What is prepared anew of the step that a rank lacks; nothing while used is 0.
+typedef struct {
+    place_t *places;            //  rank_batch of them; NULL: the job has one rank
+    uint32_t used, open;        //  of them; neither filled nor a hole
+    bool is_padding;
+    //  rows and ids of what was sent last, until the next one is
+    uint32_t *rows, *ids;
+    uint32_t told;
+} again_t;
+
 typedef enum {
-    JOB_ATTACHING,              //  neither ring nor inline yet
+    RANK_ATTACHING,             //  neither ring nor inline yet
+    RANK_HERE,
+    RANK_LOST,                  //  it may come back, and the job stands still until then
+    RANK_LEFT                   //  it has had everything, and is gone
+} rank_state_t;
+
+//  One of a job's clients.
+struct rank {
+    job_t *job;
+    uint32_t number;
+    void *user;
+    char instance [WIRE_RUN_BYTES + 1];     //  empty: not said
+    rank_state_t state;
+    bool is_inline;
+    bool left_itself;           //  LEFT: it said so, so it does not come back
+    bool burying, buried;       //  not there: ACTION_BURY_RANK was given out, and has been carried out
+    int64_t joined_ms, alive_ms;
+    bool is_awaited;            //  not there, and may come back:
+    int64_t lost_ms, due_ms;    //  LOST: since when; until when it is waited for, though nobody else be there
+    uint32_t copying;           //  places of it that a worker has
+    //  what was sent to this client and heard of it
+    uint64_t sent;              //  batches; the next sequence
+    wire_progress_t progress;
+    uint64_t held;              //  a bit for each slot: sent, and not released
+    uint64_t in_hand;           //  of these: the user's loop has been given them
+    uint64_t sequence [WIRE_SLOTS_MAX];     //  of what it holds
+    uint32_t rows [WIRE_SLOTS_MAX];         //  samples of that, padding not counted
+    uint64_t padded;            //  a bit for each slot: what was sent in it last is padding,
+    uint32_t padding_ids [WIRE_SLOTS_MAX];  //  this sample
+    place_t padding;            //  of the step that is to be sent next, if the rank has nothing in it
+    uint64_t lacks;             //  record that it is sent next; the job's next: none, it is level
+    again_t again;
+    char *notice;               //  that it was lost
+};
+
+typedef enum {
+    JOB_ATTACHING,              //  not all ranks have taken their ring or asked for inline
     JOB_RUNNING,
     JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
     JOB_OVER                    //  gone; buried when no worker writes for it
@@ -97,27 +170,35 @@ struct job {
     job_t *next;
     //  set at birth
     uint64_t id;
-    void *user;
     dataset_t *dataset;
     const pipeline_t *pipeline;
     sampler_order_t order;
     uint64_t seed;
+    bool seed_given;
+    char data [WIRE_DATA_BYTES + 1];
     char name [REQUEST_NAME_BYTES_MAX + 1];
-    uint32_t batch_size, slots;
+    uint32_t world_size;        //  ranks
+    uint32_t rank_batch;        //  samples of each in a full step
+    uint32_t batch_size;        //  of a full step
+    uint32_t slots;
     uint64_t epochs;
     bool drop_last;
-    size_t ring_bytes;
+    size_t ring_bytes;          //  of all ranks
     bool order_is_of_seed;      //  as broker_join_t
     size_t memory_bytes;        //  ring and bookkeeping
     place_t *place_memory;
     uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
     char run [WIRE_RUN_BYTES + 1];
-    char instance [WIRE_RUN_BYTES + 1], job_name [REQUEST_NAME_BYTES_MAX + 1];      //  empty: not said
+    char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
     uid_t uid;
     bool is_forked, is_resumed;
+    //  its clients
+    rank_t *ranks;
+    bool held_up;               //  a rank is missing or lacks something: nothing is drawn or sent
+    uint32_t rank_wait_seconds;
+    recall_t recall;
     //  how it stands
     job_state_t state;
-    bool is_inline;
     bool buried;                //  ACTION_BURY was given out
     char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
     claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
@@ -125,7 +206,7 @@ struct job {
     bool tier_is_own;           //  and nobody else's
     ahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
     uint32_t pool;              //  of its order; 0: it has none
-    int64_t joined_ms, start_ms, alive_ms;
+    int64_t joined_ms, start_ms;
     uint64_t epoch;             //  being drawn
     batch_t *batches;           //  one a slot
     uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
@@ -136,11 +217,12 @@ struct job {
     place_list_t ready;         //  places that wait to be copied
     uint32_t copying;           //  places that a worker has
     //  what was sent and heard
-    uint64_t sent;              //  batches; the next sequence
+    uint64_t sent;              //  batches
+    uint32_t in_hand;           //  slots that a user's loop, of any rank, holds on to
+    uint64_t released;          //  by all ranks, at least: how far the window has grown
     uint64_t epoch_index;       //  next index of the epoch being sent
     uint64_t epoch_samples;     //  sent of it; both count what the job before had, where one is gone on with
     uint64_t delivered;
-    wire_progress_t progress;
     uint64_t consumed_samples;
     uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
@@ -233,6 +315,9 @@ struct broker {
 //  ---- broker.c
 void *broker_need (void *memory);           //  aborts on NULL: bookkeeping that cannot fail
 action_t *broker_act (broker_t *self, action_kind_t kind, job_t *job);
+action_t *broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank);
+//  Batches that the client has had, consumed or thrown away.
+uint64_t broker_done (const wire_progress_t *progress);
 //  broker_wakeup is at_ms at the latest.
 void broker_wake (broker_t *self, int64_t at_ms);
 
@@ -257,11 +342,69 @@ typedef struct {
 bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal);
 //  The job, which has its id and is not yet among the others, is of this identity: its ghost ends.
 void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
+//  The job of this name that is there; NULL: none is.
+job_t *identity_named (const broker_t *self, const char *name);
+//  Whether a text of a join is said, and a job's or a rank's.
+bool identity_is (const char *said, const char *of_job);
+//  Whether any of the job's clients is one of the join's.
+bool identity_shares_instance (const job_t *job, const broker_join_t *join);
+//  Refuses a join because the job has its name.  Returns false.
+bool identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
 void identity_check (const broker_t *self);
 
 //  ---- broker_jobs.c
 //  ACTION_BURY for a job that is over once no worker writes for it.
 void broker_bury_when_still (broker_t *self, job_t *job);
+//  All ranks are there for the first time: it runs.
+void broker_start (broker_t *self, job_t *job, int64_t now_ms);
+
+//  ---- broker_ranks.c
+//  The ranks of a new job.  False: no memory; ranks_destroy frees what there is.
+bool ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms);
+void ranks_destroy (job_t *job);
+//  What ranks_new takes.
+size_t ranks_bytes (const broker_join_t *join);
+//  The rank, which is there, is lost from now on, and waited for so long.
+void ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms);
+//  What users' loops hold on to has changed.
+void ranks_count_in_hand (job_t *job);
+//  A rank may have become level: the job may go on.
+void ranks_settle (broker_t *self, job_t *job);
+//  A worker has written into the place of a rank that was lost meanwhile.
+void ranks_copied_late (broker_t *self, place_t *place);
+//  Ends what is overdue of the job: its ranks that do not attach, are silent, or do not come back.
+void ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms);
+//  All places of its ranks that are in no step are left; for a job that is over.
+void ranks_cancel (broker_t *self, job_t *job);
+//  "the job 'name'", or by its number.
+enum { RANKS_WHO_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
+const char *ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES]);
+void ranks_check (const job_t *job);
+
+//  ---- broker_recall.c: the last steps of jobs with ranks
+//  Whether all ranks of the join stand where something is known to go on from.
+bool recall_allows (const broker_join_t *join, refusal_t *refusal);
+//  Whether any of them lacks something.
+bool recall_is_wanted (const broker_join_t *join);
+size_t recall_bytes (const broker_join_t *join);
+//  Of a new job: takes over what the join knows, and what each rank lacks of it.  False: no memory.
+bool recall_new (job_t *job, const broker_join_t *join);
+void recall_free (job_t *job);
+//  Where the records have this position; false: nowhere.
+bool recall_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p);
+//  Steps among the records from this one on.
+uint64_t recall_steps_from (const job_t *job, uint64_t number);
+//  Enters what is being sent to all ranks.  Returns the step, world_size counts and ids.
+const uint64_t *recall_enter_step (job_t *job, uint32_t slot);
+void recall_enter_end (job_t *job, const wire_epoch_end_t *end);
+//  Sends the rank what it lacks, as far as that can be sent now.
+void recall_go_on (broker_t *self, rank_t *rank);
+//  Nothing is prepared for it any more.
+void recall_stop (broker_t *self, rank_t *rank);
+//  Of what is given again: a place is filled; its sample cannot be read.
+void recall_place_done (broker_t *self, place_t *place);
+void recall_place_bad (broker_t *self, place_t *place);
+void recall_check (const job_t *job);
 
 //  ---- draw.c
 //  Runs the rounds that are due in every group.
@@ -270,14 +413,27 @@ void draw_rounds (broker_t *self, int64_t now_ms);
 void draw_again (broker_t *self, place_t *place);
 //  Closes epochs that an unreadable sample has emptied.
 void draw_settle (broker_t *self, dataset_t *dataset);
-//  Sends what is complete and whose turn it is.
-void draw_send (broker_t *self, job_t *job);
 //  A place is filled or a hole.
 void draw_place_done (broker_t *self, place_t *place);
+//  All ranks are there, and level: draws and sends go on.
+void draw_go_on (broker_t *self, job_t *job);
 //  The job, which has just begun to run, may have nothing left to draw of its first epoch.
 void draw_begin (broker_t *self, job_t *job);
 //  The slot may be drawn into again.
 void draw_release (job_t *job, uint32_t slot);
+//  A list, or what is a function of a seed, has its order whatever turns out unreadable, and holes instead.
+bool draw_keeps_order (const job_t *job);
+//  The place gets a version of the sample that it has, which the job has drawn before.
+version_t *draw_serve (broker_t *self, place_t *place);
+//  The rank's places that are not sent wait for nobody; and, when it is back, for their samples once more.
+void draw_lose (broker_t *self, rank_t *rank);
+void draw_revive (broker_t *self, rank_t *rank);
+
+//  ---- draw_send.c
+//  Sends what is complete and whose turn it is.
+void draw_send (broker_t *self, job_t *job);
+//  Tells all ranks that the epoch is over.
+void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
 
 //  ---- supply.c: compressed samples of packs
 //  Whether there is memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.

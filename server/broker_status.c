@@ -33,12 +33,14 @@ s_waiting_on (const job_t *job)
 {
     if (job->state == JOB_ATTACHING)
         return "ring";
-    uint32_t sent = 0;
-    for (uint32_t slot = 0; slot < job->slots; slot++)
-        sent += job->batches [slot].state == SLOT_SENT
-            && job->batches [slot].sequence >= job->progress.consumed;
-    if (sent > 0)
-        return "client";
+    if (job->held_up)
+        return "rank";
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        for (uint32_t slot = 0; slot < job->slots; slot++)
+            if (rank->held >> slot & 1 && rank->sequence [slot] >= rank->progress.consumed)
+                return "client";
+    }
     return job->state == JOB_DRAWN && job->order_count == 0? "nothing": "workers";
 }
 
@@ -53,11 +55,35 @@ s_window (const job_t *job)
         sent += batch->state == SLOT_SENT;
     }
     return json_pack ("{s:I,s:I,s:I,s:I,s:I}", "slots", (json_int_t) job->slots, "batch_size",
-        (json_int_t) job->batch_size, "drawn_samples", (json_int_t) drawn, "filled_samples",
+        (json_int_t) job->rank_batch, "drawn_samples", (json_int_t) drawn, "filled_samples",
             (json_int_t) filled,
         "sent_batches", (json_int_t) sent);
 }
 
+//  Steps that it was not sent, of those that the others were.
+static uint64_t
+s_lacks (const rank_t *rank)
+{
+    return rank->state == RANK_LEFT? 0: recall_steps_from (rank->job, rank->lacks);
+}
+
+static json_t *
+s_ranks (const job_t *job)
+{
+    static const char *const states [] = { "attaching", "here", "lost", "left" };
+    if (job->world_size == 1)
+        return json_null ();
+    json_t *list = json_array ();
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        json_array_append_new (list, json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I}", "rank", (json_int_t) number, "state",
+            states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches", (json_int_t) rank->sent,
+            "consumed_batches", (json_int_t) broker_done (&rank->progress), "lacks_steps", (json_int_t) s_lacks (rank)));
+    }
+    return list;
+}
+
+//  Ranks that have both are told of as the first one.
 static json_t *
 s_job (const job_t *job, int64_t now_ms)
 {
@@ -71,7 +97,9 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "order", json_string (orders [job->order]));
     json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
         && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows));
-    json_object_set_new (object, "transport", json_string (job->is_inline? "inline": "ring"));
+    json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
+    json_object_set_new (object, "world_size", s_number (job->world_size));
+    json_object_set_new (object, "ranks", s_ranks (job));
     uint64_t sending = job->epoch;
     if (job->order_count)
         sending = job->batches [job->order_of [job->order_first]].epoch;
@@ -172,6 +200,25 @@ broker_jobs_total (const broker_t *self)
 
 //  ---- checks
 
+//  Ranks follow each other, rows within a rank too; and a rank's place is lost if and only if the rank is.
+static void
+s_check_dealt (const job_t *job, const batch_t *batch, const place_t *place)
+{
+    const rank_t *rank = &job->ranks [place->rank];
+    assert (place->rank < job->world_size && place->row < job->rank_batch);
+    if (place->index == 0)
+        assert (place->rank == 0 && place->row == 0);
+    else {
+        const place_t *before = place - 1;
+        assert (place->rank == before->rank? place->row == before->row + 1: place->rank == before->rank + 1 && place->row == 0);
+    }
+    bool is_unsent = batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
+    if (place->state == PLACE_LOST)
+        assert (is_unsent && rank->state != RANK_HERE);
+    if (is_unsent && (rank->state != RANK_HERE && job->state != JOB_ATTACHING))
+        assert (place->state == PLACE_LOST || place->state == PLACE_COPYING || place->state == PLACE_HOLE);
+}
+
 static void
 s_check_batch (const job_t *job, uint32_t slot)
 {
@@ -186,7 +233,9 @@ s_check_batch (const job_t *job, uint32_t slot)
             assert (place->version->pins > 0 && place->version->id == place->id);
         if (place->state == PLACE_WAITING && job->dataset->supply)
             assert (place->version->raw && ((const raw_sample_t *) place->version->raw)->holds > 0);        //  B6
-        open += pinned;
+        open += pinned || place->state == PLACE_LOST;
+        if (index < batch->drawn && job->state != JOB_OVER)
+            s_check_dealt (job, batch, place);
         holes += place->state == PLACE_HOLE;
         assert (index < batch->drawn || place->state == PLACE_EMPTY);
     }
@@ -197,6 +246,22 @@ s_check_batch (const job_t *job, uint32_t slot)
     assert (batch->state != SLOT_SENT || open == 0);
     assert (batch->state != SLOT_FREE || batch->drawn == 0);
     assert ((batch->state == SLOT_FILLING) == (job->filling == slot));
+}
+
+//  Of places that are in no step, and that all counts are those of the ranks.
+static uint32_t
+s_copying_beside (const job_t *job)
+{
+    uint32_t count = 0, of_ranks = 0;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        of_ranks += rank->copying;
+        count += rank->padding.state == PLACE_COPYING;
+        for (uint32_t row = 0; rank->again.places && row < job->rank_batch; row++)
+            count += rank->again.places [row].state == PLACE_COPYING;
+    }
+    assert (of_ranks == job->copying);
+    return count;
 }
 
 static uint32_t
@@ -211,6 +276,8 @@ s_check_job (const job_t *job)
         for (uint32_t index = 0; index < job->batch_size; index++)
             copying += batch->places [index].state == PLACE_COPYING;
     }
+    copying += s_copying_beside (job);
+    ranks_check (job);
     assert (copying == job->copying);
     if (job->state != JOB_OVER) {
         assert (used == job->used_slots);

@@ -52,9 +52,18 @@ static const char s_help [] =
     "  --job NAME           the run's name, which nobody else may use at the same time: with it, a run that is\n"
     "                       started again with its --state ends what is left of the one before\n"
     "  --rejoin SECONDS     how long to look for a server that is gone (300); 0: its end is the run's\n"
+    "  --world-size N       be one of N processes (ranks) that take one job together; they find each other by --job\n"
+    "  --rank R             which of them, from 0\n"
+    "  --gather SECONDS     how long the first of them waits for the last (300)\n"
+    "  --rank-wait SECONDS  how long the others stand still for one that is lost (10); 0: not at all\n"
     "  --json               print the result as one JSON object\n"
     "  --timeout SECONDS    how long to wait for the server to answer (10)\n"
     "  --help               this\n"
+    "\n"
+    "Each rank has its own --ids and --state.  Padding is no sample: it is not written, nor counted but as a batch.\n"
+    "The ids of all ranks, for an audit: paste -d ' ' RANK0.ids RANK1.ids ... | sed -E 's/ [0-9]+://g'\n"
+    "All ranks must go on from one state: where theirs differ, give each a copy of that with the fewest batches; the\n"
+    "files of ids are then taken back to it.\n"
     "\n"
     "The time runs from having joined until the last batch came; with --rate, until that batch's turn was\n"
     "over too, so that the samples a second are those of the loop.\n"
@@ -95,6 +104,7 @@ typedef struct {
     bool recorded;                      //  nothing failed to be written
     uint64_t epochs;                    //  finished
     uint64_t batches;
+    uint64_t padding;                   //  batches that were; they count nowhere else
     uint64_t samples;
     uint64_t bytes;
     uint64_t checksum;                  //  the sum of all 64-bit words, whatever the order of the samples
@@ -129,6 +139,7 @@ s_sleep_until (double when)
 static void
 s_touch (run_t *self, const tureen_batch_t *batch)
 {
+    bool counts = !tureen_batch_padding (batch);
     const tureen_info_t *info = tureen_loader_info (self->loader);
     for (size_t index = 0; index < info->field_count; index++) {
         tureen_array_t array;
@@ -143,8 +154,8 @@ s_touch (run_t *self, const tureen_batch_t *batch)
         }
         for (size_t place = words * sizeof word; place < array.bytes; place++)
             sum += data [place];
-        self->checksum += sum;
-        self->bytes += array.bytes;
+        self->checksum += counts? sum: 0;
+        self->bytes += counts? array.bytes: 0;
     }
 }
 
@@ -154,7 +165,8 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     self->last = s_now ();
     if (self->batches++ == 0)
         self->first = self->last;
-    self->samples += tureen_batch_count (batch);
+    self->padding += tureen_batch_padding (batch);
+    self->samples += tureen_batch_padding (batch)? 0: tureen_batch_count (batch);
     bool written = read_record_batch (self->record, self->loader, batch);
     s_touch (self, batch);
     //  The batch is held while the step would last.
@@ -225,12 +237,13 @@ s_print_json (const run_t *self, const tureen_info_t *info, double seconds, doub
     char checksum [17], seed [21];
     snprintf (checksum, sizeof checksum, "%016" PRIx64, self->checksum);
     snprintf (seed, sizeof seed, "%" PRIu64, info->seed);
-    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s}",
+    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s, s:I, s:I, s:I}",
         "job", (json_int_t) info->job, "epochs", (json_int_t) self->epochs, "batches",
         (json_int_t) self->batches,
         "samples", (json_int_t) self->samples, "seconds", seconds, "samples_per_second", rate,
         "wait_seconds", self->waited, "bytes", (json_int_t) self->bytes, "checksum", checksum,
-        "ring", (int) info->ring, "seed", seed);
+        "ring", (int) info->ring, "seed", seed, "rank", (json_int_t) info->rank,
+        "world_size", (json_int_t) info->world_size, "padding", (json_int_t) self->padding);
     assert (root);
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
     putchar ('\n');
@@ -245,12 +258,16 @@ s_print (const run_t *self)
     double rate = seconds > 0? (double) self->samples / seconds: 0;
     if (read_options_json (self->options))
         s_print_json (self, info, seconds, rate);
-    else
-        printf ("job %" PRIu64 " (%s, seed %" PRIu64 "): %" PRIu64 " epochs, %" PRIu64 " samples in %" PRIu64
+    else {
+        char rank [64] = "";
+        if (info->world_size > 1)
+            snprintf (rank, sizeof rank, ", rank %" PRIu32 " of %" PRIu32, info->rank, info->world_size);
+        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epochs, %" PRIu64 " samples in %" PRIu64
             " batches, %.1f MiB\n"
-            "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job,
+            "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job, rank,
             info->ring? "shared memory": "inline", info->seed, self->epochs, self->samples, self->batches,
             (double) self->bytes / (1 << 20), seconds, rate, self->waited);
+    }
 }
 
 //  --------------------------------------------------------------------------

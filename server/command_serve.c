@@ -421,7 +421,7 @@ s_announce (const server_t *self)
 static int
 s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
 {
-    int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, broker_jobs (self->broker));
+    int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
     if (beat_ms < next)
         next = beat_ms;
     if (due_ms < next)
@@ -454,7 +454,7 @@ s_run (server_t *self)
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);
         service_act (self->service, now_ms);
-        if (idle_look (&self->idle, broker_jobs (self->broker), broker_jobs_total (self->broker), now_ms)) {
+        if (idle_look (&self->idle, service_jobs (self->service), broker_jobs_total (self->broker), now_ms)) {
             log_line (&self->log, "no job is left, and none has come: ending (--until-idle)");
             break;
         }

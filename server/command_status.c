@@ -124,6 +124,43 @@ s_shared (const json_t *sharing, char text [16])
     return text;
 }
 
+//  "      4 ranks: all here", or what is not so.
+static void
+s_show_ranks (const json_t *ranks)
+{
+    size_t index, odd = 0;
+    const json_t *rank;
+    if (!json_is_array (ranks))
+        return;
+    printf ("      %zu ranks:", json_array_size (ranks));
+    json_array_foreach (ranks, index, rank) {
+        double lacks = s_real (rank, "lacks_steps");
+        bool is_here = strcmp (s_text (rank, "state"), "here") == 0;
+        if (is_here && lacks <= 0)
+            continue;
+        printf ("%s rank %.0f %s", odd++? ",": "", s_real (rank, "rank"), s_text (rank, "state"));
+        if (lacks > 0)
+            printf (" (lacks %.0f steps)", lacks);
+    }
+    printf ("%s\n", odd == 0? " all here": odd < index? ", the others here": "");
+}
+
+//  Jobs that are not there yet.
+static void
+s_show_gathering (const json_t *status)
+{
+    size_t index, place;
+    const json_t *job, *rank;
+    json_array_foreach (json_object_get (status, "gathering"), index, job) {
+        const json_t *missing = json_object_get (job, "missing");
+        printf ("job '%s' waits for %zu of %.0f ranks, for %.0f s more:", s_text (job, "job"), json_array_size (missing),
+            s_real (job, "world_size"), s_real (job, "left"));
+        json_array_foreach (missing, place, rank)
+            printf ("%s %.0f", place? ",": "", json_number_value (rank));
+        printf ("\n");
+    }
+}
+
 static void
 s_show_jobs (const json_t *status)
 {
@@ -144,7 +181,9 @@ s_show_jobs (const json_t *status)
             s_real (job, "epoch"), share, s_real (job, "delivered_samples"), s_real (job, "rate"),
             s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
             s_waited (json_object_get (job, "waits"), waited));
+        s_show_ranks (json_object_get (job, "ranks"));
     }
+    s_show_gathering (status);
 }
 
 static void

@@ -11,15 +11,14 @@ s_is_memory (int rc)
 }
 
 int
-connection_new (connection_t **self_p, const peer_t *peer, const layout_t *layout, uint32_t slots,
-    bool wants_ring,
-    atomic_size_t *outgoing)
+connection_new (connection_t **self_p, const peer_t *peer, uint64_t key, const layout_t *layout, uint32_t slots,
+    bool wants_ring, atomic_size_t *outgoing)
 {
     *self_p = NULL;
     connection_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    *self = (connection_t) { .peer = *peer, .layout = *layout, .slots = slots, .outgoing = outgoing };
+    *self = (connection_t) { .peer = *peer, .key = key, .layout = *layout, .slots = slots, .outgoing = outgoing };
     int rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
     bool good = self->ring || (!s_is_memory (rc) && connection_go_inline (self));
     if (!good) {
@@ -39,6 +38,7 @@ connection_destroy (connection_t **self_p)
     for (uint32_t slot = 0; self->inline_slots && slot < self->slots; slot++)
         outbox_slot_free (self->inline_slots [slot]);
     free (self->inline_slots);
+    outbox_slot_free (self->loose);
     ring_destroy (&self->ring);
     free (self);
     *self_p = NULL;
@@ -48,6 +48,37 @@ bool
 connection_is_of (const connection_t *self, const peer_t *peer)
 {
     return self->peer.size == peer->size && memcmp (self->peer.bytes, peer->bytes, peer->size) == 0;
+}
+
+typedef struct {
+    const peer_t *peer;         //  or NULL:
+    uint64_t key;               //  of its connection
+    rank_t *rank;
+} search_t;
+
+static void
+s_search (void *context, rank_t *rank)
+{
+    search_t *search = context;
+    const connection_t *connection = rank_user (rank);
+    if (search->peer? connection_is_of (connection, search->peer): connection->key == search->key)
+        search->rank = rank;
+}
+
+rank_t *
+connection_rank_of_peer (broker_t *broker, const peer_t *peer)
+{
+    search_t search = { .peer = peer };
+    broker_each_rank (broker, s_search, &search);
+    return search.rank;
+}
+
+rank_t *
+connection_rank_of_key (broker_t *broker, uint64_t key)
+{
+    search_t search = { .key = key };
+    broker_each_rank (broker, s_search, &search);
+    return search.rank;
 }
 
 bool
@@ -60,23 +91,32 @@ connection_go_inline (connection_t *self)
     return true;
 }
 
+//  Where the pointer to a slot's own memory is kept; NULL: the slot is in a ring.
+static uint8_t **
+s_memory_of (connection_t *self, uint32_t slot)
+{
+    if (slot == WIRE_SLOT_NONE)
+        return &self->loose;
+    return self->ring? NULL: &self->inline_slots [slot];
+}
+
 uint8_t *
 connection_slot (connection_t *self, uint32_t slot)
 {
-    if (self->ring)
+    uint8_t **memory_p = s_memory_of (self, slot);
+    if (!memory_p)
         return ring_slot (self->ring, slot);
-    if (!self->inline_slots [slot])
-        self->inline_slots [slot] = outbox_slot_new (self->layout.slot_bytes, self->outgoing);
-    return self->inline_slots [slot];
+    if (!*memory_p)
+        *memory_p = outbox_slot_new (self->layout.slot_bytes, self->outgoing);
+    return *memory_p;
 }
 
 uint8_t *
 connection_take_inline (connection_t *self, uint32_t slot)
 {
-    if (self->ring)
-        return NULL;
-    uint8_t *memory = self->inline_slots [slot];
-    self->inline_slots [slot] = NULL;
+    uint8_t **memory_p = s_memory_of (self, slot), *memory = memory_p? *memory_p: NULL;
+    if (memory_p)
+        *memory_p = NULL;
     return memory;
 }
 

@@ -1,8 +1,8 @@
 /*  door.c -- see door.h.
  *
- *  A pass is what door_expect made: one job's leave to attach.  It ends by being used, by time or by
+ *  A pass is what door_expect made: one client's leave to attach.  It ends by being used, by time or by
  *  door_forget.
- *  A guest is a connection: a stranger while its token is incomplete, then a job's.
+ *  A guest is a connection: a stranger while its token is incomplete, then a client's.
  *
  *          accept           whole token, good pass: 'R' + fd sent
  *      ----------> stranger ---------------------------------> attached --+--> DOOR_CLOSED, freed
@@ -39,7 +39,7 @@ enum {
 
 typedef struct pass {
     struct pass *next;
-    uint64_t job;
+    uint64_t key;
     int64_t deadline_ms;
     uid_t uid;
     int descriptor;                 //  lent
@@ -52,7 +52,7 @@ typedef struct guest {
     int process;                    //  attached: a pidfd of the client; -1: none could be had
     pid_t pid;
     bool attached;
-    uint64_t job;                   //  attached: whose
+    uint64_t key;                   //  attached: whose
     int64_t deadline_ms;            //  stranger: until when
     uid_t uid;
     size_t received;                //  of the token; one more than it has shows who sends too much
@@ -184,19 +184,19 @@ s_guest_end (door_t *self, guest_t *guest)
 }
 
 static guest_t *
-s_attached (door_t *self, uint64_t job)
+s_attached (door_t *self, uint64_t key)
 {
     guest_t *guest = self->guests;
-    while (guest && !(guest->attached && guest->job == job))
+    while (guest && !(guest->attached && guest->key == key))
         guest = guest->next;
     return guest;
 }
 
 static pass_t *
-s_pass_of_job (door_t *self, uint64_t job)
+s_pass_of_key (door_t *self, uint64_t key)
 {
     pass_t *pass = self->passes;
-    while (pass && pass->job != job)
+    while (pass && pass->key != key)
         pass = pass->next;
     return pass;
 }
@@ -315,7 +315,7 @@ s_admit (door_t *self, guest_t *guest, int64_t now_ms, door_event_t *event)
         s_guest_end (self, guest);
         return false;
     }
-    uint64_t job = pass->job;
+    uint64_t key = pass->key;
     int rc = s_send_ring (guest->fd, pass->descriptor);
     s_pass_end (self, pass);                //  used, whether it helped or not
     if (rc) {
@@ -324,9 +324,9 @@ s_admit (door_t *self, guest_t *guest, int64_t now_ms, door_event_t *event)
     }
     s_watch_process (self, guest);
     guest->attached = true;
-    guest->job = job;
+    guest->key = key;
     self->strangers--;
-    *event = (door_event_t) { .kind = DOOR_ATTACHED, .job = job };
+    *event = (door_event_t) { .kind = DOOR_ATTACHED, .key = key };
     return true;
 }
 
@@ -356,7 +356,7 @@ s_hear_attached (door_t *self, guest_t *guest, door_event_t *event)
     if (recv (guest->fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR)
     &&  !s_process_ended (guest))
         return false;
-    *event = (door_event_t) { .kind = DOOR_CLOSED, .job = guest->job };
+    *event = (door_event_t) { .kind = DOOR_CLOSED, .key = guest->key };
     s_guest_end (self, guest);
     return true;
 }
@@ -365,12 +365,12 @@ s_hear_attached (door_t *self, guest_t *guest, door_event_t *event)
 //  -- the caller's side
 
 int
-door_expect (door_t *self, uint64_t job, uid_t uid, int descriptor, int64_t now_ms,
+door_expect (door_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
     char token [DOOR_TOKEN_BYTES + 1])
 {
     s_check (self);
     assert (descriptor >= 0);
-    assert (!s_attached (self, job)); assert (!s_pass_of_job (self, job));
+    assert (!s_attached (self, key)); assert (!s_pass_of_key (self, key));
     unsigned char random [DOOR_TOKEN_BYTES / 2];
     token [0] = 0;
     pass_t *pass = malloc (sizeof *pass);
@@ -381,7 +381,7 @@ door_expect (door_t *self, uint64_t job, uid_t uid, int descriptor, int64_t now_
         return -EIO;
     }
     sodium_bin2hex (token, DOOR_TOKEN_BYTES + 1, random, sizeof random);
-    *pass = (pass_t) { .next = self->passes, .job = job, .uid = uid, .descriptor = descriptor,
+    *pass = (pass_t) { .next = self->passes, .key = key, .uid = uid, .descriptor = descriptor,
         .deadline_ms = now_ms + DOOR_PATIENCE_MS };
     memcpy (pass->token, token, DOOR_TOKEN_BYTES);
     self->passes = pass;
@@ -389,26 +389,26 @@ door_expect (door_t *self, uint64_t job, uid_t uid, int descriptor, int64_t now_
 }
 
 void
-door_forget (door_t *self, uint64_t job)
+door_forget (door_t *self, uint64_t key)
 {
     s_check (self);
-    pass_t *pass = s_pass_of_job (self, job);
+    pass_t *pass = s_pass_of_key (self, key);
     if (pass)
         s_pass_end (self, pass);
-    guest_t *guest = s_attached (self, job);
+    guest_t *guest = s_attached (self, key);
     if (guest)
         s_guest_end (self, guest);
 }
 
 bool
-door_part (door_t *self, uint64_t job)
+door_part (door_t *self, uint64_t key)
 {
     s_check (self);
-    guest_t *guest = s_attached (self, job);
+    guest_t *guest = s_attached (self, key);
     if (guest)
         shutdown (guest->fd, SHUT_WR);      //  of a client that has just closed it fails: that is told next
     else
-        door_forget (self, job);
+        door_forget (self, key);
     return guest != NULL;
 }
 

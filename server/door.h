@@ -1,7 +1,7 @@
 /*  door -- the Unix socket at which a client on this host fetches its ring, and whose closing is its death
  *  notice.
  *
- *  happy path:   door_expect (token, job, fd) .. client connects, sends the token .. gets 'R' + fd ..
+ *  happy path:   door_expect (key, fd: a token) .. client connects, sends the token .. gets 'R' + fd ..
  *                DOOR_ATTACHED .. the connection stays open .. it closes .. DOOR_CLOSED.
  *  client:       the process that connected.  Children that it forked hold the socket too, so the process is
  *                watched as well (by a pidfd): its end is DOOR_CLOSED, whoever outlives it.  Where the kernel
@@ -10,9 +10,10 @@
  *                A connection without a token is closed after DOOR_PATIENCE_MS; at most DOOR_STRANGERS_MAX
  *                wait at once; then the one that waited longest is closed.
  *                accept fails with EMFILE: the listening socket rests until the next door_tick.
- *  on close:     door_forget (job) closes the connection from our side; no event follows.  door_part (job) closes only our side
+ *  on close:     door_forget (key) closes the connection from our side; no event follows.  door_part (key) closes only our side
  *                of it: the client sees an end as well, and DOOR_CLOSED comes when it closes its own.
  *
+ *  A key is the caller's number for a client: of a job, or of one of its ranks.
  *  Non-blocking throughout; all readiness comes through one epoll descriptor, so the caller polls one fd.
  *  Owner: the broker's thread.
  */
@@ -30,7 +31,7 @@ enum { DOOR_TOKEN_BYTES = 32, DOOR_PATIENCE_MS = 10000, DOOR_STRANGERS_MAX = 64 
 typedef enum { DOOR_ATTACHED, DOOR_CLOSED } door_event_kind_t;
 typedef struct {
     door_event_kind_t kind;
-    uint64_t job;
+    uint64_t key;
 } door_event_t;
 
 //  Listens at path (removed first if a stale socket is there), mode 0600.  0, or -errno with *self_p NULL.
@@ -41,16 +42,16 @@ void door_destroy (door_t **self_p);
 //  Readable when door_next may have an event.
 int door_descriptor (const door_t *self);
 //  Makes a token (random, hexadecimal, and a final zero) good for one connection of a process of uid (or of
-//  root, or of the server's own uid) until now_ms + DOOR_PATIENCE_MS.  descriptor is lent until the job
-//  attaches or is forgotten.  A job that has a token or a connection must be
+//  root, or of the server's own uid) until now_ms + DOOR_PATIENCE_MS.  descriptor is lent until the client
+//  attaches or is forgotten.  A key that has a token or a connection must be
 //  forgotten before it gets another token.  0, or -errno and token empty.
-int door_expect (door_t *self, uint64_t job, uid_t uid, int descriptor, int64_t now_ms,
+int door_expect (door_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
     char token [DOOR_TOKEN_BYTES + 1]);
-//  The job is over: its token is void, its connection closed.  Unknown jobs are fine.
-void door_forget (door_t *self, uint64_t job);
-//  The same for a job whose client may keep what it has: where it is attached the connection stays, closed from our side, until
+//  The client is done with: its token is void, its connection closed.  Unknown keys are fine.
+void door_forget (door_t *self, uint64_t key);
+//  The same for a client that may keep what it has: where it is attached the connection stays, closed from our side, until
 //  the client closes it.  False: it is not attached.
-bool door_part (door_t *self, uint64_t job);
+bool door_part (door_t *self, uint64_t key);
 //  Takes the next event; false when there is none, or when many connections had none to give: then the
 //  descriptor stays readable.  Never blocks.
 bool door_next (door_t *self, int64_t now_ms, door_event_t *event);

@@ -1,4 +1,4 @@
-//  Draws: rounds, epochs, places in batches, and the sending of batches in drawn order.
+//  Draws: rounds, epochs, places in batches.  Batches are steps of all ranks of their job.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -29,34 +29,22 @@ s_outstanding (const job_t *job)
     return filling? samples - (job->batch_size - filling->drawn): samples;
 }
 
-
-//  Sent batches that the user's loop holds on to.
-static uint32_t
-s_in_hand (const job_t *job)
-{
-    uint32_t count = 0;
-    for (uint32_t slot = 0; slot < job->slots; slot++)
-        count += job->batches [slot].state == SLOT_SENT
-              && job->batches [slot].sequence < job->progress.consumed;
-    return count;
-}
-
 //  The samples that may be drawn and not released now.  What the user keeps comes on top.
 static uint64_t
 s_window (const job_t *job)
 {
     uint64_t window = (uint64_t) job->slots * job->batch_size;
-    uint64_t grown = (FIRST_SLOTS * RELEASES_A_SLOT + job->progress.released) * job->batch_size / RELEASES_A_SLOT;
+    uint64_t grown = (FIRST_SLOTS * RELEASES_A_SLOT + job->released) * job->batch_size / RELEASES_A_SLOT;
     if (!job->claimant.follows || grown >= window)
         return window;
-    grown += (uint64_t) s_in_hand (job) * job->batch_size;
+    grown += (uint64_t) job->in_hand * job->batch_size;
     return grown < window? grown: window;
 }
 
 static bool
 s_has_room (const job_t *job)
 {
-    return job->state == JOB_RUNNING && (s_filling (job) || job->used_slots < job->slots)
+    return job->state == JOB_RUNNING && !job->held_up && (s_filling (job) || job->used_slots < job->slots)
         && s_outstanding (job) < s_window (job);
 }
 
@@ -66,7 +54,7 @@ s_has_room (const job_t *job)
 static bool
 s_needs_draw (const job_t *job)
 {
-    return s_outstanding (job) < s_window (job) - job->batch_size || s_in_hand (job) + 1 >= job->slots;
+    return s_outstanding (job) < s_window (job) - job->batch_size || job->in_hand + 1 >= job->slots;
 }
 
 void
@@ -85,19 +73,40 @@ draw_release (job_t *job, uint32_t slot)
 
 //  ---- places
 
+//  The ranks' parts of the step follow from how many samples it will have: as far as that is known now.  One has been drawn
+//  already.
 static batch_t *
 s_open_batch (job_t *job)
 {
+    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->claimant.sampler_job) + 1;
     uint32_t slot = 0;
     while (job->batches [slot].state != SLOT_FREE)
         slot++;
     assert (slot < job->slots);
     job->batches [slot].state = SLOT_FILLING;
     job->batches [slot].epoch = job->epoch;
+    job->batches [slot].planned = remaining < job->batch_size? (uint32_t) remaining: job->batch_size;
     job->filling = slot;
     job->used_slots++;
     job->order_of [(job->order_first + job->order_count++) % WIRE_SLOTS_MAX] = slot;
     return &job->batches [slot];
+}
+
+//  Each rank has an equal part of the step, the first ones one more where that does not come out even.
+static void
+s_deal (const job_t *job, const batch_t *batch, place_t *place)
+{
+    uint32_t part = batch->planned / job->world_size, longer = batch->planned % job->world_size;
+    uint32_t in_longer = longer * (part + 1), index = place->index;
+    if (index < in_longer) {
+        place->rank = index / (part + 1);
+        place->row = index % (part + 1);
+        return;
+    }
+    assert (part > 0);
+    place->rank = longer + (index - in_longer) / part;
+    place->row = (index - in_longer) % part;
+    assert (place->rank < job->world_size);
 }
 
 static void
@@ -118,6 +127,7 @@ s_take_place (job_t *job, uint32_t id)
     place_t *place = &batch->places [batch->drawn++];
     batch->open++;
     place->epoch = job->epoch;
+    s_deal (job, batch, place);
     s_occupy (place, id);
     if (batch->drawn == job->batch_size) {
         batch->state = SLOT_FULL;
@@ -167,17 +177,6 @@ s_draw_alone (broker_t *self, job_t *job, place_t *place)
 
 //  ---- epochs
 
-static void
-s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
-{
-    action_t *action = broker_act (self, ACTION_SEND_EPOCH_END, job);
-    action->epoch_end = (wire_epoch_end_t) {
-        .epoch = epoch, .samples = job->epoch_samples, .batches = job->epoch_index,
-        .flags = job->epochs && epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
-    };
-    job->epoch_samples = job->epoch_index = 0;
-}
-
 //  Marks the epoch's last batch, so that its end is told after it.
 static void
 s_mark_end (broker_t *self, job_t *job)
@@ -196,7 +195,7 @@ s_mark_end (broker_t *self, job_t *job)
     if (last)
         last->ends_epoch = true;
     else
-        s_send_epoch_end (self, job, job->epoch);       //  its last batch has gone already
+        draw_send_epoch_end (self, job, job->epoch);    //  its last batch has gone already
 }
 
 static void
@@ -223,11 +222,19 @@ s_epoch_is_drawn (job_t *job)
     return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
 }
 
+//  An epoch may end while nothing may be sent: then it is closed when the job goes on.
 static void
 s_after_draw (broker_t *self, job_t *job)
 {
-    if (job->state == JOB_RUNNING && s_epoch_is_drawn (job))
+    if (job->state == JOB_RUNNING && !job->held_up && s_epoch_is_drawn (job))
         s_close_epoch (self, job);
+}
+
+void
+draw_go_on (broker_t *self, job_t *job)
+{
+    s_after_draw (self, job);
+    draw_send (self, job);
 }
 
 void
@@ -305,9 +312,8 @@ draw_rounds (broker_t *self, int64_t now_ms)
 
 //  ---- unreadable samples
 
-//  A list, or what is a function of a seed, has its order whatever turns out unreadable, and holes instead.
-static bool
-s_keeps_order (const job_t *job)
+bool
+draw_keeps_order (const job_t *job)
 {
     return job->order == SAMPLER_ORDER_LIST || job->order == SAMPLER_ORDER_SEEDED;
 }
@@ -327,10 +333,19 @@ s_last_place (job_t *job, const place_t *place)
     batch_t *batch = &job->batches [slot];
     for (uint32_t index = batch->drawn; index-- > 0;) {
         place_state_t state = batch->places [index].state;
-        if (state == PLACE_WAITING || state == PLACE_READY || state == PLACE_FILLED)
+        if (state == PLACE_WAITING || state == PLACE_READY || state == PLACE_FILLED || state == PLACE_LOST)
             return &batch->places [index];
     }
     return NULL;
+}
+
+//  Of a `seeded` job the version follows from the epoch.
+version_t *
+draw_serve (broker_t *self, place_t *place)
+{
+    job_t *job = place->job;
+    job->claimant.number = (uint32_t) place->epoch;
+    return stock_serve (self->stock, &job->claimant, place->id);
 }
 
 //  Moves the sample of the epoch's last place to this one, so that it is the last batch that gets shorter.
@@ -349,7 +364,7 @@ s_move_up (broker_t *self, place_t *place)
     batch->holes++;
     place->id = last->id;
     place->occurrence = last->occurrence;
-    version_t *version = stock_serve (self->stock, &job->claimant, place->id);
+    version_t *version = draw_serve (self, place);
     sharing_served (self, place, version);
     schedule_await (place, version);
     return true;
@@ -361,7 +376,7 @@ static bool
 s_substitute (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
-    if (s_keeps_order (job))
+    if (draw_keeps_order (job))
         return false;
     if (place->epoch == job->epoch && sampler_remaining (job->dataset->sampler, job->claimant.sampler_job) > 0) {
         s_draw_alone (self, job, place);
@@ -374,63 +389,77 @@ void
 draw_again (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
-    if (job->state == JOB_OVER || s_substitute (self, place))
+    if (job->state == JOB_OVER)
+        return;
+    if (place->slot == WIRE_SLOT_NONE) {
+        recall_place_bad (self, place);
+        return;
+    }
+    if (place == &job->ranks [place->rank].padding) {
+        draw_send (self, job);              //  which looks for another sample
+        return;
+    }
+    if (s_substitute (self, place))
         return;
     place->state = PLACE_HOLE;
     job->batches [place->slot].holes++;
     draw_place_done (self, place);
 }
 
-//  ---- sending
-
 void
 draw_place_done (broker_t *self, place_t *place)
 {
-    batch_t *batch = &place->job->batches [place->slot];
-    assert (batch->open > 0);
-    batch->open--;
-    draw_send (self, place->job);
-}
-
-static void
-s_send (broker_t *self, job_t *job, uint32_t slot)
-{
-    batch_t *batch = &job->batches [slot];
-    uint32_t count = batch->drawn - batch->holes;
-    //  Who keeps its holes leaves out only a batch that was never full.
-    uint32_t full = s_keeps_order (job)? batch->drawn: count;
-    if (count == 0 || (job->drop_last && full < job->batch_size)) {
-        draw_release (job, slot);
+    job_t *job = place->job;
+    if (place->slot == WIRE_SLOT_NONE) {
+        recall_place_done (self, place);
         return;
     }
-    batch->state = SLOT_SENT;
-    batch->sequence = job->sent++;
-    batch->index = job->epoch_index++;
-    action_t *action = broker_act (self, ACTION_SEND_BATCH, job);
-    action->batch = (wire_batch_t) {
-        .sequence = batch->sequence, .epoch = batch->epoch, .index = batch->index, .slot = slot,
-            .count = count,
-        .flags = job->is_inline? WIRE_BATCH_INLINE: 0
-    };
-    job->epoch_samples += count;
-    job->delivered += count;
-    self->delivered_count += count;
+    if (place != &job->ranks [place->rank].padding) {
+        batch_t *batch = &job->batches [place->slot];
+        assert (batch->open > 0);
+        batch->open--;
+    }
+    draw_send (self, job);
+}
+
+//  ---- ranks that are lost, and come back
+
+static void
+s_lose_place (broker_t *self, batch_t *batch, place_t *place)
+{
+    if (place->state == PLACE_COPYING || place->state == PLACE_HOLE)
+        return;                             //  a worker's becomes lost when it is done
+    batch->open += place->state == PLACE_FILLED;
+    schedule_cancel (self, place);
+    place->state = PLACE_LOST;
 }
 
 void
-draw_send (broker_t *self, job_t *job)
+draw_lose (broker_t *self, rank_t *rank)
 {
-    while (job->order_count > 0) {
-        uint32_t slot = job->order_of [job->order_first];
-        const batch_t *batch = &job->batches [slot];
-        if (batch->state != SLOT_FULL || batch->open > 0)
-            return;
-        bool ends_epoch = batch->ends_epoch;
-        uint64_t epoch = batch->epoch;
-        job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
-        job->order_count--;
-        s_send (self, job, slot);
-        if (ends_epoch)
-            s_send_epoch_end (self, job, epoch);
+    job_t *job = rank->job;
+    for (uint32_t order = 0; order < job->order_count; order++) {
+        batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
+        for (uint32_t index = 0; index < batch->drawn; index++)
+            if (batch->places [index].rank == rank->number)
+                s_lose_place (self, batch, &batch->places [index]);
+    }
+    job->waits.sent = UINT64_MAX;           //  filled places have not stayed filled: waits.c looks again
+}
+
+void
+draw_revive (broker_t *self, rank_t *rank)
+{
+    job_t *job = rank->job;
+    for (uint32_t order = 0; order < job->order_count; order++) {
+        batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
+        for (uint32_t index = 0; index < batch->drawn; index++) {
+            place_t *place = &batch->places [index];
+            if (place->rank != rank->number || place->state != PLACE_LOST)
+                continue;
+            version_t *version = draw_serve (self, place);
+            sharing_served (self, place, version);
+            schedule_await (place, version);
+        }
     }
 }

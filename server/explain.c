@@ -45,13 +45,13 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
     }
 }
 
-//  Rows of holes are not in the batch.
+//  In its rank's batch.  Rows of holes are not in it.
 static uint32_t
 s_row (const job_t *job, const found_t *found)
 {
     const batch_t *batch = &job->batches [found->place->slot];
     uint32_t row = 0;
-    for (uint32_t index = 0; index < found->place->index; index++)
+    for (uint32_t index = found->place->index - found->place->row; index < found->place->index; index++)
         row += !(found->is_past? batch->places [index].is_hole: batch->places [index].state == PLACE_HOLE);
     return row;
 }

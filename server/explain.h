@@ -19,7 +19,7 @@ typedef struct {
     uint32_t version;           //  its draw number
     bool is_placed;             //  the job has it in a batch:
     uint64_t index;             //  that one's, in its epoch
-    uint32_t row;
+    uint32_t row;               //  of its rank's part, where there are ranks
     uint32_t prepared_for;      //  jobs that the version has served
     bool is_reused;             //  it was there when this job drew it
     const pipeline_t *pipeline; //  held

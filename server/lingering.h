@@ -18,15 +18,15 @@ enum { LINGERING_MAX = 64 };
 
 //  All zero: none.
 typedef struct {
-    struct { uint64_t job; ring_t *ring; } rings [LINGERING_MAX];   //  the oldest first
+    struct { uint64_t key; ring_t *ring; } rings [LINGERING_MAX];   //  the oldest first
     size_t count;
     size_t bytes;               //  of all
 } lingering_t;
 
-//  Takes over the job's ring.
-void lingering_keep (lingering_t *self, door_t *door, uint64_t job, ring_t **ring_p);
-//  The job's client has let go of it.  Unknown jobs are fine.
-void lingering_end (lingering_t *self, uint64_t job);
+//  Takes over the ring of a connection, by the key that the door knows.
+void lingering_keep (lingering_t *self, door_t *door, uint64_t key, ring_t **ring_p);
+//  Its client has let go of it.  Unknown keys are fine.
+void lingering_end (lingering_t *self, uint64_t key);
 void lingering_leave (lingering_t *self);
 
 #endif

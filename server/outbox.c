@@ -91,16 +91,18 @@ s_slot (void *router, uint8_t *inline_slot, size_t slot_bytes)
 }
 
 outbox_status_t
-outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const wire_batch_t *batch,
-    const uint64_t *ids, uint8_t *inline_slot, size_t slot_bytes)
+outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
 {
     wire_head_t head = reply_head (WIRE_BATCH, job, 0);
+    bool has_bytes = batch->inline_slot != NULL;
     if (s_address (router, peer) == OUTBOX_GONE
     ||  s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
-    ||  s_frame (router, batch, sizeof *batch, true) == OUTBOX_GONE
-    ||  s_frame (router, ids, batch->count * sizeof *ids, inline_slot) == OUTBOX_GONE) {
-        outbox_slot_free (inline_slot);
+    ||  s_frame (router, batch->batch, sizeof *batch->batch, true) == OUTBOX_GONE
+    ||  s_frame (router, batch->ids, batch->batch->count * sizeof *batch->ids, batch->step || has_bytes) == OUTBOX_GONE
+    ||  (batch->step
+            && s_frame (router, batch->step, batch->step_words * sizeof *batch->step, has_bytes) == OUTBOX_GONE)) {
+        outbox_slot_free (batch->inline_slot);
         return OUTBOX_GONE;
     }
-    return inline_slot? s_slot (router, inline_slot, slot_bytes): OUTBOX_SENT;
+    return has_bytes? s_slot (router, batch->inline_slot, batch->slot_bytes): OUTBOX_SENT;
 }

@@ -34,9 +34,17 @@ outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t 
 uint8_t *outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing);
 //  For one that was not sent; NULL is fine.
 void outbox_slot_free (uint8_t *slot);
-//  BATCH: ids are batch->count uint64.  inline_slot: NULL, or from outbox_slot_new and now the message's,
-//  whatever the status.
-outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const wire_batch_t *batch,
-    const uint64_t *ids, uint8_t *inline_slot, size_t slot_bytes);
+//  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  inline_slot: NULL, or from
+//  outbox_slot_new and now the message's, whatever the status.
+typedef struct {
+    const wire_batch_t *batch;
+    const uint64_t *ids;
+    const uint64_t *step;
+    size_t step_words;
+    uint8_t *inline_slot;
+    size_t slot_bytes;
+} outbox_batch_t;
+
+outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch);
 
 #endif

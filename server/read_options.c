@@ -15,7 +15,9 @@ enum {
     READ_BATCH_MAX = 65536,
     READ_POOL_MIN = 8,
     READ_POOL_MAX = 1 << 24,
-    READ_STATE_EVERY = 100
+    READ_STATE_EVERY = 100,
+    READ_RANKS_MAX = 64,
+    READ_RANK_SECONDS_MAX = 86400
 };
 
 #define READ_OPTIONS_MAGIC 0x524f5054u
@@ -30,6 +32,8 @@ struct read_options {
     const char *state_path;
     uint64_t state_every;
     const char *pipeline_from;          //  the option that gave options.pipeline
+    bool rank_given;
+    const char *rank_option;            //  one that says something of ranks; NULL: none
     bool json;
     bool help;
 };
@@ -206,12 +210,23 @@ s_parse_rejoin (read_options_t *self, const char *text)
     return true;
 }
 
+//  Seconds; 0: the others do not wait.
+static bool
+s_parse_rank_wait (read_options_t *self, const char *text)
+{
+    uint64_t seconds;
+    if (!s_parse_number ("rank-wait", text, false, 0, READ_RANK_SECONDS_MAX, &seconds))
+        return false;
+    self->options.rank_wait_seconds = seconds? (int) seconds: -1;
+    return true;
+}
+
 enum {
     OPTION_CONNECT = 256, OPTION_DATASET, OPTION_BATCH, OPTION_EPOCHS, OPTION_DROP_LAST, OPTION_RATE,
         OPTION_SUBSET,
     OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
     OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY, OPTION_JOB,
-    OPTION_REJOIN, OPTION_HELP
+    OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -231,8 +246,31 @@ static const struct option s_options [] = {
     { "state", required_argument, NULL, OPTION_STATE },
     { "state-every", required_argument, NULL, OPTION_STATE_EVERY },
     { "job", required_argument, NULL, OPTION_JOB }, { "rejoin", required_argument, NULL, OPTION_REJOIN },
+    { "world-size", required_argument, NULL, OPTION_WORLD_SIZE }, { "rank", required_argument, NULL, OPTION_RANK },
+    { "gather", required_argument, NULL, OPTION_GATHER }, { "rank-wait", required_argument, NULL, OPTION_RANK_WAIT },
     { "help", no_argument, NULL, OPTION_HELP }, { NULL, 0, NULL, 0 }
 };
+
+//  The options of ranks.
+static bool
+s_apply_rank (read_options_t *self, int option, const char *text)
+{
+    switch (option) {
+        case OPTION_WORLD_SIZE:
+            return s_parse_small ("world-size", text, false, 1, READ_RANKS_MAX, &self->options.world_size);
+        case OPTION_RANK:
+            self->rank_given = true;
+            self->rank_option = "rank";
+            return s_parse_small ("rank", text, false, 0, READ_RANKS_MAX - 1, &self->options.rank);
+        case OPTION_GATHER:
+            self->rank_option = "gather";
+            return s_parse_small ("gather", text, false, 1, READ_RANK_SECONDS_MAX, &self->options.gather_seconds);
+        default:
+            assert (option == OPTION_RANK_WAIT);
+            self->rank_option = "rank-wait";
+            return s_parse_rank_wait (self, text);
+    }
+}
 
 //  The options that are numbers.
 static bool
@@ -256,9 +294,10 @@ s_apply_number (read_options_t *self, int option, const char *text)
             return s_parse_rejoin (self, text);
         case OPTION_RATE:
             return s_parse_positive ("rate", text, &self->rate);
-        default:
-            assert (option == OPTION_TIMEOUT);
+        case OPTION_TIMEOUT:
             return s_parse_timeout (self, text);
+        default:
+            return s_apply_rank (self, option, text);
     }
 }
 
@@ -308,6 +347,25 @@ s_apply (read_options_t *self, int option, const char *text)
     }
 }
 
+//  Each rank is told which one it is, and the job's name, by which they find each other.
+static bool
+s_check_ranks (const read_options_t *self)
+{
+    if (self->rank_option && !self->options.world_size)
+        return complain ("read", "--%s needs --world-size", self->rank_option);
+    if (self->options.world_size <= 1)
+        return true;
+    if (!self->rank_given)
+        return complain ("read", "--world-size needs --rank: which of the %" PRIu32 " processes this one is, from 0",
+            self->options.world_size);
+    if (!self->options.job)
+        return complain ("read", "--world-size needs --job: the ranks find each other by that name");
+    //  Which of a list's places were this rank's cannot be told from how many are behind all ranks.
+    if (self->options.ids && self->ids_path && self->state_path)
+        return complain ("read", "--list with --world-size: --ids or --state, not both");
+    return true;
+}
+
 //  What only shows when all of them are known.
 static bool
 s_check (read_options_t *self)
@@ -325,7 +383,7 @@ s_check (read_options_t *self)
         self->options.order = TUREEN_LIST;
     if (self->options.pool && self->options.order != TUREEN_SEEDED && (self->options.order || !self->options.seeded))
         return complain ("read", "--pool needs --order seeded");
-    return true;
+    return s_check_ranks (self);
 }
 
 //  getopt said '?', for argv [optind - 1].
@@ -458,7 +516,7 @@ read_options_explain (const read_options_t *self, const char *error)
         { "options.subset", "subset" }, { "options.slots", "slots" }, { "options.seed", "seed" },
         { "options.pool", "pool" },
         { "options.name", "name" }, { "options.job", "job" }, { "options.state", "state" },
-        { "options.order", "order" }, { "options.timeout_ms", "timeout" }
+        { "options.order", "order" }, { "options.timeout_ms", "timeout" }, { "options.rank:", "rank:" }
     };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         size_t length = strlen (names [index].field);

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <jansson.h>
 #include "complain.h"
+#include "state.h"
 
 #define READ_RECORD_MAGIC 0x52524543u
 
@@ -143,20 +143,6 @@ s_open_ids (read_record_t *self)
     return false;
 }
 
-//  How far the state has come: its epoch, and how many of its samples (or places) are had.
-static void
-s_read_place (const read_record_t *self, uint64_t *epoch_p, uint64_t *count_p)
-{
-    json_t *root = json_loads (self->state, 0, NULL);
-    json_t *taken = json_object_get (root, "taken");
-    json_t *count = json_object_get (taken, "count");
-    const char *epoch_text = json_string_value (json_object_get (root, "epoch"));
-    const char *count_text = json_string_value (count? count: json_object_get (taken, "places"));
-    *epoch_p = epoch_text? strtoull (epoch_text, NULL, 10): 0;
-    *count_p = count_text? strtoull (count_text, NULL, 10): 0;
-    json_decref (root);
-}
-
 //  What is behind a run that has come to `behind`, once it has had that id: one sample more; in a list the places up to the
 //  nearest one with it, since what cannot be read is in the list and not in the file.
 static uint64_t
@@ -167,21 +153,29 @@ s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
     return behind + 1;
 }
 
-//  The bytes of a line up to where count samples (of a list: places) are behind; SIZE_MAX: it ends before.
+//  Did the state have that id, after *behind_p others of the line (of a list: places)?  A rank's line has but some of those that
+//  the state counts: then it is the state's words that tell.
+static bool
+s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id, uint64_t *behind_p)
+{
+    *behind_p = s_advance (self, *behind_p, id);
+    return *behind_p <= taken->count && (taken->list
+        || (id / 64 < taken->word_count && taken->words [id / 64] >> id % 64 & 1));
+}
+
+//  The bytes of a line up to the first id that the state did not have; SIZE_MAX: it ends before.
 static size_t
-s_cut (const read_record_t *self, const char *line, uint64_t count)
+s_cut (const read_record_t *self, const char *line, const course_taken_t *taken)
 {
     size_t place = strcspn (line, ":") + 1;
-    for (uint64_t behind = 0; behind < count;) {
+    for (uint64_t behind = 0;;) {
         size_t blank = line [place] == ' ', digits = strspn (line + place + blank, "0123456789");
         if (!digits)
             return SIZE_MAX;
-        behind = s_advance (self, behind, strtoull (line + place + blank, NULL, 10));
-        if (behind > count)
-            break;
+        if (!s_is_behind (self, taken, strtoull (line + place + blank, NULL, 10), &behind))
+            return place;
         place += blank + digits;
     }
-    return place;
 }
 
 //  What earlier runs wrote of the state's epoch and those before stays, up to where the state has come: what is behind that
@@ -189,29 +183,34 @@ s_cut (const read_record_t *self, const char *line, uint64_t count)
 static bool
 s_find_end (read_record_t *self, FILE *file, off_t *length_p)
 {
-    uint64_t epoch, count;
+    state_t state;
+    message_error_t error;
     char *line = NULL;
     size_t room = 0;
     ssize_t size;
     *length_p = 0;
-    s_read_place (self, &epoch, &count);
+    //  The loader took the same text.
+    if (!state_read (&state, self->state, &error))
+        return complain ("read", "--state %s: %s", self->state_path, error.text);
     while ((size = getline (&line, &room, file)) > 0) {
         char *end;
         uint64_t number = strtoull (line, &end, 10);
-        if (end == line || *end != ':' || number > epoch || (number == epoch && count == 0))
+        bool is_last = number == state.epoch;
+        if (end == line || *end != ':' || number > state.epoch || (is_last && state.taken.count == 0))
             break;
-        size_t cut = number == epoch? s_cut (self, line, count): SIZE_MAX;
-        self->ids_open = number == epoch;
+        size_t cut = is_last? s_cut (self, line, &state.taken): SIZE_MAX;
+        self->ids_open = is_last;
         //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..." and the end.
-        if (cut == SIZE_MAX && number == epoch)
+        if (cut == SIZE_MAX && is_last)
             for (cut = (size_t) size; cut && strchr (" .\n", line [cut - 1]);)
                 cut--;
-        *length_p += number == epoch? (off_t) cut: (off_t) size;
-        if (number == epoch)
+        *length_p += is_last? (off_t) cut: (off_t) size;
+        if (is_last)
             break;
     }
     free (line);
-    return !ferror (file);
+    state_clear (&state);
+    return !ferror (file) || s_fail_ids (self);
 }
 
 //  Empties the file, or what of it is delivered again; what is no file (a pipe, a terminal) has nothing to empty.
@@ -228,7 +227,7 @@ s_empty_ids (read_record_t *self)
         if (file)
             fclose (file);
         if (!fine)
-            return s_fail_ids (self);
+            return file? false: s_fail_ids (self);
     }
     return (ftruncate (fileno (self->ids), length) == 0 && fseeko (self->ids, length, SEEK_SET) == 0) || s_fail_ids (self);
 }
@@ -236,6 +235,8 @@ s_empty_ids (read_record_t *self)
 static bool
 s_write_ids (read_record_t *self, const tureen_batch_t *batch)
 {
+    if (tureen_batch_padding (batch))
+        return true;
     if (!self->ids_open)
         fprintf (self->ids, "%" PRIu64 ":", tureen_batch_epoch (batch));
     self->ids_open = true;

@@ -4,6 +4,8 @@
  *  whatever fails, and whenever the process is killed: a batch that the state counts is in the file of ids; one that it
  *  does not count comes again, and its ids are then taken back.
  *
+ *  Of a job with ranks the ids are this rank's, the state is of all of them.  Padding is not written.
+ *
  *  Complains of what fails, on standard error.
  */
 #ifndef READ_RECORD_H

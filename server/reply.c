@@ -126,6 +126,8 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "data", s_text (joined->data));
     s_put (object, "run", s_text (joined->run));
     s_put (object, "forked", json_boolean (joined->forked));
+    s_put (object, "rank", json_integer (joined->rank));
+    s_put (object, "world_size", json_integer (joined->world_size));
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  our own text
     s_put (object, "pipeline", pipeline);

@@ -36,6 +36,7 @@ typedef struct {
     const char *data;           //  data_digest.h
     const char *run;
     bool forked;
+    uint32_t rank, world_size;  //  0 and 1: a job of one process
     const char *pipeline_text;  //  a JSON array
     uint32_t lease_ms;
 } reply_joined_t;

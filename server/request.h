@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <roaring/roaring.h>
+#include "recent.h"
 #include "wire.h"
 
 typedef struct {
@@ -44,7 +45,12 @@ bool request_status (const frame_t *frame, refusal_t *refusal);
 //  Frame 1 of PROGRESS.
 bool request_progress (const frame_t *frame, wire_progress_t *progress, refusal_t *refusal);
 
-enum { REQUEST_NAME_BYTES_MAX = 64, REQUEST_BATCH_MAX = 65536 };
+enum {
+    REQUEST_NAME_BYTES_MAX = 64,
+    REQUEST_BATCH_MAX = 65536,
+    REQUEST_WINDOW_MAX = 1 << 20,       //  samples: batch_size x slots x world_size
+    REQUEST_GATHER_SECONDS = 300, REQUEST_RANK_WAIT_SECONDS = 10    //  where they are not said
+};
 
 typedef enum { REQUEST_SHARED, REQUEST_PRIVATE, REQUEST_LIST, REQUEST_SEEDED } request_order_t;
 
@@ -74,9 +80,13 @@ typedef struct {
     char job [REQUEST_NAME_BYTES_MAX + 1];      //  empty: none
     char instance [WIRE_RUN_BYTES + 1], run [WIRE_RUN_BYTES + 1];       //  empty: none
     request_resume_t resume;
+    uint32_t world_size;        //  1: not given, or a job of one process
+    uint32_t rank;              //  below world_size
+    uint32_t gather_seconds, rank_wait_seconds;
     bool subset_given;
-    size_t list_frames, taken_frames;
-    size_t subset_first, list_first, taken_first;       //  the message's frame that is the first of each; 0: there is none
+    size_t list_frames, taken_frames, recent_frames;
+    //  the message's frame that is the first of each; 0: there is none
+    size_t subset_first, list_first, taken_first, recent_first;
 } request_join_t;
 
 //  frames[0] is the head, frames[1] the JSON.  True, and the caller calls request_join_clear; or false,
@@ -94,5 +104,12 @@ bool request_taken (const frame_t *frames, size_t count, uint32_t sample_count, 
 //  them.
 bool request_list (const frame_t *frames, size_t count, uint32_t sample_count,
     uint32_t **ids_p, size_t *count_p, refusal_t *refusal);
+//  The steps and ends of epochs that a rank received last; frames are the whole message of the join, which has some such.  Each
+//  record continues the one before, the last ends where resume says, ids are below sample_count.  True and *records_p
+//  malloc'ed, one block with all that it points to.
+bool request_recent (const frame_t *frames, const request_join_t *join, uint32_t sample_count,
+    broker_record_t **records_p, size_t *count_p, refusal_t *refusal);
+//  How large such a block is.
+size_t request_recent_bytes (const broker_record_t *records, size_t count, uint32_t world_size);
 
 #endif

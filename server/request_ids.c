@@ -1,7 +1,7 @@
 /*  The id frames of JOIN.  CRoaring's own format is never taken from outside: its reader can be made to write
  *  past the heap, so sets come as plain numbers, each checked here.
  */
-#include "request.h"
+#include "request_values.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,38 +9,36 @@
 #include <string.h>
 
 enum {
-    IDS_HEAD_BYTES = 8,
     NUMBER_BYTES = 8,
     BLOCK_IDS = 65536,              //  what one container of a Roaring set covers
     BLOCK_WORDS = BLOCK_IDS / 64
 };
 
-static size_t
-s_numbers (const frame_t *frame)
+size_t
+request_ids_count (const frame_t *frame)
 {
-    return (frame->size - IDS_HEAD_BYTES) / NUMBER_BYTES;
+    return (frame->size - REQUEST_IDS_HEAD_BYTES) / NUMBER_BYTES;
 }
 
 //  Frames lie at any address.
-static uint64_t
-s_number (const frame_t *frame, size_t index)
+uint64_t
+request_ids_number (const frame_t *frame, size_t index)
 {
     uint64_t number;
-    memcpy (&number, frame->data + IDS_HEAD_BYTES + index * NUMBER_BYTES, sizeof number);
+    memcpy (&number, frame->data + REQUEST_IDS_HEAD_BYTES + index * NUMBER_BYTES, sizeof number);
     return number;
 }
 
-//  Size and head; what names the frame in a message.  The form is the caller's to judge.
-static bool
-s_check_frame (const frame_t *frame, const char *what, refusal_t *refusal)
+bool
+request_ids_check (const frame_t *frame, const char *what, refusal_t *refusal)
 {
-    if (frame->size < IDS_HEAD_BYTES || frame->size % NUMBER_BYTES != 0)
+    if (frame->size < REQUEST_IDS_HEAD_BYTES || frame->size % NUMBER_BYTES != 0)
         return refuse (refusal, "malformed", "%s: expected 8 bytes and then 8 for each number, got %zu",
             what, frame->size);
     if (frame->size > WIRE_FRAME_BYTES_MAX)
         return refuse (refusal, "malformed", "%s: a frame has at most %d bytes, got %zu",
             what, WIRE_FRAME_BYTES_MAX, frame->size);
-    for (size_t index = 1; index < IDS_HEAD_BYTES; index++)
+    for (size_t index = 1; index < REQUEST_IDS_HEAD_BYTES; index++)
         if (frame->data [index] != 0)
             return refuse (refusal, "malformed", "%s: byte %zu of the frame is zero, got %u",
                 what, index, frame->data [index]);
@@ -143,11 +141,11 @@ s_check_range (const gather_t *self, size_t position, uint64_t begin, uint64_t e
 static bool
 s_take_ranges (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    if (s_numbers (frame) % 2 != 0)
+    if (request_ids_count (frame) % 2 != 0)
         return refuse (refusal, "malformed", "%s: ranges come as pairs, got %zu numbers",
-            self->what, s_numbers (frame));
-    for (size_t index = 0; index < s_numbers (frame); index += 2) {
-        uint64_t begin = s_number (frame, index), end = s_number (frame, index + 1);
+            self->what, request_ids_count (frame));
+    for (size_t index = 0; index < request_ids_count (frame); index += 2) {
+        uint64_t begin = request_ids_number (frame, index), end = request_ids_number (frame, index + 1);
         if (!s_check_range (self, index / 2, begin, end, refusal))
             return false;
         s_add_range (self, begin, end);
@@ -161,13 +159,13 @@ s_take_ranges (gather_t *self, const frame_t *frame, refusal_t *refusal)
 static bool
 s_check_words (const gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    size_t words = self->word_count + s_numbers (frame), expected = ((size_t) self->sample_count + 63) / 64;
+    size_t words = self->word_count + request_ids_count (frame), expected = ((size_t) self->sample_count + 63) / 64;
     if (words > expected)
         return refuse (refusal, "malformed", "%s: %" PRIu32 " samples make %zu words, got %zu",
             self->what, self->sample_count, expected, words);
     uint32_t bits = self->sample_count % 64;    //  in the last word; 0: all of them
-    bool has_last = bits && words == expected && s_numbers (frame) > 0;
-    uint64_t beyond = has_last? s_number (frame, s_numbers (frame) - 1) >> bits: 0;
+    bool has_last = bits && words == expected && request_ids_count (frame) > 0;
+    uint64_t beyond = has_last? request_ids_number (frame, request_ids_count (frame) - 1) >> bits: 0;
     if (!beyond)
         return true;
     uint32_t above = (uint32_t) __builtin_ctzll (beyond);
@@ -181,9 +179,9 @@ s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
     if (!s_check_words (self, frame, refusal))
         return false;
-    for (size_t index = 0; index < s_numbers (frame); index++, self->word_count++) {
+    for (size_t index = 0; index < request_ids_count (frame); index++, self->word_count++) {
         s_enter_block (self, self->word_count / BLOCK_WORDS);
-        self->words [self->word_count % BLOCK_WORDS] = s_number (frame, index);
+        self->words [self->word_count % BLOCK_WORDS] = request_ids_number (frame, index);
     }
     return true;
 }
@@ -239,7 +237,7 @@ bool
 request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal)
 {
     *set_p = NULL;
-    if (!s_check_frame (frame, "subset", refusal) || !s_check_form (frame, "subset", refusal))
+    if (!request_ids_check (frame, "subset", refusal) || !s_check_form (frame, "subset", refusal))
         return false;
     roaring_bitmap_t *set = s_gather (frame, 1, "subset", "bad_request", sample_count, refusal);
     if (!set)
@@ -256,18 +254,18 @@ request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **
 static bool
 s_check_taken (const frame_t *frames, size_t position, size_t count, refusal_t *refusal)
 {
-    enum { FULL_WORDS = (WIRE_FRAME_BYTES_MAX - IDS_HEAD_BYTES) / NUMBER_BYTES };
+    enum { FULL_WORDS = (WIRE_FRAME_BYTES_MAX - REQUEST_IDS_HEAD_BYTES) / NUMBER_BYTES };
     const frame_t *frame = &frames [position];
     char what [48];
     snprintf (what, sizeof what, "taken frame %zu", position);
-    if (!s_check_frame (frame, what, refusal) || !s_check_form (frame, what, refusal))
+    if (!request_ids_check (frame, what, refusal) || !s_check_form (frame, what, refusal))
         return false;
     if (frame->data [0] != frames [0].data [0])
         return refuse (refusal, "bad_request", "%s: expected form %u as in the first, got %u", what, frames [0].data [0],
             frame->data [0]);
-    return frame->data [0] != WIRE_IDS_WORDS || position + 1 == count || s_numbers (frame) == FULL_WORDS
+    return frame->data [0] != WIRE_IDS_WORDS || position + 1 == count || request_ids_count (frame) == FULL_WORDS
         || refuse (refusal, "malformed", "%s: another follows, so it has %d words; got %zu", what, FULL_WORDS,
-            s_numbers (frame));
+            request_ids_count (frame));
 }
 
 bool
@@ -288,19 +286,19 @@ s_check_list (const frame_t *frame, size_t position, refusal_t *refusal)
 {
     char what [48];
     snprintf (what, sizeof what, "list frame %zu", position);
-    if (!s_check_frame (frame, what, refusal))
+    if (!request_ids_check (frame, what, refusal))
         return false;
     if (frame->data [0] != WIRE_IDS_LIST)
         return refuse (refusal, "bad_request", "%s: expected form %d (list), got %u", what, WIRE_IDS_LIST,
             frame->data [0]);
-    return s_numbers (frame) > 0 || refuse (refusal, "bad_request", "%s: it is empty", what);
+    return request_ids_count (frame) > 0 || refuse (refusal, "bad_request", "%s: it is empty", what);
 }
 
 static bool
 s_take_list (const frame_t *frame, size_t position, uint32_t sample_count, uint32_t *ids, refusal_t *refusal)
 {
-    for (size_t index = 0; index < s_numbers (frame); index++) {
-        uint64_t id = s_number (frame, index);
+    for (size_t index = 0; index < request_ids_count (frame); index++) {
+        uint64_t id = request_ids_number (frame, index);
         if (id >= sample_count)
             return refuse (refusal, "bad_request",
                 "list frame %zu: number %zu is sample %" PRIu64 ", the data set has %" PRIu32 " samples",
@@ -320,7 +318,7 @@ request_list (const frame_t *frames, size_t count, uint32_t sample_count,
     for (size_t index = 0; index < count; index++) {
         if (!s_check_list (&frames [index], index, refusal))
             return false;
-        total += s_numbers (&frames [index]);
+        total += request_ids_count (&frames [index]);
     }
     if (total == 0)
         return refuse (refusal, "bad_request", "list: it is empty");
@@ -328,7 +326,7 @@ request_list (const frame_t *frames, size_t count, uint32_t sample_count,
     if (!ids)
         return refuse (refusal, "budget", "no memory for a list of %zu ids", total);
     size_t taken = 0;
-    for (size_t index = 0; index < count; taken += s_numbers (&frames [index++]))
+    for (size_t index = 0; index < count; taken += request_ids_count (&frames [index++]))
         if (!s_take_list (&frames [index], index, sample_count, ids + taken, refusal)) {
             free (ids);
             return false;

@@ -39,4 +39,21 @@ bool request_take_instance (const char *key, const json_t *value, request_join_t
 //  What they need of each other and of the other keys.
 bool request_check_resume (const request_join_t *join, refusal_t *refusal);
 
+//  ---- request_ranks.c: the keys of JOIN with which several processes take a job together
+
+bool request_take_world_size (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_rank (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_gather (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_rank_wait (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_check_ranks (const request_join_t *join, refusal_t *refusal);
+
+//  ---- request_ids.c: id frames
+
+//  Size and head; what names the frame in a message.  The form is the caller's to judge.
+bool request_ids_check (const frame_t *frame, const char *what, refusal_t *refusal);
+//  Of a frame that has been checked: how many numbers it has, and one of them.
+size_t request_ids_count (const frame_t *frame);
+uint64_t request_ids_number (const frame_t *frame, size_t index);
+enum { REQUEST_IDS_HEAD_BYTES = 8 };    //  before them
+
 #endif

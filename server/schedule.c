@@ -267,9 +267,11 @@ s_hand_out_copy (broker_t *self, place_t *place)
 {
     s_remove (&place->job->ready, place);
     place->state = PLACE_COPYING;
+    rank_t *rank = &place->job->ranks [place->rank];
     place->job->copying++;
+    rank->copying++;
     self->copying++;
-    broker_act (self, ACTION_COPY, place->job)->place = place;
+    broker_act_rank (self, ACTION_COPY, rank)->place = place;
 }
 
 static void

@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "arrivals.h"
 #include "connection.h"
-#include "admission.h"
 #include "explaining.h"
 #include "lingering.h"
 #include "outbox.h"
@@ -20,7 +20,9 @@ enum { STOP_TURNS_MAX = 64 };
 struct service {
     service_options_t options;
     bool stopping;
+    int64_t now_ms;             //  of this turn
     explaining_t *explaining;
+    arrivals_t *arrivals;
     lingering_t lingering;
     atomic_size_t outgoing;     //  bytes of inline batches that ZeroMQ has not sent yet; its threads count down
     //  scratch for one batch
@@ -28,25 +30,40 @@ struct service {
     uint64_t *ids;
 };
 
+static void s_carry_out_all (service_t *self);
+
+//  What counts in the budget of jobs, and is no job's.
+static void
+s_count_outside (service_t *self)
+{
+    broker_outside (self->options.broker, atomic_load (&self->outgoing) + self->lingering.bytes
+        + arrivals_bytes (self->arrivals));
+}
+
+static void
+s_settle (void *context)
+{
+    service_t *self = context;
+    s_carry_out_all (self);
+    s_count_outside (self);
+}
+
 service_t *
 service_new (const service_options_t *options)
 {
     service_t *self = calloc (1, sizeof *self);
-    uint32_t *rows = calloc (REQUEST_BATCH_MAX, sizeof *rows);
-    uint64_t *ids = calloc (REQUEST_BATCH_MAX, sizeof *ids);
-    explaining_t *explaining = explaining_new (options->router, options->broker, options->tasks);
-    if (!self || !rows || !ids || !explaining) {
-        free (self);
-        free (rows);
-        free (ids);
-        explaining_destroy (&explaining);
+    if (!self)
         return NULL;
-    }
+    arrivals_options_t arrivals = { .broker = options->broker, .door = options->door, .router = options->router,
+        .ring_path = options->ring_path, .log = options->log, .outgoing = &self->outgoing, .settle = s_settle, .context = self };
     self->options = *options;
-    self->explaining = explaining;
-    self->rows = rows;
-    self->ids = ids;
     atomic_init (&self->outgoing, 0);
+    self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
+    self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
+    self->explaining = explaining_new (options->router, options->broker, options->tasks);
+    self->arrivals = arrivals_new (&arrivals);
+    if (!self->rows || !self->ids || !self->explaining || !self->arrivals)
+        service_destroy (&self);
     return self;
 }
 
@@ -57,6 +74,7 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
+    arrivals_destroy (&self->arrivals);
     lingering_leave (&self->lingering);
     free (self->rows);
     free (self->ids);
@@ -66,13 +84,26 @@ service_destroy (service_t **self_p)
 
 //  ---- what clients ask
 
-static void s_carry_out_all (service_t *self);
+//  A rank in the log: "job 3", or where there are several "job 3, rank 1".
+typedef struct {
+    char text [64];
+} label_t;
 
-//  What counts in the budget of jobs, and is no job's.
-static void
-s_count_outside (service_t *self)
+static label_t
+s_label (const rank_t *rank)
 {
-    broker_outside (self->options.broker, atomic_load (&self->outgoing) + self->lingering.bytes);
+    label_t label;
+    const job_t *job = rank_job (rank);
+    int used = snprintf (label.text, sizeof label.text, "job %llu", (unsigned long long) job_id (job));
+    if (job_world_size (job) > 1)
+        snprintf (label.text + used, sizeof label.text - (size_t) used, ", rank %u", rank_number (rank));
+    return label;
+}
+
+static uint64_t
+s_job_of (const rank_t *rank)
+{
+    return job_id (rank_job (rank));
 }
 
 typedef struct {
@@ -93,59 +124,34 @@ s_answer_error (const message_t *message, const refusal_t *refusal)
         message->head.tag, reply_error (refusal->code, refusal->message));
 }
 
-typedef struct {
-    const peer_t *peer;
-    job_t *job;
-} search_t;
-
-static void
-s_search (void *context, job_t *job)
-{
-    search_t *search = context;
-    if (connection_is_of (job_user (job), search->peer))
-        search->job = job;
-}
-
 static bool
 s_join (const message_t *message, refusal_t *refusal)
 {
-    service_t *self = message->service;
-    search_t search = { .peer = message->peer };
-    broker_each_job (self->options.broker, s_search, &search);
-    if (search.job)
-        return refuse (refusal, "already_joined",
-            "this connection has job %llu: leave it first, or connect another",
-            (unsigned long long) job_id (search.job));
-    admission_t admission = {
-        .broker = self->options.broker, .door = self->options.door, .ring_path = self->options.ring_path,
-        .log = self->options.log, .outgoing = &self->outgoing, .peer = message->peer, .uid = message->uid,
-            .now_ms = message->now_ms
-    };
-    //  What has ended must give back its memory before another takes some: else those who come and go within one turn would
-    //  have more than the budget.
-    s_carry_out_all (self);
-    s_count_outside (self);
-    char *text;
-    job_t *job = admission_run (&admission, message->frames, message->count, &text, refusal);
-    if (!job)
-        return false;
-    if (outbox_send_text (self->options.router, message->peer, WIRE_JOINED, job_id (job), message->head.tag,
-        text)
-            == OUTBOX_GONE)
-        broker_gone (self->options.broker, job);
-    else
-    if (job_is_inline (job))
-        broker_inline (self->options.broker, job, message->now_ms);
-    return true;
+    arrivals_message_t arrival = { .frames = message->frames, .count = message->count, .peer = message->peer,
+        .uid = message->uid, .tag = message->head.tag, .now_ms = message->now_ms };
+    return arrivals_join (message->service->arrivals, &arrival, refusal);
 }
 
-//  The job that a message means, if it is this connection's; else a refusal.
-static job_t *
-s_own_job (const message_t *message, refusal_t *refusal)
+//  The rank of the job that a message means, if that is this connection's; NULL: it is not.
+static rank_t *
+s_find_own (service_t *self, const peer_t *peer, uint64_t id)
 {
-    job_t *job = broker_job (message->service->options.broker, message->head.job);
-    if (job && connection_is_of (job_user (job), message->peer))
-        return job;
+    job_t *job = broker_job (self->options.broker, id);
+    for (uint32_t number = 0; job && number < job_world_size (job); number++) {
+        rank_t *rank = job_rank (job, number);
+        if (rank_is_there (rank) && connection_is_of (rank_user (rank), peer))
+            return rank;
+    }
+    return NULL;
+}
+
+//  The same; else a refusal.
+static rank_t *
+s_own_rank (const message_t *message, refusal_t *refusal)
+{
+    rank_t *rank = s_find_own (message->service, message->peer, message->head.job);
+    if (rank)
+        return rank;
     //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
     //  one that the client knew, and the client would join anew, which a fenced one must not.
     s_carry_out_all (message->service);
@@ -155,29 +161,29 @@ s_own_job (const message_t *message, refusal_t *refusal)
 }
 
 static bool
-s_inline (const message_t *message, job_t *job, refusal_t *refusal)
+s_inline (const message_t *message, rank_t *rank, refusal_t *refusal)
 {
     service_t *self = message->service;
-    connection_t *connection = job_user (job);
+    connection_t *connection = rank_user (rank);
     if (connection->attached)
         return refuse (refusal, "bad_request", "the job's ring was taken already");
-    if (!job_is_inline (job)) {
-        door_forget (self->options.door, job_id (job));
+    if (!rank_is_inline (rank)) {
+        door_forget (self->options.door, connection->key);
         if (!connection_go_inline (connection))
             return refuse (refusal, "budget", "no memory for the job's batches");
     }
-    broker_inline (self->options.broker, job, message->now_ms);
+    broker_inline (self->options.broker, rank, message->now_ms);
     return true;
 }
 
 static void
-s_leave (const message_t *message, job_t *job)
+s_leave (const message_t *message, rank_t *rank)
 {
     service_t *self = message->service;
-    log_line (self->options.log, "job %llu left", (unsigned long long) job_id (job));
-    outbox_send_text (self->options.router, message->peer, WIRE_ENDED, job_id (job), message->head.tag,
+    log_line (self->options.log, "%s left", s_label (rank).text);
+    outbox_send_text (self->options.router, message->peer, WIRE_ENDED, s_job_of (rank), message->head.tag,
         reply_ended ("left", "the job has left"));
-    broker_gone (self->options.broker, job);
+    broker_left (self->options.broker, rank);
 }
 
 static void
@@ -194,17 +200,16 @@ s_status (const message_t *message)
     json_object_set_new (status, "cpu_seconds", json_real (cpu));
     json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
     json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
-    json_object_set_new (status, "until_idle", idle_status (self->options.idle, broker_jobs (self->options.broker),
-        message->now_ms));
+    json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_jobs (self), message->now_ms));
+    json_object_set_new (status, "gathering", arrivals_status (self->arrivals, message->now_ms));
     json_object_set_new (status, "version", json_string (TUREEN_VERSION));
     char *text = json_dumps (status, JSON_COMPACT);
     json_decref (status);
-    job_t *job = broker_job (self->options.broker, message->head.job);
-    bool is_own = job && connection_is_of (job_user (job), message->peer);
-    if (is_own)
-        broker_heartbeat (self->options.broker, job, message->now_ms);      //  whatever it asks, it lives
+    rank_t *rank = s_find_own (self, message->peer, message->head.job);
+    if (rank)
+        broker_heartbeat (self->options.broker, rank, message->now_ms);     //  whatever it asks, it lives
     if (text)
-        outbox_send_text (self->options.router, message->peer, WIRE_STATUS_REPLY, is_own? message->head.job: 0,
+        outbox_send_text (self->options.router, message->peer, WIRE_STATUS_REPLY, rank? message->head.job: 0,
             message->head.tag, text);
 }
 
@@ -212,23 +217,23 @@ static bool
 s_of_job (const message_t *message, refusal_t *refusal)
 {
     broker_t *broker = message->service->options.broker;
-    job_t *job = s_own_job (message, refusal);
-    if (!job)
+    rank_t *rank = s_own_rank (message, refusal);
+    if (!rank)
         return false;
-    broker_heartbeat (broker, job, message->now_ms);        //  whatever it says, it lives
+    broker_heartbeat (broker, rank, message->now_ms);       //  whatever it says, it lives
     wire_progress_t progress;
     switch (message->head.kind) {
     case WIRE_PROGRESS:
         return request_progress (&message->frames [1], &progress, refusal)
-            && broker_progress (broker, job, &progress, message->now_ms, refusal);
+            && broker_progress (broker, rank, &progress, message->now_ms, refusal);
     case WIRE_INLINE:
-        return s_inline (message, job, refusal);
+        return s_inline (message, rank, refusal);
     case WIRE_LEAVE:
-        s_leave (message, job);
+        s_leave (message, rank);
         return true;
     case WIRE_EXPLAIN:
-        return explaining_begin (message->service->explaining, job, message->peer, message->head.tag, &message->frames [1],
-            refusal);
+        return explaining_begin (message->service->explaining, rank_job (rank), message->peer, message->head.tag,
+            &message->frames [1], refusal);
     default:
         return true;
     }
@@ -323,6 +328,7 @@ int
 service_receive (service_t *self, int64_t now_ms)
 {
     int count = 0;
+    self->now_ms = now_ms;
     while (count < SERVICE_MESSAGES_A_TURN && s_receive_one (self, now_ms))
         count++;
     return count;
@@ -332,21 +338,21 @@ void
 service_attend (service_t *self, int64_t now_ms)
 {
     door_event_t event;
+    self->now_ms = now_ms;
     while (door_next (self->options.door, now_ms, &event)) {
-        job_t *job = broker_job (self->options.broker, event.job);
-        if (!job) {
+        rank_t *rank = connection_rank_of_key (self->options.broker, event.key);
+        if (!rank) {
             if (event.kind == DOOR_CLOSED)
-                lingering_end (&self->lingering, event.job);
+                lingering_end (&self->lingering, event.key);
             continue;
         }
         if (event.kind == DOOR_ATTACHED) {
-            ((connection_t *) job_user (job))->attached = true;
-            broker_attached (self->options.broker, job, now_ms);
+            ((connection_t *) rank_user (rank))->attached = true;
+            broker_attached (self->options.broker, rank, now_ms);
         }
         else {
-            log_line (self->options.log, "job %llu is gone: its client closed the ring's socket",
-                (unsigned long long) event.job);
-            broker_gone (self->options.broker, job);
+            log_line (self->options.log, "%s is gone: its client closed the ring's socket", s_label (rank).text);
+            broker_lost (self->options.broker, rank, now_ms);
         }
     }
 }
@@ -366,32 +372,31 @@ s_close_holes (const layout_t *layout, uint8_t *slot, const uint32_t *rows, uint
 static void
 s_send_batch (service_t *self, const action_t *action)
 {
-    job_t *job = action->job;
-    connection_t *connection = job_user (job);
-    if (job_is_over (job))
+    rank_t *rank = action->rank;
+    connection_t *connection = rank_user (rank);
+    if (!rank_is_there (rank))
         return;
     uint32_t slot = action->batch.slot;
-    uint32_t count = job_batch_rows (job, slot, self->rows, self->ids);
+    uint32_t count = rank_batch_rows (rank, slot, self->rows, self->ids);
     assert (count == action->batch.count);
     s_close_holes (&connection->layout, connection_slot (connection, slot), self->rows, count);
-    uint8_t *inline_slot = connection_take_inline (connection, slot);
-    if (outbox_send_batch (self->options.router, &connection->peer, job_id (job), &action->batch, self->ids,
-            inline_slot, connection->layout.slot_bytes) == OUTBOX_GONE)
-        broker_gone (self->options.broker, job);
+    outbox_batch_t batch = { .batch = &action->batch, .ids = self->ids, .step = action->step, .step_words = action->step_words,
+        .inline_slot = connection_take_inline (connection, slot), .slot_bytes = connection->layout.slot_bytes };
+    if (outbox_send_batch (self->options.router, &connection->peer, s_job_of (rank), &batch) == OUTBOX_GONE)
+        broker_lost (self->options.broker, rank, self->now_ms);
 }
 
 static void
 s_copy (service_t *self, place_t *place)
 {
-    job_t *job = place_job (place);
-    connection_t *connection = job_user (job);
+    rank_t *rank = place_rank (place);
+    connection_t *connection = rank_user (rank);
     uint8_t *slot = connection_slot (connection, place_slot (place));
     if (!slot) {
         //  No memory for an inline batch: the job cannot go on, others can.
-        log_line (self->options.log, "job %llu ends: no memory for its batches",
-            (unsigned long long) job_id (job));
+        log_line (self->options.log, "%s ends: no memory for its batches", s_label (rank).text);
         broker_copied (self->options.broker, place);
-        broker_end (self->options.broker, job, "memory", "the server has no memory for the job's batches");
+        broker_end (self->options.broker, rank_job (rank), "memory", "the server has no memory for the job's batches");
         return;
     }
     tasks_copy (self->options.tasks, place, &connection->layout, slot);
@@ -399,47 +404,81 @@ s_copy (service_t *self, place_t *place)
 
 //  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say when it is done.
 static bool
-s_part (service_t *self, uint64_t job, connection_t *connection)
+s_part (service_t *self, connection_t *connection)
 {
-    if (!connection || !connection->ended || !connection->ring)
+    if (!connection->ended || !connection->ring)
         return false;
     if (self->stopping) {
         ring_leave (&connection->ring);
         return false;
     }
-    if (!door_part (self->options.door, job))
+    if (!door_part (self->options.door, connection->key))
         return false;
-    lingering_keep (&self->lingering, self->options.door, job, &connection->ring);
+    lingering_keep (&self->lingering, self->options.door, connection->key, &connection->ring);
     return true;
+}
+
+//  NULL: it has none, or none any more.
+static void
+s_bury_connection (service_t *self, connection_t *connection)
+{
+    if (connection && !s_part (self, connection))
+        door_forget (self->options.door, connection->key);
+    connection_destroy (&connection);
+}
+
+static void
+s_bury_rank (service_t *self, rank_t *rank)
+{
+    s_bury_connection (self, rank_user (rank));
+    broker_bury_rank (self->options.broker, rank);
 }
 
 static void
 s_bury (service_t *self, job_t *job)
 {
-    connection_t *connection = job_user (job);
-    if (!s_part (self, job_id (job), connection))
-        door_forget (self->options.door, job_id (job));
-    connection_destroy (&connection);
+    for (uint32_t number = 0; number < job_world_size (job); number++)
+        s_bury_connection (self, rank_user (job_rank (job, number)));
     broker_bury (self->options.broker, job);
 }
 
 static void
 s_send_notice (service_t *self, const action_t *action)
 {
-    job_t *job = action->job;
-    const connection_t *connection = job_user (job);
-    log_line (self->options.log, "job %llu, %s: %s", (unsigned long long) job_id (job), action->reason, action->message);
-    if (!job_is_over (job) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, job_id (job), 0,
+    rank_t *rank = action->rank;
+    const connection_t *connection = rank_user (rank);
+    log_line (self->options.log, "%s, %s: %s", s_label (rank).text, action->reason, action->message);
+    if (rank_is_there (rank) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, s_job_of (rank), 0,
             reply_notice (action->reason, action->message)) == OUTBOX_GONE)
-        broker_gone (self->options.broker, job);
+        broker_lost (self->options.broker, rank, self->now_ms);
+}
+
+static void
+s_send_epoch_end (service_t *self, const action_t *action)
+{
+    rank_t *rank = action->rank;
+    const connection_t *connection = rank_user (rank);
+    if (rank_is_there (rank) && outbox_send (self->options.router, &connection->peer, WIRE_EPOCH_END, s_job_of (rank), 0,
+            &action->epoch_end, sizeof action->epoch_end) == OUTBOX_GONE)
+        broker_lost (self->options.broker, rank, self->now_ms);
+}
+
+//  The rank may be buried already.
+static void
+s_send_ended (service_t *self, const action_t *action)
+{
+    connection_t *connection = rank_user (action->rank);
+    log_line (self->options.log, "%s ended: %s", s_label (action->rank).text, action->message);
+    if (!connection)
+        return;
+    connection->ended = true;
+    outbox_send_text (self->options.router, &connection->peer, WIRE_ENDED, s_job_of (action->rank), 0,
+        reply_ended (action->reason, action->message));
 }
 
 static void
 s_carry_out (service_t *self, const action_t *action)
 {
-    job_t *job = action->job;
-    connection_t *connection = job? job_user (job): NULL;
-    void *router = self->options.router;
     switch (action->kind) {
     case ACTION_READ:
         tasks_read (self->options.tasks, action->request);
@@ -454,22 +493,19 @@ s_carry_out (service_t *self, const action_t *action)
         s_send_batch (self, action);
         break;
     case ACTION_SEND_EPOCH_END:
-        if (!job_is_over (job) && outbox_send (router, &connection->peer, WIRE_EPOCH_END, job_id (job), 0,
-                &action->epoch_end, sizeof action->epoch_end) == OUTBOX_GONE)
-            broker_gone (self->options.broker, job);
+        s_send_epoch_end (self, action);
         break;
     case ACTION_SEND_ENDED:
-        connection->ended = true;
-        log_line (self->options.log, "job %llu ended: %s", (unsigned long long) job_id (job),
-            action->message);
-        outbox_send_text (router, &connection->peer, WIRE_ENDED, job_id (job), 0,
-            reply_ended (action->reason, action->message));
+        s_send_ended (self, action);
         break;
     case ACTION_SEND_NOTICE:
         s_send_notice (self, action);
         break;
+    case ACTION_BURY_RANK:
+        s_bury_rank (self, action->rank);
+        break;
     case ACTION_BURY:
-        s_bury (self, job);
+        s_bury (self, action->job);
         break;
     }
 }
@@ -485,50 +521,60 @@ s_carry_out_all (service_t *self)
 void
 service_act (service_t *self, int64_t now_ms)
 {
+    self->now_ms = now_ms;
     tasks_collect (self->options.tasks);
     explaining_collect (self->explaining, false);
     broker_advance (self->options.broker, now_ms);
     s_carry_out_all (self);
+    if (arrivals_act (self->arrivals, now_ms)) {
+        broker_advance (self->options.broker, now_ms);
+        s_carry_out_all (self);
+    }
 }
 
-typedef struct {
-    service_t *service;
-    int64_t now_ms;
-} beat_t;
-
 static void
-s_beat (void *context, job_t *job)
+s_beat (void *context, rank_t *rank)
 {
-    const beat_t *beat = context;
-    service_t *self = beat->service;
-    const connection_t *connection = job_user (job);
+    service_t *self = context;
+    const connection_t *connection = rank_user (rank);
     if (connection->attached)
         return;
-    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, job_id (job), 0, NULL, 0)
-            == OUTBOX_GONE) {
-        log_line (self->options.log, "job %llu is gone: its connection is closed",
-            (unsigned long long) job_id (job));
-        broker_gone (self->options.broker, job);
+    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
+        log_line (self->options.log, "%s is gone: its connection is closed", s_label (rank).text);
+        broker_lost (self->options.broker, rank, self->now_ms);
     }
 }
 
 void
 service_beat (service_t *self, int64_t now_ms)
 {
+    self->now_ms = now_ms;
     //  What bursts of messages and jobs have left with the allocator goes back to the system.
     malloc_trim (0);
-    beat_t beat = { self, now_ms };
-    broker_each_job (self->options.broker, s_beat, &beat);
+    broker_each_rank (self->options.broker, s_beat, self);
+    arrivals_beat (self->arrivals, now_ms);
+}
+
+uint64_t
+service_jobs (const service_t *self)
+{
+    return broker_jobs (self->options.broker) + arrivals_count (self->arrivals);
+}
+
+static void
+s_tell_end (void *context, rank_t *rank)
+{
+    service_t *self = context;
+    connection_t *connection = rank_user (rank);
+    connection->ended = true;
+    outbox_send_text (self->options.router, &connection->peer, WIRE_ENDED, s_job_of (rank), 0,
+        reply_ended ("stopping", "the server is ending"));
 }
 
 static void
 s_end_job (void *context, job_t *job)
 {
     service_t *self = context;
-    connection_t *connection = job_user (job);
-    connection->ended = true;
-    outbox_send_text (self->options.router, &connection->peer, WIRE_ENDED, job_id (job), 0,
-        reply_ended ("stopping", "the server is ending"));
     broker_gone (self->options.broker, job);
 }
 
@@ -538,6 +584,8 @@ service_stop (service_t *self, int64_t now_ms)
     self->stopping = true;
     //  Progress and leaves that came just before; not for ever, since somebody may go on sending.
     for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
+    arrivals_stop (self->arrivals);
+    broker_each_rank (self->options.broker, s_tell_end, self);
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
     explaining_collect (self->explaining, true);
@@ -545,4 +593,7 @@ service_stop (service_t *self, int64_t now_ms)
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_BURY)
             s_bury (self, action.job);
+        else
+        if (action.kind == ACTION_BURY_RANK)
+            s_bury_rank (self, action.rank);
 }

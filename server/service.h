@@ -1,7 +1,8 @@
 /*  service -- between the ROUTER and the broker: answers clients' messages and carries out the broker's actions.
  *
  *  happy path:     JOIN -> ring + token -> JOINED .. the door says attached -> batches .. PROGRESS .. LEAVE
- *                  -> ENDED
+ *                  -> ENDED.  With ranks each JOIN waits until all have come (gathering.h); each rank has a connection of its
+ *                  own.
  *  failure modes:  no ring to be had, or the client asks: INLINE.  A peer that cannot be sent to has left.
  *                  A message that makes no sense is answered by ERROR, one that is not ours by silence.
  *  on close:       service_stop tells every job, and leaves to living clients what they have mapped.
@@ -45,6 +46,8 @@ void service_act (service_t *self, int64_t now_ms);
 //  About every half second: heartbeats for jobs that have no ring (yet), which is also how the death of one
 //  is noticed.
 void service_beat (service_t *self, int64_t now_ms);
+//  Who uses the server: jobs that are there, and those whose ranks still gather.
+uint64_t service_jobs (const service_t *self);
 //  Ends all jobs: ENDED "stopping" to each, and `stopping` for those who ask for something new from now on.
 void service_stop (service_t *self, int64_t now_ms);
 

@@ -326,7 +326,10 @@ s_judge (broker_t *self, job_t *job)
         return;
     job->sharing.is_told = true;
     job->notice = broker_need (strdup (message));
-    action_t *action = broker_act (self, ACTION_SEND_NOTICE, job);
+    rank_t *rank = job->ranks;              //  the first that hears it: all are there, or it draws nothing to be judged
+    while (!rank_is_there (rank))
+        rank++;
+    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, rank);
     action->reason = "little_shared";
     action->message = job->notice;
 }

@@ -33,12 +33,20 @@ s_is_read (const broker_t *self, const version_t *version)
     return version->state == VERSION_WORKING? !version->is_fetched: 2 * self->fetching > self->preparing;
 }
 
+//  Of several ranks, one that has taken all it was sent lets the job wait for what comes next.
+static bool
+s_all_have_batches (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].sent <= broker_done (&job->ranks [number].progress))
+            return false;
+    return true;
+}
+
 static waits_kind_t
 s_look (const broker_t *self, job_t *job)
 {
-    const wire_progress_t *progress = &job->progress;
-    uint64_t done = progress->consumed > progress->released? progress->consumed: progress->released;
-    if (job->sent > done || job->order_count == 0)
+    if (job->held_up || s_all_have_batches (job) || job->order_count == 0)
         return WAITS_CLIENT;
     const place_t *place = s_first_open (job, job->order_of [job->order_first]);
     if (!place)

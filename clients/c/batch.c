@@ -6,6 +6,12 @@
 
 enum { BATCH_ALIGNMENT = 64, BATCH_ALIGNMENT_LEAST = 16 };
 
+size_t
+batch_room (const tureen_info_t *info)
+{
+    return info->world_size == 1? info->batch_size: ((size_t) info->world_size + 1) * info->batch_size;
+}
+
 void
 batch_init (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined, uint64_t *ids,
     uint8_t *ring)
@@ -16,6 +22,7 @@ batch_init (tureen_batch_t *self, handover_t *handover, window_t *window, const 
     self->window = window;
     self->info = message_joined_info (joined);
     self->ids = ids;
+    self->step = self->info->world_size == 1? ids: ids + self->info->batch_size;
     self->ring = ring;
     self->slot_bytes = message_joined_slot_bytes (joined);
     zmq_msg_init (&self->message);
@@ -41,16 +48,19 @@ s_take_payload (tureen_batch_t *self, zmq_msg_t *payload)
 }
 
 bool
-batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload)
+batch_fill (tureen_batch_t *self, const message_batch_t *from, zmq_msg_t *payload)
 {
     assert (self->magic == BATCH_MAGIC_IDLE && !self->copy);
     self->data = self->ring;
     if (payload && !s_take_payload (self, payload))
         return false;
     assert (self->data);
-    self->head = *head;
-    self->sequence = self->window->sequence_base + head->sequence;
-    memcpy (self->ids, ids, head->count * sizeof *self->ids);
+    self->head = from->head;
+    self->sequence = self->window->sequence_base + from->head.sequence;
+    memcpy (self->ids, from->ids, from->head.count * sizeof *self->ids);
+    self->step_count = from->step_count;
+    if (self->step != self->ids)
+        memcpy (self->step, from->step, from->step_count * sizeof *self->step);
     return true;
 }
 
@@ -99,6 +109,13 @@ tureen_batch_ids (const tureen_batch_t *self)
 {
     assert (self && self->magic == BATCH_MAGIC);
     return self->ids;
+}
+
+bool
+tureen_batch_padding (const tureen_batch_t *self)
+{
+    assert (self && self->magic == BATCH_MAGIC);
+    return self->head.flags & WIRE_BATCH_PADDING;
 }
 
 bool

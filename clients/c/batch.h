@@ -23,22 +23,26 @@ struct tureen_batch {
     struct window *window;              //  that it is one of
     const tureen_info_t *info;
     uint64_t *ids;                      //  room for batch_size
-    uint8_t *ring;                      //  this slot's; NULL: inline
+    uint64_t *step;                     //  room for those of all ranks; of a job of one: ids
+    uint8_t *ring;                      //  this slot's; NULL: inline, or in no slot
     size_t slot_bytes;
     //  Set by batch_fill.
     wire_batch_t head;                  //  its sequence is the window's
+    size_t step_count;
     uint64_t sequence;                  //  the loader's
     uint8_t *data;
     uint8_t *copy;                      //  inline, where the message lies across alignment
     zmq_msg_t message;                  //  inline; else empty
 };
 
-//  Makes a FREE batch of zeroed memory; ring and ids are lent.
+//  How many ids a batch needs room for.
+size_t batch_room (const tureen_info_t *info);
+//  Makes a FREE batch of zeroed memory; ring and ids (batch_room of them) are lent.
 void batch_init (tureen_batch_t *self, handover_t *handover, struct window *window, const message_joined_t *joined,
     uint64_t *ids, uint8_t *ring);
 //  Fills a FREE batch; payload (NULL for the ring) is moved from.  False: no memory for a copy, and nothing
 //  is changed.
-bool batch_fill (tureen_batch_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload);
+bool batch_fill (tureen_batch_t *self, const message_batch_t *from, zmq_msg_t *payload);
 //  Drops what the batch owns of its message.
 void batch_clear (tureen_batch_t *self);
 

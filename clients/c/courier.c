@@ -153,7 +153,11 @@ s_take_notice (courier_t *self)
 {
     message_error_t why;
     message_note_t note;
-    if (message_read_note (self->message.frames, self->message.count, &note, &why))
+    if (!message_read_note (self->message.frames, self->message.count, &note, &why))
+        return;
+    if (self->phase != RUNNING && !strcmp (note.code, "gathering"))
+        courier_wait_for_ranks (self, note.text);
+    else
         handover_put_notice (self->handover, note.text);
 }
 
@@ -181,7 +185,7 @@ s_take_message (courier_t *self)
         courier_take_joined (self);
     else if (self->phase == RUNNING && (head.kind == WIRE_BATCH || head.kind == WIRE_EPOCH_END))
         s_take_stream (self, head.kind);
-    else if (self->phase == RUNNING && head.kind == WIRE_NOTICE)
+    else if ((self->phase == RUNNING || joining) && head.kind == WIRE_NOTICE)
         s_take_notice (self);
 }
 
@@ -240,7 +244,9 @@ s_check_deadline (courier_t *self, int64_t now_ms)
     if (now_ms < self->deadline_ms)
         return;
     message_error_t why;
-    if (self->phase == JOINING) {
+    if (self->phase == JOINING && self->gathering)
+        courier_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
+    else if (self->phase == JOINING) {
         address_fail (self->address, self->timeout_ms, &why);
         s_refuse (self, -ETIMEDOUT, &why);
     }
@@ -408,6 +414,7 @@ courier_destroy (courier_t **self_p)
     if (self->started)
         pthread_join (self->thread, NULL);
     course_destroy (&self->received);
+    stream_clear (&self->stream);
     self->magic = 0;
     free (self);
     *self_p = NULL;

@@ -2,7 +2,8 @@
  *
  *  happy path:   JOINING: JOIN sent .. JOINED came, ring taken (or INLINE sent) .. RUNNING: batches in,
  *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
- *                .. OVER.
+ *                .. OVER.  A rank's JOIN is answered when all are there: until then, JOINING or AWAY, the server says
+ *                every second that it waits.
  *  failure:      JOINING: refused, silent, nonsense: reported to the one who waits, OVER.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent for ten
  *                heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and joined again
@@ -10,6 +11,8 @@
  *                RUNNING: the server ends the job for another reason, or breaks the protocol: FAILED.  As long as
  *                the server lives the sockets stay open, because their end would empty the ring.
  *                AWAY: refused for good, or the time is up: OVER, and the user is told after what was received.
+ *                A rank that has received everything looks for the server as the others do: they cannot go on without it, and
+ *                may lack what it has (recent.h).
  *  on close:     courier_destroy after handover_stop: leaves if there is something to leave,
  *                COURIER_LEAVE_MS at most.
  *
@@ -24,7 +27,12 @@
 
 typedef struct courier courier_t;
 
-enum { COURIER_LEAVE_MS = 2000, COURIER_GRACE_MS = 300, COURIER_SILENT_HEARTBEATS = 10 };
+enum {
+    COURIER_LEAVE_MS = 2000,
+    COURIER_GRACE_MS = 300,
+    COURIER_SILENT_HEARTBEATS = 10,
+    COURIER_GATHERING_MS = 3000         //  a server that waits for ranks says so again within this, at least
+};
 
 typedef struct {
     handover_t *handover;               //  lent

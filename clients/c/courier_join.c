@@ -22,12 +22,13 @@ s_describe (const courier_t *self, state_t *state)
     return course_taken (self->received, &state->taken);
 }
 
-//  Will joining again bring what is missing?
+//  Will joining again bring what is missing?  To a rank that lacks nothing: to the others.
 bool
 courier_can_go_on (const courier_t *self)
 {
     state_t state;
-    if (self->phase != RUNNING || self->rejoin.limit_ms < 0 || self->stream.last)
+    if (self->phase != RUNNING || self->rejoin.limit_ms < 0
+    ||  (self->stream.last && joining_world_size (self->joining) == 1))
         return false;
     bool fine = s_describe (self, &state);
     state_clear (&state);
@@ -58,7 +59,8 @@ courier_go_away (courier_t *self, const char *how)
     rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
         (double) self->rejoin.limit_ms / 1e3);
-    handover_put_notice (self->handover, text.text);
+    if (!self->stream.last)
+        handover_put_notice (self->handover, text.text);
     courier_move (self, AWAY);
 }
 
@@ -73,6 +75,20 @@ courier_postpone (courier_t *self, const char *why)
 //  --------------------------------------------------------------------------
 //  Joining
 
+void
+courier_wait_for_ranks (courier_t *self, const char *text)
+{
+    int patience_ms = self->timeout_ms > COURIER_GATHERING_MS? self->timeout_ms: COURIER_GATHERING_MS;
+    self->deadline_ms = dealer_now_ms () + patience_ms;
+    //  Who waits in tureen_loader_new can be told nothing; who knows the server to be gone is told once that it is back.
+    if (self->phase == AWAY) {
+        rejoin_hear (&self->rejoin, text);
+        if (!self->gathering && !self->stream.last)
+            handover_put_notice (self->handover, text);
+    }
+    self->gathering = true;
+}
+
 //  On a new dealer, or after LEAVE on the same.  0, or -errno and why.
 int
 courier_send_join (courier_t *self, message_error_t *why)
@@ -84,7 +100,12 @@ courier_send_join (courier_t *self, message_error_t *why)
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
     }
-    int rc = joining_make (self->joining, again? &state: joining_state (self->joining), self->inline_only, &frames, why);
+    joining_onward_t onward = { .from = again? &state: joining_state (self->joining), .inlined = self->inline_only };
+    if (again) {
+        onward.recent = recent_numbers (&self->stream.recent, &onward.recent_count);
+        onward.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
+    }
+    int rc = joining_make (self->joining, &onward, &frames, why);
     if (again)
         state_clear (&state);
     if (rc)
@@ -93,6 +114,7 @@ courier_send_join (courier_t *self, message_error_t *why)
     bool sent = dealer_send (self->dealer, &head, frames.frames, frames.count);
     joining_frames_clear (&frames);
     self->deadline_ms = dealer_now_ms () + self->timeout_ms;
+    self->gathering = false;
     if (!sent)
         message_fail (why, "the socket has no room for the request");
     return sent? 0: -EAGAIN;
@@ -161,6 +183,11 @@ static void
 s_join_inline (courier_t *self, attach_t **attach_p)
 {
     message_error_t why;
+    //  A rank that left would end the job of the others.
+    if (joining_world_size (self->joining) > 1) {
+        courier_fail_at (self, -EPROTO, "the ring cannot be mapped; ask for TUREEN_INLINE");
+        return;
+    }
     self->inline_only = true;
     bool left = courier_send (self, WIRE_LEAVE);
     self->job = 0;
@@ -179,8 +206,20 @@ s_run_again (courier_t *self, const tureen_info_t *info)
     message_fail (&text, "the server is back after %.3g seconds; going on as job %" PRIu64 "%s",
         (double) (now_ms - self->rejoin.since_ms) / 1e3, info->job,
         info->forked? ", a fork: its run goes on elsewhere": "");
-    handover_put_notice (self->handover, text.text);
+    if (!self->stream.last)
+        handover_put_notice (self->handover, text.text);
     courier_move (self, RUNNING);
+}
+
+//  Is it what was asked for, and what was there before?
+static bool
+s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_t *why)
+{
+    const tureen_info_t *info = message_joined_info (joined);
+    if (info->world_size != joining_world_size (self->joining) || info->rank != joining_rank (self->joining))
+        return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not %" PRIu32 " of %" PRIu32,
+            info->rank, info->world_size, joining_rank (self->joining), joining_world_size (self->joining));
+    return !self->received || rejoin_is_same (handover_joined (self->handover), joined, why);
 }
 
 void
@@ -198,7 +237,7 @@ courier_take_joined (courier_t *self)
     self->job = info->job;
     self->heartbeat_ms = message_joined_heartbeat_ms (joined);
     bool again = self->received != NULL;
-    int rc = again && !rejoin_is_same (handover_joined (self->handover), joined, &why)? -EPROTO: 0;
+    int rc = s_is_ours (self, joined, &why)? 0: -EPROTO;
     if (rc)
         courier_fail_at (self, rc, why.text);
     else {
@@ -224,13 +263,14 @@ courier_take_joined (courier_t *self)
 //  --------------------------------------------------------------------------
 //  Looking for the server
 
-//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave its job.
+//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave its job; one that
+//  waits for other ranks has none yet.
 static void
 s_stop_away (courier_t *self, int64_t now_ms)
 {
     if (self->stop_ms == 0)
         self->stop_ms = now_ms;
-    if (!self->dealer || !dealer_was_connected (self->dealer) || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
+    if (!self->dealer || self->gathering || !dealer_was_connected (self->dealer) || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
         courier_move (self, OVER);
 }
 

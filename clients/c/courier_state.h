@@ -49,6 +49,7 @@ struct courier {
     rejoin_t rejoin;
     wire_progress_t told;               //  the last PROGRESS
     int64_t deadline_ms;                //  of JOINING, LEAVING, and a try in AWAY
+    bool gathering;                     //  the server has our JOIN, and waits for other ranks
     int64_t stop_ms;                    //  AWAY: when the user wanted an end; 0: not yet
     bool heard;                         //  a message of the server since ticked_ms
     int64_t ticked_ms;                  //  when silence_ms was counted last
@@ -78,6 +79,8 @@ void courier_take_joined (courier_t *self);
 //  The server is gone: how.  It is looked for if that may help, else this was the end.
 bool courier_can_go_on (const courier_t *self);
 void courier_go_away (courier_t *self, const char *how);
+//  The server waits for other ranks: text says for which.  A sign of life.
+void courier_wait_for_ranks (courier_t *self, const char *text);
 //  AWAY: a try to join again came to nothing; NULL: nobody answered.
 void courier_postpone (courier_t *self, const char *why);
 //  AWAY: looks for the server, as long as the user wants it.

@@ -207,17 +207,16 @@ s_append (handover_t *self, const entry_t *entry)
 }
 
 bool
-handover_put_batch (handover_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload)
+handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *payload)
 {
     //  The present window changes on our thread only.
     window_t *window = self->window;
-    assert (window && head->slot < window->slots);
-    tureen_batch_t *batch = &window->batches [head->slot];
+    assert (window);
     s_lock (self);
-    bool mine = batch->state == BATCH_FREE;
+    tureen_batch_t *batch = window_free (window, from->head.slot);
     s_unlock (self);
     //  A FREE batch is the courier's: it is filled without the lock.
-    if (!mine || !batch_fill (batch, head, ids, payload))
+    if (!batch || !batch_fill (batch, from, payload))
         return false;
     s_lock (self);
     if (!self->failed && !self->stopped) {
@@ -367,9 +366,9 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
         batch->window->consumed = batch->head.sequence + 1;
         self->given++;
         self->figures.batches++;
-        self->figures.samples += batch->head.count;
+        self->figures.samples += batch->head.flags & WIRE_BATCH_PADDING? 0: batch->head.count;
         //  Whether it should have come was the courier's to judge.
-        course_take (self->course, batch->ids, batch->head.count);
+        course_take (self->course, batch->step, batch->step_count);
         course_end_batch (self->course);
     }
     else {

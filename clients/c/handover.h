@@ -6,13 +6,14 @@
  *
  *  A batch is one of as many as the window has slots, made once (window.h):
  *      FREE --put--> QUEUED --take--> GIVEN --release--> FREE
- *  Its content is the courier's while FREE, the user's while GIVEN, nobody's between.
+ *  Its content is the courier's while FREE, the user's while GIVEN, nobody's between.  Batches in no slot (of ranks) are the same,
+ *  but made when they come.
  *  There is one window for each time that the job was joined: the present one, which is put into, and retired ones that
  *  the user has not done with.  All that is queued of a retired one is taken before anything of a later one.
  *
  *  Invariants, under the mutex:
  *    H1  of the present window: released <= consumed <= put; none of the three goes back.
- *    H2  kept has the bits of its GIVEN batches whose sequence is below released, and no others.
+ *    H2  kept has the bits of its GIVEN batches in slots whose sequence is below released, and no others.
  *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the courier reads no socket.
  *    H4  what is put after a failure is dropped; what was put before it is still taken.
  *    H5  the course says what was taken off the queue, epoch ends included, and nothing else.
@@ -50,9 +51,9 @@ void handover_retire (handover_t *self);
 void handover_finish (handover_t *self);
 //  Ends the wait in handover_wait_open: with rc 0 after handover_open, or with -errno and why.
 void handover_report (handover_t *self, int rc, const message_error_t *why);
-//  The batch whose head came as frame 1 (validated); ids: frame 2; payload: frame 3 or NULL, which is moved
-//  from.  False: the slot is not free (the server's mistake), or there is no memory for an unaligned payload.
-bool handover_put_batch (handover_t *self, const wire_batch_t *head, const uint8_t *ids, zmq_msg_t *payload);
+//  A batch that came (validated); payload: the message part with its bytes or NULL, which is moved from.  False: the slot is not
+//  free (the server's mistake), or there is no memory.
+bool handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *payload);
 void handover_put_epoch_end (handover_t *self, const wire_epoch_end_t *epoch_end);
 //  The job is lost; only the first reason counts.
 void handover_fail (handover_t *self, const message_error_t *why);

@@ -25,7 +25,11 @@ struct joining {
     uint64_t epochs;
     tureen_order_t order;
     uint32_t pool;
-    json_t *root;                       //  of the first JOIN, without its frames
+    uint32_t world_size;                //  1: no ranks
+    uint32_t rank;
+    uint32_t gather_seconds;            //  0: not said
+    int rank_wait_seconds;              //  likewise; below 0: none
+    json_t *root;                       //  of the first JOIN, without what it says of ranks and its frames
     uint64_t *list;
     size_t list_count;
     uint64_t *subset;                   //  pairs
@@ -86,6 +90,27 @@ s_check_pool (const tureen_options_t *options, message_error_t *error)
     return true;
 }
 
+//  What is said of ranks counts for nothing where this process is alone, so that one program does for any number of them.
+static bool
+s_check_ranks (const tureen_options_t *options, message_error_t *error)
+{
+    if (options->world_size > WIRE_RANKS_MAX)
+        return message_fail (error, "options.world_size: %" PRIu32 "; at most %d", options->world_size, WIRE_RANKS_MAX);
+    uint32_t world_size = options->world_size? options->world_size: 1;
+    if (options->rank >= world_size)
+        return message_fail (error, "options.rank: %" PRIu32 "; expected less than options.world_size, which is %" PRIu32,
+            options->rank, world_size);
+    if (world_size > 1 && !options->job)
+        return message_fail (error, "options.job: required with options.world_size; the ranks find each other by it");
+    if (options->gather_seconds > WIRE_RANK_SECONDS_MAX)
+        return message_fail (error, "options.gather_seconds: %" PRIu32 "; at most %d", options->gather_seconds,
+            WIRE_RANK_SECONDS_MAX);
+    if (options->rank_wait_seconds > WIRE_RANK_SECONDS_MAX)
+        return message_fail (error, "options.rank_wait_seconds: %d; at most %d", options->rank_wait_seconds,
+            WIRE_RANK_SECONDS_MAX);
+    return true;
+}
+
 static bool
 s_check (const tureen_options_t *options, message_error_t *error)
 {
@@ -107,6 +132,8 @@ s_check (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.job: expected 1 to %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->timeout_ms < 0)
         return message_fail (error, "options.timeout_ms: %d; expected 0 or more", options->timeout_ms);
+    if (!s_check_ranks (options, error))
+        return false;
     if (options->pool && !s_check_pool (options, error))
         return false;
     if (options->ids && !s_check_ids (options, error))
@@ -296,8 +323,10 @@ s_add_frames (joining_frames_t *frames, json_t *names, const char *name, wire_id
 }
 
 static int
-s_add_ids (const joining_t *self, const state_t *from, joining_frames_t *frames, json_t *names, message_error_t *error)
+s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames, json_t *names,
+    message_error_t *error)
 {
+    const state_t *from = onward->from;
     int rc = 0;
     if (self->subset)
         rc = s_add_frames (frames, names, "subset", WIRE_IDS_RANGES, self->subset, self->subset_count * 2, error);
@@ -305,6 +334,10 @@ s_add_ids (const joining_t *self, const state_t *from, joining_frames_t *frames,
         rc = s_add_frames (frames, names, "list", WIRE_IDS_LIST, self->list, self->list_count, error);
     if (!rc && from && !from->taken.list)
         rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count, error);
+    //  Better none than no request.  UNTESTED: one that is so full has 16 million ids.
+    size_t recent_frames = (onward->recent_count + JOINING_NUMBERS_MAX - 1) / JOINING_NUMBERS_MAX;
+    if (!rc && from && frames->count + recent_frames < WIRE_FRAMES_MAX)
+        rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, onward->recent, onward->recent_count, error);
     return rc;
 }
 
@@ -326,15 +359,32 @@ s_set_from (const state_t *from, json_t *root)
     return 0;
 }
 
+//  docs/protocol.md, Ranks: which one this is, and for how long the others are waited for.
+static int
+s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
+{
+    if (self->world_size == 1)
+        return 0;
+    gather_seconds = gather_seconds? gather_seconds: self->gather_seconds;
+    int wait_seconds = self->rank_wait_seconds > 0? self->rank_wait_seconds: 0;
+    bool fine = json_object_set_new (root, "world_size", json_integer (self->world_size)) == 0
+        && json_object_set_new (root, "rank", json_integer (self->rank)) == 0
+        && (!gather_seconds || json_object_set_new (root, "gather", json_integer (gather_seconds)) == 0)
+        && (!self->rank_wait_seconds || json_object_set_new (root, "rank_wait", json_integer (wait_seconds)) == 0);
+    return fine? 0: -ENOMEM;
+}
+
 //  Frame 1, once the others are known.
 static int
-s_make_json (const joining_t *self, const state_t *from, bool inlined, json_t *names, joining_frames_t *frames)
+s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *names, joining_frames_t *frames)
 {
     json_t *root = json_copy (self->root);
     int rc = root? 0: -ENOMEM;
-    if (!rc && from)
-        rc = s_set_from (from, root);
-    if (!rc && inlined && json_object_set_new (root, "transport", json_string ("inline")))
+    if (!rc && onward->from)
+        rc = s_set_from (onward->from, root);
+    if (!rc)
+        rc = s_set_ranks (self, onward->gather_seconds, root);
+    if (!rc && onward->inlined && json_object_set_new (root, "transport", json_string ("inline")))
         rc = -ENOMEM;
     if (!rc && json_array_size (names) && json_object_set (root, "frames", names))
         rc = -ENOMEM;
@@ -347,15 +397,15 @@ s_make_json (const joining_t *self, const state_t *from, bool inlined, json_t *n
 }
 
 int
-joining_make (const joining_t *self, const state_t *from, bool inlined, joining_frames_t *frames, message_error_t *error)
+joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames, message_error_t *error)
 {
-    assert (self && self->magic == JOINING_MAGIC && frames);
+    assert (self && self->magic == JOINING_MAGIC && onward && frames);
     memset (frames, 0, sizeof *frames);
     frames->count = 1;
     json_t *names = json_array ();
-    int rc = names? s_add_ids (self, from, frames, names, error): -ENOMEM;
+    int rc = names? s_add_ids (self, onward, frames, names, error): -ENOMEM;
     if (!rc)
-        rc = s_make_json (self, from, inlined, names, frames);
+        rc = s_make_json (self, onward, names, frames);
     json_decref (names);
     if (rc)
         joining_frames_clear (frames);
@@ -411,6 +461,10 @@ s_fill (joining_t *self, const tureen_options_t *options, message_error_t *error
         return rc;
     self->batch_size = options->batch_size? options->batch_size: JOINING_BATCH_DEFAULT;
     self->epochs = options->epochs;
+    self->world_size = options->world_size? options->world_size: 1;
+    self->rank = options->rank;
+    self->gather_seconds = options->gather_seconds;
+    self->rank_wait_seconds = options->rank_wait_seconds;
     self->order = s_order (options, self->state);
     self->pool = self->state? self->state->pool: options->pool;
     self->list_count = options->ids? options->id_count: 0;
@@ -476,6 +530,20 @@ joining_epochs (const joining_t *self)
 {
     assert (self && self->magic == JOINING_MAGIC);
     return self->epochs;
+}
+
+uint32_t
+joining_world_size (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->world_size;
+}
+
+uint32_t
+joining_rank (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->rank;
 }
 
 const char *

@@ -22,9 +22,17 @@ typedef struct {
     message_frame_t frames [WIRE_FRAMES_MAX];
     size_t count;
 } joining_frames_t;
-//  from: where it goes on, NULL: at the beginning.  inlined: whatever the options say.  0; or -ENOMEM, or -EINVAL with error
-//  filled (more ids than a message holds).
-int joining_make (const joining_t *self, const state_t *from, bool inlined, joining_frames_t *frames,
+//  What one JOIN says beside the options; all zero: the first one.
+typedef struct {
+    const state_t *from;                //  where it goes on; NULL: at the beginning
+    bool inlined;                       //  whatever the options say
+    //  With ranks.
+    const uint64_t *recent;             //  recent.h; NULL: none
+    size_t recent_count;
+    uint32_t gather_seconds;            //  0: as the options say
+} joining_onward_t;
+//  0; or -ENOMEM, or -EINVAL with error filled (more ids than a message holds).
+int joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames,
     message_error_t *error) TUREEN_CHECKED;
 void joining_frames_clear (joining_frames_t *frames);
 
@@ -35,6 +43,9 @@ bool joining_describe (const joining_t *self, const tureen_info_t *info, state_t
 //  The batch size that was asked for.
 uint32_t joining_batch_size (const joining_t *self);
 uint64_t joining_epochs (const joining_t *self);
+//  1: no ranks.
+uint32_t joining_world_size (const joining_t *self);
+uint32_t joining_rank (const joining_t *self);
 const char *joining_dataset (const joining_t *self);
 //  With the default written out.
 tureen_order_t joining_order (const joining_t *self);

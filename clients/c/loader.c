@@ -34,7 +34,8 @@ s_finish (tureen_loader_t *self, const state_t *state)
 {
     self->nothing_left = (tureen_info_t) { .samples = state->samples, .dataset_samples = state->samples,
         .batch_size = joining_batch_size (self->joining), .seed = state->seed, .fingerprint = state->fingerprint,
-        .data = state->data, .run = state->run, .pipeline = "[]" };
+        .data = state->data, .run = state->run, .pipeline = "[]", .world_size = joining_world_size (self->joining),
+        .rank = joining_rank (self->joining) };
     self->info = &self->nothing_left;
     handover_finish (self->handover);
     inquiry_close (self->inquiry, "the job is over");

@@ -44,8 +44,8 @@ message_head (wire_kind_t kind, uint64_t job, uint64_t tag)
     return head;
 }
 
-//  How many frames a message of this kind has; 0: not a kind that a server sends.  BATCH has 3, and 4 when
-//  inline.
+//  How many frames a message of this kind has; 0: not a kind that a server sends.  BATCH has 3, one more in a job with ranks
+//  and one more when inline.
 static size_t
 s_frames_of (uint8_t kind)
 {
@@ -83,7 +83,7 @@ message_read_head (const message_frame_t *frames, size_t count, wire_head_t *hea
     size_t expected = s_frames_of (head->kind);
     if (!expected)
         return MESSAGE_IGNORED;
-    if (count != expected && !(head->kind == WIRE_BATCH && count == expected + 1)) {
+    if (count != expected && !(head->kind == WIRE_BATCH && count > expected && count <= MESSAGE_FRAMES_MAX)) {
         message_fail (error, "the server sent a message of kind %d with %zu frames", head->kind, count);
         return MESSAGE_BROKEN;
     }
@@ -310,10 +310,25 @@ s_digits_of (const json_t *root, const char *key, size_t count)
     return text && strlen (text) == count && strspn (text, "0123456789abcdef") == count? text: "";
 }
 
+//  Which of how many ranks; a server that knows of none says nothing.
+static bool
+s_read_rank (message_joined_t *self, message_error_t *error)
+{
+    uint64_t rank = 0, world_size = 1;
+    if ((json_object_get (self->root, "world_size") && !s_number_of (self->root, "world_size", WIRE_RANKS_MAX, &world_size, error))
+    ||  (json_object_get (self->root, "rank") && !s_number_of (self->root, "rank", WIRE_RANKS_MAX, &rank, error)))
+        return false;
+    if (rank >= world_size)
+        return message_fail (error, "the server says rank %" PRIu64 " of %" PRIu64, rank, world_size);
+    self->info.rank = (uint32_t) rank;
+    self->info.world_size = (uint32_t) world_size;
+    return true;
+}
+
 static bool
 s_read_joined (message_joined_t *self, uint32_t batch_size, message_error_t *error)
 {
-    if (!s_read_sizes (self, batch_size, error) || !s_read_fields (self, error)
+    if (!s_read_sizes (self, batch_size, error) || !s_read_rank (self, error) || !s_read_fields (self, error)
     ||  !s_read_classes (self, error) || !s_read_ring (self, error))
         return false;
     uint64_t heartbeat_ms;
@@ -420,29 +435,95 @@ message_joined_set_inline (message_joined_t *self)
 //  --------------------------------------------------------------------------
 //  What follows JOINED
 
-bool
-message_read_batch (const message_frame_t *frames, size_t count, const message_joined_t *joined,
-    wire_batch_t *batch, message_error_t *error)
+//  Whether a batch is its rank's part of the step, or of what the rank lacked, in no slot, what could still be read of it:
+//  the same ids in the same order, perhaps not all of them.
+static bool
+s_is_part (const message_batch_t *batch, const uint8_t *part, uint64_t part_count)
+{
+    uint64_t found = 0, count = batch->head.count;
+    bool is_loose = batch->head.slot == WIRE_SLOT_NONE;
+    for (uint64_t place = 0; place < part_count && found < count; place++)
+        found += !memcmp (batch->ids + found * sizeof (uint64_t), part + place * sizeof (uint64_t), sizeof (uint64_t));
+    return found == count && (is_loose || count == part_count);
+}
+
+//  The step's frame: a count for each rank, then the ids.
+static bool
+s_read_step (const message_frame_t *frame, const tureen_info_t *info, message_batch_t *batch, message_error_t *error)
+{
+    uint64_t counts [WIRE_RANKS_MAX], sum = 0, before = 0;
+    size_t bytes = info->world_size * sizeof *counts;
+    if (frame->size < bytes)
+        return message_fail (error, "the server sent a step of %zu bytes for %" PRIu32 " ranks", frame->size, info->world_size);
+    memcpy (counts, frame->data, bytes);
+    for (uint32_t rank = 0; rank < info->world_size; rank++) {
+        if (counts [rank] > info->batch_size)
+            return message_fail (error, "the server sent a step with %" PRIu64 " samples of one rank", counts [rank]);
+        sum += counts [rank];
+        before += rank < info->rank? counts [rank]: 0;
+    }
+    if (frame->size - bytes != sum * sizeof (uint64_t))
+        return message_fail (error, "the server sent %zu bytes of ids for a step of %" PRIu64 " samples", frame->size - bytes, sum);
+    batch->counts = frame->data;
+    batch->step = frame->data + bytes;
+    batch->step_count = sum;
+    bool is_padding = batch->head.flags & WIRE_BATCH_PADDING, is_loose = batch->head.slot == WIRE_SLOT_NONE;
+    uint64_t own = counts [info->rank];
+    if (is_padding? own > 0 && !is_loose: !s_is_part (batch, batch->step + before * sizeof (uint64_t), own))
+        return message_fail (error, "the server sent a batch that is not this rank's part of its step");
+    return true;
+}
+
+//  Padding has one id, of another rank of the step.
+static bool
+s_check_padding (const tureen_info_t *info, const message_batch_t *batch, message_error_t *error)
+{
+    bool found = false;
+    for (size_t place = 0; info->world_size > 1 && place < batch->step_count && !found; place++)
+        found = !memcmp (batch->ids, batch->step + place * sizeof (uint64_t), sizeof (uint64_t));
+    return (found && batch->head.count == 1) || message_fail (error, "the server sent padding that is none");
+}
+
+//  How it came: in the ring, or with the message; which of these is said by the job, but for what is in no slot.
+static bool
+s_check_way (const message_frame_t *frames, size_t count, const message_joined_t *joined, message_batch_t *batch,
+    message_error_t *error)
 {
     const tureen_info_t *info = message_joined_info (joined);
-    if (count < 3 || frames [1].size != sizeof *batch)
-        return message_fail (error, "the server sent a batch of unusable form");
-    memcpy (batch, frames [1].data, sizeof *batch);
-    if (batch->count == 0 || batch->count > info->batch_size)
-        return message_fail (error, "the server sent a batch of %" PRIu32 " samples", batch->count);
-    if (batch->slot >= info->slots)
-        return message_fail (error, "the server sent a batch in slot %" PRIu32, batch->slot);
-    if (frames [2].size != batch->count * sizeof (uint64_t))
-        return message_fail (error, "the server sent %zu bytes of ids for %" PRIu32 " samples",
-            frames [2].size, batch->count);
-    bool carried = batch->flags & WIRE_BATCH_INLINE;
-    if (count != (carried? 4: 3))
+    bool has_step = info->world_size > 1, carried = batch->head.flags & WIRE_BATCH_INLINE;
+    bool loose = has_step && batch->head.slot == WIRE_SLOT_NONE;
+    if (!loose && batch->head.slot >= info->slots)
+        return message_fail (error, "the server sent a batch in slot %" PRIu32, batch->head.slot);
+    if (count != 3u + has_step + carried)
         return message_fail (error, "the server sent a batch of %zu frames", count);
-    if (carried && frames [3].size != message_joined_slot_bytes (joined))
-        return message_fail (error, "the server sent a batch of %zu bytes", frames [3].size);
-    if (carried == info->ring)
+    if (carried && frames [count - 1].size != message_joined_slot_bytes (joined))
+        return message_fail (error, "the server sent a batch of %zu bytes", frames [count - 1].size);
+    if (carried != (loose || !info->ring))
         return message_fail (error, "the server sent a batch the wrong way");
+    batch->payload = carried? count - 1: 0;
     return true;
+}
+
+bool
+message_read_batch (const message_frame_t *frames, size_t count, const message_joined_t *joined,
+    message_batch_t *batch, message_error_t *error)
+{
+    const tureen_info_t *info = message_joined_info (joined);
+    *batch = (message_batch_t) { .counts = NULL };
+    wire_batch_t *head = &batch->head;
+    if (count < 3 || frames [1].size != sizeof *head)
+        return message_fail (error, "the server sent a batch of unusable form");
+    memcpy (head, frames [1].data, sizeof *head);
+    if (head->count == 0 || head->count > info->batch_size)
+        return message_fail (error, "the server sent a batch of %" PRIu32 " samples", head->count);
+    if (frames [2].size != head->count * sizeof (uint64_t))
+        return message_fail (error, "the server sent %zu bytes of ids for %" PRIu32 " samples",
+            frames [2].size, head->count);
+    batch->ids = batch->step = frames [2].data;
+    batch->step_count = head->count;
+    return s_check_way (frames, count, joined, batch, error)
+        && (info->world_size == 1 || s_read_step (&frames [3], info, batch, error))
+        && (!(head->flags & WIRE_BATCH_PADDING) || s_check_padding (info, batch, error));
 }
 
 bool

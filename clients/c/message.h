@@ -12,7 +12,7 @@
 #include "wire.h"
 
 enum {
-    MESSAGE_FRAMES_MAX = 4,             //  the longest message: head, batch, ids, bytes
+    MESSAGE_FRAMES_MAX = 5,             //  the longest message: head, batch, ids, step, bytes
     MESSAGE_JSON_BYTES_MAX = 16 << 20,  //  of a server's JSON: class names and status may be long
     MESSAGE_FIELDS_MAX = 64,
     MESSAGE_HEARTBEAT_MS_MAX = 60000
@@ -48,7 +48,8 @@ message_status_t message_read_head (const message_frame_t *frames, size_t count,
     message_error_t *error) TUREEN_CHECKED;
 
 //  What JOINED told, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits a
-//  size_t; data and run are what they should be, or "".
+//  size_t; data and run are what they should be, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 where an old server says
+//  neither.
 typedef struct message_joined message_joined_t;
 //  True and *joined_p the caller's.  JOINED must repeat batch_size, which is what was asked for.
 bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
@@ -66,9 +67,18 @@ size_t message_joined_ring_bytes (const message_joined_t *self);
 //  The job goes on without a ring.
 void message_joined_set_inline (message_joined_t *self);
 
-//  Frame 1 of BATCH, and the sizes of the frames after it.
+//  A BATCH.  The ids lie in its frames, at any address.
+typedef struct {
+    wire_batch_t head;                  //  its slot is one of the job's, or WIRE_SLOT_NONE: then the bytes came with it
+    const uint8_t *ids;                 //  head.count
+    const uint8_t *counts;              //  of a job with ranks: the step's, one for each; else NULL
+    const uint8_t *step;                //  the ids of the whole step, rank by rank; of a job of one: ids
+    size_t step_count;
+    size_t payload;                     //  the number of the frame with the bytes; 0: they are in the ring
+} message_batch_t;
+//  Padding is one id of a step in which this rank has none; everything else is this rank's part of its step.
 bool message_read_batch (const message_frame_t *frames, size_t count, const message_joined_t *joined,
-    wire_batch_t *batch, message_error_t *error) TUREEN_CHECKED;
+    message_batch_t *batch, message_error_t *error) TUREEN_CHECKED;
 bool message_read_epoch_end (const message_frame_t *frames, size_t count, wire_epoch_end_t *epoch_end,
     message_error_t *error) TUREEN_CHECKED;
 

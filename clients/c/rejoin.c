@@ -23,6 +23,12 @@ rejoin_found (rejoin_t *self, int64_t now_ms)
 }
 
 void
+rejoin_hear (rejoin_t *self, const char *text)
+{
+    snprintf (self->last, sizeof self->last, "%s", text);
+}
+
+void
 rejoin_postpone (rejoin_t *self, const char *why, int64_t now_ms)
 {
     snprintf (self->last, sizeof self->last, "%s", why? why: "");
@@ -40,6 +46,13 @@ bool
 rejoin_is_over (const rejoin_t *self, int64_t now_ms)
 {
     return now_ms - self->since_ms >= self->limit_ms;
+}
+
+uint32_t
+rejoin_left_seconds (const rejoin_t *self, int64_t now_ms)
+{
+    int64_t left = (self->since_ms + self->limit_ms - now_ms + 999) / 1000;
+    return left < 1? 1: left > WIRE_RANK_SECONDS_MAX? WIRE_RANK_SECONDS_MAX: (uint32_t) left;
 }
 
 void
@@ -68,7 +81,7 @@ rejoin_helps (const char *code)
 bool
 rejoin_may_pass (const char *code)
 {
-    static const char *const codes [] = { "stopping", "busy", "budget", NULL };
+    static const char *const codes [] = { "stopping", "busy", "budget", "ranks_missing", NULL };
     return s_is_one_of (code, codes);
 }
 

@@ -25,10 +25,14 @@ typedef struct {
 //  grow on, and the limit is not begun anew.
 void rejoin_begin (rejoin_t *self, const char *how, bool gave, int64_t now_ms);
 void rejoin_found (rejoin_t *self, int64_t now_ms);
+//  What the server says while it does not answer yet.
+void rejoin_hear (rejoin_t *self, const char *text);
 //  A try came to nothing.  why: NULL: nobody answered.
 void rejoin_postpone (rejoin_t *self, const char *why, int64_t now_ms);
 bool rejoin_is_due (const rejoin_t *self, int64_t now_ms);
 bool rejoin_is_over (const rejoin_t *self, int64_t now_ms);
+//  What is left of the time, as JOIN's `gather` takes it.
+uint32_t rejoin_left_seconds (const rejoin_t *self, int64_t now_ms);
 //  The sentence when it is over.
 void rejoin_explain (const rejoin_t *self, const char *address, int64_t now_ms, message_error_t *error);
 

@@ -8,18 +8,27 @@ stream_begin (stream_t *self, const message_joined_t *joined)
     self->before += self->sequence;
     self->sequence = 0;
     self->joined = joined;
+    const tureen_info_t *info = message_joined_info (joined);
+    self->recent.world_size = info->world_size;
+    self->recent.steps_max = info->slots + 1;
 }
 
-//  Frame 2, which may lie at any address: marks the ids as received.
+void
+stream_clear (stream_t *self)
+{
+    recent_clear (&self->recent);
+}
+
+//  Marks the step's ids as received: with ranks, those of the others too.
 static bool
-s_take_ids (stream_t *self, const uint8_t *frame, uint32_t count)
+s_take_ids (stream_t *self, const message_batch_t *batch)
 {
     //  A few at a time: the array is ours and aligned.
     uint64_t ids [64];
     bool fine = true;
-    for (uint32_t done = 0; done < count; done += 64) {
-        uint32_t part = count - done < 64? count - done: 64;
-        memcpy (ids, frame + done * sizeof *ids, part * sizeof *ids);
+    for (size_t done = 0; done < batch->step_count; done += 64) {
+        size_t part = batch->step_count - done < 64? batch->step_count - done: 64;
+        memcpy (ids, batch->step + done * sizeof *ids, part * sizeof *ids);
         fine &= course_take (self->received, ids, part);
     }
     course_end_batch (self->received);
@@ -29,16 +38,18 @@ s_take_ids (stream_t *self, const uint8_t *frame, uint32_t count)
 bool
 stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *error)
 {
-    wire_batch_t batch;
+    message_batch_t batch;
     if (!message_read_batch (message->frames, message->count, self->joined, &batch, error))
         return false;
-    if (self->last || batch.sequence != self->sequence || batch.epoch != course_epoch (self->received)
-    ||  batch.index != course_batches (self->received))
+    const wire_batch_t *head = &batch.head;
+    if (self->last || head->sequence != self->sequence || head->epoch != course_epoch (self->received)
+    ||  head->index != course_batches (self->received))
         return message_fail (error, "the server sent a batch out of its order");
-    bool inlined = batch.flags & WIRE_BATCH_INLINE;
-    if (!s_take_ids (self, message->frames [2].data, batch.count))
+    if (!s_take_ids (self, &batch))
         return message_fail (error, "the server sent a sample that is none of the epoch's, or twice");
-    if (!handover_put_batch (self->handover, &batch, message->frames [2].data, inlined? &message->parts [3]: NULL))
+    //  The frame with the bytes is moved from; the ids lie in others.
+    if (!recent_add_step (&self->recent, &batch)
+    ||  !handover_put_batch (self->handover, &batch, batch.payload? &message->parts [batch.payload]: NULL))
         return message_fail (error, "the server sent a batch into a slot that is not free, or memory is out");
     self->sequence++;
     return true;
@@ -55,6 +66,8 @@ stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_
     if (self->last || epoch_end.epoch != course_epoch (self->received)
     ||  epoch_end.batches != course_batches (self->received) || (known && epoch_end.samples != samples))
         return message_fail (error, "the server ended an epoch with other figures than its batches have");
+    if (!recent_add_end (&self->recent, &epoch_end))
+        return message_fail (error, "out of memory for an epoch's end");
     course_end_epoch (self->received);
     self->last = epoch_end.flags & WIRE_EPOCH_LAST;
     handover_put_epoch_end (self->handover, &epoch_end);

@@ -10,11 +10,13 @@
 #include "dealer.h"
 #include "handover.h"
 #include "message.h"
+#include "recent.h"
 
 typedef struct {
     handover_t *handover;               //  lent
     course_t *received;                 //  lent
     const message_joined_t *joined;     //  of the present joining, lent
+    recent_t recent;                    //  what came last, over all joinings
     uint64_t sequence;                  //  of the next batch in this joining
     uint64_t before;                    //  batches of the joinings before
     bool last;                          //  the last epoch's end has come
@@ -22,6 +24,7 @@ typedef struct {
 
 //  The job is joined (again).
 void stream_begin (stream_t *self, const message_joined_t *joined);
+void stream_clear (stream_t *self);
 //  False: the server's mistake, or no memory; error says which.
 bool stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *error) TUREEN_CHECKED;
 bool stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_error_t *error) TUREEN_CHECKED;

@@ -31,6 +31,10 @@
  *              TUREEN_ERROR, and tureen_loader_state is good for another loader.
  *  State:      tureen_loader_state says at any moment what the user was given; a later loader, in another process or of
  *              another server that serves the same data, goes on just there (options.state).
+ *  Ranks:      options.world_size processes take one job together, each with a loader of its own; the job is dealt to them in
+ *              steps of a batch for each.  All get equally many batches; where a step has no sample left for a rank, its
+ *              batch is padding (tureen_batch_padding).  Each rank's state after the same step is the same, and goes on with
+ *              any number of ranks.
  *  Link with   -ltureen  (pkg-config: tureen).
  */
 #ifndef TUREEN_H
@@ -93,7 +97,8 @@ typedef struct {
     uint32_t pool;                  //  TUREEN_SEEDED over a pack: reads whole pieces, mixed in a pool of so many
                                     //  samples, 8 to 2^24; another pool is another order; 0: without one
     const char *name;               //  for people, in `tureen status`; at most 64 bytes
-    int timeout_ms;                 //  how long to wait for the answer; 0: 10 seconds; below 0: EINVAL
+    int timeout_ms;                 //  how long to wait for the answer; 0: 10 seconds; below 0: EINVAL.  A server that
+                                    //  waits for other ranks says so every second, and each time it begins anew
     const char *state;              //  go on where it says: the JSON of tureen_loader_state or of Python's state_dict;
                                     //  NULL: at the beginning.  The same data, so the same ids or subset; it gives
                                     //  order, seed and pool, which may be left out; all else may differ
@@ -101,6 +106,12 @@ typedef struct {
                                     //  joins with it and its state ends what is left of the run's process before
     int rejoin_ms;                  //  how long to look for a server that is gone; 0: 300 seconds; below 0: not at all,
                                     //  its end is TUREEN_ERROR
+    uint32_t world_size;            //  processes (ranks) that take one job together, at most 64, each with the same options;
+                                    //  above 1 options.job is required: by it they find each other.  0 and 1: this one alone
+    uint32_t rank;                  //  which of them this one is, from 0
+    uint32_t gather_seconds;        //  ranks: how long the first waits for the last, at most 86400; 0: 300
+    int rank_wait_seconds;          //  ranks: how long the others stand still for one that is lost, at most 86400; the
+                                    //  greatest of what they say counts; 0: 10; below 0: not at all
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -116,7 +127,7 @@ typedef struct {
 //  What the server told when it was first joined; job, ring, run and forked may be others after the loader joined again.
 typedef struct {
     uint64_t job;                   //  the server's number for this job
-    uint64_t samples;               //  one epoch of this job
+    uint64_t samples;               //  one epoch of this job, of all its ranks together
     uint64_t dataset_samples;
     uint32_t batch_size;
     uint32_t slots;
@@ -131,6 +142,8 @@ typedef struct {
     const char *run;                //  of which the state is, likewise
     bool forked;                    //  options.state was of a run that goes on elsewhere: this is a run of its own
     const char *pipeline;           //  JSON, as the server understood it
+    uint32_t world_size;            //  1: this process alone
+    uint32_t rank;
 } tureen_info_t;
 
 //  One array of one batch.  Row-major.
@@ -152,21 +165,24 @@ typedef enum {
 
 typedef struct {
     uint64_t epoch;                 //  from 0
-    uint64_t samples;               //  delivered in it, by the loader before too where options.state went on with one
-    uint64_t batches;               //  likewise
+    uint64_t samples;               //  delivered in it, by the loader before too where options.state went on with one;
+                                    //  to all ranks
+    uint64_t batches;               //  likewise; with ranks: steps
 } tureen_epoch_t;
 
 enum { TUREEN_EPOCH_ANY = -1 };     //  for tureen_loader_explain: the newest batch with the sample
 
-//  Joins: blocks until the server has answered.  NULL: error (TUREEN_ERROR_BYTES are enough) says why and
-//  what to do, and errno is EINVAL (unusable options), ETIMEDOUT (no server answers), ECONNREFUSED (the
-//  server says no), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
+//  Joins: blocks until the server has answered; with ranks until all of them are there, gather_seconds at most (so one
+//  thread cannot join two ranks).  NULL: error (TUREEN_ERROR_BYTES are enough) says why and what to do, and errno is EINVAL
+//  (unusable options), ETIMEDOUT (no server answers), ECONNREFUSED (the server says no; with ranks: one has not come, or
+//  asks for something else), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
 //  With an options.state after which nothing is left (its epoch is options.epochs) no server is asked: the loader gives
 //  TUREEN_END, and its info has no fields.
 TUREEN_EXPORT tureen_loader_t *tureen_loader_new (const tureen_options_t *options, char *error,
     size_t error_bytes) TUREEN_CHECKED;
 //  Leaves the job and frees everything; NULL inside is fine.  Every batch must have been released: their
-//  memory goes (asserted).  Blocks until the server has confirmed, two seconds at most.
+//  memory goes (asserted).  Blocks until the server has confirmed, two seconds at most.  A rank that leaves before its last batch
+//  was sent ends the job of the others too.
 TUREEN_EXPORT void tureen_loader_destroy (tureen_loader_t **self_p);
 
 //  Blocks for the next event.  *batch_p is set for TUREEN_BATCH and nulled for all else.
@@ -185,8 +201,9 @@ TUREEN_EXPORT const tureen_info_t *tureen_loader_info (const tureen_loader_t *se
 //  What tureen_loader_next has given so far, as JSON (docs/state.md): 0 and *json_p malloc'ed, the caller's to free.  Local,
 //  no round trip, at any moment, after TUREEN_ERROR too.  -ENOMEM; -ENOTSUP: the server is too old to go on with.
 TUREEN_EXPORT int tureen_loader_state (tureen_loader_t *self, char **json_p) TUREEN_CHECKED;
-//  The oldest thing that its user should know and was not told: why little is shared, that the server is gone and looked
-//  for, that it is back.  malloc'ed, the caller's to free; NULL: nothing.  Each is given once, so look now and then.
+//  The oldest thing that its user should know and was not told: why little is shared, that a rank is lost and waited for,
+//  that the server is gone and looked for, that it is back.  malloc'ed, the caller's to free; NULL: nothing.  Each is given
+//  once, so look now and then.
 TUREEN_EXPORT char *tureen_loader_notice (tureen_loader_t *self) TUREEN_CHECKED;
 //  Asks what was done to a sample of a batch that is at hand, or was until a moment ago (of order TUREEN_SEEDED: of any): its
 //  file, its version, the random parameters of every operation.  epoch: or TUREEN_EPOCH_ANY.  0 and *json_p malloc'ed
@@ -200,7 +217,7 @@ TUREEN_EXPORT int tureen_loader_explain (tureen_loader_t *self, uint64_t id, int
 TUREEN_EXPORT int tureen_loader_stats (tureen_loader_t *self, char **json_p, char *error, size_t error_bytes) TUREEN_CHECKED;
 
 TUREEN_EXPORT uint64_t tureen_batch_epoch (const tureen_batch_t *self);
-//  The batch's number in its epoch, from 0; goes on where options.state was.
+//  The batch's number in its epoch, from 0; goes on where options.state was.  With ranks the step's, so the same on all.
 TUREEN_EXPORT uint64_t tureen_batch_index (const tureen_batch_t *self);
 //  The batch's number in the loader, from 0; never restarts.
 TUREEN_EXPORT uint64_t tureen_batch_sequence (const tureen_batch_t *self);
@@ -208,6 +225,9 @@ TUREEN_EXPORT uint64_t tureen_batch_sequence (const tureen_batch_t *self);
 TUREEN_EXPORT size_t tureen_batch_count (const tureen_batch_t *self);
 //  count sample ids, lent until the release.
 TUREEN_EXPORT const uint64_t *tureen_batch_ids (const tureen_batch_t *self);
+//  Ranks: is it one sample that another rank has in this step, because none was left for this one?  It counts nowhere, is in no
+//  state, and is there so that all ranks take equally many steps.
+TUREEN_EXPORT bool tureen_batch_padding (const tureen_batch_t *self);
 //  The array called name; array->data is lent until the release.  False (and array all zero): there is none.
 TUREEN_EXPORT bool tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array);
 //  Gives the batch back and nulls *self_p; NULL inside is fine.  In any order, from any thread.

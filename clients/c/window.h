@@ -1,4 +1,5 @@
-/*  window -- what one joining gave: the ring, and as many batches as it has slots.
+/*  window -- what one joining gave: the ring, and as many batches as it has slots.  A rank may get some more, in no slot: what it
+ *  lacks of steps before its coming.
  *
  *  A loader that joins again gets a new one; the old one stays until the last of its batches, received before, is released.
  *  The ring's socket stays open with it: to a server that is alive, its end would be the client's, and the ring be emptied.
@@ -18,6 +19,9 @@
 
 typedef struct window window_t;
 
+//  Batches in no slot that are in use at a time.  A server sends no more than a window's worth and a few.
+enum { WINDOW_LOOSE_MAX = 2 * WIRE_SLOTS_MAX };
+
 struct window {
     uint32_t magic;
     //  Set at birth.
@@ -28,6 +32,9 @@ struct window {
     uint32_t slots;
     uint64_t *ids;                      //  of all batches
     tureen_batch_t batches [WIRE_SLOTS_MAX];
+    //  The courier's.
+    tureen_batch_t *loose [WINDOW_LOOSE_MAX];   //  each with its ids behind it
+    size_t loose_count;
     //  Shared, under the handover's mutex.
     bool retired;
     uint32_t used;
@@ -43,7 +50,10 @@ window_t *window_new (handover_t *handover, message_joined_t **joined_p, attach_
     uint64_t sequence_base);
 void window_destroy (window_t **self_p);
 
-//  The bits of the batches that are looked at still although a later one was released.
+//  The batch of that slot, or one for WIRE_SLOT_NONE; NULL: it is not free, or there is no memory.
+tureen_batch_t *window_free (window_t *self, uint32_t slot);
+
+//  The bits of the batches in slots that are looked at still although a later one was released.
 uint64_t window_kept (const window_t *self);
 
 #endif

@@ -44,34 +44,71 @@ s_fill (fake_server_t *self, uint8_t *slot, const uint64_t *ids, uint32_t count)
     }
 }
 
+//  The next step: its samples, and which of them are a rank's.
+typedef struct {
+    uint64_t samples, first, count;
+} deal_t;
+
+static deal_t
+s_deal (const fake_server_t *self, uint64_t rank)
+{
+    uint64_t left = self->order_count - self->position, whole = (uint64_t) self->world_size * self->batch_size;
+    deal_t deal = { .samples = left < whole? left: whole };
+    uint64_t each = deal.samples / self->world_size, rest = deal.samples % self->world_size;
+    deal.count = each + (rank < rest);
+    deal.first = rank * each + (rank < rest? rank: rest);
+    return deal;
+}
+
+//  The frame with the counts of the ranks and the ids of all of them: malloc'ed; NULL: there are no ranks.
+static uint64_t *
+s_make_step (const fake_server_t *self, size_t *bytes_p)
+{
+    uint64_t samples = s_deal (self, 0).samples;
+    uint64_t *step = self->world_size > 1? calloc (self->world_size + samples, sizeof *step): NULL;
+    *bytes_p = (self->world_size + samples) * sizeof *step;
+    for (uint32_t rank = 0; step && rank < self->world_size; rank++)
+        step [rank] = s_deal (self, rank).count;
+    if (step)
+        memcpy (step + self->world_size, self->order + self->position, samples * sizeof *step);
+    return step;
+}
+
 //  Sends a batch, as it is said; the bytes are those of its ids.
 void
 fake_send_batch (fake_server_t *self, const wire_batch_t *batch)
 {
-    uint64_t *ids = calloc (self->batch_size, sizeof *ids);
-    uint8_t *bytes = self->inlined? calloc (1, self->slot_bytes): self->ring + batch->slot * self->slot_bytes;
+    bool carried = batch->flags & WIRE_BATCH_INLINE;
+    size_t step_bytes, parts_count = 2;
+    uint64_t *ids = calloc (self->batch_size, sizeof *ids), *step = s_make_step (self, &step_bytes);
+    uint8_t *bytes = carried? calloc (1, self->slot_bytes): self->ring + batch->slot * self->slot_bytes;
     MUST (ids && bytes);
     uint32_t count = batch->count < self->batch_size? batch->count: self->batch_size;
+    uint64_t first = self->position + (batch->flags & WIRE_BATCH_PADDING? 0: s_deal (self, self->rank).first);
     for (uint32_t index = 0; index < count; index++)
-        ids [index] = self->position + index < self->order_count? self->order [self->position + index]: index;
-    if (self->inlined || !self->slot_busy [batch->slot])
+        ids [index] = first + index < self->order_count? self->order [first + index]: index;
+    if (carried || !self->slot_busy [batch->slot])
         s_fill (self, bytes, ids, count);
-    part_t parts [3] = { { batch, sizeof *batch }, { ids, count * sizeof *ids },
-        { bytes, self->slot_bytes } };
-    fake_send (self, WIRE_BATCH, self->job, 0, parts, self->inlined? 3: 2);
+    part_t parts [4] = { { batch, sizeof *batch }, { ids, count * sizeof *ids } };
+    if (step)
+        parts [parts_count++] = (part_t) { step, step_bytes };
+    if (carried)
+        parts [parts_count++] = (part_t) { bytes, self->slot_bytes };
+    fake_send (self, WIRE_BATCH, self->job, 0, parts, parts_count);
     free (ids);
-    if (self->inlined)
+    free (step);
+    if (carried)
         free (bytes);
 }
 
 wire_batch_t
 fake_next_batch (fake_server_t *self, uint32_t slot)
 {
-    uint64_t left = self->order_count - self->position;
+    uint32_t count = (uint32_t) s_deal (self, self->rank).count;
+    uint32_t flags = (self->inlined || slot == WIRE_SLOT_NONE? WIRE_BATCH_INLINE: 0)
+        | (count == 0 && self->world_size > 1? WIRE_BATCH_PADDING: 0);
     return (wire_batch_t) { .sequence = self->sequence, .epoch = self->epoch, .index = self->index,
-        .slot = slot,
-        .count = left < self->batch_size? (uint32_t) left: self->batch_size,
-        .flags = self->inlined? WIRE_BATCH_INLINE: 0 };
+        .slot = slot, .count = flags & WIRE_BATCH_PADDING? 1: count, .flags = flags };
 }
 
 //  The slot to fill next, or slots: none.  The last free one only once the others' batches are consumed.
@@ -142,19 +179,25 @@ fake_send_next (fake_server_t *self)
         s_end_epoch (self);
         return true;
     }
-    uint32_t slot = s_next_slot (self);
+    uint32_t slot = self->loose_left? WIRE_SLOT_NONE: s_next_slot (self);
     if (slot == self->slots)
         return false;
     wire_batch_t batch = fake_next_batch (self, slot);
     fake_send_batch (self, &batch);
-    self->slot_busy [slot] = true;
-    self->slot_sequence [slot] = self->sequence++;
+    if (slot == WIRE_SLOT_NONE)
+        self->loose_left--;
+    else {
+        self->slot_busy [slot] = true;
+        self->slot_sequence [slot] = self->sequence;
+    }
+    self->sequence++;
     self->index++;
-    self->position += batch.count;
+    self->position += s_deal (self, 0).samples;
     if (self->position == self->order_count)
         s_end_epoch (self);
     pthread_mutex_lock (&self->mutex);
     self->seen.sent = self->sequence;
+    self->seen.loose += slot == WIRE_SLOT_NONE;
     pthread_mutex_unlock (&self->mutex);
     return true;
 }
@@ -197,10 +240,14 @@ s_make_ring (fake_server_t *self)
     MUST (self->ring != MAP_FAILED);
 }
 
-static void
-s_send_joined (fake_server_t *self, uint64_t tag)
+void
+fake_send_joined (fake_server_t *self, uint64_t tag)
 {
-    char ring [512] = "null", text [2048];
+    char ring [512] = "null", text [2048], ranks [64] = "";
+    self->joined = true;
+    //  To a job of one it is an old server, that knows of no ranks.
+    if (self->world_size > 1)
+        snprintf (ranks, sizeof ranks, "\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32 ",", self->rank, self->world_size);
     if (self->plan.ring != FAKE_NO_RING)
         snprintf (ring, sizeof ring, "{\"path\":\"%s%s\",\"token\":\"%s\",\"bytes\":\"%zu\"}",
         self->ring_path,
@@ -212,10 +259,10 @@ s_send_joined (fake_server_t *self, uint64_t tag)
         "\"shape\":[4,4,3],\"offset\":\"0\",\"sample_bytes\":\"48\"},"
         "{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[],\"offset\":\"%zu\",\"sample_bytes\":\"8\"}],"
         "\"ring\":%s,\"seed\":\"7\",\"fingerprint\":\"abcd\","
-        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,\"pipeline\":[],\"heartbeat_ms\":%" PRIu32 ","
+        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,%s\"pipeline\":[],\"heartbeat_ms\":%" PRIu32 ","
         "\"lease_ms\":90000,\"future\":1}", self->job, self->list? self->list_count: self->plan.samples,
         self->plan.samples, self->batch_size, self->slots, self->slot_bytes, (size_t) self->batch_size * FAKE_PIXELS,
-        ring, self->run, self->plan.heartbeat_ms? self->plan.heartbeat_ms: 1000);
+        ring, self->run, ranks, self->plan.heartbeat_ms? self->plan.heartbeat_ms: 1000);
     fake_send_text (self, WIRE_JOINED, self->job, tag, self->plan.joined? self->plan.joined: text);
 }
 
@@ -280,7 +327,8 @@ s_resume (fake_server_t *self, json_t *root, const part_t *parts)
     self->list = s_gather (root, "list", parts, &self->list_count);
     self->epoch = fake_decimal (resume, "epoch");
     self->index = fake_decimal (resume, "batches");
-    if (resume && s_is_over (self))
+    //  A rank that has everything may come for the others' sake.
+    if (resume && s_is_over (self) && self->world_size == 1)
         return false;
     snprintf (self->run, sizeof self->run, "%s", run? run: "000000000000000000000000000000aa");
     size_t count;
@@ -293,6 +341,27 @@ s_resume (fake_server_t *self, json_t *root, const part_t *parts)
     s_begin_epoch (self, taken, fake_decimal (resume, "places"));
     free (taken);
     return true;
+}
+
+//  What it says of ranks.
+static void
+s_take_ranks (fake_server_t *self, json_t *root, const part_t *parts)
+{
+    json_t *world_size = json_object_get (root, "world_size"), *resume = json_object_get (root, "resume");
+    self->world_size = world_size? (uint32_t) json_integer_value (world_size): 1;
+    self->rank = (uint32_t) json_integer_value (json_object_get (root, "rank"));
+    self->loose_left = self->joins? self->plan.loose: 0;
+    size_t count;
+    uint64_t *recent = s_gather (root, "recent", parts, &count);
+    MUST (count <= FAKE_RECENT_MAX);
+    pthread_mutex_lock (&self->mutex);
+    self->seen.resume_epoch = fake_decimal (resume, "epoch");
+    self->seen.resume_batches = fake_decimal (resume, "batches");
+    self->seen.recent_count = count;
+    if (count)
+        memcpy (self->seen.recent, recent, count * sizeof *recent);
+    pthread_mutex_unlock (&self->mutex);
+    free (recent);
 }
 
 //  Forgets the job before, and makes ready for one as the JSON says.
@@ -310,6 +379,7 @@ fake_take_join (fake_server_t *self, const char *text, const part_t *parts, uint
     self->running = self->inlined = self->silent = false;
     self->sequence = 0;
     memset (self->slot_busy, 0, sizeof self->slot_busy);
+    s_take_ranks (self, root, parts);
     if (!s_resume (self, root, parts)) {
         fake_send_text (self, WIRE_ERROR, 0, tag, "{\"error\":\"bad_state\",\"message\":\"the state is of other data\"}");
         json_decref (root);
@@ -327,6 +397,8 @@ fake_take_join (fake_server_t *self, const char *text, const part_t *parts, uint
     json_decref (root);
     fake_free_ring (self);
     s_make_ring (self);
-    self->joined = true;
-    s_send_joined (self, tag);
+    self->gather_left = self->plan.gathering;
+    self->gather_tag = tag;
+    if (!self->gather_left)
+        fake_send_joined (self, tag);
 }

@@ -43,6 +43,7 @@ s_die (fake_server_t *self)
     self->dead = true;
     self->died_ms = s_now_ms ();
     self->running = self->joined = false;
+    self->gather_left = 0;
     fake_free_ring (self);
     pthread_mutex_lock (&self->mutex);
     self->seen.deaths++;
@@ -73,7 +74,9 @@ s_send_wrong (fake_server_t *self, fake_deed_t deed)
         batch.sequence += 3;
     if (deed == FAKE_SEND_LONG_COUNT)
         batch.count = self->batch_size + 1;
-    if (deed == FAKE_SEND_HELD_SLOT || deed == FAKE_SEND_BAD_SEQUENCE || deed == FAKE_SEND_LONG_COUNT)
+    if (deed == FAKE_SEND_OTHERS)
+        self->rank = (self->rank + 1) % self->world_size;
+    if (deed == FAKE_SEND_OTHERS || deed == FAKE_SEND_HELD_SLOT || deed == FAKE_SEND_BAD_SEQUENCE || deed == FAKE_SEND_LONG_COUNT)
         fake_send_batch (self, &batch);
     else if (deed == FAKE_SEND_BAD_JSON)
         fake_send_text (self, WIRE_ENDED, self->job, 0, "{\"reason\": 1, \"reason\": 2}");
@@ -114,8 +117,8 @@ s_do (fake_server_t *self, fake_deed_t deed)
         usleep (50000);
         s_die (self);
     }
-    else if (deed == FAKE_END_SILENT || deed == FAKE_END_FENCED)
-        s_end (self, deed == FAKE_END_SILENT? "silent": "fenced");
+    else if (deed == FAKE_END_SILENT || deed == FAKE_END_FENCED || deed == FAKE_END_RANK_LOST)
+        s_end (self, deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced": "rank_lost");
     else if (deed == FAKE_NOTICE)
         fake_send_text (self, WIRE_NOTICE, self->job, 0, "{\"notice\":\"little_shared\",\"message\":\"little is shared\"}");
     else
@@ -345,6 +348,21 @@ s_watch_ring (fake_server_t *self)
 //  --------------------------------------------------------------------------
 //  The thread
 
+//  Waits for the other ranks, which are not there.
+static void
+s_gather (fake_server_t *self, int64_t now_ms)
+{
+    if (self->gather_left == 0 || now_ms - self->gather_ms < self->plan.gathering_ms)
+        return;
+    self->gather_ms = now_ms;
+    fake_send_text (self, WIRE_NOTICE, 0, self->gather_tag, "{\"notice\":\"gathering\",\"message\":\"waiting for rank 9\"}");
+    pthread_mutex_lock (&self->mutex);
+    self->seen.gatherings++;
+    pthread_mutex_unlock (&self->mutex);
+    if (--self->gather_left == 0)
+        fake_send_joined (self, self->gather_tag);
+}
+
 static void
 s_step (fake_server_t *self, fake_deed_t wish)
 {
@@ -360,6 +378,7 @@ s_step (fake_server_t *self, fake_deed_t wish)
     if (self->silent)
         return;
     int64_t now_ms = s_now_ms ();
+    s_gather (self, now_ms);
     if (self->inlined && self->running && now_ms - self->beat_ms > self->plan.heartbeat_ms / 2) {
         fake_send (self, WIRE_HEARTBEAT, self->job, 0, NULL, 0);
         self->beat_ms = now_ms;

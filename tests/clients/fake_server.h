@@ -2,6 +2,7 @@
  *
  *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a list's), every byte
  *  of a sample a function of its id.  A job goes on where its JOIN says; who was killed comes back, if the plan says so.
+ *  Of a job with ranks it plays one rank's part: what the others get, which are not there, is in its steps.
  *  A slot is written again exactly when PROGRESS allows it, and in the ring the fake fills freed slots with FAKE_POISON first,
  *  so a client that lets go too early sees it.  The plan says what it does wrong.
  *
@@ -16,7 +17,7 @@
 
 typedef struct fake_server fake_server_t;
 
-enum { FAKE_PIXELS = 48, FAKE_POISON = 0xdb, FAKE_JOB = 7 };
+enum { FAKE_PIXELS = 48, FAKE_POISON = 0xdb, FAKE_JOB = 7, FAKE_RECENT_MAX = 4096 };
 
 typedef enum {
     FAKE_NOTHING,
@@ -34,6 +35,8 @@ typedef enum {
     FAKE_SEND_MANY_FRAMES,
     FAKE_END_SILENT,        //  ENDED "silent"; the job is gone, the server stays
     FAKE_END_FENCED,        //  ENDED "fenced", likewise
+    FAKE_END_RANK_LOST,     //  ENDED "rank_lost", likewise
+    FAKE_SEND_OTHERS,       //  a batch that is another rank's part of its step
     FAKE_NOTICE             //  NOTICE; the job goes on
 } fake_deed_t;
 
@@ -66,6 +69,9 @@ typedef struct {
     uint64_t refuse_times;      //  ... so often; 0: for ever
     const char *joined;         //  this JSON instead of a proper one
     bool deaf;                  //  answers nothing
+    uint64_t gathering;         //  so many NOTICEs `gathering` before each JOINED ...
+    uint32_t gathering_ms;      //  ... with so much time between
+    uint64_t loose;             //  of a job with ranks: so many batches come in no slot, once it was joined again
 } fake_plan_t;
 
 //  What it saw.
@@ -87,6 +93,11 @@ typedef struct {
     uint64_t deaths;
     char run [33], instance [33];   //  of the last JOIN; "": none
     uint64_t instances;         //  JOINs with another instance than the one before
+    uint64_t gatherings;        //  NOTICEs sent
+    uint64_t loose;             //  batches sent in no slot
+    uint64_t resume_epoch, resume_batches;      //  of the last JOIN
+    uint64_t recent [FAKE_RECENT_MAX];          //  likewise: its records, joined
+    size_t recent_count;
 } fake_seen_t;
 
 //  Listens at a path of its own; aborts where the system fails.

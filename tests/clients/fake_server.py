@@ -13,6 +13,9 @@ called, on the server's thread, at each step of a job ("join" with None, "joined
 place), `crash (stay=True)` (none does), `restart` (the same, but in good order: every job is told) and `refuse`.
 
 What a JOIN says of where to go on is played too: `resume`, and what is "taken".
+
+Ranks (`world_size` in a JOIN; fake_ranks.py) are gathered and get their steps together, each as a Job of its own, which all
+have one number.  What a rank lacks of the furthest one's steps it gets from the `recent` frames of that one alone.
 """
 from __future__ import annotations
 
@@ -31,6 +34,8 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 import zmq
+
+from fake_ranks import SLOT_NONE, Record, Waiting, begin_of, dealt, lacking, recent_of, same
 
 HEAD = struct.Struct("<4sBBHQQ")
 IMAGE = (4, 5, 3)
@@ -63,11 +68,14 @@ class Job:
         self.peer = peer
         self.request = request
         self.size: int = request["batch_size"]
+        self.world: int = request.get("world_size", 1)
+        self.rank: int = request.get("rank", 0)
+        self.lacks: List[Record] = []                   # of what other ranks got before, sent first
         self.slots: int = request.get("slots", 4)
         self.epochs: Optional[int] = request.get("epochs")
         kinds = request.get("frames", [])
-        given = [frame for kind, frame in zip(kinds, id_frames) if kind != "taken"]
-        self.ids = chosen([kind for kind in kinds if kind != "taken"], given, dataset_samples)
+        given = [frame for kind, frame in zip(kinds, id_frames) if kind not in ("taken", "recent")]
+        self.ids = chosen([kind for kind in kinds if kind not in ("taken", "recent")], given, dataset_samples)
         self.resume: Optional[Dict[str, str]] = request.get("resume")
         self.taken = taken([frame for kind, frame in zip(kinds, id_frames) if kind == "taken"])
         self.label_offset = -(-self.size * IMAGE_BYTES // 64) * 64
@@ -109,7 +117,12 @@ class Job:
 
     def may_send(self) -> bool:
         """A batch of this epoch is left."""
-        return len(self.rest) - self.at >= (self.size if self.request.get("drop_last") else 1)
+        return len(self.rest) - self.at >= (self.size * self.world if self.request.get("drop_last") else 1)
+
+    def goes_on_as(self, other: Job) -> None:
+        """Another rank of the same job, which is further, or draws for all."""
+        self.run, self.epoch, self.index, self.places = other.run, other.epoch, other.index, other.places
+        self.rest, self.at, self.delivered = list(other.rest), other.at, other.delivered
 
     def close(self) -> None:
         if self.attached is not None:
@@ -165,6 +178,8 @@ class FakeServer:
         self.former: List[Job] = []                     # jobs of servers that crashed
         self.told_ring_path = self.ring_path
         self.joined_changes: Dict[str, Any] = {}
+        self.gatherings: Dict[str, Dict[int, Waiting]] = {}     # of ranks, by the job's name
+        self.gathering_s = 0.1                          # between two notices
         self.jobs: Dict[int, Job] = {}
         self.faults: List[str] = []
         self.messages: List[List[bytes]] = []
@@ -173,6 +188,7 @@ class FakeServer:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._next_job = 5
+        self._tell_at = 0.0
         self.chance = random.Random(7)
 
     #  The test's side
@@ -209,9 +225,9 @@ class FakeServer:
     def alive(self) -> List[Job]:
         return [job for job in self.jobs.values() if not job.ended]
 
-    def job(self) -> Job:
-        """The newest."""
-        return self.jobs[max(self.jobs)]
+    def job(self, rank: int = 0) -> Job:
+        """The newest, of that rank."""
+        return self.jobs[max(number for number, job in self.jobs.items() if job.rank == rank)]
 
     def check(self) -> None:
         if self.faults:
@@ -242,6 +258,7 @@ class FakeServer:
                 self._stop = self._stop or crash.args[0]
                 self.former += self.jobs.values()
                 self.jobs = {}
+                self.gatherings = {}
                 self._next_job = 5                      # as a server that knows nothing
 
     def _live(self) -> None:
@@ -290,7 +307,10 @@ class FakeServer:
                 self.forget(job)
         if not self.silent and not self.paused:
             for job in self.alive():
-                self._feed(job)
+                if job.world == 1:
+                    self._feed(job)
+                elif job.rank == 0:
+                    self._feed_ranks([rank for rank in self.jobs.values() if rank.number == job.number])
         self._beat()
 
     def _open_door(self) -> None:
@@ -325,7 +345,7 @@ class FakeServer:
 
     def end(self, job: Job, reason: str, message: str, tag: int = 0) -> None:
         self.send(job, [pack_head(ENDED, job.number, tag), dump({"reason": reason, "message": message})])
-        if reason == "stopping":
+        if reason in ("stopping", "rank_lost", "rank_left"):
             job.ended = True
             job.close()
         else:
@@ -362,7 +382,7 @@ class FakeServer:
             jobs = [{"job": job.number, **self.status} for job in self.alive()]
             self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": jobs})])
             return
-        job = self.jobs.get(number)
+        job = next((job for job in self.jobs.values() if job.number == number and job.peer == peer), self.jobs.get(number))
         if job is None or job.ended or job.peer != peer:
             #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the client's.
             if self.lives == 1 and (job is None or job.peer != peer or job.left and kind != HEARTBEAT):
@@ -401,12 +421,18 @@ class FakeServer:
             return
         if any(job.peer == peer for job in self.alive()):
             self.faults.append("a second job on one connection")
+        if request.get("world_size", 1) > 1:
+            self._gather(Waiting(peer, tag, request, id_frames, time.monotonic()))
+            return
         job = Job(self._next_job, peer, request, id_frames, self.samples)
         if self.shuffled:
             self.chance.shuffle(job.rest)
         self._next_job += 1
         self.jobs[job.number] = job
-        ring = None
+        self._answer(job, tag)
+
+    def _answer(self, job: Job, tag: int) -> None:
+        request, ring = job.request, None
         if self.offer_ring and request.get("transport", "auto") == "auto":
             total = job.slots * job.slot_bytes
             job.descriptor = os.memfd_create("ring")
@@ -421,11 +447,58 @@ class FakeServer:
                        {"name": "label", "dtype": "int64", "shape": [], "offset": str(job.label_offset),
                         "sample_bytes": "8"}],
             "ring": ring, "seed": request.get("seed", "1"), "fingerprint": FINGERPRINT, "data": DATA,
-            "run": job.run, "forked": False, "pipeline": [],
+            "run": job.run, "forked": False, "rank": job.rank, "world_size": job.world, "pipeline": [],
             "heartbeat_ms": self.heartbeat_ms, "lease_ms": 90000, "something_new": [1, 2]}
         answer.update(self.joined_changes)
         self.send(job, [pack_head(JOINED, job.number, tag), dump(answer)])
         self.hook("joined", job)
+
+    def _gather(self, waiting: Waiting) -> None:
+        gathering = self.gatherings.setdefault(waiting.request["job"], {})
+        gathering[waiting.rank] = waiting
+        if not all(same(waiting.request, other.request) for other in gathering.values()):
+            self.faults.append("ranks that ask for different things")
+        if len(gathering) < waiting.world_size:
+            self._tell_of_gatherings()
+            return
+        del self.gatherings[waiting.request["job"]]
+        self._begin_ranks([gathering[rank] for rank in range(waiting.world_size)])
+
+    def _begin_ranks(self, ranks: List[Waiting]) -> None:
+        furthest = max(ranks, key=lambda waiting: begin_of(waiting.request))
+        begin, epochs = begin_of(furthest.request), furthest.request.get("epochs")
+        recent = recent_of(furthest.request, furthest.id_frames)
+        lacks = [lacking(recent, begin_of(waiting.request), begin) for waiting in ranks]
+        if epochs is not None and all(begin_of(waiting.request)[0] == epochs for waiting in ranks) or None in lacks:
+            code = "ranks_differ" if None in lacks else "bad_state"
+            for waiting in ranks:
+                self._refuse(waiting.peer, waiting.tag, code, f"they begin at {[begin_of(rank.request) for rank in ranks]}")
+            return
+        leader = Job(self._next_job, furthest.peer, furthest.request, furthest.id_frames, self.samples)
+        if self.shuffled:
+            self.chance.shuffle(leader.rest)
+        for waiting, records in zip(ranks, lacks):
+            job = Job(self._next_job, waiting.peer, waiting.request, waiting.id_frames, self.samples)
+            job.goes_on_as(leader)
+            job.lacks = records or []
+            job.complete = epochs is not None and job.epoch == epochs
+            self.jobs[self._next_job + waiting.rank] = job
+        number, self._next_job = self._next_job, self._next_job + len(ranks)
+        for waiting in ranks:
+            self._answer(self.jobs[number + waiting.rank], waiting.tag)
+
+    def _tell_of_gatherings(self) -> None:
+        """Those that wait hear of it, or that it was in vain; those that are gone are forgotten."""
+        for name, gathering in self.gatherings.items():
+            over = any(time.monotonic() > waiting.since + waiting.request["gather"] for waiting in gathering.values())
+            for rank, waiting in list(gathering.items()):
+                text = f"{len(gathering)} of {waiting.world_size} ranks of job {name!r} are here"
+                if over:
+                    self._refuse(waiting.peer, waiting.tag, "ranks_missing", text)
+                    del gathering[rank]
+                elif not self._sent(waiting.peer, [pack_head(NOTICE, 0, waiting.tag),
+                                                 dump({"notice": "gathering", "message": text})]):
+                    del gathering[rank]
 
     def _take_explain(self, job: Job, tag: int, asked: Dict[str, str]) -> None:
         if int(asked["id"]) not in job.ids:
@@ -446,41 +519,84 @@ class FakeServer:
             self.faults.append(f"released {released} of {consumed} consumed")
         job.consumed, job.released, job.kept = consumed, released, kept
 
+    def _slot(self, job: Job) -> Optional[int]:
+        """The next to be filled; None while there is none."""
+        free = job.free_slots()
+        return None if not free or len(free) == 1 and job.in_hand() + 1 < job.slots else free[0]
+
     def _feed(self, job: Job) -> None:
         while job.begun and not job.complete and not job.ended:
-            free = job.free_slots()
-            if not free or len(free) == 1 and job.in_hand() + 1 < job.slots:
+            slot = self._slot(job)
+            if slot is None:
                 return
             if job.may_send():
-                self.send_batch(job, free[0])
+                self.send_batch(job, slot)
             if not job.may_send() and not job.ended:
                 self._end_epoch(job)
 
+    def _feed_ranks(self, ranks: List[Job]) -> None:
+        """A step goes to all of them or to none."""
+        while all(job.begun and not job.ended for job in ranks):
+            for job in ranks:
+                self._send_what_it_lacks(job)
+            slots = [self._slot(job) for job in ranks]
+            if ranks[0].complete or None in slots:
+                return
+            if ranks[0].may_send():
+                for job, slot in zip(ranks, slots):
+                    assert slot is not None
+                    self.send_batch(job, slot)
+            if not any(job.may_send() or job.ended for job in ranks):
+                for job in ranks:
+                    self._end_epoch(job)
+                for job in ranks:
+                    job.rest = list(ranks[0].rest)
+
+    def _send_what_it_lacks(self, job: Job) -> None:
+        for record in job.lacks:
+            if record.step is None:
+                last = job.epochs is not None and record.epoch + 1 == job.epochs
+                self.send(job, [pack_head(EPOCH_END, job.number),
+                                struct.pack("<QQQII", record.epoch, record.samples, record.place, int(last), 0)])
+            else:
+                self._send_part(job, record.epoch, record.place, record.step, SLOT_NONE)
+        job.lacks = []
+
     def send_batch(self, job: Job, slot: int) -> None:
-        ids = [sample for sample in job.rest[job.at:job.at + job.size] if sample not in self.unreadable]
-        job.at += job.size
-        if not ids:
+        places = job.rest[job.at:job.at + job.size * job.world]
+        step = [[sample for sample in part if sample not in self.unreadable] for part in dealt(places, job.world)]
+        job.at += len(places)
+        if not any(step):
             return                                      # all of them were unreadable
         if not job.may_write(slot):
             self.faults.append(f"slot {slot} written over batch {job.holds[slot]}, which is held")
-        filled = self._filled(job, ids)
+        job.holds[slot] = job.sent
+        index, job.index = job.index, job.index + 1
+        job.delivered += sum(map(len, step))
+        self._send_part(job, job.epoch, index, step, slot)
+        self.hook("batch", job)
+
+    def _send_part(self, job: Job, epoch: int, index: int, step: List[List[int]], slot: int) -> None:
+        """The rank's part of a step; of a job without ranks it is the step."""
+        inline, padding = job.inline or slot == SLOT_NONE, not step[job.rank]
+        ids = step[job.rank] or [next(sample for part in step for sample in part)]
+        filled = self._filled(job, epoch, ids)
         frames = [pack_head(BATCH, job.number),
-                  struct.pack("<QQQIIII", job.sent, job.epoch, job.index, slot, len(ids), int(job.inline), 0),
+                  struct.pack("<QQQIIII", job.sent, epoch, index, slot, len(ids), inline | 2 * padding, 0),
                   struct.pack(f"<{len(ids)}Q", *ids)]
-        if job.inline:
+        if job.world > 1:
+            whole = [*map(len, step), *(sample for part in step for sample in part)]
+            frames.append(struct.pack(f"<{len(whole)}Q", *whole))
+        if inline:
             frames.append(filled)
         else:
             assert job.memory is not None
             job.memory[slot * job.slot_bytes:(slot + 1) * job.slot_bytes] = filled
-        job.holds[slot] = job.sent
         job.sent += 1
-        job.index += 1
-        job.delivered += len(ids)
         self.send(job, frames)
-        self.hook("batch", job)
 
-    def _filled(self, job: Job, ids: List[int]) -> bytes:
-        images = b"".join(bytes([pattern(sample, job.epoch)]) * IMAGE_BYTES for sample in ids)
+    def _filled(self, job: Job, epoch: int, ids: List[int]) -> bytes:
+        images = b"".join(bytes([pattern(sample, epoch)]) * IMAGE_BYTES for sample in ids)
         labels = struct.pack(f"<{len(ids)}q", *ids)
         return (images.ljust(job.label_offset, b"\xee") + labels).ljust(job.slot_bytes, b"\xee")
 
@@ -498,6 +614,9 @@ class FakeServer:
 
     def _beat(self) -> None:
         now = time.monotonic()
+        if self.gatherings and not self.silent and now >= self._tell_at:
+            self._tell_of_gatherings()
+            self._tell_at = now + self.gathering_s
         for job in self.alive():
             if job.inline and not self.silent and now >= getattr(job, "beat_at", 0.0):
                 self.send(job, [pack_head(HEARTBEAT, job.number)])

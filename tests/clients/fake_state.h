@@ -75,6 +75,12 @@ struct fake_server {
     size_t ring_bytes;
     uint32_t batch_size;
     uint32_t slots;
+    uint32_t world_size;
+    uint32_t rank;
+    uint64_t gather_left;               //  NOTICEs before JOINED
+    uint64_t gather_tag;
+    int64_t gather_ms;
+    uint64_t loose_left;
     uint64_t slot_sequence [WIRE_SLOTS_MAX];
     bool slot_busy [WIRE_SLOTS_MAX];
     uint64_t sequence;
@@ -91,6 +97,8 @@ void fake_send_text (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64
 //  The next batch as it would be in that slot; and sends one, as it is said: the bytes are those of its ids.
 wire_batch_t fake_next_batch (fake_server_t *self, uint32_t slot);
 void fake_send_batch (fake_server_t *self, const wire_batch_t *batch);
+//  JOINED, after fake_take_join where ranks are gathered.
+void fake_send_joined (fake_server_t *self, uint64_t tag);
 //  The next batch or epoch's end; false: nothing, or no slot is free.
 bool fake_send_next (fake_server_t *self);
 void fake_free_slots (fake_server_t *self, const wire_progress_t *progress);

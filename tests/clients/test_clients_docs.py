@@ -1,7 +1,8 @@
 """The Python of docs/clients.md and of README.md, run against a real server, top to bottom in one session.
 
 Run by ctest (clients_docs), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_clients_docs.py.  A block behind a
-comment "not run: ..." is only compiled.  Ends with 77 (a skip) where PyTorch or torchvision is missing.
+comment "not run: ..." is only compiled; one behind "run by 2 ranks" is run by processes of its own, with the environment that torchrun
+would give them.  Ends with 77 (a skip) where PyTorch or torchvision is missing.
 """
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import gc
 import os
 import re
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -30,13 +33,31 @@ except ImportError as missing:
     sys.exit(77)
 import tureen
 
-BLOCK = re.compile(r"(<!-- not run: [^>]*-->\n)?```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- (not run: |run by )([^>]*)-->\n)?```python\n(.*?)```", re.DOTALL)
 
 
-def blocks(text: str) -> Iterator[Tuple[int, bool, str]]:
-    """(line in the page, whether it is to be run, the code)"""
+def blocks(text: str) -> Iterator[Tuple[int, int, str]]:
+    """(line in the page; by how many ranks it is to be run, 1: in the session, 0: not at all; the code)"""
     for found in BLOCK.finditer(text):
-        yield text.count("\n", 0, found.start(2)) + 1, found.group(1) is None, found.group(2)
+        ranks = 0 if found.group(1) == "not run: " else int(found.group(2).split()[0]) if found.group(1) else 1
+        yield text.count("\n", 0, found.start(3)) + 1, ranks, found.group(3)
+
+
+def names(folder: str) -> Dict[str, Any]:
+    """What a page may take for granted."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
+    return {"torch": torch, "device": "cpu", "model": model, "loss_function": torch.nn.CrossEntropyLoss(),
+            "optimizer": torch.optim.SGD(model.parameters(), 0.1), "step": lambda images, labels: None,
+            "checkpoint": f"{folder}/checkpoint.pt", "train_folder": f"{folder}/train", "val_folder": f"{folder}/val",
+            "print": lambda *_: None}
+
+
+def be_a_rank(path: str, line: str, folder: str) -> None:
+    """One of the processes that run one block."""
+    torch.set_num_threads(1)
+    code = next(code for at, _, code in blocks(Path(path).read_text(encoding="utf-8")) if at == int(line))
+    exec(compile("\n" * (int(line) - 1) + code, path, "exec"), names(folder))
 
 
 def folder_of_images(root: str, name: str) -> str:
@@ -58,29 +79,41 @@ class Docs(unittest.TestCase):
         os.environ.pop("TUREEN_ENDPOINT", None)
         self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
         tempfile.tempdir = None
-        self.train, self.val = folder_of_images(self.folder, "train"), folder_of_images(self.folder, "val")
-        server = tureen.serve(train=self.train, val=self.val, cache="64M", workers=2)
+        train, val = (folder_of_images(self.folder, name) for name in ("train", "val"))
+        server = tureen.serve(train=train, val=val, cache="64M", workers=2)
         self.addCleanup(server.stop)
 
-    def names(self) -> Dict[str, Any]:
-        """What a page may take for granted."""
-        model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
-        return {"torch": torch, "device": "cpu", "model": model, "loss_function": torch.nn.CrossEntropyLoss(),
-                "optimizer": torch.optim.SGD(model.parameters(), 0.1), "step": lambda images, labels: None,
-                "checkpoint": f"{self.folder}/checkpoint.pt", "train_folder": self.train, "val_folder": self.val,
-                "print": lambda *_: None}
+    def run_by_ranks(self, ranks: int, path: Path, line: int) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        processes = [subprocess.Popen(
+            [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            for rank in range(ranks)]
+        try:
+            for process in processes:
+                output, _ = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, f"{path}, line {line}: {output}")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
 
     def run_page(self, path: Path, least: int) -> None:
-        ran, names = 0, self.names()
+        ran, known = 0, names(self.folder)
         text = path.read_text(encoding="utf-8")
         self.assertEqual(text.count("```python"), len(list(blocks(text))), "a block that the test does not find")
-        for line, is_run, code in blocks(text):
+        for line, ranks, code in blocks(text):
             compiled = compile("\n" * (line - 1) + code, str(path), "exec")
-            if is_run:
-                exec(compiled, names)
-                ran += 1
+            if ranks > 1:
+                self.run_by_ranks(ranks, path, line)
+            elif ranks:
+                exec(compiled, known)
+            ran += ranks > 0
         self.assertGreaterEqual(ran, least)
-        names.clear()               # jobs leave before their server is stopped
+        known.clear()               # jobs leave before their server is stopped
         gc.collect()
 
     def test_clients(self) -> None:
@@ -91,4 +124,7 @@ class Docs(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    if sys.argv[1:2] == ["rank"]:
+        be_a_rank(*sys.argv[2:])
+    else:
+        unittest.main()

@@ -13,7 +13,7 @@
 #include "seed.h"
 #include "window.h"
 
-enum { SLOT_BYTES = 64, BATCH = 2, ROUNDS = 200, STEPS = 400 };
+enum { SLOT_BYTES = 64, BATCH = 2, ROUNDS = 200, STEPS = 400, LOOSE = 3 };
 
 static uint8_t s_ring [WIRE_SLOTS_MAX * SLOT_BYTES];
 
@@ -46,22 +46,29 @@ static bool
 s_put (handover_t *handover, uint64_t sequence, uint32_t slot)
 {
     uint64_t ids [BATCH] = { sequence, sequence };
-    wire_batch_t head = { .sequence = sequence, .slot = slot, .count = BATCH };
-    return handover_put_batch (handover, &head, (uint8_t *) ids, NULL);
+    message_batch_t batch = { .head = { .sequence = sequence, .slot = slot, .count = BATCH }, .ids = (uint8_t *) ids,
+        .step = (uint8_t *) ids, .step_count = BATCH };
+    if (slot != WIRE_SLOT_NONE)
+        return handover_put_batch (handover, &batch, NULL);
+    zmq_msg_t payload;
+    zmq_msg_init_size (&payload, SLOT_BYTES);
+    bool fine = handover_put_batch (handover, &batch, &payload);
+    zmq_msg_close (&payload);
+    return fine;
 }
 
 //  --------------------------------------------------------------------------
 //  Property: a server that obeys `released` and `kept` and nothing else never writes to a batch that is
-//  queued or held, and always gets back what is neither.  The model: for each slot, what is in it and where
-//  that is.
+//  queued or held, and always gets back what is neither; batches in no slot come between and change nothing of that.  The model:
+//  for each slot, what is in it and where that is, and behind the slots some for what is in none.
 
 typedef enum { EMPTY, QUEUED, HELD, DONE } place_t;
 
 typedef struct {
     uint32_t slots;
-    place_t place [WIRE_SLOTS_MAX];
-    uint64_t sequence [WIRE_SLOTS_MAX];
-    tureen_batch_t *batch [WIRE_SLOTS_MAX];
+    place_t place [WIRE_SLOTS_MAX + LOOSE];
+    uint64_t sequence [WIRE_SLOTS_MAX + LOOSE];
+    tureen_batch_t *batch [WIRE_SLOTS_MAX + LOOSE];
     uint64_t next;
     uint64_t consumed;
     wire_progress_t last;
@@ -75,6 +82,8 @@ s_obey (model_t *model, const wire_progress_t *progress)
     ||  progress->released > progress->consumed || progress->consumed != model->consumed)
         return false;
     model->last = *progress;
+    if (model->slots < 64 && progress->kept >> model->slots)
+        return false;
     for (uint32_t slot = 0; slot < model->slots; slot++) {
         bool freed = model->sequence [slot] < progress->released && !(progress->kept >> slot & 1);
         if (model->place [slot] == EMPTY)
@@ -90,10 +99,10 @@ s_obey (model_t *model, const wire_progress_t *progress)
 static uint32_t
 s_find (const model_t *model, place_t place, uint64_t *random)
 {
-    uint32_t start = (uint32_t) test_below (random, model->slots);
-    for (uint32_t step = 0; step < model->slots; step++)
-        if (model->place [(start + step) % model->slots] == place)
-            return (start + step) % model->slots;
+    uint32_t places = model->slots + LOOSE, start = (uint32_t) test_below (random, places);
+    for (uint32_t step = 0; step < places; step++)
+        if (model->place [(start + step) % places] == place)
+            return (start + step) % places;
     return UINT32_MAX;
 }
 
@@ -103,7 +112,7 @@ s_step_put (model_t *model, handover_t *handover, uint64_t *random)
     uint32_t slot = s_find (model, EMPTY, random);
     if (slot == UINT32_MAX)
         return;
-    assert_true (s_put (handover, model->next, slot));
+    assert_true (s_put (handover, model->next, slot < model->slots? slot: WIRE_SLOT_NONE));
     model->place [slot] = QUEUED;
     model->sequence [slot] = model->next++;
 }
@@ -117,7 +126,7 @@ s_step_take (model_t *model, handover_t *handover)
     if (event != TUREEN_BATCH)
         return;
     assert_int_equal (tureen_batch_sequence (batch), model->consumed);
-    for (uint32_t slot = 0; slot < model->slots; slot++)
+    for (uint32_t slot = 0; slot < model->slots + LOOSE; slot++)
         if (model->place [slot] == QUEUED && model->sequence [slot] == model->consumed) {
             model->place [slot] = HELD;
             model->batch [slot] = batch;
@@ -132,7 +141,7 @@ s_step_release (model_t *model, uint64_t *random)
     if (slot == UINT32_MAX)
         return;
     tureen_batch_release (&model->batch [slot]);
-    model->place [slot] = DONE;
+    model->place [slot] = slot < model->slots? DONE: EMPTY;
 }
 
 static void
@@ -157,7 +166,7 @@ test_progress_frees_what_is_released_and_nothing_else (void **state)
                 }
             }
         }
-        for (uint32_t slot = 0; slot < model.slots; slot++)
+        for (uint32_t slot = 0; slot < model.slots + LOOSE; slot++)
             tureen_batch_release (&model.batch [slot]);
         handover_stop (handover);
         handover_destroy (&handover);
@@ -178,6 +187,16 @@ test_a_slot_in_use_is_refused (void **state)
     assert_false (s_put (handover, 1, 1));
     tureen_batch_release (&batch);
     assert_true (s_put (handover, 1, 1));
+    //  Of what is in no slot there are only so many.
+    for (uint64_t count = 0; count < WINDOW_LOOSE_MAX; count++)
+        assert_true (s_put (handover, 2 + count, WIRE_SLOT_NONE));
+    assert_false (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
+    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_BATCH);
+    tureen_batch_release (&batch);
+    assert_false (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
+    assert_int_equal (handover_take (handover, &batch, 0), TUREEN_BATCH);
+    tureen_batch_release (&batch);
+    assert_true (s_put (handover, 2 + WINDOW_LOOSE_MAX, WIRE_SLOT_NONE));
     handover_stop (handover);
     handover_destroy (&handover);
 }

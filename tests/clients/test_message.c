@@ -10,6 +10,7 @@
 #include "golden.h"
 #include "joining.h"
 #include "message.h"
+#include "recent.h"
 
 static golden_t s_golden;
 
@@ -81,10 +82,10 @@ static joining_frames_t s_frames;
 
 //  The frames of a JOIN, of which there are so many; without the instance, which is another for every loader.
 static size_t
-s_make (const joining_t *joining, const state_t *from)
+s_make (const joining_t *joining, const joining_onward_t *onward)
 {
     message_error_t error;
-    assert_int_equal (joining_make (joining, from, false, &s_frames, &error), 0);
+    assert_int_equal (joining_make (joining, onward, &s_frames, &error), 0);
     char *text = strndup ((const char *) s_frames.frames [0].data, s_frames.frames [0].size);
     char *instance = strstr (text, ",\"instance\":\"");
     assert_non_null (instance);
@@ -113,7 +114,7 @@ test_join_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, NULL), 2);
+    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = NULL }), 2);
     for (size_t index = 0; index < 2; index++) {
         message_frame_t frame = s_frames.frames [index];
         assert_int_equal (frame.size, s_golden.frames [index + 1].size);
@@ -133,7 +134,7 @@ test_seeded_join_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, NULL), 1);
+    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = NULL }), 1);
     message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
@@ -151,7 +152,7 @@ test_join_with_a_pool_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    s_make (joining, NULL);
+    s_make (joining, &(joining_onward_t) { .from = NULL });
     message_frame_t frame = s_frames.frames [0];
     assert_int_equal (frame.size, s_golden.frames [1].size);
     assert_memory_equal (frame.data, s_golden.frames [1].data, frame.size);
@@ -175,7 +176,7 @@ test_orders_are_said_as_they_were_chosen (void **state)
         joining_t *joining;
         message_error_t error;
         assert_int_equal (joining_new (&joining, &options, &error), 0);
-        s_make (joining, NULL);
+        s_make (joining, &(joining_onward_t) { .from = NULL });
         message_frame_t frame = s_frames.frames [0];
         char text [256];
         snprintf (text, sizeof text, "%.*s", (int) frame.size, (const char *) frame.data);
@@ -204,7 +205,7 @@ test_join_with_a_list_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    s_make (joining, NULL);
+    s_make (joining, &(joining_onward_t) { .from = NULL });
     message_frame_t frame = s_frames.frames [1];
     assert_int_equal (frame.size, s_golden.frames [2].size);
     assert_memory_equal (frame.data, s_golden.frames [2].data, frame.size);
@@ -228,7 +229,7 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &from), 2);
+    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 2);
     char expected [2048];
     snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
     char *instance = strstr (expected, ",\"instance\":"), *after = strstr (expected, ",\"run\":");
@@ -246,7 +247,7 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     from.order = TUREEN_SHARED;
     from.taken = (course_taken_t) { .count = 1, .words = words, .word_count = 140000 };
     assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 }, &error), 0);
-    assert_int_equal (s_make (joining, &from), 3);
+    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 3);
     assert_non_null (strstr ((const char *) s_frames.frames [0].data, "\"frames\":[\"taken\",\"taken\"]"));
     assert_int_equal (s_frames.frames [1].size, 8 + 131071 * 8);
     assert_int_equal (s_frames.frames [2].size, 8 + (140000 - 131071) * 8);
@@ -254,6 +255,49 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     joining_frames_clear (&s_frames);
     joining_destroy (&joining);
     free (words);
+}
+
+//  A rank's, which goes on: who it is, and the last steps that it received.
+static void
+test_join_of_a_rank_is_encoded_as_described (void **state)
+{
+    (void) state;
+    s_read ("join_ranks", 4);
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train", .order = TUREEN_SHARED,
+        .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3", .world_size = 2, .rank = 1,
+        .gather_seconds = 300, .rank_wait_seconds = 30 };
+    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+        .order = TUREEN_SHARED, .seed = 7, .epoch = 3, .batches = 1,
+        .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 } };
+    recent_t recent = { .world_size = 2, .steps_max = 5 };
+    uint64_t one [] = { 2, 1, 2999, 0, 5 }, other [] = { 2, 2, 7, 8, 9, 10 };
+    assert_true (recent_add_step (&recent, &(message_batch_t) { .head = { .epoch = 2, .index = 4 }, .counts = (uint8_t *) one,
+        .step = (uint8_t *) (one + 2), .step_count = 3 }));
+    assert_true (recent_add_end (&recent, &(wire_epoch_end_t) { .epoch = 2, .batches = 5, .samples = 19 }));
+    assert_true (recent_add_step (&recent, &(message_batch_t) { .head = { .epoch = 3, .index = 0 }, .counts = (uint8_t *) other,
+        .step = (uint8_t *) (other + 2), .step_count = 4 }));
+    joining_onward_t onward = { .from = &from, .gather_seconds = 120 };
+    onward.recent = recent_numbers (&recent, &onward.recent_count);
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    assert_int_equal (s_make (joining, &onward), 3);
+    //  What is said of places by who has a list only, and the instance, which is another for every loader.
+    char expected [2048];
+    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
+    static const char *const apart [] [2] = { { ",\"places\":\"0\"", "}" }, { ",\"instance\":", ",\"run\":" } };
+    for (size_t index = 0; index < 2; index++) {
+        char *place = strstr (expected, apart [index] [0]);
+        assert_non_null (place);
+        char *after = strstr (place, apart [index] [1]);
+        memmove (place, after, strlen (after) + 1);
+    }
+    assert_string_equal ((const char *) s_frames.frames [0].data, expected);
+    assert_int_equal (s_frames.frames [2].size, s_golden.frames [3].size);
+    assert_memory_equal (s_frames.frames [2].data, s_golden.frames [3].data, s_golden.frames [3].size);
+    joining_frames_clear (&s_frames);
+    joining_destroy (&joining);
+    recent_clear (&recent);
 }
 
 static void
@@ -266,6 +310,7 @@ test_joined_is_read_as_described (void **state)
     assert_int_equal (info->job, 5);
     assert_int_equal (info->samples, 2020);
     assert_int_equal (info->dataset_samples, 3000);
+    assert_true (info->rank == 0 && info->world_size == 1);
     assert_int_equal (info->slots, 4);
     assert_int_equal (info->seed, 7);
     assert_int_equal (info->class_count, 2);
@@ -318,25 +363,120 @@ test_batches_are_read_as_described (void **state)
 {
     (void) state;
     message_error_t error;
-    wire_batch_t batch;
+    message_batch_t batch;
     message_joined_t *joined = s_joined ("joined", 64);
     s_read ("batch", 3);
     s_head (WIRE_BATCH);
     assert_true (message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error));
-    assert_int_equal (batch.sequence, 41);
-    assert_int_equal (batch.epoch, 1);
-    assert_int_equal (batch.index, 9);
-    assert_int_equal (batch.slot, 3);
-    assert_int_equal (batch.count, 3);
+    assert_int_equal (batch.head.sequence, 41);
+    assert_int_equal (batch.head.epoch, 1);
+    assert_int_equal (batch.head.index, 9);
+    assert_int_equal (batch.head.slot, 3);
+    assert_int_equal (batch.head.count, 3);
     message_joined_destroy (&joined);
     joined = s_joined ("joined_inline", 2);
     assert_false (message_joined_info (joined)->ring);
     s_read ("batch_inline", 4);
     s_head (WIRE_BATCH);
     assert_true (message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error));
-    assert_int_equal (batch.flags, WIRE_BATCH_INLINE);
-    assert_int_equal (batch.slot, 1);
+    assert_int_equal (batch.head.flags, WIRE_BATCH_INLINE);
+    assert_int_equal (batch.head.slot, 1);
     message_joined_destroy (&joined);
+}
+
+//  The golden JOINED of a plain job, as it would be of one of two ranks.
+static message_joined_t *
+s_joined_rank (uint32_t rank)
+{
+    static const char *const ranks [] = { "\"rank\":0,\"world_size\":2", "\"rank\":1,\"world_size\":2" };
+    char text [8192];
+    s_read ("joined", 2);
+    snprintf (text, sizeof text, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
+    char *place = strstr (text, "\"rank\":0,\"world_size\":1");
+    assert_non_null (place);
+    memcpy (place, ranks [rank], strlen (ranks [rank]));
+    message_frame_t frames [2] = { s_golden.frames [0], { (uint8_t *) text, strlen (text) } };
+    message_joined_t *joined;
+    message_error_t error;
+    if (!message_read_joined (frames, 2, 64, &joined, &error))
+        fail_msg ("%s", error.text);
+    return joined;
+}
+
+//  Of what a rank lacked some samples may be unreadable by now, or all, and then it is padding; of a batch in the ring, none.
+static void
+test_what_could_still_be_read (void **state)
+{
+    (void) state;
+    static const struct {
+        uint64_t ids [2];
+        uint32_t count, flags;
+        bool fits;
+    } cases [] = {
+        { { 3, 2999 }, 2, 0, true }, { { 3 }, 1, 0, true }, { { 2999 }, 1, 0, true }, { { 2999, 3 }, 2, 0, false }, { { 3, 3 }, 2, 0, false },
+        { { 0 }, 1, 0, false }, { { 0 }, 1, WIRE_BATCH_PADDING, true }, { { 7 }, 1, WIRE_BATCH_PADDING, false }
+    };
+    message_joined_t *joined = s_joined ("joined_ranks", 2);
+    s_read ("batch_recalled", 5);
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        for (int is_loose = 0; is_loose < 2; is_loose++) {
+            wire_batch_t head;
+            memcpy (&head, s_golden.frames [1].data, sizeof head);
+            head.count = cases [index].count;
+            head.flags = cases [index].flags | (is_loose? WIRE_BATCH_INLINE: 0);
+            head.slot = is_loose? WIRE_SLOT_NONE: 0;
+            uint64_t ids [2] = { cases [index].ids [0], cases [index].ids [1] };
+            message_frame_t frames [5] = { s_golden.frames [0], { (uint8_t *) &head, sizeof head },
+                { (uint8_t *) ids, cases [index].count * sizeof *ids }, s_golden.frames [3], s_golden.frames [4] };
+            message_batch_t batch;
+            message_error_t error;
+            bool is_whole = cases [index].count == 2 && cases [index].fits;
+            assert_int_equal (message_read_batch (frames, is_loose? 5: 4, joined, &batch, &error),
+                is_loose? cases [index].fits: is_whole);
+        }
+    message_joined_destroy (&joined);
+}
+
+//  Its part of a step, padding, and what it lacked, which lies in no slot.
+static void
+test_batches_of_ranks_are_read_as_described (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *name;
+        uint32_t rank;
+        size_t frames;
+        uint32_t slot, count, flags;
+        size_t step_count, payload;
+    } cases [] = {
+        { "batch_ranks", 0, 4, 3, 3, 0, 5, 0 },
+        { "batch_padding", 1, 4, 0, 1, WIRE_BATCH_PADDING, 1, 0 },
+        { "batch_recalled", 1, 5, WIRE_SLOT_NONE, 2, WIRE_BATCH_INLINE, 4, 4 }
+    };
+    for (size_t index = 0; index < 3; index++) {
+        message_error_t error;
+        message_batch_t batch;
+        message_joined_t *joined = cases [index].payload? s_joined ("joined_ranks", 2): s_joined_rank (cases [index].rank);
+        const tureen_info_t *info = message_joined_info (joined);
+        assert_true (info->ring && info->rank == cases [index].rank && info->world_size == 2);
+        s_read (cases [index].name, cases [index].frames);
+        s_head (WIRE_BATCH);
+        if (!message_read_batch (s_golden.frames, s_golden.count, joined, &batch, &error))
+            fail_msg ("%s: %s", cases [index].name, error.text);
+        assert_int_equal (batch.head.slot, cases [index].slot);
+        assert_int_equal (batch.head.count, cases [index].count);
+        assert_int_equal (batch.head.flags, cases [index].flags);
+        assert_int_equal (batch.step_count, cases [index].step_count);
+        assert_int_equal (batch.payload, cases [index].payload);
+        assert_ptr_equal (batch.ids, s_golden.frames [2].data);
+        assert_ptr_equal (batch.step, s_golden.frames [3].data + 16);
+        message_joined_destroy (&joined);
+    }
+    message_note_t note;
+    message_error_t error;
+    s_read ("notice_gathering", 2);
+    assert_true (s_head (WIRE_NOTICE).job == 0 && message_read_note (s_golden.frames, 2, &note, &error));
+    assert_string_equal (note.code, "gathering");
 }
 
 static void
@@ -454,7 +594,9 @@ test_joined_that_is_almost_right (void **state)
         { "[\"cat\",\"dog\"]", "[\"cat\",1]" }, { "\"bytes\":\"38551552\"", "\"bytes\":\"38551553\"" },
         { "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde" },
         { "/run/user/1000/tureen/server.sock.ring", "" },
-        { "\"seed\":\"7\"", "\"seed\":\"7\",\"seed\":\"7\"" }
+        { "\"seed\":\"7\"", "\"seed\":\"7\",\"seed\":\"7\"" }, { "\"rank\":0", "\"rank\":1" }, { "\"rank\":0", "\"rank\":-1" },
+        { "\"world_size\":1", "\"world_size\":0" }, { "\"world_size\":1", "\"world_size\":65" },
+        { "\"world_size\":1", "\"world_size\":null" }
     };
     message_error_t error;
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
@@ -465,7 +607,8 @@ test_joined_that_is_almost_right (void **state)
         { "\"job\":\"5\"", "\"job\":5" },
         { "\"seed\":\"7\"", "\"seed\":\"18446744073709551615\",\"future\":{}" },
         { "\"dtype\":\"int64\"", "\"dtype\":\"datetime64\"" }, { "\"classes\":[\"cat\",\"dog\"],", "" },
-        { "\"heartbeat_ms\":1000", "\"heartbeat_ms\":0" }
+        { "\"heartbeat_ms\":1000", "\"heartbeat_ms\":0" }, { "\"rank\":0,\"world_size\":1,", "" },
+        { "\"rank\":0,\"world_size\":1", "\"rank\":63,\"world_size\":64" }
     };
     for (size_t index = 0; index < sizeof fine / sizeof *fine; index++)
         if (!s_read_changed (fine [index] [0], fine [index] [1], &error))
@@ -478,7 +621,8 @@ test_batches_that_are_almost_right (void **state)
     (void) state;
     message_joined_t *joined = s_joined ("joined", 64);
     s_read ("batch", 3);
-    wire_batch_t right, batch;
+    wire_batch_t right;
+    message_batch_t batch;
     message_error_t error;
     message_frame_t frames [4] = { s_golden.frames [0], { (uint8_t *) &right, sizeof right },
         s_golden.frames [2] };
@@ -500,6 +644,48 @@ test_batches_that_are_almost_right (void **state)
             fail_msg ("case %zu", index);
     }
     message_joined_destroy (&joined);
+}
+
+//  A step of two ranks: 3 and 2 samples, and each thing in it a little wrong.
+static void
+test_steps_that_are_almost_right (void **state)
+{
+    (void) state;
+    static const struct {
+        uint64_t counts [2], own, step [5];
+        uint32_t rank, count, flags;
+        size_t frames, bytes;
+        bool fine;
+    } cases [] = {
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, true }, { { 3, 2 }, 8, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, true },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 2, 0, 4, 56, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 3, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 48, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 55, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 8, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 0, false },
+        { { 3, 1 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false }, { { 2, 3 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false },
+        { { UINT64_MAX, 6 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false }, { { 65, 0 }, 5, { 5 }, 1, 1, 2, 4, 16 + 65 * 8, false },
+        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, true }, { { 5, 0 }, 4, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, false },
+        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 2, 2, 4, 56, false }, { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 0, 4, 56, false },
+        { { 5, 0 }, 5, { 5, 6, 7, 8, 9 }, 0, 1, 2, 4, 56, false }, { { 0, 0 }, 5, { 5 }, 1, 1, 2, 4, 16, false }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        message_joined_t *joined = s_joined_rank (cases [index].rank);
+        uint64_t ids [3] = { cases [index].own, cases [index].own + 1, cases [index].own + 2 }, step [2 + 65] = { 0 };
+        memcpy (step, cases [index].counts, 16);
+        memcpy (step + 2, cases [index].step, sizeof cases [index].step);
+        wire_batch_t head = { .slot = 1, .count = cases [index].count, .flags = cases [index].flags };
+        message_frame_t frames [4] = { { NULL, 0 }, { (uint8_t *) &head, sizeof head }, { (uint8_t *) ids, head.count * 8 },
+            { (uint8_t *) step, cases [index].bytes } };
+        message_batch_t batch;
+        message_error_t error;
+        if (message_read_batch (frames, cases [index].frames, joined, &batch, &error) != cases [index].fine)
+            fail_msg ("case %zu", index);
+        //  A job of one has no padding.
+        message_joined_destroy (&joined);
+        joined = s_joined ("joined", 64);
+        assert_int_equal (message_read_batch (frames, 3, joined, &batch, &error), !(head.flags & WIRE_BATCH_PADDING));
+        message_joined_destroy (&joined);
+    }
 }
 
 //  A server's sentence reaches a terminal: no control characters, no more than fits.
@@ -535,14 +721,18 @@ main (void)
         cmocka_unit_test (test_orders_are_said_as_they_were_chosen),
         cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
         cmocka_unit_test (test_join_that_goes_on_is_encoded_as_described),
+        cmocka_unit_test (test_join_of_a_rank_is_encoded_as_described),
         cmocka_unit_test (test_joined_is_read_as_described),
         cmocka_unit_test (test_fields_of_every_dtype_are_read),
         cmocka_unit_test (test_batches_are_read_as_described),
+        cmocka_unit_test (test_batches_of_ranks_are_read_as_described),
+        cmocka_unit_test (test_what_could_still_be_read),
         cmocka_unit_test (test_ends_and_errors_are_read_as_described),
         cmocka_unit_test (test_status_is_read_as_described),
         cmocka_unit_test (test_heads_that_are_almost_right),
         cmocka_unit_test (test_joined_that_is_almost_right),
         cmocka_unit_test (test_batches_that_are_almost_right),
+        cmocka_unit_test (test_steps_that_are_almost_right),
         cmocka_unit_test (test_notes_are_fit_for_a_terminal)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

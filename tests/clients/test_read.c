@@ -127,7 +127,8 @@ test_help (void **state)
         "--subset",
         "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
         "--pool", "--name",
-        "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin" };
+        "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin", "--world-size", "--rank", "--gather",
+        "--rank-wait" };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++)
         assert_non_null (strstr (s_out, options [index]));
 }
@@ -162,7 +163,14 @@ test_unusable_arguments (void **state)
         { "--dataset", "a", "--name="
             "12345678901234567890123456789012345678901234567890123456789012345", "read: --name: longer" },
         { "--dataset", "a", "--connect=udp://x", "ipc://" },
-        { "--dataset", "a", "--subset=4:6,0:5", "read: --subset: the ranges must be ascending" }
+        { "--dataset", "a", "--subset=4:6,0:5", "read: --subset: the ranges must be ascending" },
+        { "--world-size", "65", NULL, "--world-size '65': expected a number from 1 to 64" },
+        { "--dataset=a", "--rank=1", NULL, "--rank needs --world-size" },
+        { "--dataset=a", "--gather=1", NULL, "--gather needs --world-size" },
+        { "--dataset=a", "--world-size=2", NULL, "--world-size needs --rank" },
+        { "--dataset=a", "--world-size=2", "--rank=1", "--world-size needs --job" },
+        { "--dataset=a", "--world-size=1", "--rank=1", "read: --rank: 1; expected less than" },
+        { "--gather", "0", NULL, "--gather '0'" }, { "--rank-wait", "86401", NULL, "--rank-wait '86401'" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         int status = RUN (NULL, cases [index] [0], cases [index] [1], cases [index] [2]);
@@ -490,6 +498,37 @@ test_ids_survive_a_failed_join (void **state)
     assert_string_equal (s_ids, "0: 0 1 2\n");
 }
 
+//  What a rank is given, and no more: padding is a batch, and nothing else.
+static void
+test_a_rank_has_its_part (void **state)
+{
+    (void) state;
+    static const char *const expected [] = { "0: 0 1 4\n1: 0 1 4\n", "0: 2 3\n1: 2 3\n" };
+    for (int rank = 0; rank < 2; rank++) {
+        fake_server_t *fake = s_fake (5, 2);
+        char ids [160], number [16];
+        snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
+        snprintf (number, sizeof number, "--rank=%d", rank);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--epochs=2", "--json", ids, "--world-size=2", number,
+            "--job=j", "--gather=7", "--rank-wait=0"), 0);
+        assert_string_equal (s_ids, expected [rank]);
+        assert_true (s_result ("rank") == rank && s_result ("world_size") == 2);
+        assert_true (s_result ("batches") == 4);
+        assert_true (s_result ("padding") == (rank? 2: 0));
+        assert_true (s_result ("samples") == (rank? 4: 6));
+        assert_true (s_result ("bytes") == (rank? 4: 6) * (FAKE_PIXELS + 8));
+        fake_seen_t seen = fake_seen (fake);
+        snprintf (ids, sizeof ids, "\"world_size\":2,\"rank\":%d,\"gather\":7,\"rank_wait\":0}", rank);
+        if (!strstr (seen.join, ids))
+            fail_msg ("%s", seen.join);
+        fake_destroy (&fake);
+    }
+    fake_server_t *fake = s_fake (5, 1);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--world-size=2", "--rank=1", "--job=j"), 0);
+    assert_non_null (strstr (s_out, "job 7, rank 1 of 2 (shared memory, seed 7): 1 epochs, 2 samples in 2 batches"));
+    fake_destroy (&fake);
+}
+
 //  --------------------------------------------------------------------------
 //  The state
 
@@ -581,6 +620,46 @@ test_a_run_goes_on (void **state)
         assert_int_equal (fake_seen (fake).joins, 1);
         fake_destroy (&fake);
     }
+}
+
+//  A rank's record goes on where the state of all of them has come; with that of another rank, which was behind, it is taken back.
+static void
+test_a_rank_goes_on (void **state)
+{
+    (void) state;
+    char whole [TEXT_BYTES] = "0:", earlier [TEXT_BYTES];
+    for (int id = 2; id < 200; id += id % 4 == 3? 3: 1)
+        snprintf (whole + strlen (whole), sizeof whole - strlen (whole), " %d", id);
+    strcat (whole, "\n");
+    fake_plan_t plan = { .samples = 200, .epochs = 1 };
+    fake_server_t *fake = fake_new (&plan);
+    s_new_record ();
+    pid_t process = START (fake, "--dataset=train", "--batch=2", "--rate=25", s_record_argument, s_state_argument,
+        "--state-every=3", "--job=j", "--world-size=2", "--rank=1");
+    s_wait_for_record ();
+    kill (process, SIGKILL);
+    assert_int_equal (s_finish (process), 1000 + SIGKILL);
+    s_load_record (earlier);
+    assert_true (strlen (s_ids) < strlen (whole) && !strncmp (s_ids, whole, strlen (s_ids)));
+    fake_destroy (&fake);
+    for (int round = 0; round < 2; round++) {
+        FILE *file = fopen (s_path ("state"), "w");
+        assert_true (file && fputs (earlier, file) >= 0 && fclose (file) == 0);
+        fake = fake_new (&plan);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", s_record_argument, s_state_argument, "--job=j",
+            "--world-size=2", "--rank=1"), 0);
+        s_load ("record", s_ids);
+        assert_string_equal (s_ids, whole);
+        fake_destroy (&fake);
+    }
+    //  Of a list nobody could tell.
+    FILE *file = fopen (s_path ("list"), "w");
+    assert_true (file && fputs ("5\n3\n", file) >= 0 && fclose (file) == 0);
+    char list [160];
+    snprintf (list, sizeof list, "--list=%s", s_path ("list"));
+    assert_int_equal (RUN (NULL, "--dataset=train", list, s_record_argument, s_state_argument, "--job=j", "--world-size=2",
+        "--rank=1"), 2);
+    assert_non_null (strstr (s_err, "--list with --world-size: --ids or --state, not both"));
 }
 
 //  Of a list the state counts places, those of unreadable samples too; the record has only what came.
@@ -744,6 +823,7 @@ main (void)
         cmocka_unit_test (test_no_server),
         cmocka_unit_test (test_refused),
         cmocka_unit_test (test_ids_and_result_of_whole_epochs),
+        cmocka_unit_test (test_a_rank_has_its_part),
         cmocka_unit_test (test_inline_has_the_same_checksum),
         cmocka_unit_test (test_options_reach_the_server),
         cmocka_unit_test (test_seed_and_order),
@@ -757,6 +837,7 @@ main (void)
         cmocka_unit_test (test_unwritable_output),
         cmocka_unit_test (test_ids_survive_a_failed_join),
         cmocka_unit_test (test_a_run_goes_on),
+        cmocka_unit_test (test_a_rank_goes_on),
         cmocka_unit_test (test_a_list_goes_on_after_a_kill),
         cmocka_unit_test (test_a_run_outlives_its_server),
         cmocka_unit_test (test_a_full_disk_loses_nothing),

@@ -90,7 +90,7 @@ class Troubleshooting(unittest.TestCase):
             for word in words:
                 if not word.startswith("status "):
                     self.assertTrue(word in known or f"class {word}(" in python
-                                    or word in ("ImportError", "TypeError", "RuntimeWarning"), word)
+                                    or word in ("ImportError", "RuntimeError", "RuntimeWarning", "TypeError", "ValueError"), word)
 
     def test_links_lead_somewhere(self) -> None:
         for name in ("troubleshooting.md", "clients.md", "deployment.md"):

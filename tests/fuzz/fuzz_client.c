@@ -6,19 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include "message.h"
+#include "recent.h"
 #include "state.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
 enum { FUZZ_FRAMES_MAX = 6 };
 
-//  A job to which batches may belong.
-static const char s_joined [] =
-    "{\"job\":\"5\",\"samples\":\"6\",\"dataset_samples\":\"3000\",\"batch_size\":2,"
-    "\"slots\":4,\"slot_bytes\":\"64\",\"fields\":[{\"name\":\"image\",\"dtype\":\"uint8\","
-    "\"shape\":[2,2,3],\"offset\":\"0\",\"sample_bytes\":\"12\"}],"
-    "\"ring\":null,\"seed\":\"7\",\"fingerprint\":\"6d\",\"pipeline\":[],"
-    "\"heartbeat_ms\":1000,\"lease_ms\":90000}";
+//  Jobs to which batches may belong: one alone, inline; and rank 1 of 2, with a ring.
+#define FUZZ_JOINED "{\"job\":\"5\",\"samples\":\"6\",\"dataset_samples\":\"3000\",\"batch_size\":2," \
+    "\"slots\":4,\"slot_bytes\":\"64\",\"fields\":[{\"name\":\"image\",\"dtype\":\"uint8\"," \
+    "\"shape\":[2,2,3],\"offset\":\"0\",\"sample_bytes\":\"12\"}]," \
+    "\"seed\":\"7\",\"fingerprint\":\"6d\",\"pipeline\":[],\"heartbeat_ms\":1000,\"lease_ms\":90000,"
+static const char *const s_joined [2] = { FUZZ_JOINED "\"ring\":null}",
+    FUZZ_JOINED "\"rank\":1,\"world_size\":2,\"ring\":{\"path\":\"/x\",\"token\":"
+    "\"0123456789abcdef0123456789abcdef\",\"bytes\":\"256\"}}" };
 
 //  What was accepted must hold what message.h promises.
 static void
@@ -28,6 +30,7 @@ s_check_joined (const message_joined_t *joined)
     size_t slot_bytes = message_joined_slot_bytes (joined);
     assert (info->slots >= 1 && info->slots <= WIRE_SLOTS_MAX && info->batch_size == 2 && slot_bytes > 0);
     assert (slot_bytes <= SIZE_MAX / info->slots);
+    assert (info->world_size >= 1 && info->world_size <= WIRE_RANKS_MAX && info->rank < info->world_size);
     for (size_t index = 0; index < info->field_count; index++) {
         const tureen_field_t *field = &info->fields [index];
         assert (field->dimensions <= TUREEN_DIMENSIONS_MAX && strlen (field->name) > 0);
@@ -40,19 +43,40 @@ s_check_joined (const message_joined_t *joined)
         && message_joined_ring_path (joined));
 }
 
+//  A batch that was accepted is read as the courier reads it, and remembered as it is.
+static void
+s_use_batch (const message_frame_t *frames, size_t count, const message_batch_t *batch, uint32_t world_size)
+{
+    uint64_t ids [2 * 2], own [2];
+    size_t numbers;
+    recent_t recent = { .world_size = world_size, .steps_max = 1 };
+    assert (batch->head.count >= 1 && batch->head.count <= 2 && frames [2].size == batch->head.count * 8);
+    assert (batch->step_count <= 2u * world_size && batch->step_count >= 1);
+    assert (batch->payload == 0 || (batch->payload == count - 1 && frames [count - 1].size == 64));
+    assert (batch->head.slot < 4 || (batch->head.slot == WIRE_SLOT_NONE && world_size > 1 && batch->payload));
+    memcpy (own, batch->ids, batch->head.count * sizeof *own);
+    memcpy (ids, batch->step, batch->step_count * sizeof *ids);
+    bool fine = recent_add_step (&recent, batch);
+    assert (fine);
+    const uint64_t *record = recent_numbers (&recent, &numbers);
+    assert (world_size == 1? !record: record [3] == batch->step_count && numbers == 4 + world_size + batch->step_count);
+    recent_clear (&recent);
+}
+
 static void
 s_parse_batch (const message_frame_t *frames, size_t count)
 {
-    message_error_t error;
-    wire_batch_t batch;
-    message_joined_t *joined;
-    message_frame_t own [2] = { { NULL, 0 }, { (const uint8_t *) s_joined, sizeof s_joined - 1 } };
-    bool fine = message_read_joined (own, 2, 2, &joined, &error);
-    assert (fine);
-    if (message_read_batch (frames, count, joined, &batch, &error))
-        assert (batch.count >= 1 && batch.count <= 2 && batch.slot < 4 && frames [2].size == batch.count * 8
-            && count == 4 && frames [3].size == 64);
-    message_joined_destroy (&joined);
+    for (uint32_t index = 0; index < 2; index++) {
+        message_error_t error;
+        message_batch_t batch;
+        message_joined_t *joined;
+        message_frame_t own [2] = { { NULL, 0 }, { (const uint8_t *) s_joined [index], strlen (s_joined [index]) } };
+        bool fine = message_read_joined (own, 2, 2, &joined, &error);
+        assert (fine);
+        if (message_read_batch (frames, count, joined, &batch, &error))
+            s_use_batch (frames, count, &batch, index + 1);
+        message_joined_destroy (&joined);
+    }
 }
 
 static void

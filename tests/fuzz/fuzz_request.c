@@ -78,6 +78,36 @@ s_try_ids (const frame_t *frames, const request_join_t *join)
     }
 }
 
+//  Records that go on from each other, with ids that there are, as many as the counts say.
+static void
+s_try_recent (const frame_t *frames, const request_join_t *join)
+{
+    refusal_t refusal = { 0 };
+    broker_record_t *records;
+    size_t count;
+    if (!request_recent (frames, join, SAMPLES, &records, &count, &refusal)) {
+        s_require (refusal.code && *refusal.message && !records);
+        return;
+    }
+    broker_position_t at = { 0 };
+    s_require (count > 0 && count <= WIRE_RECENT_RECORDS_MAX);
+    for (size_t index = 0; index < count; index++) {
+        const broker_record_t *record = &records [index];
+        s_require (index == 0 || (record->epoch == at.epoch && record->index == at.batches));
+        at = (broker_position_t) { record->epoch + record->is_end, record->is_end? 0: record->index + 1 };
+        uint64_t sum = 0;
+        for (uint32_t rank = 0; !record->is_end && rank < join->world_size; rank++) {
+            s_require (record->step [rank] <= join->batch_size);
+            sum += record->step [rank];
+        }
+        s_require (record->is_end || (sum > 0 && sum == record->samples));
+        for (uint64_t place = 0; !record->is_end && place < sum; place++)
+            s_require (record->step [join->world_size + place] < SAMPLES);
+    }
+    s_require (at.epoch == join->resume.epoch && at.batches == join->resume.batches);
+    free (records);
+}
+
 //  What is said of earlier jobs is bounded, and hexadecimal where it is copied further.
 static void
 s_check_resume (const request_join_t *join)
@@ -91,6 +121,20 @@ s_check_resume (const request_join_t *join)
     s_require (strlen (join->job) <= REQUEST_NAME_BYTES_MAX);
 }
 
+//  Who has ranks has a name for its job; and there is such a rank, whose job is not too large.
+static void
+s_check_ranks (const request_join_t *join)
+{
+    s_require (join->world_size >= 1 && join->world_size <= WIRE_RANKS_MAX && join->rank < join->world_size);
+    s_require (join->gather_seconds >= 1 && join->gather_seconds <= WIRE_RANK_SECONDS_MAX);
+    s_require (join->rank_wait_seconds <= WIRE_RANK_SECONDS_MAX);
+    if (join->world_size > 1) {
+        s_require (*join->job);
+        s_require ((uint64_t) join->batch_size * join->slots * join->world_size <= REQUEST_WINDOW_MAX);
+    }
+    s_require (!join->recent_frames || (join->world_size > 1 && join->resume.given));
+}
+
 static void
 s_try_join (const frame_t *frames, size_t count)
 {
@@ -102,9 +146,13 @@ s_try_join (const frame_t *frames, size_t count)
     }
     s_require (*join.dataset && join.batch_size && join.batch_size <= REQUEST_BATCH_MAX);
     s_require (join.slots >= WIRE_SLOTS_MIN && join.slots <= WIRE_SLOTS_MAX);
-    s_require (join.pipeline && count == 2 + join.list_frames + join.subset_given + join.taken_frames);
+    s_require (join.pipeline);
+    s_require (count == 2 + join.list_frames + join.subset_given + join.taken_frames + join.recent_frames);
     s_check_resume (&join);
+    s_check_ranks (&join);
     s_try_ids (frames, &join);
+    if (join.recent_frames)
+        s_try_recent (frames, &join);
     request_join_clear (&join);
 }
 

@@ -60,11 +60,17 @@ def id_set(form: int, comment: str, *numbers: int) -> Frame:
             struct.pack(f"<B7x{len(numbers)}Q", form, *numbers))
 
 
+def step(counts: List[int], *numbers: int) -> Frame:
+    return ([f"step: samples of each rank: {', '.join(map(str, counts))}; ids: {', '.join(map(str, numbers))}"],
+            struct.pack(f"<{len(counts) + len(numbers)}Q", *counts, *numbers))
+
+
 def join(**changed: Any) -> Frame:
     value = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
              "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
     value.update(changed)
-    for key in ("name", "job", "instance", "run", "resume", "frames"):      # the order in which clients say them
+    # the order in which clients say them
+    for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait", "frames"):
         if key in value:
             value[key] = value.pop(key)
     return text(value)
@@ -91,7 +97,7 @@ def resume(epoch: int, batches: int, places: int) -> Any:
 def joined(**changed: Any) -> Frame:
     value = {"job": "5", "samples": "3000", "dataset_samples": "3000", "classes": ["cat", "dog"],
              "batch_size": 64, "slots": 4, "slot_bytes": "9637888", "fields": FIELDS, "ring": RING,
-             "seed": "7", "fingerprint": PRINT, "data": DATA, "run": RUN, "forked": False,
+             "seed": "7", "fingerprint": PRINT, "data": DATA, "run": RUN, "forked": False, "rank": 0, "world_size": 1,
              "pipeline": [{"op": "decode"}, {"share": True}], "heartbeat_ms": 1000, "lease_ms": 90000}
     value.update(changed)
     return text(value)
@@ -144,6 +150,14 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(JOIN, tag=11),
         join(batch_size=2, epochs=None, order="list", instance=INSTANCE, run=RUN, resume=resume(1, 2, 4), frames=["list"]),
         id_set(3, "list: 5, 3, 3, 2999, 0, 5", 5, 3, 3, 2999, 0, 5)]),
+    ("join_ranks", "client to server", [
+        head(JOIN, tag=13),
+        join(batch_size=2, epochs=4, job="trial-3", instance=INSTANCE, run=RUN, resume=resume(3, 1, 0), world_size=2, rank=1,
+             gather=120, rank_wait=30, frames=["taken", "recent"]),
+        id_set(1, "taken, ranges: 7 to 10", 7, 11),
+        id_set(4, "recent: step of epoch 2, index 4, 3 ids, of the ranks 2 and 1: 2999, 0, 5; end of epoch 2, 5 batches, "
+               "19 samples; step of epoch 3, index 0, 4 ids, of the ranks 2 and 2: 7, 8, 9, 10",
+               0, 2, 4, 3, 2, 1, 2999, 0, 5, 1, 2, 5, 19, 0, 3, 0, 4, 2, 2, 7, 8, 9, 10)]),
     ("inline", "client to server", [head(INLINE, job=5)]),
     ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
     ("progress_large", "client to server", [
@@ -157,6 +171,9 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(JOINED, job=5, tag=3),
         joined(samples="6", batch_size=2, slot_bytes="64", fields=TINY, ring=None,
                pipeline=[{"op": "center_crop", "size": [224, 224]}])]),
+    ("joined_ranks", "server to client, the answer to join_ranks.hex", [
+        head(JOINED, job=5, tag=13),
+        joined(batch_size=2, slot_bytes="64", fields=TINY, ring={**RING, "bytes": "256"}, rank=1, world_size=2)]),
     ("joined_fields", "server to client: as many fields as there may be, of every dtype", [
         head(JOINED, job=5, tag=8),
         joined(samples="6", batch_size=3, slot_bytes="4096", fields=many_fields(24, 3), ring=None)]),
@@ -164,6 +181,13 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(BATCH, job=5), batch(41, 1, 9, 3, 3, 0), ids(2999, 0, 1234567890123)]),
     ("batch_inline", "server to client, a batch of joined_inline.hex", [
         head(BATCH, job=5), batch(1, 0, 1, 1, 2, 1), ids(3, 2999), tiny_slot()]),
+    ("batch_ranks", "server to client: rank 0's of a step of two ranks", [
+        head(BATCH, job=5), batch(41, 1, 9, 3, 3, 0), ids(2999, 0, 1234567890123),
+        step([3, 2], 2999, 0, 1234567890123, 17, 4)]),
+    ("batch_padding", "server to client: rank 1's of a step in which only rank 0 has samples", [
+        head(BATCH, job=5), batch(42, 1, 10, 0, 1, 2), ids(2999), step([1, 0], 2999)]),
+    ("batch_recalled", "server to client: what rank 1, which has a ring, lacked of a step before its coming", [
+        head(BATCH, job=5), batch(0, 1, 1, 4294967295, 2, 1), ids(3, 2999), step([2, 2], 0, 1, 3, 2999), tiny_slot()]),
     ("epoch_end", "server to client", [head(EPOCH_END, job=5), epoch_end(1, 2019, 32, 1)]),
     ("ended", "server to client, the answer to leave.hex", [
         head(ENDED, job=5, tag=4), text({"reason": "left", "message": "the client left"})]),
@@ -174,6 +198,10 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("notice", "server to client", [
         head(NOTICE, job=5),
         text({"notice": "little_shared", "message": "only 5 % of this job's samples are in the data of other jobs"})]),
+    ("notice_gathering", "server to client, while the rank of join_ranks.hex waits", [
+        head(NOTICE, tag=13),
+        text({"notice": "gathering",
+              "message": "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"})]),
     ("explain", "client to server", [head(EXPLAIN, job=5, tag=12), text({"id": "17", "epoch": "3"})]),
     ("explain_reply", "server to client, the answer to explain.hex", [
         head(EXPLAIN_REPLY, job=5, tag=12),

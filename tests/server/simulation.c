@@ -1,4 +1,4 @@
-#include "simulation.h"
+#include "simulation_parts.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,68 +9,7 @@
 #include <cmocka.h>
 #include "prepared.h"
 
-enum { STATUS_EVERY = 16, CLIENTS_MAX = 64, HEAP_MAX = 1 << 16, COPY_US = 5, TICK_US = 1000000, DISKS = 4, READ_US = 300,
-    BREAKS = 3, CHUNK = 16 };
-
-static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
-
-typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_CONSUME, EVENT_TICK } event_kind_t;
-
-typedef struct {
-    int64_t at_us;
-    uint64_t order;             //  of equal times: first come, first served
-    event_kind_t kind;
-    version_t *version;
-    place_t *place;
-    raw_request_t *request;
-    int client;
-} event_t;
-
-typedef struct {
-    simulated_job_t options;
-    const pipeline_t *pipeline;
-    job_t *job;                 //  NULL: over
-    uint64_t id;
-    bool stopped, finished;
-    const char *ended;          //  the server's reason; NULL: it did not end the job
-    char *message;
-    char *notice;               //  the text of "little_shared"; NULL: none came
-    wire_batch_t waiting [WIRE_SLOTS_MAX];
-    size_t waiting_first, waiting_count;
-    bool busy;                  //  holds a batch
-    bool overdue;               //  would have released it, but is stopped
-    uint64_t next_sequence, next_epoch, next_index;
-    uint64_t slots_used;        //  bits
-    wire_progress_t progress;
-    seen_epoch_t *epochs;
-    size_t epoch_count;
-    uint32_t *occurrences;      //  of each id in the epoch being received
-    struct { uint64_t epoch; uint32_t count; } *received;       //  each batch
-    size_t received_room;
-    char run [WIRE_RUN_BYTES + 1];
-} client_t;
-
-struct simulation {
-    simulation_options_t options;
-    broker_t *broker;
-    dataset_t *dataset;
-    int64_t now_us;
-    event_t heap [HEAP_MAX];
-    size_t heap_count;
-    uint64_t orders;
-    int64_t *worker_free_us;
-    client_t clients [CLIENTS_MAX];
-    int client_count;
-    refusal_t refusal;
-    size_t memory_peak;
-    uint64_t settles;
-    random_t runs;
-    //  a pack
-    uint32_t *pack_order, breaks [BREAKS];
-    int64_t disk_free_us [DISKS];
-    size_t raw_peak;
-    uint64_t samples_read;
-};
+enum { STATUS_EVERY = 16, COPY_US = 5, TICK_US = 1000000, READ_US = 300, CHUNK = 16 };
 
 //  ---- events by time
 
@@ -80,8 +19,8 @@ s_before (const event_t *one, const event_t *other)
     return one->at_us != other->at_us? one->at_us < other->at_us: one->order < other->order;
 }
 
-static void
-s_push (simulation_t *self, event_t event)
+void
+simulation_push (simulation_t *self, event_t event)
 {
     assert_true (self->heap_count < HEAP_MAX);
     event.order = self->orders++;
@@ -171,7 +110,7 @@ simulation_new (const simulation_options_t *options)
         s_make_pack (self);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
     assert_non_null (self->worker_free_us);
-    s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
+    simulation_push (self, (event_t) { .kind = EVENT_TICK, .at_us = TICK_US });
     return self;
 }
 
@@ -202,302 +141,6 @@ simulation_figure (simulation_t *self, const char *key)
     return value;
 }
 
-//  ---- what clients see
-
-static seen_epoch_t *
-s_epoch (client_t *client, uint64_t epoch)
-{
-    if (epoch >= client->epoch_count) {
-        size_t count = (size_t) epoch + 1;
-        client->epochs = realloc (client->epochs, count * sizeof *client->epochs);
-        assert_non_null (client->epochs);
-        memset (client->epochs + client->epoch_count, 0,
-            (count - client->epoch_count) * sizeof *client->epochs);
-        client->epoch_count = count;
-    }
-    return &client->epochs [epoch];
-}
-
-static bool
-s_in_data (const simulation_t *self, const client_t *client, uint32_t id)
-{
-    if (client->options.to == 0)
-        return id < self->options.samples;
-    return id >= client->options.from && id < client->options.to;
-}
-
-static void
-s_receive (simulation_t *self, client_t *client, const wire_batch_t *batch)
-{
-    static uint32_t rows [REQUEST_BATCH_MAX];
-    static uint64_t ids [REQUEST_BATCH_MAX];
-    uint32_t count = job_batch_rows (client->job, batch->slot, rows, ids);
-    assert_int_equal (count, batch->count);
-    assert_true (count > 0 && count <= client->options.batch_size);
-    assert_int_equal (batch->sequence, client->next_sequence++);
-    assert_int_equal (batch->epoch, client->next_epoch);
-    assert_int_equal (batch->index, client->next_index++);
-    assert_true (batch->slot < client->options.slots);
-    assert_false (client->slots_used >> batch->slot & 1);       //  not written again before it was released
-    client->slots_used |= 1ull << batch->slot;
-    seen_epoch_t *epoch = s_epoch (client, batch->epoch);
-    epoch->ids = realloc (epoch->ids, (epoch->count + count) * sizeof *epoch->ids);
-    assert_non_null (epoch->ids);
-    for (uint32_t index = 0; index < count; index++) {
-        uint32_t id = (uint32_t) ids [index];
-        assert_true (s_in_data (self, client, id));
-        if (client->occurrences [id]++ && !client->options.list)
-            fail_msg ("seed %llu: id %u twice in epoch %llu", (unsigned long long) self->options.seed, id,
-                (unsigned long long) batch->epoch);
-        epoch->ids [epoch->count++] = id;
-    }
-    epoch->batches++;
-    if (batch->sequence == client->received_room) {
-        client->received_room = 2 * client->received_room + 16;
-        client->received = realloc (client->received, client->received_room * sizeof *client->received);
-        assert_non_null (client->received);
-    }
-    client->received [batch->sequence].epoch = batch->epoch;
-    client->received [batch->sequence].count = count;
-    client->waiting [(client->waiting_first + client->waiting_count++) % WIRE_SLOTS_MAX] = *batch;
-}
-
-static void
-s_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end)
-{
-    assert_int_equal (end->epoch, client->next_epoch++);
-    client->next_index = 0;
-    seen_epoch_t *epoch = s_epoch (client, end->epoch);
-    epoch->ended = true;
-    epoch->told_samples = end->samples;
-    assert_int_equal (epoch->before_count + epoch->count, end->samples);
-    assert_int_equal (epoch->before_batches + epoch->batches, end->batches);
-    memset (client->occurrences, 0, self->options.samples * sizeof *client->occurrences);
-    if (end->flags & WIRE_EPOCH_LAST)
-        client->finished = true;
-}
-
-//  ---- what clients do
-
-static void
-s_send_progress (simulation_t *self, client_t *client)
-{
-    refusal_t refusal;
-    if (client->job && !broker_progress (self->broker, client->job, &client->progress, self->now_us / 1000,
-        &refusal))
-        fail_msg ("progress refused: %s", refusal.message);
-}
-
-//  Takes the next batch if there is one, and holds it for as long as it lasts.
-static void
-s_take (simulation_t *self, int number)
-{
-    client_t *client = &self->clients [number];
-    if (client->busy || client->stopped || client->waiting_count == 0 || !client->job)
-        return;
-    const wire_batch_t *batch = &client->waiting [client->waiting_first];
-    client->busy = true;
-    client->progress.consumed++;
-    s_send_progress (self, client);
-    int64_t wait_us = client->options.sample_us * batch->count;
-    if (batch->sequence == 0)
-        wait_us += client->options.first_us;
-    s_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us + wait_us, .client = number });
-}
-
-static void
-s_release (simulation_t *self, int number)
-{
-    client_t *client = &self->clients [number];
-    client->overdue = client->stopped;          //  a stopped client keeps what it holds
-    if (client->stopped || !client->job)
-        return;
-    client->busy = false;
-    client->slots_used &= ~(1ull << client->waiting [client->waiting_first].slot);
-    client->waiting_first = (client->waiting_first + 1) % WIRE_SLOTS_MAX;
-    client->waiting_count--;
-    client->progress.released++;
-    s_send_progress (self, client);
-    s_take (self, number);
-}
-
-//  What was consumed before counts as seen.
-static void
-s_go_on (client_t *client, const simulated_state_t *from)
-{
-    seen_epoch_t *epoch = s_epoch (client, from->epoch);
-    epoch->before_count = from->samples;
-    epoch->before_batches = from->batches;
-    epoch->before_places = from->places;
-    client->next_epoch = from->epoch;
-    client->next_index = from->batches;
-    if (!from->taken)
-        return;
-    epoch->before = roaring_bitmap_copy (from->taken);
-    roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (from->taken, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
-        client->occurrences [ids.current_value]++;
-}
-
-int
-simulation_join (simulation_t *self, const simulated_job_t *job)
-{
-    assert_true (self->client_count < CLIENTS_MAX);
-    client_t *client = &self->clients [self->client_count];
-    *client = (client_t) { .options = *job };
-    json_t *list = json_loads (job->pipeline? job->pipeline: s_pixel, 0, NULL);
-    const char *present [SAMPLER_JOBS_MAX];
-    size_t present_count = broker_shared_texts (self->dataset, job->order, present, SAMPLER_JOBS_MAX);
-    char error [256];
-    if (pipeline_new (&client->pipeline, list, NULL, present, present_count, error, sizeof error))
-        fail_msg ("%s", error);
-    json_decref (list);
-    roaring_bitmap_t *subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL;
-    const simulated_state_t *from = job->state;
-    char fresh_run [WIRE_RUN_BYTES + 1];
-    snprintf (fresh_run, sizeof fresh_run, "%016" PRIx64 "%016" PRIx64, random_next (&self->runs), random_next (&self->runs));
-    broker_join_t join = {
-        .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0, .taken = from? from->taken: NULL,
-        .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL, .instance = job->instance,
-        .job_name = job->job_name, .fresh_run = fresh_run, .uid = job->uid,
-        .dataset = self->dataset, .pipeline = client->pipeline, .batch_size = job->batch_size,
-            .slots = job->slots,
-        .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .subset = subset,
-        .list = job->list, .list_count = job->list_count, .order_is_of_seed = job->order_is_of_seed,
-        .seed = job->seed, .pool = job->pool, .slot_bytes = 4096
-    };
-    bool allowed = broker_allows (self->broker, &join, self->now_us / 1000, &self->refusal);
-    client->job = broker_join (self->broker, &join, self->now_us / 1000, &self->refusal);
-    assert_int_equal (allowed, client->job != NULL);
-    if (subset)
-        roaring_bitmap_free (subset);
-    if (!client->job) {
-        pipeline_destroy (&client->pipeline);
-        return -1;
-    }
-    client->occurrences = calloc (self->options.samples, sizeof *client->occurrences);
-    assert_non_null (client->occurrences);
-    client->id = job_id (client->job);
-    job_set_user (client->job, client, false);
-    snprintf (client->run, sizeof client->run, "%s", job_run (client->job));
-    if (from)
-        s_go_on (client, from);
-    client->options.state = NULL;               //  lent for the join only, as are these
-    client->options.instance = client->options.job_name = client->options.run = NULL;
-    if (!job->detached)
-        broker_attached (self->broker, client->job, self->now_us / 1000);
-    return self->client_count++;
-}
-
-void
-simulation_attach (simulation_t *self, int number)
-{
-    client_t *client = &self->clients [number];
-    if (client->job)
-        broker_attached (self->broker, client->job, self->now_us / 1000);
-}
-
-uint64_t
-simulation_consumed (const simulation_t *self, int number)
-{
-    return self->clients [number].progress.consumed;
-}
-
-uint64_t
-simulation_job_id (const simulation_t *self, int number)
-{
-    return self->clients [number].id;
-}
-
-job_t *
-simulation_job (const simulation_t *self, int number)
-{
-    return self->clients [number].job;
-}
-
-//  ---- where a client stands
-
-//  Of a list: the least number of its places that hold so many readable samples.
-static size_t
-s_places (const simulation_t *self, const client_t *client, uint64_t samples)
-{
-    const simulation_options_t *options = &self->options;
-    size_t places = 0;
-    for (uint64_t count = 0; count < samples; places++) {
-        assert_true (places < client->options.list_count);
-        count += !options->readable || options->readable (options->context, client->options.list [places]);
-    }
-    return places;
-}
-
-void
-simulation_state (const simulation_t *self, int number, simulated_state_t *state)
-{
-    const client_t *client = &self->clients [number];
-    size_t *batches = calloc (client->epoch_count + 1, sizeof *batches);
-    uint64_t *samples = calloc (client->epoch_count + 1, sizeof *samples);
-    assert_true (batches && samples);
-    for (uint64_t sequence = 0; sequence < client->progress.consumed; sequence++) {
-        batches [client->received [sequence].epoch]++;
-        samples [client->received [sequence].epoch] += client->received [sequence].count;
-    }
-    size_t number_of = 0;                       //  the first epoch that is not consumed whole
-    while (number_of < client->next_epoch && client->epochs [number_of].batches == batches [number_of])
-        number_of++;
-    bool is_seen = number_of < client->epoch_count;
-    const seen_epoch_t none = { .ids = NULL }, *epoch = is_seen? &client->epochs [number_of]: &none;
-    *state = (simulated_state_t) { .epoch = number_of, .batches = epoch->before_batches + batches [number_of],
-        .samples = epoch->before_count + samples [number_of] };
-    memcpy (state->run, client->run, sizeof state->run);
-    if (client->options.list)
-        state->places = state->samples? s_places (self, client, state->samples): 0;
-    else {
-        state->taken = is_seen && epoch->before? roaring_bitmap_copy (epoch->before): roaring_bitmap_create ();
-        roaring_bitmap_add_many (state->taken, samples [number_of], epoch->ids);
-    }
-    free (batches);
-    free (samples);
-}
-
-void
-simulation_state_clear (simulated_state_t *state)
-{
-    if (state->taken)
-        roaring_bitmap_free (state->taken);
-    state->taken = NULL;
-}
-
-const refusal_t *
-simulation_refusal (const simulation_t *self)
-{
-    return &self->refusal;
-}
-
-void
-simulation_gone (simulation_t *self, int number)
-{
-    client_t *client = &self->clients [number];
-    if (client->job)
-        broker_gone (self->broker, client->job);
-}
-
-void
-simulation_stop (simulation_t *self, int number)
-{
-    self->clients [number].stopped = true;
-}
-
-void
-simulation_continue (simulation_t *self, int number)
-{
-    client_t *client = &self->clients [number];
-    client->stopped = false;
-    if (client->overdue)
-        s_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us, .client = number });
-    else
-        s_take (self, number);
-}
-
 //  ---- what workers do
 
 static void
@@ -510,7 +153,7 @@ s_prepare (simulation_t *self, version_t *version)
     int64_t start_us = self->worker_free_us [first] > self->now_us? self->worker_free_us [first]: self->now_us;
     int64_t cost_us = self->options.cost_us? self->options.cost_us (self->options.context, version->id): 100;
     self->worker_free_us [first] = start_us + cost_us;
-    s_push (self, (event_t) { .kind = EVENT_PREPARED, .at_us = start_us + cost_us, .version = version });
+    simulation_push (self, (event_t) { .kind = EVENT_PREPARED, .at_us = start_us + cost_us, .version = version });
 }
 
 static void
@@ -542,7 +185,7 @@ s_read (simulation_t *self, raw_request_t *request)
     int64_t start_us = self->disk_free_us [first] > self->now_us? self->disk_free_us [first]: self->now_us;
     int64_t cost_us = self->options.read_us? self->options.read_us (self->options.context, request): READ_US;
     self->disk_free_us [first] = start_us + cost_us;
-    s_push (self, (event_t) { .kind = EVENT_READ, .at_us = start_us + cost_us, .request = request });
+    simulation_push (self, (event_t) { .kind = EVENT_READ, .at_us = start_us + cost_us, .request = request });
 }
 
 static void
@@ -558,10 +201,108 @@ s_read_done (simulation_t *self, raw_request_t *request)
     broker_read (self->broker, request);
 }
 
+//  Whether what is sent reaches the client.
+static bool
+s_reaches (simulation_t *self, client_t *client)
+{
+    if (client->dies_at_send && !client->is_gone) {
+        client->is_gone = client->died_now = true;
+        broker_lost (self->broker, client->rank, self->now_us / 1000);
+    }
+    return !client->is_gone && !job_is_over (client->job) && rank_is_there (client->rank);
+}
+
+static void
+s_notice (simulation_t *self, client_t *client, const action_t *action)
+{
+    if (!s_reaches (self, client))
+        return;
+    if (strcmp (action->reason, "rank_lost") == 0) {
+        assert_true (client->group >= 0);
+        free (client->rank_notice);
+        client->rank_notice = strdup (action->message);
+        client->rank_notices++;
+        return;
+    }
+    assert_null (client->notice);
+    assert_string_equal (action->reason, "little_shared");
+    client->notice = strdup (action->message);
+    assert_non_null (client->notice);
+}
+
+static void
+s_ended (client_t *client, const action_t *action)
+{
+    assert_true (client->group < 0 || !client->is_gone || client->dies_at_send);
+    assert_null (client->ended);
+    client->ended = action->reason;
+    client->message = strdup (action->message);
+    assert_non_null (client->message);
+}
+
+//  Nothing of the job is there any more.
+static void
+s_bury (simulation_t *self, job_t *job)
+{
+    for (uint32_t number = 0; number < job_world_size (job); number++) {
+        client_t *client = rank_user (job_rank (job, number));
+        if (client)
+            client->job = NULL, client->rank = NULL;
+    }
+    ranks_over (self, job);
+    broker_bury (self->broker, job);
+}
+
+static void
+s_bury_rank (simulation_t *self, rank_t *rank)
+{
+    client_t *client = rank_user (rank);
+    assert_true (client && client->rank == rank);
+    assert_false (rank_is_there (rank));
+    client->is_gone = true;                     //  a silent one did not know
+    client->job = NULL;
+    client->rank = NULL;
+    broker_bury_rank (self->broker, rank);
+    assert_null (rank_user (rank));
+}
+
+//  What has to do with a client.
+static void
+s_carry_out_for_client (simulation_t *self, client_t *client, const action_t *action)
+{
+    assert_non_null (client);
+    assert_ptr_equal (action->job, rank_job (action->rank));
+    switch (action->kind) {
+    case ACTION_COPY:
+        assert_ptr_equal (action->rank, place_rank (action->place));
+        clients_check_copy (self, client, action->place);
+        if (self->options.copied && !job_is_over (action->job))
+            self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
+        simulation_push (self, (event_t) { .kind = EVENT_COPIED, .place = action->place,
+            .at_us = self->now_us + (self->options.copy_us? self->options.copy_us: COPY_US) });
+        break;
+    case ACTION_SEND_BATCH:
+        if (s_reaches (self, client))
+            clients_receive (self, client, action);
+        break;
+    case ACTION_SEND_EPOCH_END:
+        if (s_reaches (self, client))
+            clients_receive_end (self, client, &action->epoch_end);
+        break;
+    case ACTION_SEND_ENDED:
+        s_ended (client, action);
+        break;
+    case ACTION_SEND_NOTICE:
+        s_notice (self, client, action);
+        break;
+    default:
+        fail ();
+    }
+}
+
 static void
 s_carry_out (simulation_t *self, const action_t *action)
 {
-    client_t *client = action->job? job_user (action->job): NULL;
     switch (action->kind) {
     case ACTION_READ:
         s_read (self, action->request);
@@ -573,43 +314,33 @@ s_carry_out (simulation_t *self, const action_t *action)
             s_prepare (self, action->version);
         else
         if (self->options.fetch_us > 0)
-            s_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + self->options.fetch_us,
+            simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + self->options.fetch_us,
                 .version = action->version });
         else
             s_fetched (self, action->version);
         break;
-    case ACTION_COPY:
-        if (self->options.copied && !job_is_over (action->job))
-            self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
-        s_push (self, (event_t) { .kind = EVENT_COPIED, .place = action->place,
-            .at_us = self->now_us + (self->options.copy_us? self->options.copy_us: COPY_US) });
-        break;
-    case ACTION_SEND_BATCH:
-        if (!job_is_over (action->job))
-            s_receive (self, client, &action->batch);
-        break;
-    case ACTION_SEND_EPOCH_END:
-        if (!job_is_over (action->job))
-            s_receive_end (self, client, &action->epoch_end);
-        break;
-    case ACTION_SEND_ENDED:
-        client->ended = action->reason;
-        assert_null (client->message);
-        client->message = strdup (action->message);
-        assert_non_null (client->message);
-        break;
-    case ACTION_SEND_NOTICE:
-        assert_null (client->notice);
-        assert_false (job_is_over (action->job));
-        assert_string_equal (action->reason, "little_shared");
-        client->notice = strdup (action->message);
-        assert_non_null (client->notice);
-        break;
     case ACTION_BURY:
-        client->job = NULL;
-        broker_bury (self->broker, action->job);
+        s_bury (self, action->job);
+        break;
+    case ACTION_BURY_RANK:
+        s_bury_rank (self, action->rank);
+        break;
+    case ACTION_COPY:
+    case ACTION_SEND_BATCH:
+    case ACTION_SEND_EPOCH_END:
+    case ACTION_SEND_ENDED:
+    case ACTION_SEND_NOTICE:
+        s_carry_out_for_client (self, rank_user (action->rank), action);
         break;
     }
+}
+
+void
+simulation_drain (simulation_t *self)
+{
+    action_t action;
+    while (broker_next (self->broker, &action))
+        s_carry_out (self, &action);
 }
 
 static void
@@ -626,12 +357,11 @@ s_note_peaks (simulation_t *self)
 static void
 s_settle (simulation_t *self)
 {
-    action_t action;
     broker_advance (self->broker, self->now_us / 1000);
-    while (broker_next (self->broker, &action))
-        s_carry_out (self, &action);
+    simulation_drain (self);
+    ranks_settled (self);
     for (int number = 0; number < self->client_count; number++)
-        s_take (self, number);
+        clients_take (self, number);
     if (!self->options.check)
         return;
     broker_check (self->broker);                    //  budgets too
@@ -660,6 +390,16 @@ s_prepared (simulation_t *self, version_t *version)
 }
 
 static void
+s_beat (simulation_t *self)
+{
+    for (int number = 0; number < self->client_count; number++) {
+        const client_t *client = &self->clients [number];
+        if (client->rank && client->is_inline && client->is_attached && !client->is_silent && !client->is_gone)
+            broker_heartbeat (self->broker, client->rank, self->now_us / 1000);
+    }
+}
+
+static void
 s_happen (simulation_t *self, const event_t *event)
 {
     switch (event->kind) {
@@ -673,13 +413,16 @@ s_happen (simulation_t *self, const event_t *event)
         s_prepared (self, event->version);
         break;
     case EVENT_COPIED:
+        if (rank_user (place_rank (event->place)))
+            clients_copied (rank_user (place_rank (event->place)), event->place);
         broker_copied (self->broker, event->place);
         break;
     case EVENT_CONSUME:
-        s_release (self, event->client);
+        clients_release (self, event->client);
         break;
     case EVENT_TICK:
-        s_push (self, (event_t) { .kind = EVENT_TICK, .at_us = self->now_us + TICK_US });
+        s_beat (self);
+        simulation_push (self, (event_t) { .kind = EVENT_TICK, .at_us = self->now_us + TICK_US });
         break;
     }
 }
@@ -718,20 +461,11 @@ simulation_destroy (simulation_t **self_p)
         simulation_gone (self, number);
     while (!simulation_run (self, self->now_us + TICK_US));
     for (int number = 0; number < self->client_count; number++) {
-        client_t *client = &self->clients [number];
-        assert_null (client->job);
-        pipeline_destroy (&client->pipeline);
-        for (size_t epoch = 0; epoch < client->epoch_count; epoch++) {
-            free (client->epochs [epoch].ids);
-            if (client->epochs [epoch].before)
-                roaring_bitmap_free (client->epochs [epoch].before);
-        }
-        free (client->received);
-        free (client->epochs);
-        free (client->occurrences);
-        free (client->message);
-        free (client->notice);
+        assert_null (self->clients [number].job);
+        clients_free (&self->clients [number]);
     }
+    for (int number = 0; number < self->group_count; number++)
+        ranks_free (&self->groups [number]);
     broker_destroy (&self->broker);
     free (self->worker_free_us);
     free (self->pack_order);

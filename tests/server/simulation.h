@@ -6,6 +6,11 @@
  *  twice. broker_check () runs after every event while the simulation is small.
  *  A client may go on where an earlier one, here or in another simulation, has stopped: then "twice" and the ends of
  *  epochs are judged over both.
+ *
+ *  A job of several ranks has a client for each rank, numbered one after the other. What such a client has seen
+ *  (simulation_epoch, simulation_state) are the steps, as the frames tell them: the same for all ranks, which is checked,
+ *  like the form of each step, that a rank's own rows are its part of it, and B8. A rank that comes back is a new client.
+ *  simulation_ranks.c.
  */
 #ifndef SIMULATION_H
 #define SIMULATION_H
@@ -58,10 +63,18 @@ typedef struct {
     int64_t sample_us;          //  the client's pace; 0: it consumes at once
     int64_t first_us;           //  the first batch is held so much longer: puts jobs out of phase
     const struct simulated_state *state;        //  where it goes on, copied; NULL: at the beginning
-    const char *instance, *job_name;    //  these are lent while it joins
+    const char *instance, *job_name;    //  these are lent while it joins; the name of ranks while the simulation lives
     const char *run;            //  NULL: the state's, if there is one
     uid_t uid;
     bool detached;              //  it does not take its ring yet: simulation_attach
+    bool is_inline;             //  it asks for its batches as frames
+    bool keeps;                 //  every third batch until it is done with the next one
+    //  of several ranks
+    uint32_t world_size;        //  0, 1: a plain job
+    uint32_t rank_wait_seconds;
+    const int64_t *rank_us;     //  pace of each rank, instead of sample_us; lent while it joins
+    const char *const *instances;       //  of each rank; NULL: made up.  Lent while it joins
+    const struct simulated_standing *standing;  //  where the ranks of an earlier job stood, instead of state
 } simulated_job_t;
 
 //  Where a client stands: all that it has consumed.
@@ -72,6 +85,14 @@ typedef struct simulated_state {
     roaring_bitmap_t *taken;    //  NULL: a list's
     char run [WIRE_RUN_BYTES + 1];
 } simulated_state_t;
+
+//  Where the ranks of a job stood, each for itself; a record is a step or an epoch's end.
+typedef struct simulated_standing {
+    const simulation_t *simulation;
+    int client;                 //  any rank of that job
+    const size_t *records;      //  of each rank: how many it has got
+    size_t recent_count;        //  the last so many of the furthest are told
+} simulated_standing_t;
 
 //  One finished or unfinished epoch as the client saw it.
 typedef struct {
@@ -93,16 +114,27 @@ int64_t simulation_now_us (const simulation_t *self);
 //  A whole number of the broker's status, by its key.
 uint64_t simulation_figure (simulation_t *self, const char *key);
 
-//  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).
+//  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).  Of several ranks:
+//  that of rank 0, the others follow.
 int simulation_join (simulation_t *self, const simulated_job_t *job);
 const refusal_t *simulation_refusal (const simulation_t *self);
 //  The client leaves or dies; it stops or goes on consuming.
 void simulation_gone (simulation_t *self, int client);
+//  The same as the broker tells them apart: it leaves, or is lost.
+void simulation_leave (simulation_t *self, int client);
+void simulation_lose (simulation_t *self, int client);
+//  It is lost as soon as something is sent to it, in the middle of what the broker has to say.
+void simulation_dies_at_send (simulation_t *self, int client);
+//  An inline client gives no sign of life from now on.
+void simulation_silence (simulation_t *self, int client);
 //  It does not take its ring until now.
 void simulation_attach (simulation_t *self, int client);
 //  Where it stands, for a client that joins later; ended by simulation_state_clear.
 void simulation_state (const simulation_t *self, int client, simulated_state_t *state);
 void simulation_state_clear (simulated_state_t *state);
+//  The same after so many of the batches that it has received; of a rank: after so many records.
+void simulation_state_after (const simulation_t *self, int client, uint64_t batches, simulated_state_t *state);
+void simulation_state_at (const simulation_t *self, int client, size_t records, simulated_state_t *state);
 //  Batches that it has consumed.
 uint64_t simulation_consumed (const simulation_t *self, int client);
 //  Its job's number, and its job; NULL: over.
@@ -110,6 +142,32 @@ uint64_t simulation_job_id (const simulation_t *self, int client);
 job_t *simulation_job (const simulation_t *self, int client);
 void simulation_stop (simulation_t *self, int client);
 void simulation_continue (simulation_t *self, int client);
+
+//  A rank comes back: as a new client, whose number is in *client_p if it is taken.
+typedef struct {
+    size_t records;             //  it has got so many
+    const char *instance;       //  NULL: that of the rank's last client
+    const char *run;            //  NULL: not said
+    bool detached, is_inline;
+    int64_t sample_us;          //  its pace from now on
+    const simulated_job_t *job; //  what it asks for; NULL: what the job asked for
+} simulated_return_t;
+broker_return_t simulation_return (simulation_t *self, int client, const simulated_return_t *how, int *client_p);
+//  How many records a rank has got; how many its job has sent; one of them.
+size_t simulation_records (const simulation_t *self, int client);
+size_t simulation_records_sent (const simulation_t *self, int client);
+const broker_record_t *simulation_record (const simulation_t *self, int client, size_t record);
+//  The newest client of a rank, whose job is the client's.
+int simulation_rank (const simulation_t *self, int client, uint32_t rank);
+bool simulation_is_there (const simulation_t *self, int client);
+const char *simulation_instance (const simulation_t *self, int client);
+//  How often a rank was told of others that were lost, and what it was told last (NULL: nothing).
+uint32_t simulation_rank_notices (const simulation_t *self, int client, const char **message_p);
+//  How many of its batches were padding.
+uint32_t simulation_paddings (const simulation_t *self, int client);
+//  What the job would ask of the broker, for calls by hand; ended by simulation_asked_clear.
+const broker_join_t *simulation_asked (simulation_t *self, const simulated_job_t *job);
+void simulation_asked_clear (const broker_join_t *join);
 
 //  Lets time pass until then, or until nothing happens any more (true).
 bool simulation_run (simulation_t *self, int64_t until_us);

@@ -687,9 +687,9 @@ test_impossible_progress_is_refused (void **state)
     job_t *joined = broker_job (simulation_broker (simulation), 1);
     assert_non_null (joined);
     wire_progress_t beyond = { .consumed = 99, .released = 0 }, back = { .consumed = 0, .released = 0 };
-    assert_false (broker_progress (simulation_broker (simulation), joined, &beyond, 10, &refusal));
+    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &beyond, 10, &refusal));
     assert_string_equal (refusal.code, "bad_request");
-    assert_false (broker_progress (simulation_broker (simulation), joined, &back, 10, &refusal));
+    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &back, 10, &refusal));
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     assert_true (simulation_finished (simulation, 0));
     simulation_destroy (&simulation);

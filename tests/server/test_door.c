@@ -154,7 +154,7 @@ assert_event (fixture_t *self, int64_t now_ms, door_event_kind_t kind, uint64_t 
     assert_int_equal (poll (&ready, 1, 0), 1);
     assert_true (door_next (self->door, now_ms, &event));
     assert_int_equal (event.kind, kind);
-    assert_int_equal (event.job, job);
+    assert_int_equal (event.key, job);
 }
 
 //  Nothing to tell, and nothing that would wake the caller.
@@ -418,7 +418,7 @@ test_killed_client_with_a_child (void **state)
     kill (child, SIGKILL);
     assert_true (told);
     assert_int_equal (event.kind, DOOR_CLOSED);
-    assert_int_equal (event.job, 7);
+    assert_int_equal (event.key, 7);
     assert_quiet (self, NOW);
     close (pipes [0]);
     close (pipes [1]);
@@ -822,7 +822,7 @@ test_events_are_the_models (void **state)
             unsigned int due = model_step (self, &jobs [id], id, &random, now_ms);
             door_event_t event;
             bool told = door_next (self->door, now_ms, &event);
-            if (told != (due > 0) || (told && (event.job != id || event.kind + 1 != due)))
+            if (told != (due > 0) || (told && (event.key != id || event.kind + 1 != due)))
                 fail_msg ("seed %" PRIu64 " step %d: told %d, due %u", seed, step, told, due);
             assert_quiet (self, now_ms);
             now_ms += (int64_t) test_below (&random, DOOR_PATIENCE_MS / 2);

@@ -45,6 +45,7 @@ static const reply_joined_t s_joined = {
     .batch_size = 64, .slots = 4, .slot_bytes = 9637888, .fields = s_fields, .field_count = 2,
     .ring_path = "/run/user/1000/tureen/server.sock.ring", .ring_token = "0123456789abcdef0123456789abcdef",
     .seed = 7, .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    .world_size = 1,
     .pipeline_text = "[{\"op\": \"decode\"}, {\"share\": true}]",
     .lease_ms = 90000 };
 
@@ -69,6 +70,13 @@ joined_inline_is_the_golden_one (void **state)
     joined.ring_path = joined.ring_token = NULL;
     joined.pipeline_text = "[{\"op\":\"center_crop\",\"size\":[224,224]}]";
     s_assert_text (reply_joined (&joined), s_golden ("joined_inline", 1));
+    joined = s_joined;
+    joined.samples = 3000;
+    joined.batch_size = joined.world_size = 2;
+    joined.rank = 1;
+    joined.slot_bytes = 64;
+    joined.fields = fields;
+    s_assert_text (reply_joined (&joined), s_golden ("joined_ranks", 1));
 }
 
 static void
@@ -79,6 +87,8 @@ error_and_ended_are_the_golden_ones (void **state)
         s_golden ("error", 1));
     s_assert_text (reply_ended ("left", "the client left"), s_golden ("ended", 1));
     s_assert_text (reply_ended ("stopping", "the server ends"), s_golden ("ended_stopping", 1));
+    s_assert_text (reply_notice ("gathering", "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
+        s_golden ("notice_gathering", 1));
 }
 
 static void
@@ -101,6 +111,8 @@ heads_are_the_golden_ones (void **state)
     s_assert_head (WIRE_STATUS_REPLY, 0, 6, "status_reply");
     s_assert_head (WIRE_ERROR, 0, 1, "error");
     s_assert_head (WIRE_HEARTBEAT, 5, 0, "heartbeat");
+    s_assert_head (WIRE_BATCH, 5, 0, "batch_ranks");
+    s_assert_head (WIRE_NOTICE, 0, 13, "notice_gathering");
 }
 
 //  Parses what reply_joined says, and ends the text.

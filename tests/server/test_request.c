@@ -237,6 +237,33 @@ golden_join_that_goes_on (void **state)
 }
 
 static void
+golden_join_of_a_rank (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    refusal_t refusal = { 0 };
+    broker_record_t *records;
+    size_t count;
+    s_golden_join (&message, "join_ranks", 13, &join);
+    assert_true (join.world_size == 2 && join.rank == 1 && join.gather_seconds == 120 && join.rank_wait_seconds == 30);
+    assert_true (join.taken_frames == 1 && join.recent_frames == 1 && join.recent_first == 3);
+    assert_true (request_recent (message.frames, &join, 3000, &records, &count, &refusal));
+    assert_int_equal (count, 3);
+    assert_true (!records [0].is_end && records [0].epoch == 2 && records [0].index == 4 && records [0].samples == 3);
+    assert_memory_equal (records [0].step, ((uint64_t []) { 2, 1, 2999, 0, 5 }), 40);
+    assert_true (records [1].is_end && records [1].epoch == 2 && records [1].index == 5 && records [1].samples == 19);
+    assert_true (!records [2].is_end && records [2].epoch == 3 && records [2].index == 0 && records [2].samples == 4);
+    assert_memory_equal (records [2].step, ((uint64_t []) { 2, 2, 7, 8, 9, 10 }), 48);
+    assert_int_equal (request_recent_bytes (records, count, 2), 3 * sizeof *records + 11 * 8);
+    free (records);
+    assert_false (request_recent (message.frames, &join, 2999, &records, &count, &refusal));
+    assert_refusal (&refusal, "bad_state", "recent record 0: id 0 is sample 2999, the data set has 2999 samples");
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
+static void
 head_that_is_not_ours_is_ignored (void **state)
 {
     (void) state;
@@ -472,6 +499,28 @@ join_orders (void **state)
 }
 
 static void
+join_ranks (void **state)
+{
+    (void) state;
+    request_join_t join = s_good_join ("", 2);
+    assert_true (join.world_size == 1 && join.rank == 0 && join.gather_seconds == 300 && join.rank_wait_seconds == 10);
+    request_join_clear (&join);
+    join = s_good_join (",\"rank\":63,\"job\":\"j\",\"gather\":1,\"rank_wait\":0,\"world_size\":64", 2);
+    assert_true (join.world_size == 64 && join.rank == 63 && join.gather_seconds == 1 && join.rank_wait_seconds == 0);
+    request_join_clear (&join);
+    join = s_good_join (",\"rank\":0,\"world_size\":1,\"gather\":86400,\"rank_wait\":86400", 2);
+    assert_true (join.world_size == 1 && join.gather_seconds == 86400 && join.rank_wait_seconds == 86400);
+    request_join_clear (&join);
+    //  The whole of a job is bounded, and only that: 64 x 64 x 256 samples, and one batch more.
+    refusal_t refusal;
+    assert_true (s_join ("{\"dataset\":\"d\",\"batch_size\":256,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, &join,
+        &refusal));
+    request_join_clear (&join);
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":257,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, "bad_request",
+        "batch_size x slots x world_size is 1052672 samples; at most 1048576");
+}
+
+static void
 json_that_is_none (void **state)
 {
     (void) state;
@@ -639,8 +688,26 @@ values_of_a_wrong_kind (void **state)
             "resume: unknown key 'when\\x1b'; there are fingerprint, data, epoch, batches, places" },
         { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0,\"places\":1}",
             "resume.places: only of a job that gives a list; frames \"taken\" say which samples were taken" },
-        { "\"frames\":\"subset\"", "frames: expected a list of \"subset\", \"list\" or \"taken\", got \"subset\"" },
-        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\" or \"taken\", got \"ids\"" },
+        { "\"frames\":\"subset\"",
+            "frames: expected a list of \"subset\", \"list\", \"taken\" or \"recent\", got \"subset\"" },
+        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\", \"taken\" or \"recent\", got \"ids\"" },
+        { "\"world_size\":0", "world_size: expected an integer from 1 to 64, got 0" },
+        { "\"world_size\":65", "got 65" },
+        { "\"world_size\":\"2\"", "got \"2\"" },
+        { "\"world_size\":null", "got null" },
+        { "\"world_size\":2", "world_size: ranks find each other by their job's name: give `job`" },
+        { "\"rank\":-1", "rank: expected an integer from 0 to 63, got -1" },
+        { "\"rank\":64", "got 64" },
+        { "\"rank\":1.0", "got 1.0" },
+        { "\"rank\":1", "rank: 1 of world_size 1: ranks are counted from 0; say in world_size how many processes" },
+        { "\"rank\":3,\"world_size\":2,\"job\":\"j\"", "rank: 3 of world_size 2: ranks are counted from 0" },
+        { "\"rank\":2,\"world_size\":2,\"job\":\"j\"", "rank: 2 of world_size 2: ranks are counted from 0" },
+        { "\"gather\":0", "gather: expected an integer from 1 to 86400, in seconds, got 0" },
+        { "\"gather\":86401", "got 86401" },
+        { "\"gather\":\"300\"", "got \"300\"" },
+        { "\"rank_wait\":-1", "rank_wait: expected an integer from 0 to 86400, in seconds, got -1" },
+        { "\"rank_wait\":86401", "got 86401" },
+        { "\"rank_wait\":null", "got null" },
         { "\"frames\":[\"subset\",1]", "frames [1]: expected" },
         { "\"frames\":[\"subset\",\"subset\"]", "frames [1]: \"subset\" stands there once at most" },
         { "\"frames\":[\"list\"]", "frames: \"list\" needs order \"list\"" },
@@ -650,7 +717,7 @@ values_of_a_wrong_kind (void **state)
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
-            "slots, transport, seed, pool, name, job, instance, run, resume, frames" },
+            "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, rank_wait, frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -675,6 +742,14 @@ frames_that_do_not_match (void **state)
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"taken\"],\"resume\":"
         "{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0}}", 4, "bad_request",
         "frames: of a job that gives a list, resume.places says what was taken; leave \"taken\" out");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"recent\"]}", 3, "bad_request",
+        "frames: \"recent\" needs ranks: a world_size above 1");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\"]}", 3,
+        "bad_request", "frames: \"recent\" needs resume");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\"]}", 2,
+        "malformed", "frames names 1, so JOIN has 3 frames; got 2");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\",\"subset\","
+        "\"recent\"]}", 5, "bad_request", "frames [2]: \"recent\" must follow the \"recent\" before it");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1}", 3, "malformed",
         "frames names 0, so JOIN has 2 frames; got 3");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"subset\"]}", 2, "malformed",
@@ -748,6 +823,7 @@ main (void)
         cmocka_unit_test (golden_join_seeded),
         cmocka_unit_test (golden_join_pool),
         cmocka_unit_test (golden_join_that_goes_on),
+        cmocka_unit_test (golden_join_of_a_rank),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
         cmocka_unit_test (head_refusals),
         cmocka_unit_test (wrong_number_of_frames),
@@ -756,6 +832,7 @@ main (void)
         cmocka_unit_test (join_defaults),
         cmocka_unit_test (join_extremes),
         cmocka_unit_test (join_orders),
+        cmocka_unit_test (join_ranks),
         cmocka_unit_test (json_that_is_none),
         cmocka_unit_test (json_with_a_zero_byte),
         cmocka_unit_test (json_too_deep),

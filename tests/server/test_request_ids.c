@@ -447,6 +447,198 @@ damaged_sets_match_the_model (void **state)
     assert_true (taken > 100 && refused > 100);
 }
 
+//  --- recent: of two ranks with batches of 3, at most 100 samples ------------------------------------------
+
+enum { RECENT_BATCH = 3, RECENT_SAMPLES = 100 };
+
+typedef struct {
+    uint64_t numbers [2000];
+    size_t count;
+} numbers_t;
+
+static void
+s_add (numbers_t *self, const uint64_t *numbers, size_t count)
+{
+    if (count)
+        memcpy (self->numbers + self->count, numbers, count * sizeof *numbers);
+    self->count += count;
+}
+
+//  Parses the numbers in frames of each so many; resume is at a position.
+static bool
+s_recent (const numbers_t *numbers, size_t each, broker_position_t resume, broker_record_t **records_p, size_t *count_p,
+    refusal_t *refusal)
+{
+    request_join_t join = { .world_size = 2, .batch_size = RECENT_BATCH, .recent_first = 2,
+        .resume = { .epoch = resume.epoch, .batches = resume.batches } };
+    ids_t ids [40];
+    frame_t frames [42] = { { 0 } };
+    for (size_t at = 0; at < numbers->count || join.recent_frames == 0; at += each) {
+        size_t here = numbers->count - at < each? numbers->count - at: each;
+        ids [join.recent_frames] = s_ids (WIRE_IDS_RECENT, numbers->numbers + at, here);
+        frames [2 + join.recent_frames] = ids [join.recent_frames].frame;
+        join.recent_frames++;
+    }
+    bool good = request_recent (frames, &join, RECENT_SAMPLES, records_p, count_p, refusal);
+    for (size_t index = 0; index < join.recent_frames; index++)
+        free (ids [index].block);
+    return good;
+}
+
+static void
+s_refused_recent (const uint64_t *numbers, size_t count, const char *code, const char *fragment)
+{
+    numbers_t all = { .count = 0 };
+    s_add (&all, numbers, count);
+    broker_record_t *records;
+    refusal_t refusal = { 0 };
+    assert_false (s_recent (&all, 1999, (broker_position_t) { 5, 7 }, &records, &count, &refusal));
+    assert_null (records);
+    assert_refusal (&refusal, code, fragment);
+}
+#define S_REFUSED_RECENT(code, fragment, ...) \
+    s_refused_recent ((uint64_t []) { __VA_ARGS__ }, sizeof ((uint64_t []) { __VA_ARGS__ }) / 8, code, fragment)
+
+static void
+recent_refused (void **state)
+{
+    (void) state;
+    s_refused_recent (NULL, 0, "malformed", "recent: expected records of at most 1050112 numbers in all, got 0");
+    S_REFUSED_RECENT ("malformed", "recent record 0: it begins with 4 numbers; 3 are left", 0, 5, 6);
+    S_REFUSED_RECENT ("malformed", "recent record 0: expected kind 0 (a step) or 1 (an epoch's end), got 2", 2, 5, 6, 0);
+    S_REFUSED_RECENT ("malformed", "a step of 2 ids has 2 counts and so many numbers; 3 are left", 0, 5, 6, 2, 1, 1, 9);
+    S_REFUSED_RECENT ("malformed", "recent record 0: a step of 18446744073709551615 ids has 2 counts", 0, 5, 6, UINT64_MAX, 1,
+        1, 9);
+    S_REFUSED_RECENT ("malformed", "a step of 0 ids has 2 counts and so many numbers; 1 are left", 0, 5, 6, 0, 1);
+    S_REFUSED_RECENT ("malformed", "a step of 0 ids, and its ranks have 0", 0, 5, 6, 0, 0, 0);
+    S_REFUSED_RECENT ("malformed", "a step of 3 ids, and its ranks have 2", 0, 5, 6, 3, 1, 1, 9, 8, 7);
+    S_REFUSED_RECENT ("bad_state", "recent record 0: rank 1 has 4 samples, and batch_size is 3", 0, 5, 6, 4, 0, 4, 9, 8, 7, 6);
+    S_REFUSED_RECENT ("bad_state", "rank 0 has 18446744073709551615 samples", 0, 5, 6, 1, UINT64_MAX, 2, 9);
+    S_REFUSED_RECENT ("bad_state", "recent record 0: id 1 is sample 100, the data set has 100", 0, 5, 6, 2, 1, 1, 99, 100);
+    S_REFUSED_RECENT ("malformed", "at most 2^53, got 9007199254740993 and 6", 1, (UINT64_C (1) << 53) + 1, 6, 0);
+    S_REFUSED_RECENT ("malformed", "at most 2^53, got 5 and 9007199254740993", 1, 5, (UINT64_C (1) << 53) + 1, 0);
+    //  Each goes on where the one before ended.
+    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 5, step 6, and the one before ended at epoch 5, step 5",
+        0, 5, 4, 1, 1, 0, 9, 0, 5, 6, 1, 1, 0, 9);
+    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 5, step 4, and the one before ended at epoch 5, step 5",
+        0, 5, 4, 1, 1, 0, 9, 1, 5, 4, 30);
+    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 6, step 1, and the one before ended at epoch 6, step 0",
+        1, 5, 4, 30, 0, 6, 1, 1, 1, 0, 9);
+    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 5, step 6, and resume says epoch 5, step 7", 0, 5, 5, 1, 1, 0, 9);
+    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 6, step 0, and resume says epoch 5, step 7", 1, 5, 7, 9);
+    ids_t ids = s_ids (WIRE_IDS_LIST, (uint64_t []) { 1, 5, 6, 0 }, 4);
+    request_join_t join = { .world_size = 2, .batch_size = 3, .recent_frames = 1 };
+    broker_record_t *records;
+    size_t count;
+    refusal_t refusal = { 0 };
+    assert_false (request_recent (&ids.frame, &join, 100, &records, &count, &refusal));
+    assert_refusal (&refusal, "bad_request", "recent frame 0: expected form 4 (recent), got 3");
+    ids.frame.size = 7;
+    assert_false (request_recent (&ids.frame, &join, 100, &records, &count, &refusal));
+    assert_refusal (&refusal, "malformed", "recent frame 0: expected 8 bytes and then 8 for each number, got 7");
+    free (ids.block);
+}
+
+//  Ends of epochs without a batch stand in a row; a record may lie across frames, whatever their sizes.
+static void
+recent_in_several_frames (void **state)
+{
+    (void) state;
+    static const uint64_t numbers [] = { 0, 2, 8, 3, 3, 0, 1, 2, 3, 1, 2, 9, 50, 1, 3, 0, 0, 0, 4, 0, 4, 2, 2, 5, 5, 0, 99 };
+    numbers_t all = { .count = 0 };
+    s_add (&all, numbers, sizeof numbers / sizeof *numbers);
+    for (size_t each = 1; each <= all.count; each++) {
+        broker_record_t *records;
+        size_t count;
+        refusal_t refusal = { 0 };
+        if (!s_recent (&all, each, (broker_position_t) { 4, 1 }, &records, &count, &refusal))
+            fail_msg ("%zu a frame: %s", each, refusal.message);
+        assert_int_equal (count, 4);
+        assert_true (!records [0].is_end && records [1].is_end && records [2].is_end && !records [3].is_end);
+        assert_memory_equal (records [0].step, numbers + 4, 5 * 8);
+        assert_memory_equal (records [3].step, numbers + 21, 6 * 8);
+        assert_true (records [1].samples == 50 && records [2].index == 0 && records [3].epoch == 4);
+        free (records);
+    }
+}
+
+//  A record more than there may be, and an id more.
+static void
+recent_is_bounded (void **state)
+{
+    (void) state;
+    numbers_t all = { .count = 0 };
+    for (uint64_t record = 0; record < WIRE_RECENT_RECORDS_MAX; record++)
+        s_add (&all, (uint64_t []) { 1, record, 0, 0 }, 4);
+    broker_record_t *records;
+    size_t count;
+    refusal_t refusal = { 0 };
+    assert_true (s_recent (&all, 1024, (broker_position_t) { 256, 0 }, &records, &count, &refusal));
+    assert_int_equal (count, 256);
+    free (records);
+    s_add (&all, (uint64_t []) { 1, 256, 0, 0 }, 4);
+    assert_false (s_recent (&all, 1024, (broker_position_t) { 257, 0 }, &records, &count, &refusal));
+    assert_refusal (&refusal, "malformed", "recent: at most 256 records are taken");
+    //  17 steps of 61,681 ids are 1,048,577.
+    enum { STEPS = 17, IDS = 61681, EACH = 100000 };
+    size_t total = STEPS * (6 + IDS), frames_needed = total / EACH + 1;
+    uint64_t *numbers = calloc (total, sizeof *numbers);
+    frame_t frames [2 + STEPS] = { { 0 } };
+    ids_t ids [STEPS];
+    assert_non_null (numbers);
+    for (uint64_t step = 0; step < STEPS; step++)
+        memcpy (numbers + step * (6 + IDS), ((uint64_t []) { 0, 0, step, IDS, IDS, 0 }), 6 * 8);
+    for (size_t index = 0; index < frames_needed; index++) {
+        size_t here = total - index * EACH < EACH? total - index * EACH: EACH;
+        ids [index] = s_ids (WIRE_IDS_RECENT, numbers + index * EACH, here);
+        frames [2 + index] = ids [index].frame;
+    }
+    request_join_t join = { .world_size = 2, .batch_size = 65536, .recent_first = 2, .recent_frames = frames_needed,
+        .resume = { .batches = STEPS } };
+    assert_false (request_recent (frames, &join, 1, &records, &count, &refusal));
+    assert_refusal (&refusal, "malformed", "recent: at most 1048576 ids are taken");
+    for (size_t index = 0; index < frames_needed; index++)
+        free (ids [index].block);
+    free (numbers);
+}
+
+//  Random records, written and read again.
+static void
+recent_matches_what_was_written (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), round = 0; round < 2000; seed++, round++) {
+        uint64_t random = seed;
+        numbers_t all = { .count = 0 };
+        broker_position_t at = { test_below (&random, 5), test_below (&random, 5) };
+        broker_record_t expected [20];
+        size_t count = 1 + test_below (&random, 20), read;
+        for (size_t index = 0; index < count; index++) {
+            uint64_t of_first = test_below (&random, RECENT_BATCH + 1), of_second = test_below (&random, RECENT_BATCH + 1);
+            bool is_end = test_below (&random, 3) == 0 || of_first + of_second == 0;
+            uint64_t samples = is_end? test_below (&random, 1000): of_first + of_second;
+            expected [index] = (broker_record_t) { .is_end = is_end, .epoch = at.epoch, .index = at.batches, .samples = samples,
+                .step = is_end? NULL: all.numbers + all.count + 4 };
+            s_add (&all, (uint64_t []) { is_end, at.epoch, at.batches, samples, of_first, of_second }, is_end? 4: 6);
+            for (uint64_t id = 0; !is_end && id < samples; id++)
+                s_add (&all, (uint64_t []) { test_below (&random, RECENT_SAMPLES) }, 1);
+            at = is_end? (broker_position_t) { at.epoch + 1, 0 }: (broker_position_t) { at.epoch, at.batches + 1 };
+        }
+        broker_record_t *records;
+        refusal_t refusal = { 0 };
+        if (!s_recent (&all, 10 + test_below (&random, 300), at, &records, &read, &refusal))
+            fail_msg ("seed %" PRIu64 ": %s", seed, refusal.message);
+        assert_int_equal (read, count);
+        for (size_t index = 0; index < count; index++) {
+            const broker_record_t *one = &records [index], *other = &expected [index];
+            if (one->is_end != other->is_end || one->epoch != other->epoch || one->index != other->index
+            ||  one->samples != other->samples || (!one->is_end && memcmp (one->step, other->step, (2 + one->samples) * 8) != 0))
+                fail_msg ("seed %" PRIu64 ": record %zu differs", seed, index);
+        }
+        free (records);
+    }
+}
+
 int
 main (void)
 {
@@ -463,6 +655,10 @@ main (void)
         cmocka_unit_test (range_at_the_end_of_all_ids),
         cmocka_unit_test (sets_match_the_model),
         cmocka_unit_test (damaged_sets_match_the_model),
+        cmocka_unit_test (recent_refused),
+        cmocka_unit_test (recent_in_several_frames),
+        cmocka_unit_test (recent_is_bounded),
+        cmocka_unit_test (recent_matches_what_was_written),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -413,13 +413,13 @@ s_begin_over (scene_t *self, bool packed)
     assert_int_equal (self->layout.count, 3);
     self->ring = calloc (SLOTS, self->layout.slot_bytes);
     assert_non_null (self->ring);
-    broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .batch_size = BATCH, .slots = SLOTS, .epochs = 1,
-        .slot_bytes = self->layout.slot_bytes, .fresh_run = "00000000000000000000000000000001" };
+    broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .world_size = 1, .batch_size = BATCH,
+        .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes, .fresh_run = "00000000000000000000000000000001" };
     refusal_t refusal;
     self->job = broker_join (self->broker, &join, 0, &refusal);
     assert_non_null (self->job);
-    job_set_user (self->job, self, false);
-    broker_attached (self->broker, self->job, 0);
+    rank_set_user (job_rank (self->job, 0), self, false);
+    broker_attached (self->broker, job_rank (self->job, 0), 0);
 }
 
 static void
@@ -449,7 +449,7 @@ s_receive (scene_t *self, const wire_batch_t *batch)
 {
     uint32_t rows [BATCH];
     uint64_t ids [BATCH];
-    uint32_t count = job_batch_rows (self->job, batch->slot, rows, ids);
+    uint32_t count = rank_batch_rows (job_rank (self->job, 0), batch->slot, rows, ids);
     uint8_t *slot = self->ring + batch->slot * self->layout.slot_bytes;
     for (uint32_t index = 0; index < count; index++) {
         const uint8_t *image = layout_row (&self->layout, 0, slot, rows [index]);
@@ -465,7 +465,7 @@ s_receive (scene_t *self, const wire_batch_t *batch)
     self->delivered += count;
     wire_progress_t progress = { .consumed = batch->sequence + 1, .released = batch->sequence + 1 };
     refusal_t refusal;
-    assert_true (broker_progress (self->broker, self->job, &progress, 1, &refusal));
+    assert_true (broker_progress (self->broker, job_rank (self->job, 0), &progress, 1, &refusal));
 }
 
 static void

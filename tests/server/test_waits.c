@@ -268,6 +268,37 @@ test_sums_are_the_time (void **state)
         s_random_schedule (seed);
 }
 
+//  Guards: so with ranks, which are lost and come back; and while one is not there the job waits for its client.
+static void
+test_sums_of_ranks (void **state)
+{
+    (void) state;
+    for (uint32_t lost = 0; lost < 3; lost++) {
+        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 20, .workers = 1,
+            .cost_us = s_uneven, .fetch_us = MS, .readable = s_readable, .check = true };
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t job = { .world_size = 3, .batch_size = 3, .slots = 3, .epochs = 3, .rank_wait_seconds = 100,
+            .sample_us = 100 };
+        assert_int_equal (simulation_join (simulation, &job), 0);
+        for (int step = 0; step < 100; step++) {
+            int client = simulation_rank (simulation, 0, lost), back;
+            simulation_run (simulation, simulation_now_us (simulation) + 3 * MS);
+            if (step % 20 == 7 && !simulation_finished (simulation, client)) {
+                waits_told_t before = s_waits (simulation, 1);
+                simulation_lose (simulation, client);
+                simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
+                waits_told_t told = s_waits (simulation, 1);
+                s_assert_near (told.client - before.client, 1);
+                simulated_return_t how = { .records = simulation_records (simulation, client), .sample_us = 2 * MS };
+                assert_int_equal (simulation_return (simulation, client, &how, &back), BROKER_RETURN_READY);
+            }
+            waits_told_t told = s_waits (simulation, 1);
+            s_assert_sum (&told, (double) (simulation_now_us (simulation) / MS) / 1000);
+        }
+        simulation_destroy (&simulation);
+    }
+}
+
 int
 main (void)
 {
@@ -278,7 +309,8 @@ main (void)
         cmocka_unit_test (test_the_missing_place_is_found),
         cmocka_unit_test (test_copies_stand_in_line),
         cmocka_unit_test (test_a_client_that_stands_still),
-        cmocka_unit_test (test_sums_are_the_time)
+        cmocka_unit_test (test_sums_are_the_time),
+        cmocka_unit_test (test_sums_of_ranks)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

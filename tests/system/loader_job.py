@@ -17,7 +17,7 @@ def main():
     with tureen.Loader(**request) as loader:
         for batch in loader:
             ids = [int(number) for number in batch.ids]
-            epochs.setdefault(batch.epoch, []).extend(ids)
+            epochs.setdefault(batch.epoch, []).extend([] if batch.padding else ids)
             if labels is not None:
                 wrong += sum(int(label) != labels[number] for label, number in zip(batch["label"], ids))
             assert batch["image"].shape == (len(ids), 224, 224, 3)

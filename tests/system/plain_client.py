@@ -4,7 +4,8 @@ own clients, so it proves the document.  One thread; the caller decides when any
     job = Job (endpoint); job.join (dataset="train", batch_size=64, epochs=2); job.take_ring ()
     for event in job.events (): ...
 
-Course is a job that goes on where another one stopped.
+Course is a job that goes on where another one stopped.  Of a job with ranks, each Job or Course is one rank: ask_join or
+set_out of each, then joined_answer or arrive of each.
 
 As a program: `plain_client.py '{"endpoint": .., "join": {..}}'` prints what it got as JSON.
 """
@@ -29,9 +30,14 @@ JOIN, INLINE, PROGRESS_KIND, LEAVE, STATUS, HEARTBEAT, EXPLAIN = range(1, 8)
 JOINED, BATCH_KIND, EPOCH_END_KIND, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = range(129, 137)
 
 Message = collections.namedtuple("Message", "kind job tag frames")
-Batch = collections.namedtuple("Batch", "sequence epoch index slot count ids fields")
+#   step: of ranks, the ids of each; is_padding: one sample once more, outside of all counts.
+Batch = collections.namedtuple("Batch", "sequence epoch index slot count ids fields step is_padding")
 EpochEnd = collections.namedtuple("EpochEnd", "epoch samples batches last")
 Ended = collections.namedtuple("Ended", "reason message")
+Notice = collections.namedtuple("Notice", "kind message")
+#   What a rank received last: a step (ids of each rank) or an epoch's end.
+Step = collections.namedtuple("Step", "epoch index step")
+SLOT_NONE = 2**32 - 1                   # of a batch that is in no slot
 
 #   How each dtype is looked at, and its bytes; 16-bit floats as they lie there.
 SIZES = {"bool": ("B", 1), "uint8": ("B", 1), "int8": ("b", 1), "uint16": ("H", 2), "int16": ("h", 2), "uint32": ("I", 4),
@@ -64,6 +70,22 @@ def ids_list(ids):
     return b"\x03" + bytes(7) + struct.pack("<%dQ" % len(ids), *ids)
 
 
+def recent_numbers(records):
+    """Steps and EpochEnds, as they came."""
+    numbers = []
+    for record in records:
+        if isinstance(record, EpochEnd):
+            numbers += [1, record.epoch, record.batches, record.samples]
+        else:
+            ids = [number for part in record.step for number in part]
+            numbers += [0, record.epoch, record.index, len(ids), *map(len, record.step), *ids]
+    return numbers
+
+
+def ids_recent(numbers):
+    return b"\x04" + bytes(7) + struct.pack("<%dQ" % len(numbers), *numbers)
+
+
 class Connection:
     """A DEALER; one message at a time."""
 
@@ -72,7 +94,7 @@ class Connection:
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
         self.socket.connect(endpoint)
-        self.timeout = timeout
+        self.endpoint, self.timeout = endpoint, timeout
         self.tag = 0
         self.waiting = collections.deque()      # messages that came while an answer was waited for
 
@@ -132,14 +154,44 @@ class Job(Connection):
         super().__init__(endpoint, timeout)
         self.joined = self.memory = self.ring_socket = None
         self.notices = {}                       # text by kind
+        self.gathering = []                     # texts, until it has joined
         self.is_inline = False
         self.beat_at = 0.0
 
     def join(self, id_frames=(), **keys):
-        answer = self.ask(JOIN, 0, json.dumps(keys).encode(), *id_frames)
-        self.joined = json.loads(answer.frames[0].decode())
+        self.ask_join(id_frames, **keys)
+        if not self.joined_answer():
+            raise NoAnswer("to JOIN")
+        return self.joined
+
+    def ask_join(self, id_frames=(), **keys):
+        self.tag += 1
+        self.asked, self.asked_keys, self.gathering = self.tag, keys, []
+        self.send(JOIN, 0, self.tag, json.dumps(keys).encode(), *id_frames)
+
+    def joined_answer(self, seconds=None):
+        """What JOINED says; None if it has not come by then.  An ERROR is raised."""
+        deadline = time.monotonic() + (self.timeout if seconds is None else seconds)
+        while True:
+            message = self._receive(deadline - time.monotonic())
+            if message is None:
+                return None
+            if message.tag == self.asked and message.kind == NOTICE:
+                notice = json.loads(message.frames[0].decode())
+                assert (message.job, notice["notice"]) == (0, "gathering"), notice
+                assert self.asked_keys.get("world_size", 1) > 1, "a plain job is never kept waiting"
+                self.gathering.append(notice["message"])
+            elif message.tag == self.asked and message.kind in (JOINED, ERROR):
+                break
+            else:
+                self.waiting.append(message)
+        if message.kind == ERROR:
+            raise refusal(message)
+        self.joined = json.loads(message.frames[0].decode())
         self.number = int(self.joined["job"])
-        assert answer.job == self.number
+        assert message.job == self.number
+        self.rank, self.world_size = (self.asked_keys.get(key, value) for key, value in (("rank", 0), ("world_size", 1)))
+        assert (self.joined["rank"], self.joined["world_size"]) == (self.rank, self.world_size), self.joined
         self.sent = self.consumed = self.released = self.kept = 0
         self.is_inline = self.joined["ring"] is None
         return self.joined
@@ -188,8 +240,8 @@ class Job(Connection):
             self.send(HEARTBEAT, self.number)
             self.beat_at = time.monotonic() + self.joined["heartbeat_ms"] / 2000
 
-    def event(self, seconds=None):
-        """The next Batch, EpochEnd or Ended; None after that time.  An ERROR is raised."""
+    def event(self, seconds=None, with_notices=False):
+        """The next Batch, EpochEnd or Ended, or Notice if they are asked for; None after that time.  An ERROR is raised."""
         deadline = time.monotonic() + (self.timeout if seconds is None else seconds)
         while True:
             self.beat()
@@ -207,8 +259,10 @@ class Job(Connection):
                 raise AssertionError("a message for job %d, not %d" % (message.job, self.number))
             if message.kind == NOTICE:
                 notice = json.loads(message.frames[0].decode())
-                assert notice["notice"] not in self.notices, "told twice: %s" % notice
+                assert notice["notice"] not in self.notices or notice["notice"] == "rank_lost", "told twice: %s" % notice
                 self.notices[notice["notice"]] = notice["message"]
+                if with_notices:
+                    return Notice(notice["notice"], notice["message"])
             if message.kind == BATCH_KIND:
                 return self._batch(message.frames)
             if message.kind == EPOCH_END_KIND:
@@ -218,14 +272,17 @@ class Job(Connection):
     def _batch(self, frames):
         sequence, epoch, index, slot, count, flags, _ = BATCH.unpack(frames[0])
         assert sequence == self.sent, "batch %d came, not %d" % (sequence, self.sent)
-        assert bool(flags & 1) == self.is_inline and len(frames) == (3 if self.is_inline else 2)
-        assert 1 <= count <= self.joined["batch_size"] and slot < self.joined["slots"]
+        is_inline, is_padding, has_step = bool(flags & 1), bool(flags & 2), self.world_size > 1
+        assert is_inline == (self.is_inline or slot == SLOT_NONE) and len(frames) == 2 + has_step + is_inline
+        assert 1 <= count <= self.joined["batch_size"] and (slot < self.joined["slots"] or has_step and slot == SLOT_NONE)
         self.sent += 1
         ids = struct.unpack("<%dQ" % count, frames[1])
+        step = self._step(frames[2], ids, is_padding) if has_step else None
+        assert has_step or not is_padding
         slot_bytes = int(self.joined["slot_bytes"])
-        if self.is_inline:
-            assert len(frames[2]) == slot_bytes
-            memory = memoryview(frames[2])
+        if is_inline:
+            assert len(frames[-1]) == slot_bytes
+            memory = memoryview(frames[-1])
         else:
             memory = memoryview(self.memory)[slot * slot_bytes:(slot + 1) * slot_bytes]
         fields = {}
@@ -237,7 +294,20 @@ class Job(Connection):
                 values *= length
             assert values == size
             fields[field["name"]] = memory[begin:begin + count * size].cast(kind)
-        return Batch(sequence, epoch, index, slot, count, ids, fields)
+        return Batch(sequence, epoch, index, slot, count, ids, fields, step, is_padding)
+
+    def _step(self, frame, ids, is_padding):
+        """The ids of each rank, mine being what came."""
+        numbers = struct.unpack("<%dQ" % (len(frame) // 8), frame)
+        counts, begin, step = numbers[:self.world_size], self.world_size, []
+        assert len(numbers) == self.world_size + sum(counts), (counts, len(numbers))
+        for count in counts:
+            step.append(numbers[begin:begin + count])
+            begin += count
+        assert step[self.rank] == (() if is_padding else ids), (self.rank, ids, step)
+        if is_padding:
+            assert len(ids) == 1 and ids[0] in numbers[self.world_size:], (ids, step)
+        return tuple(step)
 
     def progress(self, consumed=None, released=None, kept=0):
         if consumed is not None:
@@ -272,8 +342,8 @@ class Job(Connection):
 
     def run(self, labels=None, pause=0.0, seen=None):
         """Takes everything to the job's end.  Checks the numbering, the ends of epochs and the labels.  seen (id, image
-        bytes) is called for each sample.  {epoch: ids}"""
-        epochs, index = {}, 0
+        bytes) is called for each sample.  {epoch: ids}, of a rank its own"""
+        epochs, index, samples = {}, 0, 0
         while True:
             event = self.event()
             if event is None:
@@ -281,15 +351,16 @@ class Job(Connection):
             if isinstance(event, Ended):
                 raise Refused("ended", "%s: %s" % event)
             if isinstance(event, EpochEnd):
-                ids = epochs.setdefault(event.epoch, [])
-                assert (event.samples, event.batches) == (len(ids), index), "%s: %d in %d" % (event, len(ids), index)
-                index = 0
+                epochs.setdefault(event.epoch, [])
+                assert (event.samples, event.batches) == (samples, index), "%s: %d in %d" % (event, samples, index)
+                index = samples = 0
                 if event.last:
                     return epochs
                 continue
             assert event.index == index, "batch %d of the epoch came, not %d" % (event.index, index)
             index += 1
-            epochs.setdefault(event.epoch, []).extend(event.ids)
+            samples += sum(map(len, event.step)) if event.step else event.count
+            epochs.setdefault(event.epoch, []).extend(() if event.is_padding else event.ids)
             if labels is not None:
                 expected = [labels[number] for number in event.ids]
                 assert event.fields["label"].tolist() == expected, "labels of batch %d" % event.sequence
@@ -307,54 +378,89 @@ class Job(Connection):
 
 
 class Course(Job):
-    """A job that knows where it stands, and begins there.  state: what another one's was; {} at the beginning."""
+    """A job that knows where it stands, and begins there.  state: what another one's was; {} at the beginning.  Of a job with
+    ranks it knows where the whole job stands: each rank the same after the same step."""
 
-    def begin(self, state, ids=None, taken_as=ids_words, **keys):
-        """ids: the job's list, for order "list"."""
+    def begin(self, state, ids=None, taken_as=ids_words, recent=None, **keys):
+        self.set_out(state, ids, taken_as, recent, **keys)
+        return self.arrive()
+
+    def set_out(self, state, ids=None, taken_as=ids_words, recent=None, recent_frames=None, **keys):
+        """Asks, and waits for nothing.  ids: the job's list, for order "list"; recent: what it received last."""
         frames, names = ([ids_list(ids)], ["list"]) if ids else ([], [])
         if state:
-            keys["run"] = state["run"]
+            keys = dict({"run": state["run"]}, **keys)
             keys["resume"] = {key: str(state[key]) for key in ("fingerprint", "data", "epoch", "batches")}
             if ids:
                 keys["resume"]["places"] = str(len(state["taken"]))
             else:
                 frames.append(taken_as(state["taken"], state["samples"]))
                 names.append("taken")
-        self.join(frames, frames=names, **keys)
-        self.state = {"epoch": 0, "batches": 0, "taken": []}
-        self.state.update(state or {}, samples=int(self.joined["dataset_samples"]),
-                          **{key: self.joined[key] for key in ("fingerprint", "data", "run")})
+        if recent and recent_frames is None:
+            recent_frames = [ids_recent(recent_numbers(recent))]
+        frames, names = frames + (recent_frames or []), names + ["recent"] * len(recent_frames or [])
+        self.state, self.recent = dict(state), list(recent or [])
+        self.ask_join(frames, frames=names, **keys)
+
+    def arrive(self):
+        if not self.joined_answer():
+            raise NoAnswer("to JOIN")
+        self.state = dict({"epoch": 0, "batches": 0, "taken": []}, **self.state)
+        self.state.update({key: self.joined[key] for key in ("fingerprint", "data", "run")},
+                          samples=int(self.joined["dataset_samples"]))
         self.start()
         return self
+
+    def take(self, seen=None, save=None, with_notices=False, seconds=None):
+        """The next Batch, which is looked at and done with, or EpochEnd; the state is then behind it.  Or a Notice; or None
+        after so many seconds, if they are given."""
+        event, state = self.event(seconds, with_notices), self.state
+        if event is None and seconds is not None:
+            return None
+        if event is None:
+            raise NoAnswer("no batch within %s seconds" % self.timeout)
+        if isinstance(event, Ended):
+            raise Refused(event.reason, event.message)
+        if isinstance(event, Notice):
+            return event
+        assert event.epoch == state["epoch"], "%s in epoch %d" % (event, state["epoch"])
+        if isinstance(event, EpochEnd):
+            assert (event.samples, event.batches) == (len(state["taken"]), state["batches"]), (event, state)
+            state.update(epoch=event.epoch + 1, batches=0, taken=[])
+            self.remember(event)
+            return event
+        assert event.index == state["batches"], "batch %d of the epoch came, not %d" % (event.index, state["batches"])
+        size = len(event.fields["image"]) // event.count
+        for row, number in enumerate(event.ids if seen else ()):
+            seen(event.epoch, number, bytes(event.fields["image"][row * size:(row + 1) * size]))
+        ids = event.ids if event.step is None else [number for part in event.step for number in part]
+        state.update(batches=event.index + 1, taken=state["taken"] + list(ids))
+        self.remember(Step(event.epoch, event.index, event.step))
+        event.fields.clear()
+        if save:
+            save(state)
+        self.done_with(event)
+        return event
+
+    def remember(self, record):
+        """The last slots + 1 steps, and the ends of epochs among them."""
+        self.recent.append(record)
+        steps = [place for place, known in enumerate(self.recent) if isinstance(known, Step)]
+        if len(steps) > self.joined["slots"] + 1:
+            del self.recent[:steps[-self.joined["slots"] - 1]]
 
     def walk(self, batches=None, seen=None, save=None, pause=0.0):
         """Takes so many, or what comes to the job's end.  seen (epoch, id, image's bytes); save (state) after each.
         {epoch: ids}"""
-        epochs, state, count = {}, self.state, 0
+        epochs, count = {}, 0
         while batches is None or count < batches:
-            event = self.event()
-            if event is None:
-                raise NoAnswer("no batch within %s seconds" % self.timeout)
-            if isinstance(event, Ended):
-                raise Refused(event.reason, event.message)
-            assert event.epoch == state["epoch"], "%s in epoch %d" % (event, state["epoch"])
+            event = self.take(seen, save)
+            ids = epochs.setdefault(event.epoch, [])
             if isinstance(event, EpochEnd):
-                assert (event.samples, event.batches) == (len(state["taken"]), state["batches"]), (event, state)
-                epochs.setdefault(event.epoch, [])
-                state.update(epoch=event.epoch + 1, batches=0, taken=[])
                 if event.last:
-                    return epochs
+                    break
                 continue
-            assert event.index == state["batches"], "batch %d of the epoch came, not %d" % (event.index, state["batches"])
-            epochs.setdefault(event.epoch, []).extend(event.ids)
-            size = len(event.fields["image"]) // event.count
-            for row, number in enumerate(event.ids if seen else ()):
-                seen(event.epoch, number, bytes(event.fields["image"][row * size:(row + 1) * size]))
-            state.update(batches=event.index + 1, taken=state["taken"] + list(event.ids))
-            event.fields.clear()
-            if save:
-                save(state)
-            self.done_with(event)
+            ids.extend(() if event.is_padding else event.ids)
             count += 1
             if pause:
                 time.sleep(pause)

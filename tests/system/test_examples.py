@@ -1,4 +1,5 @@
 """The examples, and what measures the clients, at their smallest: that they run, and print what they promise."""
+import importlib.util
 import json
 import os
 import re
@@ -30,15 +31,28 @@ class Scripts(unittest.TestCase):
                 found.append(int(pid))
         return found
 
+    def environment(self, **more):
+        return dict(os.environ, TMPDIR=self.folder, TUREEN_SERVER=harness.TUREEN, PYTHONDONTWRITEBYTECODE="1",
+                    PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"), **more)
+
     def run_script(self, *command):
-        environment = dict(os.environ, TMPDIR=self.folder, TUREEN_SERVER=harness.TUREEN, PYTHONDONTWRITEBYTECODE="1",
-                           PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"))
-        done = subprocess.run([sys.executable, *map(str, command)], env=environment, cwd=harness.SOURCE, text=True,
-                              capture_output=True, timeout=8 * harness.PATIENCE)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return self.run_scripts([self.environment()], *command)[0]
+
+    def run_scripts(self, environments, *command):
+        """The same once in each environment, at the same time; what each printed."""
+        processes = [subprocess.Popen([sys.executable, *map(str, command)], env=environment, cwd=harness.SOURCE, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for environment in environments]
+        try:
+            printed = [process.communicate(timeout=8 * harness.PATIENCE) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        for process, (output, errors) in zip(processes, printed):
+            self.assertEqual(process.returncode, 0, output + errors)
         wait_until("its server has ended", lambda: not self.servers())
-        print(done.stdout, flush=True)
-        return done.stdout
+        print(*[output for output, _ in printed], flush=True)
+        return [output for output, _ in printed]
 
     def shared(self, output):
         """Prepared and delivered samples, as it prints them at the end."""
@@ -75,6 +89,23 @@ class Examples(Scripts):
         self.assertEqual(len(re.findall(r"^epoch \d: 128 samples, each exactly once$", output, re.M)), 3)
         self.assertIn("killed 1 times", output)
         self.shared(output)
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "no PyTorch here")
+    def test_ddp(self):
+        """By itself, where it is killed and gone on with; and as torchrun starts it."""
+        output = self.run_script("examples/ddp.py", "--samples", 193, "--epochs", 3, "--step", 0.2)
+        self.assertIn("killed all 2 ranks", output)
+        self.assertRegex(output, r"(?m)^attempt 1: 3 ranks, \d+ steps each that count$")
+        self.assertEqual(len(re.findall(r"^epoch \d: 193 samples over all ranks, each exactly once$", output, re.M)), 3)
+        self.assertRegex(output, r"(?m)^[1-9]\d* batches of padding")
+        self.shared(output)
+        started = dict(OMP_NUM_THREADS="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(harness.free_port()))
+        outputs = self.run_scripts([self.environment(RANK=str(rank), **started) for rank in range(2)],
+                                   "examples/ddp.py", "--samples", 65, "--epochs", 1)
+        self.assertRegex(outputs[0], r"^epoch 0: accuracy [01]\.\d+, 2 ranks\n")
+        self.assertEqual(outputs[1], "")
+        prepared, _ = self.shared(outputs[0])
+        self.assertGreaterEqual(prepared, 65 + 16)
 
 
 class Benches(Scripts):

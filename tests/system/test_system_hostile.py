@@ -74,8 +74,11 @@ class Inventor:
     def join_keys(self):
         keys = {"dataset": "train", "batch_size": self.random.choice([1, 16, 64, 65536])}
         for key in self.random.sample(["epochs", "drop_last", "order", "slots", "transport", "seed", "name", "frames",
-                                       "dataset", "batch_size", "zzz"], self.random.randrange(5)):
+                                       "dataset", "batch_size", "zzz", "job", "rank", "world_size", "gather", "rank_wait"],
+                                      self.random.randrange(5)):
             keys[key] = self.value()
+        if self.random.random() < 0.2:
+            keys.update(job="x", rank=self.random.randrange(2), world_size=self.random.choice([1, 2, 2, 3]), gather=1)
         if self.random.random() < 0.5:
             keys["pipeline"] = self.pipeline()
         return keys
@@ -96,7 +99,7 @@ class Inventor:
         if self.random.random() < 0.5:
             count = self.random.choice([1, 1, 1, 1, 1, 1, 2, 2, 128, 129])
             frames = [self.ids(2000 if count == 1 else 10) for _ in range(count)]
-            keys["frames"] = [self.random.choice(["subset", "list"])] * len(frames)
+            keys["frames"] = [self.random.choice(["subset", "list", "recent"])] * len(frames)
             if self.random.random() < 0.5:
                 keys["order"] = "list"
         text = json.dumps(keys).encode()

@@ -5,7 +5,7 @@
 """
 from __future__ import annotations
 
-from . import recipes, transforms
+from . import ranks, recipes, transforms
 from .batch import Batch
 from .errors import (ForkedProcess, JobEnded, LoaderClosed, NoServer, ProtocolError, RequestRefused, ServerGone,
                      ServerStopped, StateError, TureenError, TureenWarning)
@@ -17,4 +17,4 @@ from .wire import Field
 __version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "Loader", "LoaderClosed", "NoServer",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped", "StateError",
-           "TureenError", "TureenWarning", "recipes", "serve", "status", "transforms"]
+           "TureenError", "TureenWarning", "ranks", "recipes", "serve", "status", "transforms"]

@@ -1,7 +1,7 @@
 """A batch as the user sees it, and how its arrays are laid over a slot."""
 from __future__ import annotations
 
-from typing import Any, Dict, ItemsView, Iterator, KeysView, ValuesView
+from typing import Any, Dict, ItemsView, Iterator, KeysView, Optional, ValuesView
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,21 @@ class Batch:
     NumPy has no bfloat16: such an array comes as uint16 (`Loader.fields` tells).  In PyTorch it is
     `torch.from_numpy (batch["image"].view (numpy.int16)).view (torch.bfloat16)`, without a copy.
     """
-    __slots__ = ("_arrays", "ids", "epoch", "index", "__weakref__")
+    __slots__ = ("_arrays", "ids", "epoch", "index", "padding", "step_ids", "__weakref__")
 
-    def __init__(self, arrays: Dict[str, Array], ids: npt.NDArray[np.int64], epoch: int, index: int) -> None:
+    def __init__(self, arrays: Dict[str, Array], ids: npt.NDArray[np.int64], epoch: int, index: int,
+                 padding: bool = False, step_ids: Optional[npt.NDArray[np.int64]] = None) -> None:
         self._arrays = arrays
         #  The samples' ids, in memory of their own.
         self.ids = ids
         #  Both count from 0; index begins anew in each epoch.
         self.epoch = epoch
         self.index = index
+        #  Of a job with ranks: none of the step's samples was left for this one, and it has got another rank's once more, so
+        #  that all make equally many steps.  It counts nowhere: neither should its loss, nor what is measured of it.
+        self.padding = padding
+        #  What all ranks got in this step, rank by rank; without ranks the same as ids.
+        self.step_ids = ids if step_ids is None else step_ids
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -59,7 +65,8 @@ class Batch:
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in self._arrays.items())
-        return f"<tureen.Batch {self.index} of epoch {self.epoch}: {len(self)} samples, {fields}>"
+        padding = " of padding" if self.padding else ""
+        return f"<tureen.Batch {self.index} of epoch {self.epoch}: {len(self)} samples{padding}, {fields}>"
 
 
 def views(joined: Joined, slot: Bytes, count: int) -> Dict[str, Array]:

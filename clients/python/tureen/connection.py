@@ -18,32 +18,38 @@ from __future__ import annotations
 
 import atexit
 import collections
+import math
 import os
 import queue
 import signal
 import threading
 import time
-from typing import Deque, Dict, List, Optional, Tuple, Union
+from typing import Callable, Deque, Dict, List, Optional, Tuple
 
 from . import wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
-from .errors import LoaderClosed, ProtocolError, TureenError
-from .job import Arrival, EpochOver, Job
+from .errors import LoaderClosed, ProtocolError, RequestRefused, TureenError
+from .job import Arrival, Item, Job
 from .questions import Questions
+from .recent import Recent
 from .rejoining import Search
 from .request import Request
 from .state import State
 from .waker import Waker
 
 _AGAIN_S = 0.05             # a server that went away while it was asked
+_REFUSED_AGAIN_S = 0.25     # one that has not buried yet what this rank, or the process before it, had there
+_GHOST_S = 3.0              # which is found dead in less
+GATHERING_QUIET_S = 10.0    # that is waited for other ranks before the user hears of it
 #  The user's thread waits for nothing that could take longer than the connection's own limits.
 _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
 
 
 class Connection:
     def __init__(self, endpoint: str, request: Request, timeout: float, *, rejoin: float = 0.0, instance: str = "",
-                 begin: Optional[State] = None) -> None:
+                 begin: Optional[State] = None, again: bool = False) -> None:
+        """`again`: this loader had a job of that name just before, which other ranks may not have left yet."""
         #  Set at birth
         self.endpoint = endpoint
         self.pid = os.getpid()
@@ -53,6 +59,7 @@ class Connection:
         self._timeout = timeout
         self._rejoin = rejoin
         self._begin = begin
+        self._again = again
         self._thread = threading.Thread(target=self._run, name="tureen", daemon=True)
         #  Set by the thread, the first time before `start` returns
         self.job: Optional[Job] = None
@@ -61,25 +68,32 @@ class Connection:
         self.abandoned = False
         self.questions = Questions()
         #  From the connection's thread to the user's.  None marks the end and stays in the queue.
-        self.arrivals: queue.SimpleQueue[Union[Arrival, EpochOver, None]] = queue.SimpleQueue()
+        self.arrivals: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self.notices: Deque[Tuple[str, str]] = collections.deque()
         self.rejoined = 0
         self.last_status = b""          # STATUS_REPLY, asked for while leaving
         self.concluded = False          # nothing more will be put into arrivals
         self._outcome: Optional[TureenError] = None
+        self._waiting_for_ranks = ""    # what the server says of the others, while they are waited for
         self._settled = threading.Event()
         self._ended = False             # the thread has nothing to do any more
         #  The connection's thread only
         self.received: Ledger
+        self.recent: Optional[Recent] = None        # with ranks only
+        self._heard_at = -math.inf      # while it joins with others: the server lived
+        self._search: Optional[Search] = None
 
     #  The user's side
 
-    def start(self) -> wire.Joined:
-        """Joins; raises what the job was refused with.  Ctrl-C breaks it off."""
+    def start(self, tell: Callable[[str], None]) -> wire.Joined:
+        """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  `tell` is told what is waited for where
+        that takes long, perhaps several times."""
         _live[self] = None
         try:
             self._thread.start()
-            self._settled.wait()
+            while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
+                if self._waiting_for_ranks:
+                    tell(self._waiting_for_ranks)
         except BaseException:
             self.finish()
             raise
@@ -107,12 +121,12 @@ class Connection:
         if self._outcome is not None:
             raise _bare(self._outcome)
 
-    def take(self, into: Deque[Union[Arrival, EpochOver, None]]) -> None:
+    def take(self, into: Deque[Item]) -> None:
         """Adds what comes next, without waiting; queue.Empty where that is not known yet."""
         #  From the queue to there in one step of the interpreter: Ctrl-C comes before it or behind it.
         into.extend(map(self.arrivals.get, (False,)))
 
-    def wait(self, into: Deque[Union[Arrival, EpochOver, None]]) -> None:
+    def wait(self, into: Deque[Item]) -> None:
         """The same, waiting.  None at the end, which is to be put back for whoever else waits."""
         #  The server may fill the last slot only once it knows what was consumed, and that alone wakes nobody.
         job = self.job
@@ -176,6 +190,12 @@ class Connection:
             if not isinstance(arrival, Arrival) or arrival.job is not job or arrival.frame is not None:
                 self.arrivals.put(arrival)
 
+    def wait_for_ranks(self, text: str) -> None:
+        """The server lives, and other ranks are to come."""
+        self._waiting_for_ranks, self._heard_at = text, time.monotonic()
+        if self._search is not None:
+            self._search.wait_for_ranks(text)
+
     def conclude(self, outcome: Optional[TureenError]) -> None:
         """Nothing more will be delivered.  The first outcome counts: a job that is complete stays so."""
         if not self.concluded:
@@ -204,29 +224,50 @@ class Connection:
                 loss = courier.serve()
             finally:
                 self._let_go(courier)
-            if loss is None or self.leaving or self.concluded:
+            if loss is None or self.leaving or self.concluded and not self._others_may_lack_steps():
                 return
             if not self._rejoin:
                 raise loss
             courier = self._found_again(loss)
 
+    def _others_may_lack_steps(self) -> bool:
+        """This rank has got everything, and others perhaps not: they can only go on with it."""
+        return self.recent is not None and self._outcome is None
+
     def _joined_first(self) -> Courier:
-        until, left_s = time.monotonic() + self._timeout, self._timeout
+        begin, left_s = time.monotonic(), self._timeout
         while True:
+            pause_s = _AGAIN_S
             try:
                 return self._joined(self._begin, left_s)
-            except BrokenOff:
-                left_s = round(until - time.monotonic(), 2)
+            except (BrokenOff, RequestRefused) as error:
+                if isinstance(error, RequestRefused):
+                    pause_s = _REFUSED_AGAIN_S
+                    if not self._passes(error, begin):
+                        raise
+                #  A rank that a server had waiting for others has as long again for the next one.
+                left_s = round(max(begin, self._heard_at) + self._timeout - time.monotonic(), 2)
                 if left_s <= 0:
                     raise
-            self._pause(_AGAIN_S)
+            self._pause(pause_s)
 
-    def _joined(self, state: Optional[State], patience_s: float) -> Courier:
+    def _passes(self, refused: RequestRefused, begin: float) -> bool:
+        """Another try may mend it: what a rank is refused for can be what is left of the job before, or a server that ends
+        while it has this one waiting."""
+        if self.request.world_size == 1 or refused.code not in ("busy", "job_taken", "stopping"):
+            return False
+        if refused.code == "stopping":
+            return True
+        self._heard_at = time.monotonic()
+        return self._heard_at - begin < (self.request.gather_s if self._again and refused.code == "job_taken" else _GHOST_S)
+
+    def _joined(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Courier:
         courier = _live[self] = Courier(self)
         try:
-            job = courier.join(state, patience_s)
+            job = courier.join(state, patience_s, gather_s)
             if self.job is None:
                 self.received = Ledger.of_job(self.request, job.joined, state)
+                self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
             self.job = job
         except BaseException:
             courier.renounce()
@@ -241,12 +282,13 @@ class Connection:
 
     def _found_again(self, loss: TureenError) -> Courier:
         """The next job, on the server that is looked for."""
-        search = Search(self.endpoint, loss, self._rejoin)
+        search = self._search = Search(self.endpoint, loss, self._rejoin, quiet=self.concluded)
         self.questions.again()
         assert self.job is not None
         while True:
             try:
-                courier = self._joined(self.received.state_to_join(self.job.joined.run), search.patience_s(self._timeout))
+                courier = self._joined(self.received.state_to_join(self.job.joined.run), search.patience_s(self._timeout),
+                                       search.left_s())
                 search.found()
                 self.rejoined += 1
                 return courier

@@ -21,7 +21,7 @@ from . import ring, wire
 from .descriptors import Descriptors
 from .errors import JobEnded, NoServer, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError, TureenError
 from .finding import no_server
-from .job import Arrival, EpochOver, Job
+from .job import Arrival, EpochOver, Job, Told
 from .request import poll_ms
 from .state import State
 
@@ -32,7 +32,12 @@ LEAVE_PATIENCE_S = 2.0      # for the server's ENDED after LEAVE
 FAREWELL_S = 0.5            # the connection broke: an ENDED that says why may still be on its way
 SILENT_HEARTBEATS_MAX = 10
 _RENOUNCE_LINGER_MS = 500   # for a LEAVE whose answer nobody waits for
+GATHERING_PATIENCE_S = 10.0 # a rank that waits for others hears about once a second that the server lives
 CONSUMED_PATIENCE_MS = 100  # a batch that was taken, while none was given back, is told this late at most
+
+
+RANK_LOST = "rank_lost"
+_OTHER_RANKS = (RANK_LOST, "rank_left")     # why a job ends although nothing is wrong with this client: its ring stays
 
 
 class Left(Exception):
@@ -70,16 +75,21 @@ class Courier:
         self._beat_at = 0.0
         self._heard = False
         self._silence_s = 0.0
+        self._frames = 3 if connection.request.world_size == 1 else 4      # of a BATCH, without its bytes
 
-    def join(self, state: Optional[State], patience_s: float) -> Job:
+    def join(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Job:
         """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time, BrokenOff, and
-        what the job was refused with."""
+        what the job was refused with.  `gather_s`: that other ranks are waited for; None: as the user said."""
         self._connect()
         connection, tag = self._connection, self._next_tag()
-        message = connection.request.message(tag, connection.instance, state)
+        message = connection.request.message(tag, connection.instance, state, recent=connection.recent, gather_s=gather_s)
         answer = self._ask(message, tag, wire.JOINED, patience_s)
         joined = wire.parse_joined(_body(answer, "JOINED"))
         self.job = Job(joined, self._waker)
+        request = connection.request
+        if (joined.rank, joined.world_size) != (request.rank, request.world_size):
+            raise ProtocolError(f"the server's JOINED is that of rank {joined.rank} of {joined.world_size}, and it was rank "
+                                f"{request.rank} of {request.world_size} that joined")
         before = connection.job.joined if connection.job else None
         if before is not None and _arrays(before) != _arrays(joined):
             raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than before: "
@@ -170,6 +180,9 @@ class Courier:
                     raise RequestRefused(*wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR"))
                 if head.kind == kind and head.tag == tag:
                     return frames
+                if head.kind == wire.NOTICE and head.tag == tag and head.job == 0:
+                    self._connection.wait_for_ranks(wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE")[1])
+                    until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
             if self._broken:
                 #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it was sent.
                 raise BrokenOff(f"the server at {self._endpoint} went away before it answered; start it again")
@@ -238,7 +251,7 @@ class Courier:
     #  What comes
 
     def _received(self) -> Optional[List[Any]]:
-        """A message, its last frame uncopied when it is an inline batch's; None when there is none."""
+        """A message, of an inline job's batch the last frame uncopied; None when there is none."""
         try:
             if not self._inline:
                 whole: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK)
@@ -246,7 +259,7 @@ class Courier:
             frames: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK, copy=False)
         except zmq.Again:
             return None
-        return [frame.bytes for frame in frames[:3]] + frames[3:]
+        return [frame.bytes for frame in frames[:self._frames]] + frames[self._frames:]
 
     def _receive(self) -> None:
         while not self._over:
@@ -273,32 +286,52 @@ class Courier:
         elif head.kind == wire.ENDED:
             self._take_ended(*wire.parse_reason(_body(frames, "ENDED"), "reason", "ENDED"))
         elif head.kind == wire.NOTICE:
-            connection.notices.append(wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE"))
+            self._take_notice(*wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE"))
         elif head.kind == wire.BATCH and not connection.concluded:
             self._take_batch(frames)
         elif head.kind == wire.EPOCH_END and not connection.concluded:
-            end = wire.parse_epoch_end(_body(frames, "EPOCH_END"))
-            connection.received.receive_end(end.epoch)
-            connection.arrivals.put(EpochOver(end.epoch))
-            if end.flags & wire.EPOCH_LAST:
-                connection.conclude(None)
+            self._take_epoch_end(wire.parse_epoch_end(_body(frames, "EPOCH_END")))
+
+    def _take_notice(self, kind: str, text: str) -> None:
+        if kind == RANK_LOST:
+            self._connection.arrivals.put(Told(kind, text))     # when what was delivered is given, the loop stands still
+        else:
+            self._connection.notices.append((kind, text))
+
+    def _take_epoch_end(self, end: wire.EpochEnd) -> None:
+        connection = self._connection
+        connection.received.receive_end(end.epoch)
+        if connection.recent is not None:
+            connection.recent.end(end)
+        connection.arrivals.put(EpochOver(end.epoch))
+        if end.flags & wire.EPOCH_LAST:
+            connection.conclude(None)
 
     def _take_batch(self, frames: List[Any]) -> None:
-        joined, inline = self.job.joined, self._inline
-        if len(frames) != (4 if inline else 3):
+        joined, recent = self.job.joined, self._connection.recent
+        if len(frames) < self._frames:
             raise ProtocolError(f"the server's BATCH has {len(frames)} frames")
         batch = wire.parse_batch_head(frames[1])
+        #  What a rank lacked of the time before its job is in no slot, and has bytes of its own.
+        nowhere = recent is not None and batch.slot == wire.SLOT_NONE
+        inline = self._inline or nowhere
+        if len(frames) != self._frames + inline:
+            raise ProtocolError(f"the server's BATCH has {len(frames)} frames")
         if not 1 <= batch.samples <= joined.batch_size or len(frames[2]) != 8 * batch.samples:
             raise ProtocolError(f"the server's batch {batch.sequence} has {batch.samples} samples of "
                                 f"{joined.batch_size}, and {len(frames[2])} bytes of ids")
         if bool(batch.flags & wire.BATCH_INLINE) != inline:
             raise ProtocolError(f"the server's batch {batch.sequence} is {'not ' if inline else ''}inline")
-        if inline and len(frames[3]) != joined.slot_bytes:
-            raise ProtocolError(f"the server's batch {batch.sequence} has {len(frames[3])} bytes "
+        if inline and len(frames[-1]) != joined.slot_bytes:
+            raise ProtocolError(f"the server's batch {batch.sequence} has {len(frames[-1])} bytes "
                                 f"instead of {joined.slot_bytes}")
-        self.job.slots.arrived(batch.sequence, batch.slot)
-        self._connection.received.receive(batch, np.frombuffer(frames[2], "<u8"))
-        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frames[3] if inline else None))
+        step = None if recent is None else _step(joined, batch, frames[2], frames[3])
+        behind = frames[2] if step is None else step.ids
+        self.job.slots.arrived(batch.sequence, None if nowhere else batch.slot)
+        self._connection.received.receive(batch, np.frombuffer(behind, "<u8"))
+        if recent is not None and step is not None:
+            recent.step(batch, step, frames[3])
+        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frames[-1] if inline else None, behind))
 
     def _take_error(self, head: wire.Head, frames: List[Any]) -> None:
         code, message = wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR")
@@ -331,7 +364,8 @@ class Courier:
         elif reason == "silent":
             self._lose(JobEnded(reason, text))
         elif reason != "left" or not self._leave_tag:
-            self._connection.drop_emptied(self.job)
+            if reason not in _OTHER_RANKS:
+                self._connection.drop_emptied(self.job)
             self._connection.conclude(JobEnded(reason, text))
 
     def _ring_closed(self) -> None:
@@ -408,6 +442,28 @@ def _known_head(frames: List[Any]) -> Optional[wire.Head]:
     if head is not None and head.version != wire.VERSION:
         raise ProtocolError(f"the server speaks version {head.version} of the protocol; this client, {wire.VERSION}")
     return head
+
+
+def _step(joined: wire.Joined, batch: wire.BatchHead, ids: bytes, frame: bytes) -> wire.Step:
+    """The step of which this is a rank's batch; ProtocolError where it is not.
+
+    Of a batch in no slot, of a step that was sent to the others before, some samples may be unreadable by now, or all."""
+    step = wire.parse_step(frame, joined.world_size, joined.batch_size)
+    own, before = step.counts[joined.rank], 8 * sum(step.counts[:joined.rank])
+    part, loose = step.ids[before:before + 8 * own], batch.slot == wire.SLOT_NONE
+    if batch.flags & wire.BATCH_PADDING:
+        fits = (own == 0 or loose) and batch.samples == 1 and np.frombuffer(ids, "<u8")[0] in np.frombuffer(step.ids, "<u8")
+    else:
+        fits = part == ids or loose and _is_within(np.frombuffer(ids, "<u8"), np.frombuffer(part, "<u8"))
+    if not fits:
+        raise ProtocolError(f"the server's batch {batch.sequence} is not what its step says that rank {joined.rank} gets")
+    return step
+
+
+def _is_within(ids: Any, part: Any) -> bool:
+    """Whether these ids are in that part in the same order, with or without others between them."""
+    rest = iter(part.tolist())
+    return all(number in rest for number in ids.tolist())
 
 
 def _body(frames: List[Any], what: str) -> bytes:

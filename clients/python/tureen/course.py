@@ -121,7 +121,7 @@ class Ledger:
             return self._course.epoch + self._whole()
 
     def receive(self, head: BatchHead, ids: Ids) -> None:
-        """As note.  ProtocolError for a batch that cannot be the next."""
+        """As note, of the job at hand.  ProtocolError for a batch that cannot be the next."""
         self._course.check_next(head, ids)
         with self._lock:
             self._course.note(head, ids)
@@ -133,7 +133,7 @@ class Ledger:
         self.end(epoch)
 
     def note(self, joined: Joined, head: BatchHead, ids: Ids) -> None:
-        """A batch of that job is behind; a few microseconds."""
+        """A batch of that job is behind: with ranks a step, whose ids these are.  A few microseconds."""
         with self._lock:
             self._course.note(head, ids)
             self._run = joined.run
@@ -159,7 +159,7 @@ class Ledger:
     def _whole(self) -> bool:
         """Nothing of this epoch is left that could fill a batch."""
         left = self._epoch_samples - self._course.count
-        return left <= 0 or self._request.drop_last and left < self._request.batch_size
+        return left <= 0 or self._request.drop_last and left < self._request.step_size
 
     def _state(self, run: str) -> State:
         count, words = self._course.taken()

@@ -9,17 +9,18 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, Deque, Dict, NamedTuple, Optional, Set, Union
+from typing import Any, Deque, Dict, NamedTuple, Optional, Set
 
 import numpy as np
 
 from . import batch as batches
 from . import state as states
+from . import wire
 from .batch import Batch
 from .connection import Connection
 from .course import Ledger
 from .errors import ForkedProcess, LoaderClosed, TureenWarning
-from .job import Arrival, EpochOver
+from .job import Arrival, EpochOver, Item, Told
 from .owned import forked
 from .slots import Bytes
 from .tally import Tally
@@ -34,13 +35,17 @@ class Warned:
         self._kinds: Set[str] = set()
 
     def warn(self, kind: str, text: str, category: type[Warning]) -> None:
-        """Of the line that called into this package, through whichever of its loaders."""
         if kind not in self._kinds:
             self._kinds.add(kind)
-            frame, level = sys._getframe(), 1
-            while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
-                frame, level = frame.f_back, level + 1
-            warnings.warn(text, category, stacklevel=level)
+            self.warn_again(text, category)
+
+    @staticmethod
+    def warn_again(text: str, category: type[Warning]) -> None:
+        """Of the line that called into this package, through whichever of its loaders."""
+        frame, level = sys._getframe(), 1
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == __package__:
+            frame, level = frame.f_back, level + 1
+        warnings.warn(text, category, stacklevel=level)
 
 
 class _Made(NamedTuple):
@@ -65,7 +70,7 @@ class BatchIterator:
         self._kept = kept
         self._exhausted = False
         #  Taken off the queue and not yet given: the user interrupted.
-        self._pending: Deque[Union[Arrival, EpochOver, None]] = collections.deque()
+        self._pending: Deque[Item] = collections.deque()
         self._made: Optional[_Made] = None
         #  Batches are numbered in the order in which they are handed out, whichever thread asks.
         self._turn = threading.Lock()
@@ -126,12 +131,11 @@ class BatchIterator:
     def _next(self) -> Optional[Batch]:
         """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error) the batch is not
         behind, and the next call gives it: so each step may be taken twice."""
-        if not self._pending:
-            self._take()
-        try:
-            arrival = self._pending[0]
-        except IndexError:                  # meanwhile, from another thread
-            raise LoaderClosed(_LEFT) from None
+        arrival = self._first()
+        while isinstance(arrival, Told):
+            self._pending.clear()
+            self._warned.warn_again(arrival.text, TureenWarning)
+            arrival = self._first()
         if isinstance(arrival, EpochOver):
             self._given.end(arrival.epoch)
             self._pending.clear()
@@ -143,12 +147,21 @@ class BatchIterator:
         made = self._made = self._made or self._batch(arrival)
         batch = made.batch
         self._settle(arrival, made.slot)
-        self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.ids, "<u8"))
+        self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
         self._tally.batches += 1
-        self._tally.samples += len(batch)
+        self._tally.samples += 0 if batch.padding else len(batch)
         self._made = None
         self._pending.clear()           # last, for an interrupt from here on takes the batch with it
         return batch
+
+    def _first(self) -> Item:
+        """What comes next; it stays pending."""
+        if not self._pending:
+            self._take()
+        try:
+            return self._pending[0]
+        except IndexError:                  # meanwhile, from another thread
+            raise LoaderClosed(_LEFT) from None
 
     def _take(self) -> None:
         try:
@@ -187,7 +200,8 @@ class BatchIterator:
                 arrays = batches.views(job.joined, slot, head.samples)
                 lent = slot
         ids = np.frombuffer(arrival.ids, np.int64).copy()
-        return _Made(Batch(arrays, ids, head.epoch, head.place), lent)
+        step_ids = None if arrival.step is arrival.ids else np.frombuffer(arrival.step, np.int64).copy()
+        return _Made(Batch(arrays, ids, head.epoch, head.place, bool(head.flags & wire.BATCH_PADDING), step_ids), lent)
 
     def _settle(self, arrival: Arrival, slot: Optional[Bytes]) -> None:
         """What the connection's thread will tell the server of a batch that is given."""

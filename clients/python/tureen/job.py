@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple, Union
 
 import zmq
 
@@ -30,9 +30,21 @@ class Arrival(NamedTuple):
     job: Job
     head: BatchHead
     ids: bytes
-    frame: Optional[zmq.Frame]
+    frame: Union[zmq.Frame, bytes, None]
+    #  The ids of what is behind with it: of all ranks.
+    step: bytes
 
 
 class EpochOver(NamedTuple):
     """All batches of this epoch are before it in the queue."""
     epoch: int
+
+
+class Told(NamedTuple):
+    """A notice whose time comes when the batches before it have been given."""
+    kind: str
+    text: str
+
+
+#  None: nothing follows.
+Item = Union[Arrival, EpochOver, Told, None]

@@ -11,7 +11,7 @@ from . import state as states
 from . import wire
 from .connection import Connection, still_there
 from .course import Ledger
-from .errors import LoaderClosed, NoServer, RequestRefused
+from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
@@ -56,6 +56,10 @@ class Loader(Owned):
     job         the name of a run that nobody else may use at the same time; None: none.  Started again with its state, it
                 takes the place of what is left of it at the server
     rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back
+    rank, world_size    so many processes take one job together, each a loader with the same arguments and the same `job`
+                name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process alone
+    gather      with ranks: seconds to wait for the others, 1 to 86400
+    rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the greatest counts
 
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of its own; it
     first leaves the one before, whose iterator then raises LoaderClosed (one that was exhausted stays so).  It begins
@@ -64,6 +68,11 @@ class Loader(Owned):
 
     `state_dict` says what `next` has given; the first `iter` after `load_state_dict` begins with what it has not, whichever
     process made the state, and whichever server has the data.
+
+    With ranks each gets `batch_size` samples of a step, and all get equally many batches: what is left at an epoch's end is
+    spread evenly, and where nothing is left for one it gets `batch.padding`.  What joins (`iter`, `len`, ...) waits for all.
+    A state is that of the whole job: every rank's is the same after the same step, and any number of ranks goes on from it.
+    Where one leaves in the middle or is lost, the others get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
 
     Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one warning.
     A job is left, and its shared memory given back, only when the last view of its batches is gone.
@@ -76,12 +85,14 @@ class Loader(Owned):
                  epochs: Optional[int] = None, *, pipeline: Pipeline = "train", order: Optional[str] = None,
                  ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False, slots: int = 4,
                  transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
-                 timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0) -> None:
+                 timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0, rank: Optional[int] = None,
+                 world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0) -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
-                                ids=ids, subset=subset, pool=pool, job=job)
+                                ids=ids, subset=subset, pool=pool, job=job, rank=rank, world_size=world_size,
+                                gather=gather, rank_wait=rank_wait)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -195,14 +206,23 @@ class Loader(Owned):
         return wire.parse_json(self._answer(self._tally.connection, question), "EXPLAIN_REPLY")
 
     def __len__(self) -> int:
-        """Batches of one iteration, all epochs together; joins if that has not been done.  TypeError without an end."""
+        """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all); joins if that has
+        not been done.  TypeError without an end."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
-        samples, size = self.samples, self._request.batch_size
+        samples, size = self.samples, self._request.step_size
         return self._request.epochs * (samples // size if self._request.drop_last else -(-samples // size))
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def rank(self) -> int:
+        return self._request.rank
+
+    @property
+    def world_size(self) -> int:
+        return self._request.world_size
 
     @property
     def joined(self) -> Joined:
@@ -216,7 +236,7 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch."""
+        """Samples in one epoch, of all ranks together."""
         return self.joined.samples
 
     @property
@@ -263,15 +283,17 @@ class Loader(Owned):
         return self._request.epochs is not None and begin.epoch >= self._request.epochs
 
     def _join(self, begin: Optional[State]) -> BatchIterator:
-        if self._instance[1] != os.getpid():
+        #  A rank that joins again by itself comes back to the job that was; one that is iterated again begins another.
+        if self._instance[1] != os.getpid() or self._request.world_size > 1:
             self._instance = (secrets.token_hex(16), os.getpid())
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
-                                instance=self._instance[0], begin=self._without_ghosts(begin))
+                                instance=self._instance[0], begin=self._without_ghosts(begin), again=self._tally is not None)
         if begin is not None and self._at_end(begin):
             connection.close_unused()
             given = Ledger.at_end(self._request, begin)
         else:
-            given = Ledger.of_job(self._request, connection.start(), begin)
+            joined = connection.start(lambda text: self._warned.warn("gathering", text, TureenWarning))
+            given = Ledger.of_job(self._request, joined, begin)
             self._tally = Tally(connection)
         self._own()
         return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept)
@@ -281,7 +303,8 @@ class Loader(Owned):
         the new job gets a run of its own."""
         there = still_there(self.endpoint)
         for other in there:
-            if self._request.job is not None and other.request.job == self._request.job:
+            if (self._request.job is not None and other.request.job == self._request.job
+                    and (other.request.rank, other.request.world_size) == (self._request.rank, self._request.world_size)):
                 raise RequestRefused("job_taken", f"job {self._request.job!r} is still used in this process" + (
                     f", for {other.lent} of its batches are: drop them (del batch) first" if other.leaving
                     else ": close its loader first"))

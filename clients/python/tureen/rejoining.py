@@ -11,7 +11,7 @@ from .errors import JobEnded, NoServer, RequestRefused, ServerGone, ServerStoppe
 log = logging.getLogger("tureen")
 
 #  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet gone.
-_PASSING = ("stopping", "busy", "budget")
+_PASSING = ("stopping", "busy", "budget", "ranks_missing")
 _PAUSE_MIN_S = 0.1
 _PAUSE_MAX_S = 2.0
 _TRY_MAX_S = 60.0
@@ -20,21 +20,24 @@ _TRY_MAX_S = 60.0
 class Search:
     """Begins when the connection to the server broke.  The connection's thread."""
 
-    def __init__(self, endpoint: str, loss: TureenError, seconds: float) -> None:
-        """`loss`: what is raised where nobody is looked for; `seconds`: how long, math.inf: until it is found."""
+    def __init__(self, endpoint: str, loss: TureenError, seconds: float, quiet: bool = False) -> None:
+        """`loss`: what is raised where nobody is looked for; `seconds`: how long, math.inf: until it is found.  `quiet`: not
+        for this job's own sake."""
         self._endpoint = endpoint
         self._loss = loss
         self._seconds = seconds
         self._begin = time.monotonic()
         self._pause_s = _PAUSE_MIN_S
         self._refusal: Optional[RequestRefused] = None
-        log.warning("%s; it is looked for %s", _sentence(loss), _span(seconds))
+        self._ranks = ""                # what the server that is there again says of other ranks
+        self._warn, self._complain = (log.debug, log.debug) if quiet else (log.warning, log.error)
+        self._warn("%s; it is looked for %s", _sentence(loss), _span(seconds))
 
     def patience_s(self, most_s: float) -> float:
         """For one try: a host that broke down looks like a server that is slow to answer."""
-        return max(0.0, min(most_s, _TRY_MAX_S, self._left_s()))
+        return max(0.0, min(most_s, _TRY_MAX_S, self.left_s()))
 
-    def _left_s(self) -> float:
+    def left_s(self) -> float:
         return self._seconds - (time.monotonic() - self._begin)
 
     def failed(self, error: TureenError) -> float:
@@ -42,26 +45,34 @@ class Search:
         the time is over."""
         if isinstance(error, RequestRefused) and error.code in _PASSING:
             if self._refusal is None or self._refusal.code != error.code:
-                log.warning("the server at %s does not take the job yet: %s", self._endpoint, error)
+                self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
         elif not isinstance(error, NoServer):
-            log.error("the job cannot be gone on with at %s: %s", self._endpoint, error)
+            self._complain("the job cannot be gone on with at %s: %s", self._endpoint, error)
             raise error
-        if self._left_s() <= 0:
+        if self.left_s() <= 0:
             raise self._in_vain()
         if self._refusal is None:
             return _PAUSE_MIN_S         # ZeroMQ has been connecting all the time
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _PAUSE_MAX_S)
-        return min(pause_s, self._left_s())
+        return min(pause_s, self.left_s())
+
+    def wait_for_ranks(self, text: str) -> None:
+        """A server is there, and waits for others.  It is said once."""
+        if not self._ranks:
+            self._warn("the server at %s is back, and waits for the other ranks: %s", self._endpoint, text)
+        self._ranks = text
 
     def found(self) -> None:
-        log.warning("the server at %s is back after %.1f s: the job goes on", self._endpoint, time.monotonic() - self._begin)
+        self._warn("the server at %s is back after %.1f s: the job goes on", self._endpoint, time.monotonic() - self._begin)
 
     def _in_vain(self) -> TureenError:
-        why = "and it did not come back" if self._refusal is None else f"and it takes no job: {self._refusal}"
+        why = "and it did not come back"
+        if self._refusal is not None or self._ranks:
+            why = f"and it takes no job: {self._refusal or self._ranks}"
         text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start it, and go on from "
                 "the loader's state_dict(), or give a larger rejoin (math.inf: until it is back)")
-        log.error("%s", text)
+        self._complain("%s", text)
         return ServerStopped("stopping", text) if isinstance(self._loss, ServerStopped) else ServerGone(text)
 
 

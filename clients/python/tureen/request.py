@@ -2,6 +2,7 @@
 looked for."""
 from __future__ import annotations
 
+import math
 import operator
 import os
 import stat
@@ -12,8 +13,8 @@ import numpy.typing as npt
 
 from . import wire
 from .errors import StateError
+from .recent import Recent
 from .state import State
-
 
 
 class Operations(Protocol):
@@ -67,6 +68,15 @@ def seconds(name: str, value: Any) -> float:
     return number
 
 
+def whole_seconds(name: str, value: Any, least: int) -> int:
+    """As the protocol has the waits of ranks: what is between is rounded up, math.inf is the longest there is."""
+    span_s = seconds(name, value)
+    if span_s < least or wire.RANK_SECONDS_MAX < span_s < math.inf:
+        raise ValueError(f"{name} must be a number of seconds from {least} to {wire.RANK_SECONDS_MAX}, or math.inf, "
+                         f"not {value!r}")
+    return wire.RANK_SECONDS_MAX if span_s == math.inf else math.ceil(span_s)
+
+
 def poll_ms(left_s: float) -> int:
     """What to give a poll of which so much is left: it takes neither infinity nor what 32 bits cannot hold."""
     return max(1, int(min(left_s, 3600.0) * 1000))
@@ -77,7 +87,9 @@ class Request:
 
     def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool, pipeline: Pipeline,
                  order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
-                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None, job: Optional[str] = None) -> None:
+                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None, job: Optional[str] = None,
+                 rank: Optional[int] = None, world_size: Optional[int] = None, gather: float = 300.0,
+                 rank_wait: float = 10.0) -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -94,6 +106,17 @@ class Request:
         self.job = None if job is None else _short("job", job)
         if job == "":
             raise ValueError("job is empty: give the name of the run, or None")
+        if (rank is None) != (world_size is None):
+            given, missing = ("world_size", "rank") if rank is None else ("rank", "world_size")
+            raise ValueError(f"{given} is given without {missing}: of processes that take one job together each says how many "
+                             "they are, and which of them it is")
+        self.world_size = 1 if world_size is None else within("world_size", world_size, 1, wire.RANKS_MAX)
+        self.rank = 0 if rank is None else within("rank", rank, 0, self.world_size - 1)
+        if self.world_size > 1 and self.job is None:
+            raise ValueError("job is missing: the ranks of a job find each other by its name. Give the same name to all of "
+                             "them, and to no other loader (tureen.ranks.torchrun() tells what the run is called)")
+        self.gather_s = whole_seconds("gather", gather, 1)
+        self._rank_wait_s = whole_seconds("rank_wait", rank_wait, 0)
         self.ids: Optional[Ids] = None      # the list that was given
         self._subset: List[bytes] = []
         if ids is not None:
@@ -106,6 +129,11 @@ class Request:
                 raise ValueError(f"ids are {len(self.ids)}, more than the {_LIST_MAX} that fit in one request")
         if subset is not None:
             self._subset = [_subset_frame(_ranges(subset))]
+
+    @property
+    def step_size(self) -> int:
+        """Samples of one batch of each rank."""
+        return self.world_size * self.batch_size
 
     @property
     def order(self) -> str:
@@ -135,8 +163,10 @@ class Request:
                              "give it more, or None")
         return state
 
-    def message(self, tag: int, instance: str = "", state: Optional[State] = None) -> List[bytes]:
-        """The frames of JOIN, which begins where `state` says."""
+    def message(self, tag: int, instance: str = "", state: Optional[State] = None, *, recent: Optional[Recent] = None,
+                gather_s: Optional[float] = None) -> List[bytes]:
+        """The frames of JOIN, which begins where `state` says.  Of a rank that joins anew: what it received last, and how long
+        the others are waited for."""
         order, seed, pool = self.order_said, self.seed, self.pool
         if state is not None:
             order, seed, pool = state.order, state.seed, state.pool
@@ -160,6 +190,12 @@ class Request:
             said["resume"] = _resume(state)
             taken = _id_frames(wire.IDS_WORDS, np.frombuffer(state.words, "<u8"))
             frames, kinds = frames + taken, kinds + ["taken"] * len(taken)
+        if self.world_size > 1:
+            said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s, rank_wait=self._rank_wait_s)
+            if gather_s is not None:
+                said["gather"] = math.ceil(min(max(gather_s, 1.0), wire.RANK_SECONDS_MAX))
+            steps = [] if recent is None else recent.frames(wire.FRAMES_MAX - 2 - len(frames))
+            frames, kinds = frames + steps, kinds + ["recent"] * len(steps)
         if kinds:
             said["frames"] = kinds
         return wire.join(wire.pack_json(said), frames, tag)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import Any, Callable, Deque, Dict, Tuple
+from typing import Any, Callable, Deque, Dict, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from .errors import ProtocolError
 
 Bytes = npt.NDArray[np.uint8]
+_NOWHERE = -1               # instead of a slot
 
 
 class _Loan(weakref.ref):  # type: ignore[type-arg]  # weakref.ref[...] cannot be subscripted as a base
@@ -52,11 +53,14 @@ class Slots:
         self._arrived = 0
         self._released = 0
 
-    def arrived(self, sequence: int, slot: int) -> None:
-        """A batch came.  ProtocolError if it is out of order, or in a slot that was not the server's to write."""
+    def arrived(self, sequence: int, slot: Optional[int]) -> None:
+        """A batch came; None: in no slot.  ProtocolError if it is out of order, or in a slot that was not the server's to
+        write."""
         if sequence != self._arrived:
             raise ProtocolError(f"the server sent batch {sequence} where batch {self._arrived} was due")
-        if slot >= self.count or slot in self._taken.values():
+        if slot is None:
+            slot = _NOWHERE
+        elif slot >= self.count or slot in self._taken.values():
             raise ProtocolError(f"the server sent batch {sequence} in slot {slot}, which is not free")
         self._taken[sequence] = slot
         self._arrived += 1
@@ -94,6 +98,6 @@ class Slots:
                 self._released = max(self._released, sequence + 1)
         kept = 0
         for sequence, slot in self._taken.items():
-            if sequence < self._released:
+            if sequence < self._released and slot != _NOWHERE:
                 kept |= 1 << slot
         return self._released, kept

@@ -23,8 +23,9 @@ VERSION = 1
 JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
 JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
 
-BATCH_INLINE = 1        # BatchHead.flags
-EPOCH_LAST = 1          # EpochEnd.flags
+BATCH_INLINE, BATCH_PADDING = 1, 2      # BatchHead.flags
+SLOT_NONE = 0xFFFFFFFF                  # BatchHead.slot of an inline batch that is in no slot
+EPOCH_LAST = 1                          # EpochEnd.flags
 
 SLOTS_MIN, SLOTS_MAX = 3, 64
 FRAME_BYTES_MAX = 1 << 20
@@ -35,10 +36,14 @@ DATA_BYTES = 16
 BATCH_SIZE_MAX = 65536
 POOL_MIN, POOL_MAX = 8, 2**24
 EPOCHS_MAX = 1 << 53
+RANKS_MAX = 64
+RANK_SECONDS_MAX = 86400    # of gather and rank_wait
+RECENT_RECORDS_MAX = 256
+RECENT_IDS_MAX = 1 << 20
 
 ORDERS = ("shared", "private", "list", "seeded")
 
-IDS_RANGES, IDS_WORDS, IDS_LIST = 1, 2, 3
+IDS_RANGES, IDS_WORDS, IDS_LIST, IDS_RECENT = 1, 2, 3, 4
 ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
 
 #  What NumPy has no type for comes as one of its size, bit for bit.
@@ -66,6 +71,12 @@ class BatchHead(NamedTuple):
     slot: int
     samples: int
     flags: int
+
+
+class Step(NamedTuple):
+    """What the ranks of a job get together: so many samples each, and their ids, uint64, rank by rank."""
+    counts: Tuple[int, ...]
+    ids: bytes
 
 
 class EpochEnd(NamedTuple):
@@ -112,6 +123,8 @@ class Joined(NamedTuple):
     pipeline: List[Any]
     heartbeat_ms: int
     lease_ms: int
+    rank: int = 0
+    world_size: int = 1
 
 
 #  Client to server
@@ -131,7 +144,11 @@ def pack_json(value: Any) -> bytes:
 
 def pack_ids(form: int, numbers: Any) -> bytes:
     """An id frame: `numbers` (anything NumPy takes as uint64) behind its form."""
-    return struct.pack("<B7x", form) + np.ascontiguousarray(numbers, dtype="<u8").tobytes()
+    return pack_id_bytes(form, np.ascontiguousarray(numbers, dtype="<u8").tobytes())
+
+
+def pack_id_bytes(form: int, numbers: bytes) -> bytes:
+    return struct.pack("<B7x", form) + numbers
 
 
 def join(request: bytes, id_frames: Sequence[bytes], tag: int) -> List[bytes]:
@@ -179,6 +196,16 @@ def parse_batch_head(frame: bytes) -> BatchHead:
     return BatchHead(*_BATCH.unpack(frame)[:6])
 
 
+def parse_step(frame: bytes, world_size: int, batch_size: int) -> Step:
+    numbers, rest = divmod(len(frame), 8)
+    if rest or numbers < world_size:
+        _wrong("BATCH", f"the step of its {world_size} ranks has {len(frame)} bytes")
+    counts = struct.unpack_from(f"<{world_size}Q", frame)
+    if max(counts) > batch_size or not 0 < sum(counts) == numbers - world_size:
+        _wrong("BATCH", f"its step says {counts} samples of at most {batch_size} each, and names {numbers - world_size}")
+    return Step(counts, frame[8 * world_size:])
+
+
 def parse_epoch_end(frame: bytes) -> EpochEnd:
     if len(frame) != _EPOCH_END.size:
         _wrong("EPOCH_END", f"its structure has {len(frame)} bytes instead of {_EPOCH_END.size}")
@@ -217,7 +244,9 @@ def parse_joined(frame: bytes) -> Joined:
         seed=_integer(value, "seed", 0), fingerprint=_digits(value, "fingerprint"),
         data=_digits(value, "data", DATA_BYTES), run=_digits(value, "run", RUN_BYTES),
         forked=value.get("forked") is True, pipeline=list(value.get("pipeline") or []),
-        heartbeat_ms=_integer(value, "heartbeat_ms", 1), lease_ms=_integer(value, "lease_ms", 1))
+        heartbeat_ms=_integer(value, "heartbeat_ms", 1), lease_ms=_integer(value, "lease_ms", 1),
+        rank=_integer(value, "rank", 0) if "rank" in value else 0,
+        world_size=_integer(value, "world_size", 1) if "world_size" in value else 1)
 
 
 def _wrong(what: str, how: str) -> NoReturn:

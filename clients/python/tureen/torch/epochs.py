@@ -17,6 +17,8 @@ import numpy.typing as npt
 from .. import state as states
 from ..errors import RequestRefused, StateError
 from ..loader import BatchIterator, Loader
+from ..wire import SLOTS_MIN, Joined
+from .ranks import Membership
 
 State = Dict[str, Any]
 Ids = npt.NDArray[np.int64]
@@ -28,12 +30,27 @@ _STATE_KEYS = {"tureen_torch_state", "epoch", "list", "loader"}
 class OneJob:
     """All epochs of one tureen.Loader."""
 
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
+    def __init__(self, make: Callable[..., Loader], membership: Membership) -> None:
+        """`make` makes a Loader; it takes what Loader takes."""
+        self._make = make
+        self._membership = membership
+        self.loader = make(**(membership.options() if membership.settled else {}))
+        self._named = False                         # as the next job is to be called
+        self._alone: Optional[Joined] = None        # what was told to a question that no other rank need have asked
 
     def begin(self, epoch: int) -> BatchIterator:
         """A job where the loader's own state stands, which is in that epoch."""
-        return iter(self.loader)
+        self._name()
+        iterator = iter(self.loader)
+        self._membership.begun()
+        self._named = not self._membership.together
+        return iterator
+
+    def _name(self) -> None:
+        """Before a join.  Under ranks each job has a name of its own (ranks.py)."""
+        if not self._named:
+            self.loader._request = self._make(**self._membership.options())._request
+            self._named = True
 
     def at_end(self, iterator: BatchIterator) -> Optional[BatchIterator]:
         """An epoch is over: what the next one comes from, if that is there already."""
@@ -52,6 +69,7 @@ class OneJob:
 
     def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
         if iterator is None:
+            self._name()
             return self.loader.state_dict()
         #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's until the loop
         #  ends, or a script that counts its loops would run one too many when it goes on from its last batch.
@@ -65,16 +83,27 @@ class OneJob:
         self.loader.load_state_dict(state)
         return int(state["epoch"])
 
-    def question(self) -> Loader:
-        """A loader that can be asked about the data."""
-        return self.loader
+    def joined(self) -> Joined:
+        """What the server says of the job.  Before ranks have begun one, of a job of this process alone, which is left at
+        once: a question that one of them asks is not to wait for the others."""
+        self._membership.settle()
+        if not self._membership.together or self.loader._tally is not None:
+            self._name()
+            return self.loader.joined
+        if self._alone is None:
+            with self._make(order="list", seed=None, pool=None, epochs=1, slots=SLOTS_MIN) as asking:
+                self._alone = asking.joined
+        return self._alone
+
+    def stats(self) -> Dict[str, Any]:
+        return self.loader.stats()
 
     def explain(self, id: int, epoch: Optional[int]) -> Dict[str, Any]:
         return self.loader.explain(id, epoch)
 
     def count(self) -> int:
         """Samples in one epoch."""
-        return self.loader.samples
+        return self.joined().samples
 
     @property
     def used(self) -> bool:
@@ -91,11 +120,13 @@ class JobPerEpoch:
     A list that was asked for is kept until a job has begun with it, so that a join that fails costs the sampler nothing.
     """
 
-    def __init__(self, sampler: Iterable[int], make: Callable[..., Loader], seed: Optional[int]) -> None:
-        """`make` makes the Loader of one epoch; it takes `ids`, `epochs` and `seed`."""
+    def __init__(self, sampler: Iterable[int], make: Callable[..., Loader], seed: Optional[int],
+                 membership: Membership) -> None:
+        """`make` makes the Loader of one epoch; it takes `ids`, `epochs` and `seed`, and what a membership's options are."""
         self._sampler = sampler
         self._make = make
         self._seed = seed
+        self._membership = membership
         self._drawn: Optional[Ids] = None           # asked for, and no job yet
         self._begun: Optional[Ids] = None           # the list of the job that there is, or was last
         self._loaded: Optional[State] = None        # a core state, of the list in _drawn
@@ -107,13 +138,14 @@ class JobPerEpoch:
     def begin(self, epoch: int) -> BatchIterator:
         if self._drawn is None:
             self._drawn = _asked(self._sampler)
-        loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch))
+        loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch), **self._membership.options())
         if self._loaded is not None:
             loader.load_state_dict(self._loaded)
         if self._probe is not None:
             self._probe.close()
             self._probe = None
         iterator = iter(loader)
+        self._membership.begun()
         self._current, self._begun, self._epoch = loader, self._drawn, epoch
         self._drawn = self._loaded = None
         return iterator
@@ -156,19 +188,26 @@ class JobPerEpoch:
         self._loaded, self._drawn = loaded, drawn
         return int(state["epoch"])
 
-    def question(self) -> Loader:
-        """Before the first epoch one that has no list, so that the sampler need not be asked for one."""
+    def joined(self) -> Joined:
+        return self._question().joined
+
+    def stats(self) -> Dict[str, Any]:
+        return self._question().stats()
+
+    def _question(self) -> Loader:
+        """A loader that can be asked.  Before the first epoch one that has no list, so that the sampler need not be asked
+        for one, and no ranks, for others need not ask."""
         if self._current is not None:
             return self._current
         if self._probe is None:
-            self._probe = self._make(ids=None, epochs=1, seed=None, job=None)
+            self._probe = self._make(ids=None, epochs=1, seed=None)
         return self._probe
 
     def explain(self, id: int, epoch: Optional[int]) -> Dict[str, Any]:
         """To its job each epoch is epoch 0."""
         if epoch not in (None, self._epoch):
             raise RequestRefused("unknown_sample", f"with a sampler only the present epoch, {self._epoch}, can be explained")
-        return {**self.question().explain(id), "epoch": str(self._epoch)}
+        return {**self._question().explain(id), "epoch": str(self._epoch)}
 
     def count(self) -> int:
         return len(self._sampler)       # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch

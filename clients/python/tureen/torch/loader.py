@@ -17,6 +17,7 @@ from ..wire import Field, Joined
 from . import arguments
 from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
+from .ranks import Membership
 from .tensors import Layout
 
 _TIMEOUT_S = 10.0
@@ -121,13 +122,27 @@ class DataLoader(Owned):
     timeout     seconds to wait for the server's answer to a join.  0, PyTorch's default, is 10
     name        for people, in `tureen status`
     job         the name of a run that nobody else may use at the same time: see tureen.Loader.  Not with a sampler.  If a
-                loop is broken off and batches are kept, the next one first waits for the rest of the epoch to pass by
+                loop is broken off and batches are kept, the next one first waits for the rest of the epoch to pass by.
+                With ranks: the name by which they find each other; None: made of the run's (torchrun's, or MASTER_ADDR
+                and MASTER_PORT) and the data set's; further jobs get "#2", "#3" ... behind it
+    rank, world_size    which of how many processes this is, that take one job together; see below.  None: as
+                torch.distributed or torchrun's environment says; with a sampler, and where there is none of these, it is
+                a process alone.  world_size=1: this process alone gets all the data
+    gather      with ranks: seconds to wait for the others to join; None: 300
+    rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
     transport   "auto" or "inline": see tureen.Loader
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and multiprocessing_context are accepted
     and not needed, which one warning says; batch_sampler, collate_fn, worker_init_fn and generator raise TypeError, with
     what there is instead.
+
+    **Ranks.**  In data-parallel training (DDP) each process makes the same loader, and they take one job together: each step
+    is world_size x batch_size samples, dealt out to them, every sample once an epoch over all of them.  They get equally
+    many batches, always.  The last step is spread evenly; a rank for which nothing is left gets `padding`.  All of them make
+    the same loops, and break off behind the same batch: when one leaves, the others get JobEnded (`rank_left`) behind what
+    was sent to them.  States are the whole job's: each rank's is the same, and may be loaded with another world size.  A
+    state that is asked for before the first loop waits for the other ranks; other questions do not.
 
     **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a loop it counts
     what the loop has been given; behind the loop it is the beginning of the next epoch; behind a loop that was broken
@@ -147,9 +162,11 @@ class DataLoader(Owned):
                  subset: Optional[Subset] = None, slots: int = 4,
                  device: Union[None, str, torch.device, Device] = None, pool: Optional[int] = None, timeout: float = 10.0,
                  name: str = "", job: Optional[str] = None, rejoin: Optional[float] = None, transport: str = "auto",
-                 num_workers: Any = 0, persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
-                 pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
-                 collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
+                 rank: Optional[int] = None, world_size: Optional[int] = None, gather: Optional[float] = None,
+                 rank_wait: Optional[float] = None, num_workers: Any = 0, persistent_workers: Any = False,
+                 prefetch_factor: Any = None, pin_memory: Any = False, pin_memory_device: Any = "",
+                 multiprocessing_context: Any = None, batch_sampler: Any = None, collate_fn: Any = None,
+                 worker_init_fn: Any = None, generator: Any = None) -> None:
         super().__init__()
         arguments.check_dataset(dataset)
         arguments.refuse_impossible(dict(batch_sampler=batch_sampler, collate_fn=collate_fn, worker_init_fn=worker_init_fn,
@@ -159,21 +176,21 @@ class DataLoader(Owned):
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._name, self._job, self._slots = dataset, job, slots
         self._device = check_device(device)
+        self._membership = Membership(dataset, rank, world_size, job, sampler)
         common: Dict[str, Any] = dict(
             endpoint=endpoint, dataset=dataset, batch_size=batch_size, order=order_asked,
             pipeline=arguments.pipeline_of(transform, dtype, normalize), drop_last=drop_last, slots=slots,
             transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S)
-        common.update({key: value for key, value in (("job", job), ("rejoin", rejoin)) if value is not None})
+        waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
+        common.update({key: value for key, value in waits if value is not None})
         self._source: Union[OneJob, JobPerEpoch]
         if sampler is None:
-            self._source = OneJob(Loader(epochs=epochs, subset=subset, seed=seed, pool=pool, **common))
+            self._source = OneJob(functools.partial(Loader, epochs=epochs, subset=subset, seed=seed, pool=pool, **common),
+                                  self._membership)
         else:
             if subset is not None or pool is not None:
                 raise ValueError("sampler= already says which samples, and in which order: leave subset and pool out")
-            if job is not None:
-                raise ValueError("job= cannot be given with sampler=: a sampler's epochs are jobs of their own, and the name "
-                                 "is one job's at a time; leave it out, or give shuffle= or order=")
-            self._source = JobPerEpoch(sampler, functools.partial(Loader, **common), seed)
+            self._source = JobPerEpoch(sampler, functools.partial(Loader, **common), seed, self._membership)
         arguments.explain_unneeded(dict(
             num_workers=num_workers, persistent_workers=persistent_workers, prefetch_factor=prefetch_factor,
             pin_memory=pin_memory, pin_memory_device=pin_memory_device, multiprocessing_context=multiprocessing_context),
@@ -187,6 +204,7 @@ class DataLoader(Owned):
         self._loops = 0
         self._failed = False                    # the job ended by an error
         self._target: Optional[int] = None      # set_epoch asked for it, and it is not the next one by itself
+        self._padding = False                   # what was given last
         self._layout: Optional[Layout] = None
         self._copier: Optional[Copier] = None
 
@@ -216,6 +234,7 @@ class DataLoader(Owned):
             yield from self
 
     def _begin(self) -> None:
+        self._membership.check()
         self._iterator = self._source.begin(self._epoch)
         self._own()
         self._failed, self._layout = False, None
@@ -242,8 +261,9 @@ class DataLoader(Owned):
             self._end_epoch()
             raise StopIteration
         self._given += 1
+        self._padding = batch.padding
         if self._layout is None:
-            joined = self._source.question().joined
+            joined = self._source.joined()
             self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
         values = self._layout.host(batch)
         if self._copier is not None:
@@ -252,7 +272,7 @@ class DataLoader(Owned):
 
     def _end_epoch(self) -> None:
         assert self._iterator is not None
-        self._begun, self._given, self._running = False, 0, 0
+        self._begun, self._given, self._running, self._padding = False, 0, 0, False
         self._epoch += 1
         self._iterator = self._source.at_end(self._iterator)
 
@@ -262,8 +282,8 @@ class DataLoader(Owned):
             return
         self._running = 0
         #  Of an epoch of which nothing or everything was given there is no rest to abandon.  A job with a name is kept until
-        #  it is known whether another one could have the name (_held).
-        if self._given and self._job is None and not self._whole() and self._iterator is not None:
+        #  it is known whether another one could have the name (_held); with ranks the next one has another.
+        if self._given and not self._keeps_name() and not self._whole() and self._iterator is not None:
             self._iterator._connection.leave()
         if self._copier is not None:
             self._copier.settle()
@@ -280,9 +300,13 @@ class DataLoader(Owned):
             self._reload()
         self._target = None
 
+    def _keeps_name(self) -> bool:
+        """The next job has the same name as this one."""
+        return self._job is not None and not self._membership.together
+
     def _held(self) -> bool:
         """The job cannot be left, for its batches are still looked at, and while it is there its name is taken."""
-        if self._job is None or self._iterator is None:
+        if not self._keeps_name() or self._iterator is None:
             return False
         if self._copier is not None:
             self._copier.close()
@@ -371,12 +395,12 @@ class DataLoader(Owned):
     #  Questions
 
     def __len__(self) -> int:
-        """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  With a sampler that has no
-        len, TypeError, as in PyTorch.  Samples that cannot be read are counted."""
+        """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  The same on all ranks.  With a
+        sampler that has no len, TypeError, as in PyTorch.  Samples that cannot be read are counted."""
         self._check()
-        samples = self._source.count()
+        samples, size = self._source.count(), self._batch_size * self._membership.settle().world_size
         self._own_if_used()
-        return samples // self._batch_size if self._drop_last else -(-samples // self._batch_size)
+        return samples // size if self._drop_last else -(-samples // size)
 
     def __bool__(self) -> bool:
         return True                 # and not by len, which asks the server
@@ -387,7 +411,24 @@ class DataLoader(Owned):
         return DataSet(self, self._name)
 
     @property
+    def rank(self) -> int:
+        """Which of the processes this one is that take the job together; from 0."""
+        return self._membership.place.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many they are."""
+        return self._membership.place.world_size
+
+    @property
+    def padding(self) -> bool:
+        """The batch that the loop was given last is padding: of an epoch's last samples none was left for this rank, so it
+        got one of another's once more, outside of all counts.  Multiply its loss by 0."""
+        return self._padding
+
+    @property
     def batch_size(self) -> int:
+        """Of each rank."""
         return self._batch_size
 
     @property
@@ -402,7 +443,7 @@ class DataLoader(Owned):
     def stats(self) -> Dict[str, Any]:
         """What the job's time went to, and what it got; with a sampler, the present epoch's: see tureen.Loader.stats."""
         self._check_process()
-        return self._source.question().stats()
+        return self._source.stats()
 
     def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
         """What was done to a sample: see tureen.Loader.explain."""
@@ -412,7 +453,7 @@ class DataLoader(Owned):
     def _question(self) -> Joined:
         """What the server said of the job, or says of one that is joined for the question's sake."""
         self._check()
-        joined = self._source.question().joined
+        joined = self._source.joined()
         self._own()
         return joined
 

@@ -1,0 +1,45 @@
+/*  recent -- the last steps and epochs' ends that a rank received, as a JOIN tells them (docs/protocol.md, Ranks).
+ *
+ *  A server that died may have been heard further by one rank than by another.  Where the furthest is, there the job goes on;
+ *  what the others lack is in its recent records.
+ *
+ *      a step   { WIRE_RECENT_STEP, epoch, index, ids }, world_size counts, the ids rank by rank
+ *      an end   { WIRE_RECENT_END, epoch, batches, samples }
+ *
+ *  Invariants:
+ *    R1  the records follow each other without a gap, in the order of their coming; the last one is what came last.
+ *    R2  at most the steps that were asked for, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids: the oldest go.
+ *  Owner: the courier.
+ */
+#ifndef RECENT_H
+#define RECENT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "message.h"
+#include "wire.h"
+
+//  Of zeroed memory, but for the first two.
+typedef struct {
+    //  Set at birth.
+    uint32_t world_size;                //  1: nothing is kept
+    uint32_t steps_max;
+    //  Later.
+    uint64_t *numbers;                  //  the records, joined end to end: count of them from first on
+    size_t first;
+    size_t count;
+    size_t room;
+    uint32_t steps;
+    uint32_t records;
+    uint64_t ids;
+} recent_t;
+
+//  False: no memory, and nothing is changed.
+bool recent_add_step (recent_t *self, const message_batch_t *batch);
+bool recent_add_end (recent_t *self, const wire_epoch_end_t *end);
+void recent_clear (recent_t *self);
+
+//  The numbers of the records, lent until the next change; *count_p of them.
+const uint64_t *recent_numbers (const recent_t *self, size_t *count_p);
+
+#endif

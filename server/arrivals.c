@@ -1,0 +1,308 @@
+#include "arrivals.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "admission.h"
+#include "connection.h"
+#include "draft.h"
+#include "gathering.h"
+#include "reply.h"
+
+//  A rank that waits for the burial of what it was before.
+typedef struct {
+    draft_t *draft;
+    int64_t since_ms;
+} returning_t;
+
+struct arrivals {
+    arrivals_options_t options;
+    int64_t now_ms;             //  of this turn
+    uint64_t keys;              //  of connections: so many have been given
+    gathering_t *gathering;
+    returning_t returning [ARRIVALS_RETURNING_MAX];
+    size_t returning_count;
+};
+
+arrivals_t *
+arrivals_new (const arrivals_options_t *options)
+{
+    arrivals_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->options = *options;
+    self->gathering = gathering_new (options->router, options->broker, options->log);
+    if (!self->gathering)
+        arrivals_destroy (&self);
+    return self;
+}
+
+void
+arrivals_destroy (arrivals_t **self_p)
+{
+    arrivals_t *self = *self_p;
+    if (!self)
+        return;
+    gathering_destroy (&self->gathering);
+    for (size_t index = 0; index < self->returning_count; index++)
+        draft_destroy (&self->returning [index].draft);
+    free (self);
+    *self_p = NULL;
+}
+
+static uint64_t
+s_job_of (const rank_t *rank)
+{
+    return job_id (rank_job (rank));
+}
+
+//  Whether the connection may join.
+static bool
+s_is_free (const arrivals_t *self, const peer_t *peer, refusal_t *refusal)
+{
+    const rank_t *rank = connection_rank_of_peer (self->options.broker, peer);
+    if (rank)
+        return refuse (refusal, "already_joined", "this connection has job %llu: leave it first, or connect another",
+            (unsigned long long) s_job_of (rank));
+    const char *name = gathering_of (self->gathering, peer);
+    for (size_t index = 0; index < self->returning_count; index++) {
+        const draft_t *draft = self->returning [index].draft;
+        if (draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0)
+            name = draft->request.job;
+    }
+    return !name || refuse (refusal, "already_joined", "this connection waits for the other ranks of job '%s': close it to give "
+        "up, or connect another", name);
+}
+
+static admission_t
+s_admission (arrivals_t *self)
+{
+    return (admission_t) {
+        .broker = self->options.broker, .door = self->options.door, .ring_path = self->options.ring_path,
+        .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys, .now_ms = self->now_ms
+    };
+}
+
+//  The rank hears that it is one.
+static void
+s_send_joined (arrivals_t *self, rank_t *rank, const draft_t *draft, char *text)
+{
+    if (outbox_send_text (self->options.router, &draft->peer, WIRE_JOINED, s_job_of (rank), draft->tag, text) == OUTBOX_GONE)
+        broker_lost (self->options.broker, rank, self->now_ms);
+    else
+    if (rank_is_inline (rank) && rank_is_there (rank))      //  another one's going may have ended the job
+        broker_inline (self->options.broker, rank, self->now_ms);
+}
+
+//  A job for all drafts, one for each rank.
+static bool
+s_admit (arrivals_t *self, const broker_join_t *join, draft_t *const *drafts, refusal_t *refusal)
+{
+    char *texts [WIRE_RANKS_MAX];
+    //  What has ended must give back its memory before another takes some: else those who come and go within one turn would
+    //  have more than the budget.
+    self->options.settle (self->options.context);
+    admission_t admission = s_admission (self);
+    job_t *job = admission_run (&admission, join, drafts, texts, refusal);
+    if (!job)
+        return false;
+    for (uint32_t rank = 0; rank < join->world_size; rank++)
+        s_send_joined (self, job_rank (job, rank), drafts [rank], texts [rank]);
+    return true;
+}
+
+static void
+s_send_error (arrivals_t *self, const draft_t *draft, const refusal_t *refusal)
+{
+    outbox_send_text (self->options.router, &draft->peer, WIRE_ERROR, 0, draft->tag,
+        reply_error (refusal->code, refusal->message));
+}
+
+//  All ranks are here: JOINED to each, or the refusal.
+static void
+s_admit_gathered (arrivals_t *self, gathered_t *gathered)
+{
+    refusal_t refusal;
+    if (!s_admit (self, &gathered->join, gathered->drafts, &refusal)) {
+        log_line (self->options.log, "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
+        for (uint32_t rank = 0; rank < gathered->count; rank++)
+            s_send_error (self, gathered->drafts [rank], &refusal);
+    }
+    gathered_clear (gathered);
+}
+
+//  A rank takes its place in a job that is there.
+static bool
+s_return (arrivals_t *self, job_t *job, draft_t *draft, refusal_t *refusal)
+{
+    char *text;
+    admission_t admission = s_admission (self);
+    rank_t *rank = admission_return (&admission, job, draft, &text, refusal);
+    if (rank)
+        s_send_joined (self, rank, draft, text);
+    return rank != NULL;
+}
+
+typedef struct {
+    const char *name;
+    const pipeline_t *pipeline;
+} pipeline_search_t;
+
+static void
+s_search_pipeline (void *context, rank_t *rank)
+{
+    pipeline_search_t *search = context;
+    const connection_t *connection = rank_user (rank);
+    if (job_world_size (rank_job (rank)) > 1 && strcmp (connection->job_name, search->name) == 0)
+        search->pipeline = job_pipeline (rank_job (rank));
+}
+
+//  That of a job's ranks which are there or wait; NULL: none are.
+static const pipeline_t *
+s_pipeline_of_ranks (arrivals_t *self, const request_join_t *request)
+{
+    pipeline_search_t search = { .name = request->job, .pipeline = gathering_pipeline (self->gathering, request->job) };
+    if (request->world_size > 1 && !search.pipeline)
+        broker_each_rank (self->options.broker, s_search_pipeline, &search);
+    return request->world_size > 1? search.pipeline: NULL;
+}
+
+//  Whether a rank comes back to a job that is there.
+typedef enum {
+    RETURN_NONE,                //  it does not
+    RETURN_DONE,                //  it is there
+    RETURN_REFUSED,
+    RETURN_WAITS                //  for the burial of what it was before
+} return_t;
+
+//  Whether what the rank was before is still to be buried; asked before memory is made for what it is to be.
+static bool
+s_is_unburied (const rank_t *rank)
+{
+    return rank_user (rank) && !rank_is_there (rank);
+}
+
+static return_t
+s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        job_t *job;
+        switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, refusal)) {
+        case BROKER_RETURN_NONE:
+            return RETURN_NONE;
+        case BROKER_RETURN_REFUSED:
+            return RETURN_REFUSED;
+        case BROKER_RETURN_READY:
+            break;
+        }
+        bool is_unburied = s_is_unburied (job_rank (job, draft->request.rank));
+        if (!is_unburied && s_return (self, job, draft, refusal))
+            return RETURN_DONE;
+        if (!is_unburied && strcmp (refusal->code, "busy") != 0)
+            return RETURN_REFUSED;
+        //  It was there, as far as we knew; what we had for it may be buried now, and the job with it.
+        self->options.settle (self->options.context);
+    }
+    return RETURN_WAITS;
+}
+
+//  One of several ranks: it comes back, perhaps a little later, or waits for the others.  False: refused.
+static bool
+s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *refusal)
+{
+    gathered_t gathered;
+    return_t status = s_try_return (self, *draft_p, refusal);
+    if (status == RETURN_WAITS && self->returning_count < ARRIVALS_RETURNING_MAX
+    &&  self->now_ms < since_ms + ARRIVALS_PATIENCE_MS) {
+        self->returning [self->returning_count++] = (returning_t) { *draft_p, since_ms };
+        *draft_p = NULL;
+        return true;
+    }
+    if (status == RETURN_WAITS)
+        return refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
+            (*draft_p)->request.rank, (*draft_p)->request.job);
+    if (status != RETURN_NONE)
+        return status == RETURN_DONE;
+    gathering_status_t gathers = gathering_add (self->gathering, draft_p, self->now_ms, &gathered, refusal);
+    if (gathers == GATHERING_COMPLETE)
+        s_admit_gathered (self, &gathered);
+    return gathers != GATHERING_REFUSED;
+}
+
+bool
+arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
+{
+    self->now_ms = message->now_ms;
+    if (!s_is_free (self, message->peer, refusal))
+        return false;
+    draft_t *draft = draft_new (message->frames, message->count, message->peer, message->tag, refusal);
+    if (!draft)
+        return false;
+    self->options.settle (self->options.context);
+    bool good = draft_check (draft, self->options.broker, message->frames, message->uid,
+        s_pipeline_of_ranks (self, &draft->request), refusal);
+    if (good && draft->request.world_size > 1)
+        good = s_take_rank (self, &draft, self->now_ms, refusal);
+    else
+        good = good && gathering_leaves_name (self->gathering, draft, self->now_ms, refusal)
+            && s_admit (self, &draft->join, &draft, refusal);
+    draft_destroy (&draft);
+    return good;
+}
+
+bool
+arrivals_act (arrivals_t *self, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    returning_t waiting [ARRIVALS_RETURNING_MAX];
+    size_t count = self->returning_count;
+    memcpy (waiting, self->returning, count * sizeof *waiting);
+    self->returning_count = 0;
+    for (size_t index = 0; index < count; index++) {
+        refusal_t refusal;
+        draft_t *draft = waiting [index].draft;
+        if (!s_take_rank (self, &draft, waiting [index].since_ms, &refusal))
+            s_send_error (self, draft, &refusal);
+        draft_destroy (&draft);
+    }
+    return count > self->returning_count;
+}
+
+void
+arrivals_beat (arrivals_t *self, int64_t now_ms)
+{
+    gathering_beat (self->gathering, now_ms);
+}
+
+void
+arrivals_stop (arrivals_t *self)
+{
+    refusal_t refusal;
+    refuse (&refusal, "stopping", "the server is ending");
+    gathering_stop (self->gathering);
+    while (self->returning_count > 0) {
+        draft_t *draft = self->returning [--self->returning_count].draft;
+        s_send_error (self, draft, &refusal);
+        draft_destroy (&draft);
+    }
+}
+
+size_t
+arrivals_count (const arrivals_t *self)
+{
+    return gathering_count (self->gathering);
+}
+
+size_t
+arrivals_bytes (const arrivals_t *self)
+{
+    size_t bytes = gathering_bytes (self->gathering);
+    for (size_t index = 0; index < self->returning_count; index++)
+        bytes += draft_bytes (self->returning [index].draft);
+    return bytes;
+}
+
+json_t *
+arrivals_status (const arrivals_t *self, int64_t now_ms)
+{
+    return gathering_status (self->gathering, now_ms);
+}

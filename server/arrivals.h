@@ -1,0 +1,65 @@
+/*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that come back.
+ *
+ *  happy path:     a plain job, at once: draft -> admission -> JOINED.  A rank: broker_returns says whether it comes back to a
+ *                  job that is there; else it gathers with others (gathering.h), and the last one makes the job.
+ *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it was before waits
+ *                  until that is buried, which takes no longer than a copy; after ARRIVALS_PATIENCE_MS it is refused (`busy`).
+ *  on close:       arrivals_stop tells all that wait.
+ *
+ *  Owner: the broker's thread.
+ */
+#ifndef ARRIVALS_H
+#define ARRIVALS_H
+#include <stdatomic.h>
+#include <stdint.h>
+#include <jansson.h>
+#include "broker.h"
+#include "door.h"
+#include "log.h"
+#include "outbox.h"
+
+typedef struct arrivals arrivals_t;
+
+enum { ARRIVALS_RETURNING_MAX = WIRE_RANKS_MAX, ARRIVALS_PATIENCE_MS = 5000 };
+
+typedef struct {
+    broker_t *broker;           //  all of these: lent until arrivals_destroy
+    door_t *door;
+    void *router;
+    const char *ring_path;
+    log_t *log;
+    atomic_size_t *outgoing;
+    //  Carries out what the broker wants done, and counts what is outside of it (broker_outside).
+    void (*settle) (void *context);
+    void *context;
+} arrivals_options_t;
+
+//  NULL: no memory.
+arrivals_t *arrivals_new (const arrivals_options_t *options);
+//  Who waits hears nothing.
+void arrivals_destroy (arrivals_t **self_p);
+
+typedef struct {
+    const frame_t *frames;
+    size_t count;
+    const peer_t *peer;
+    uid_t uid;                  //  of the peer; (uid_t) -1: unknown
+    uint64_t tag;
+    int64_t now_ms;
+} arrivals_message_t;
+
+//  True: it was answered, or will be.  False: refusal is the answer.
+bool arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
+//  After the broker's actions: ranks that waited for them.  True: there may be new actions.
+bool arrivals_act (arrivals_t *self, int64_t now_ms);
+//  At least twice a second.
+void arrivals_beat (arrivals_t *self, int64_t now_ms);
+void arrivals_stop (arrivals_t *self);
+
+//  Jobs that are to be, for --until-idle; and the bytes that are held for them.
+size_t arrivals_count (const arrivals_t *self);
+size_t arrivals_bytes (const arrivals_t *self);
+//  gathering_status.
+json_t *arrivals_status (const arrivals_t *self, int64_t now_ms);
+
+#endif

@@ -1,0 +1,555 @@
+//  A job's clients, its ranks: coming, being sent to, leaving, being lost and coming back.  Most jobs have one.
+//
+//  happy path:     all are attached -> the job starts -> a rank is lost: what it holds and what waits for it goes, the job
+//                  stands still -> it is buried when no worker writes for it -> it comes back (broker_returns.c), is attached,
+//                  gets what it lacks (broker_recall.c), what was its in unsent steps is prepared once more -> the job goes on
+//  failure modes:  it does not attach, or does not come back in time: the job ends for the others.  It leaves before the end:
+//                  likewise.  Nobody is left: the job is gone, unless one may come back for the rest, and the others, to which all
+//                  was sent, will not.
+//  on close:       a job that is over is buried with its ranks (ACTION_BURY); they are not buried by themselves any more.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+//  ---- life
+
+size_t
+ranks_bytes (const broker_join_t *join)
+{
+    if (join->world_size == 1)
+        return sizeof (rank_t);
+    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t));
+    return join->world_size * (sizeof (rank_t) + again) + recall_bytes (join);
+}
+
+static bool
+s_again_new (rank_t *rank)
+{
+    again_t *again = &rank->again;
+    uint32_t count = rank->job->rank_batch;
+    again->places = calloc (count, sizeof *again->places);
+    again->rows = calloc (count, sizeof *again->rows);
+    again->ids = calloc (count, sizeof *again->ids);
+    if (!again->places || !again->rows || !again->ids)
+        return false;
+    for (uint32_t row = 0; row < count; row++)
+        again->places [row] = (place_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row, .rank = rank->number,
+            .row = row };
+    return true;
+}
+
+bool
+ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms)
+{
+    job->ranks = calloc (job->world_size, sizeof *job->ranks);
+    if (!job->ranks)
+        return false;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        rank->job = job;
+        rank->number = number;
+        rank->joined_ms = rank->alive_ms = now_ms;
+        rank->padding = (place_t) { .job = job, .rank = number };
+        snprintf (rank->instance, sizeof rank->instance, "%s", join->instances [number]? join->instances [number]: "");
+        if (job->world_size > 1 && !s_again_new (rank))
+            return false;
+    }
+    job->held_up = job->world_size > 1;
+    job->rank_wait_seconds = join->rank_wait_seconds;
+    return job->world_size == 1 || recall_new (job, join);
+}
+
+void
+ranks_destroy (job_t *job)
+{
+    for (uint32_t number = 0; job->ranks && number < job->world_size; number++) {
+        free (job->ranks [number].again.places);
+        free (job->ranks [number].again.rows);
+        free (job->ranks [number].again.ids);
+        free (job->ranks [number].notice);
+    }
+    recall_free (job);
+    free (job->ranks);
+}
+
+void
+ranks_cancel (broker_t *self, job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        schedule_cancel (self, &job->ranks [number].padding);
+        recall_stop (self, &job->ranks [number]);
+    }
+}
+
+//  ---- how they stand
+
+static bool
+s_is_there (const rank_t *rank)
+{
+    return rank->state == RANK_ATTACHING || rank->state == RANK_HERE;
+}
+
+static uint32_t
+s_count_there (const job_t *job)
+{
+    uint32_t count = 0;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        count += s_is_there (&job->ranks [number]);
+    return count;
+}
+
+static bool
+s_is_level (const rank_t *rank)
+{
+    return rank->state == RANK_LEFT || (rank->state == RANK_HERE && rank->lacks == rank->job->recall.next);
+}
+
+static bool
+s_is_held_up (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (!s_is_level (&job->ranks [number]))
+            return true;
+    return false;
+}
+
+void
+ranks_settle (broker_t *self, job_t *job)
+{
+    if (job->state == JOB_OVER || job->state == JOB_ATTACHING || !job->held_up || s_is_held_up (job))
+        return;
+    job->held_up = false;
+    draw_go_on (self, job);
+}
+
+//  Whether it has been sent all that there will be of the job.
+static bool
+s_has_everything (const rank_t *rank)
+{
+    const job_t *job = rank->job;
+    return job->state == JOB_DRAWN && job->order_count == 0 && rank->lacks == job->recall.next;
+}
+
+//  ---- coming
+
+static bool
+s_are_all_here (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].state != RANK_HERE)
+            return false;
+    return true;
+}
+
+static void
+s_begin (broker_t *self, job_t *job, int64_t now_ms)
+{
+    broker_start (self, job, now_ms);
+    job->held_up = s_is_held_up (job);
+    if (!job->held_up)
+        draw_begin (self, job);
+    for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
+        recall_go_on (self, &job->ranks [number]);
+}
+
+static void
+s_here (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    job_t *job = rank->job;
+    rank->state = RANK_HERE;
+    rank->alive_ms = now_ms;
+    if (job->state != JOB_ATTACHING) {
+        draw_revive (self, rank);
+        recall_go_on (self, rank);
+    }
+    else
+    if (s_are_all_here (job))
+        s_begin (self, job, now_ms);
+}
+
+void
+broker_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    if (rank->job->state != JOB_OVER && rank->state == RANK_ATTACHING)
+        s_here (self, rank, now_ms);
+}
+
+void
+broker_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    if (rank->job->state != JOB_OVER && rank->state == RANK_ATTACHING) {
+        rank->is_inline = true;
+        s_here (self, rank, now_ms);
+    }
+}
+
+void
+broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    assert (self->magic == BROKER_MAGIC);
+    rank->alive_ms = now_ms;
+}
+
+//  ---- going
+
+//  ACTION_BURY_RANK once no worker writes for a rank that is not there; a job that is over is buried as a whole.
+static void
+s_bury_when_still (broker_t *self, rank_t *rank)
+{
+    if (rank->job->state == JOB_OVER || s_is_there (rank) || rank->copying > 0 || rank->burying)
+        return;
+    rank->burying = true;
+    broker_act_rank (self, ACTION_BURY_RANK, rank);
+}
+
+void
+broker_bury_rank (broker_t *self, rank_t *rank)
+{
+    assert (self->magic == BROKER_MAGIC && rank->burying && rank->copying == 0);
+    rank->user = NULL;
+    rank->buried = true;
+}
+
+void
+ranks_copied_late (broker_t *self, place_t *place)
+{
+    rank_t *rank = &place->job->ranks [place->rank];
+    bool is_of_step = place->slot != WIRE_SLOT_NONE && place != &rank->padding;
+    place->state = is_of_step? PLACE_LOST: PLACE_EMPTY;
+    s_bury_when_still (self, rank);
+}
+
+void
+ranks_count_in_hand (job_t *job)
+{
+    uint64_t in_hand = 0;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        in_hand |= job->ranks [number].in_hand;
+    job->in_hand = (uint32_t) __builtin_popcountll (in_hand);
+}
+
+//  Slots that nobody else holds are free.
+static void
+s_let_go (rank_t *rank)
+{
+    job_t *job = rank->job;
+    uint64_t held = rank->held, others = 0;
+    rank->held = rank->in_hand = 0;
+    ranks_count_in_hand (job);
+    for (uint32_t number = 0; number < job->world_size; number++)
+        others |= job->ranks [number].held;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        if (held >> slot & 1 && !(others >> slot & 1))
+            draw_release (job, slot);
+}
+
+//  Nothing is sent to it any more, and nothing waits for it.
+static void
+s_part (broker_t *self, rank_t *rank, rank_state_t state)
+{
+    rank->state = state;
+    rank->burying = rank->buried = false;
+    draw_lose (self, rank);
+    schedule_cancel (self, &rank->padding);
+    if (rank->padding.state != PLACE_COPYING)
+        rank->padding.state = PLACE_EMPTY;
+    recall_stop (self, rank);
+    s_let_go (rank);
+}
+
+const char *
+ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES])
+{
+    if (*job->job_name)
+        snprintf (text, RANKS_WHO_BYTES, "job '%s'", job->job_name);
+    else
+        snprintf (text, RANKS_WHO_BYTES, "job %llu", (unsigned long long) job->id);
+    return text;
+}
+
+//  The others hear of it.
+static void
+s_notice_loss (broker_t *self, rank_t *rank)
+{
+    job_t *job = rank->job;
+    char who [RANKS_WHO_BYTES];
+    free (rank->notice);                //  that one has been carried out: the rank was buried after it
+    int rc = asprintf (&rank->notice, "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
+        "on when the rank is back; it is waited for %u seconds", rank->number, ranks_job_text (job, who), job->rank_wait_seconds);
+    broker_need (rc < 0? NULL: rank->notice);
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (s_is_there (&job->ranks [number])) {
+            action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
+            action->reason = "rank_lost";
+            action->message = rank->notice;
+        }
+}
+
+void
+ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
+{
+    assert (s_is_there (rank));
+    rank->job->held_up = true;
+    s_part (self, rank, RANK_LOST);
+    rank->lost_ms = now_ms;
+    rank->is_awaited = true;
+    rank->due_ms = now_ms + wait_ms;
+    broker_wake (self, rank->due_ms);
+    s_notice_loss (self, rank);
+    s_bury_when_still (self, rank);
+}
+
+static void s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
+    __attribute__ ((format (printf, 4, 5)));
+
+//  broker_end with a sentence.
+static void
+s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
+{
+    char *message;
+    va_list arguments;
+    va_start (arguments, format);
+    int rc = vasprintf (&message, format, arguments);
+    va_end (arguments);
+    broker_need (rc < 0? NULL: message);
+    broker_end (self, job, reason, message);
+    free (message);
+}
+
+static void
+s_end_lost (broker_t *self, const rank_t *rank, int64_t now_ms)
+{
+    char who [RANKS_WHO_BYTES];
+    s_end (self, rank->job, "rank_lost", "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
+        "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait waits longer", rank->number,
+        ranks_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
+}
+
+//  Until when ranks that are not there may come back, at the latest; INT64_MIN: none may.
+static int64_t
+s_awaited_ms (const job_t *job)
+{
+    int64_t due_ms = INT64_MIN;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        if (rank->is_awaited && rank->due_ms > due_ms)
+            due_ms = rank->due_ms;
+    }
+    return due_ms;
+}
+
+//  All was sent to it, so the others need not wait for it.  One that died before it had taken all may come back for the rest.
+static void
+s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
+{
+    job_t *job = rank->job;
+    s_part (self, rank, RANK_LEFT);
+    rank->is_awaited = may_return;
+    rank->due_ms = due_ms;
+    if (s_count_there (job) == 0 && s_awaited_ms (job) == INT64_MIN) {
+        broker_gone (self, job);
+        return;
+    }
+    s_bury_when_still (self, rank);
+    ranks_settle (self, job);
+}
+
+//  Whether a rank has gone because all was sent to it: it will not gather with the others again.
+static bool
+s_any_has_left (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].state == RANK_LEFT)
+            return true;
+    return false;
+}
+
+void
+broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    job_t *job = rank->job;
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    if (job->state == JOB_OVER || !s_is_there (rank))
+        return;
+    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
+    if (job->world_size > 1 && s_has_everything (rank))
+        s_leave_complete (self, rank, wait_ms > 0 && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
+    else
+    if (s_count_there (job) == 1 && !s_any_has_left (job))
+        broker_gone (self, job);        //  if they come back, they gather
+    else {
+        ranks_lose (self, rank, now_ms, wait_ms);
+        if (wait_ms == 0)
+            s_end_lost (self, rank, now_ms);
+    }
+}
+
+void
+broker_left (broker_t *self, rank_t *rank)
+{
+    job_t *job = rank->job;
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    if (job->state == JOB_OVER || !s_is_there (rank))
+        return;
+    if (job->world_size > 1 && s_has_everything (rank)) {
+        rank->left_itself = true;
+        s_leave_complete (self, rank, false, 0);
+    }
+    else
+    if (s_count_there (job) == 1)
+        broker_gone (self, job);
+    else {
+        char who [RANKS_WHO_BYTES];
+        rank->state = RANK_LEFT;        //  it is not told
+        s_end (self, job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step without it: let "
+            "all ranks take the same number of batches, and leave their loops at the same step", rank->number, ranks_job_text (job, who),
+            (unsigned long long) job->recall.position.epoch, (unsigned long long) job->recall.position.batches);
+    }
+}
+
+//  ---- time
+
+static void
+s_end_unattached (broker_t *self, rank_t *rank)
+{
+    char who [RANKS_WHO_BYTES];
+    if (rank->job->world_size == 1)
+        broker_end (self, rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
+    else
+        s_end (self, rank->job, "transport", "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
+            rank->number, ranks_job_text (rank->job, who));
+}
+
+static void
+s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    int64_t due_ms;
+    if (rank->state == RANK_ATTACHING)
+        due_ms = rank->joined_ms + BROKER_ATTACH_MS;
+    else
+    if (rank->state == RANK_HERE && rank->is_inline)
+        due_ms = rank->alive_ms + BROKER_LEASE_MS;
+    else
+    if (rank->state == RANK_LOST)
+        due_ms = rank->due_ms;
+    else
+        return;
+    if (now_ms <= due_ms)
+        broker_wake (self, due_ms + 1);
+    else
+    if (rank->state == RANK_ATTACHING)
+        s_end_unattached (self, rank);
+    else
+    if (rank->state == RANK_LOST)
+        s_end_lost (self, rank, now_ms);
+    else
+    if (rank->job->world_size == 1)
+        broker_end (self, rank->job, "silent", "no heartbeat within the lease");
+    else
+        broker_lost (self, rank, now_ms);
+}
+
+void
+ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
+{
+    for (uint32_t number = 0; number < job->world_size && job->state != JOB_OVER; number++)
+        s_end_overdue (self, &job->ranks [number], now_ms);
+    if (job->state == JOB_OVER || s_count_there (job) > 0)
+        return;
+    if (now_ms > s_awaited_ms (job))
+        broker_gone (self, job);
+    else
+        broker_wake (self, s_awaited_ms (job) + 1);
+}
+
+//  ---- questions
+
+void *
+rank_user (const rank_t *self)
+{
+    return self->user;
+}
+
+void
+rank_set_user (rank_t *self, void *user, bool is_inline)
+{
+    self->user = user;
+    self->is_inline = is_inline;
+}
+
+job_t *
+rank_job (const rank_t *self)
+{
+    return self->job;
+}
+
+uint32_t
+rank_number (const rank_t *self)
+{
+    return self->number;
+}
+
+bool
+rank_is_inline (const rank_t *self)
+{
+    return self->is_inline;
+}
+
+bool
+rank_is_there (const rank_t *self)
+{
+    return self->job->state != JOB_OVER && s_is_there (self);
+}
+
+void
+broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
+{
+    for (job_t *job = self->jobs, *next; job; job = next) {
+        next = job->next;
+        for (uint32_t number = 0; number < job->world_size; number++)
+            if (rank_is_there (&job->ranks [number]))
+                visit (context, &job->ranks [number]);
+    }
+}
+
+//  ---- checks
+
+static void
+s_check_padding (const rank_t *rank)
+{
+    const place_t *padding = &rank->padding;
+    bool pinned = padding->state == PLACE_WAITING || padding->state == PLACE_READY || padding->state == PLACE_COPYING;
+    assert (pinned == (padding->version != NULL));
+    assert (padding->job == rank->job && padding->rank == rank->number && padding->row == 0 && padding->record == 0);
+    assert (rank->job->world_size > 1 || padding->state == PLACE_EMPTY);
+}
+
+void
+ranks_check (const job_t *job)
+{
+    uint64_t held = 0, sent = 0;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        assert (rank->job == job && rank->number == number);
+        assert (s_is_there (rank) || job->state == JOB_OVER || (rank->held == 0 && rank->again.used == 0));
+        assert (!rank->buried || !s_is_there (rank));
+        assert ((rank->in_hand & ~rank->held) == 0);
+        s_check_padding (rank);
+        held |= rank->held;
+    }
+    if (job->world_size > 1)
+        recall_check (job);
+    if (job->state == JOB_OVER)
+        return;
+    for (uint32_t slot = 0; slot < job->slots; slot++)
+        sent |= (uint64_t) (job->batches [slot].state == SLOT_SENT) << slot;
+    assert (held == sent);                                                      //  B8
+    if (job->state == JOB_ATTACHING)
+        assert (job->held_up == (job->world_size > 1));
+    else
+        assert (job->held_up == s_is_held_up (job));
+}

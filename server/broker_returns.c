@@ -1,0 +1,216 @@
+//  Whether ranks ask for the same, and ranks that come back to a job that is there (docs/protocol.md, Losing one).
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+//  A client that is about to come back is waited for at least so long, though its job's rank_wait be shorter.
+enum { RETURN_MS = 10000 };
+
+//  ---- the same
+
+static const char *
+s_text (const char *said)
+{
+    return said? said: "";
+}
+
+//  Two ranks of which each asks for something.
+typedef struct {
+    const broker_join_t *one, *other;
+    uint32_t rank, other_rank;
+} pair_t;
+
+static bool
+s_same_texts (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
+{
+    return strcmp (one, other) == 0 || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has %s %s, rank %u %s %s: give all ranks the same", s_text (pair->one->job_name), pair->rank, what, one,
+        pair->other_rank, what, other);
+}
+
+static bool
+s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t other, refusal_t *refusal)
+{
+    char texts [2] [24];
+    snprintf (texts [0], sizeof texts [0], "%llu", (unsigned long long) one);
+    snprintf (texts [1], sizeof texts [1], "%llu", (unsigned long long) other);
+    return s_same_texts (pair, what, texts [0], texts [1], refusal);
+}
+
+//  Of what is too long to be told, or says nothing to people.
+static bool
+s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
+{
+    return strcmp (one, other) == 0 || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has another %s than rank %u: give all ranks the same", s_text (pair->one->job_name), pair->rank, what, pair->other_rank);
+}
+
+static bool
+s_has_run (const broker_join_t *join)
+{
+    return *s_text (join->run);
+}
+
+//  A job without an end has none, as in its request.
+static bool
+s_same_epochs (const pair_t *pair, refusal_t *refusal)
+{
+    char texts [2] [24] = { "null", "null" };
+    if (pair->one->epochs)
+        snprintf (texts [0], sizeof texts [0], "%llu", (unsigned long long) pair->one->epochs);
+    if (pair->other->epochs)
+        snprintf (texts [1], sizeof texts [1], "%llu", (unsigned long long) pair->other->epochs);
+    return s_same_texts (pair, "epochs", texts [0], texts [1], refusal);
+}
+
+//  What shapes the steps.
+static bool
+s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
+{
+    const broker_join_t *one = pair->one, *other = pair->other;
+    return s_same_texts (pair, "dataset", one->dataset->name, other->dataset->name, refusal)
+        && s_same_numbers (pair, "world_size", one->world_size, other->world_size, refusal)
+        && s_same_numbers (pair, "batch_size", one->batch_size, other->batch_size, refusal)
+        && s_same_numbers (pair, "slots", one->slots, other->slots, refusal)
+        && s_same_epochs (pair, refusal)
+        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false", other->drop_last? "true": "false", refusal);
+}
+
+//  What is in them.
+static bool
+s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
+{
+    static const char *const orders [] = { "shared", "private", "list", "seeded" };
+    const broker_join_t *one = pair->one, *other = pair->other;
+    return s_same_unsaid (pair, "pipeline", pipeline_text (one->pipeline), pipeline_text (other->pipeline), refusal)
+        && s_same_texts (pair, "order", orders [one->order], orders [other->order], refusal)
+        && s_same_numbers (pair, "pool", one->pool, other->pool, refusal)
+        && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
+}
+
+bool
+broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank, refusal_t *refusal)
+{
+    pair_t pair = { one, other, rank, other_rank };
+    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal))
+        return false;
+    if (s_has_run (one) && s_has_run (other) && !s_same_texts (&pair, "run", one->run, other->run, refusal))
+        return false;
+    return !one->seed_given || !other->seed_given || s_same_numbers (&pair, "seed", one->seed, other->seed, refusal);
+}
+
+//  ---- coming back
+
+//  What the job was asked for, as far as ranks must agree.
+static broker_join_t
+s_view (const job_t *job)
+{
+    return (broker_join_t) {
+        .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size, .batch_size = job->rank_batch,
+        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .seed = job->seed,
+        .seed_given = job->seed_given, .pool = job->pool, .data = job->data
+    };
+}
+
+static bool
+s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_t *refusal)
+{
+    broker_join_t view = s_view (job);
+    return broker_agree (join, number, &view, number == 0? 1: 0, refusal);
+}
+
+static bool
+s_is_there (const rank_t *rank)
+{
+    return rank->state == RANK_ATTACHING || rank->state == RANK_HERE;
+}
+
+//  Who says no run and is not known may be another run that uses the same name.
+static broker_return_t
+s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    const job_t *job = rank->job;
+    if (s_has_run (join))
+        identity_refuse_name (job, join, now_ms, refusal);
+    else
+    if (s_is_there (rank))
+        refuse (refusal, "job_taken", "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
+            "name: take another name (job=), or wait until it has ended", rank->number, job->job_name,
+            (long long) (now_ms - rank->joined_ms) / 1000);
+    else
+        refuse (refusal, "job_taken", "job '%s' is there, and waits for its rank %u, which was another client: to go on for "
+            "that one load a state of this run; else take another name (job=), or wait until it has ended", job->job_name, rank->number);
+    return BROKER_RETURN_REFUSED;
+}
+
+//  The rank of a job of its world size; the client is known, by the run or as its own.
+static broker_return_t
+s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t *refusal)
+{
+    uint64_t number;
+    if ((s_is_there (rank) && !is_own) || rank->left_itself)
+        return BROKER_RETURN_NONE;
+    if (!s_agrees (rank->job, join, rank->number, refusal))
+        return BROKER_RETURN_REFUSED;
+    return recall_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY: BROKER_RETURN_NONE;
+}
+
+broker_return_t
+broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int64_t now_ms, job_t **job_p, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    assert (join->world_size > 1 && number < join->world_size);
+    *job_p = NULL;
+    job_t *job = identity_named (self, join->job_name);
+    if (!job)
+        return BROKER_RETURN_NONE;
+    bool is_of_run = identity_is (join->run, job->run);
+    if (job->uid != join->uid) {
+        identity_refuse_name (job, join, now_ms, refusal);
+        return BROKER_RETURN_REFUSED;
+    }
+    if (job->world_size != join->world_size) {
+        if (is_of_run || (!s_has_run (join) && identity_shares_instance (job, join)))
+            return BROKER_RETURN_NONE;
+        identity_refuse_name (job, join, now_ms, refusal);
+        return BROKER_RETURN_REFUSED;
+    }
+    rank_t *rank = &job->ranks [number];
+    bool is_own = identity_is (join->instances [number], rank->instance);
+    if (!is_of_run && !is_own)
+        return s_refuse_stranger (rank, join, now_ms, refusal);
+    broker_return_t answer = s_returns (rank, join, is_own, refusal);
+    if (answer == BROKER_RETURN_READY)
+        *job_p = job;
+    return answer;
+}
+
+rank_t *
+broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
+    assert (job->state != JOB_OVER);
+    rank_t *rank = &job->ranks [number];
+    int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
+    if (s_is_there (rank))
+        ranks_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
+    if (!rank->buried) {
+        refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again", number,
+            job->job_name);
+        return NULL;
+    }
+    bool is_known = recall_find (job, join->epoch, join->epoch_batches, &rank->lacks);
+    assert (is_known);                  //  so broker_returns has said
+    snprintf (rank->instance, sizeof rank->instance, "%s", join->instances [number]? join->instances [number]: "");
+    rank->state = RANK_ATTACHING;
+    rank->is_inline = rank->burying = rank->buried = rank->is_awaited = false;
+    rank->joined_ms = rank->alive_ms = now_ms;
+    rank->sent = rank->padded = 0;
+    rank->progress = (wire_progress_t) { .consumed = 0 };
+    job->held_up = true;
+    if (join->rank_wait_seconds > job->rank_wait_seconds)
+        job->rank_wait_seconds = join->rank_wait_seconds;
+    return rank;
+}

@@ -1,0 +1,45 @@
+/*  draft -- what a JOIN asks for: parsed, checked against its data set, and held until its job can be made.
+ *
+ *  It outlives the message, because a rank waits for others (gathering.h).  Owner: the broker's thread.
+ */
+#ifndef DRAFT_H
+#define DRAFT_H
+#include <stdint.h>
+#include <sys/types.h>
+#include "broker.h"
+#include "data_digest.h"
+#include "layout.h"
+#include "outbox.h"
+
+//  The first three are there from draft_new on, the others from draft_check on.
+typedef struct {
+    request_join_t request;
+    peer_t peer;
+    uint64_t tag;
+    dataset_t *dataset;
+    const pipeline_t *pipeline;         //  one reference
+    layout_t layout;
+    roaring_bitmap_t *subset, *taken;   //  NULL: all, none
+    uint32_t *list;
+    size_t list_count;
+    broker_record_t *recent;            //  one block
+    size_t recent_count;
+    data_digest_t digest;
+    uint64_t seed;
+    char fresh_run [WIRE_RUN_BYTES + 1];
+    broker_join_t join;                 //  the same in the broker's terms; all lent by the draft
+} draft_t;
+
+//  frames are a JOIN of this peer.  NULL: refused.
+draft_t *draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal);
+//  The rest of what can be told without the jobs that are there.  uid: of the peer; (uid_t) -1: unknown.  like: where the
+//  pipeline has no mark, it gets that of this one; NULL: of the jobs that are there.
+bool draft_check (draft_t *self, broker_t *broker, const frame_t *frames, uid_t uid, const pipeline_t *like, refusal_t *refusal);
+void draft_destroy (draft_t **self_p);
+
+//  What it holds.
+size_t draft_bytes (const draft_t *self);
+//  Of two that ask for the same data, one need have them: self's go to the other, if that has none; else they are let go.
+void draft_yield_data (draft_t *self, draft_t *other);
+
+#endif

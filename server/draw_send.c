@@ -1,0 +1,244 @@
+//  Sending: steps that are complete, in drawn order, to all ranks of their job; and padding, for ranks that a step has
+//  nothing for.
+//
+//  happy path:     a step is complete -> each rank that has no filled row gets one, of another's sample -> it is sent
+//  failure modes:  a padding's sample cannot be read: another of the step's; none can: the job ends.  A rank is lost while
+//                  padding is prepared: looked at anew when it is back.
+
+#include "broker_state.h"
+#include <assert.h>
+
+//  ---- padding
+
+static bool
+s_is_under_way (const place_t *place)
+{
+    return place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+}
+
+//  Filled places of each rank in the step.
+static void
+s_count_rows (const job_t *job, const batch_t *batch, uint32_t *rows)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        rows [number] = 0;
+    for (uint32_t index = 0; index < batch->drawn; index++)
+        rows [batch->places [index].rank] += batch->places [index].state == PLACE_FILLED;
+}
+
+//  A filled place of the step, of whatever sample that can be read, or of this one; NULL: there is none.
+static const place_t *
+s_filled (const job_t *job, const batch_t *batch, const place_t *same)
+{
+    for (uint32_t index = 0; index < batch->drawn; index++) {
+        const place_t *place = &batch->places [index];
+        if (place->state == PLACE_FILLED
+        &&  (same? place->id == same->id: !sampler_is_dropped (job->dataset->sampler, place->id)))
+            return place;
+    }
+    return NULL;
+}
+
+//  Whether what was prepared for the rank is of this very step.
+static bool
+s_is_padded (const rank_t *rank, uint32_t slot)
+{
+    const place_t *padding = &rank->padding;
+    return padding->state == PLACE_FILLED && padding->slot == slot && s_filled (rank->job, &rank->job->batches [slot], padding);
+}
+
+//  False: no sample of the step can be read any more, and the job has ended.
+static bool
+s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
+{
+    job_t *job = rank->job;
+    const batch_t *batch = &job->batches [slot];
+    const place_t *other = s_filled (job, batch, NULL);
+    if (!other) {
+        broker_end (self, job, "unreadable", "of the samples of a step none can be read any more; status names them");
+        return false;
+    }
+    place_t *padding = &rank->padding;
+    padding->slot = slot;
+    padding->epoch = batch->epoch;
+    padding->id = other->id;
+    padding->occurrence = other->occurrence;
+    schedule_await (padding, draw_serve (self, padding));
+    return true;
+}
+
+//  Whether each rank has something in the step; else that is begun.
+static bool
+s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
+{
+    uint32_t rows [WIRE_RANKS_MAX];
+    bool is_done = true;
+    s_count_rows (job, &job->batches [slot], rows);
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        if (rows [number] > 0 || s_is_padded (rank, slot))
+            continue;
+        is_done = false;
+        if (!s_pad_rank (self, rank, slot))
+            return false;
+    }
+    return is_done;
+}
+
+//  What is under way writes into the slot of the step that is to go next: that waits for it, even where it is no longer needed.
+static bool
+s_is_padding (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (s_is_under_way (&job->ranks [number].padding))
+            return true;
+    return false;
+}
+
+//  ---- steps
+
+//  Whether a rank has as many batches before it as it has slots.  Those that it was given again are in none, so slots alone do
+//  not say; and one that is lost must stand where the steps are still known.
+static bool
+s_is_behind (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        if (rank->sent - broker_done (&rank->progress) >= job->slots)
+            return true;
+    }
+    return false;
+}
+
+//  Whether the batch goes out at all, rather than being left out.
+static bool
+s_is_sent (const job_t *job, const batch_t *batch)
+{
+    uint32_t count = batch->drawn - batch->holes;
+    //  Who keeps its holes leaves out only a batch that was never full.
+    uint32_t full = draw_keeps_order (job)? batch->drawn: count;
+    return count > 0 && (!job->drop_last || full == job->batch_size);
+}
+
+//  The rank gets its part of the step, or its padding.
+static void
+s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, size_t step_words)
+{
+    const job_t *job = rank->job;
+    const batch_t *batch = &job->batches [slot];
+    bool is_padding = step && step [rank->number] == 0;
+    rank->rows [slot] = step? (uint32_t) step [rank->number]: batch->drawn - batch->holes;
+    rank->held |= 1ull << slot;
+    rank->padded &= ~(1ull << slot);
+    if (is_padding) {
+        assert (rank->padding.state == PLACE_FILLED && rank->padding.slot == slot);
+        rank->padded |= 1ull << slot;
+        rank->padding_ids [slot] = rank->padding.id;
+    }
+    rank->padding.state = PLACE_EMPTY;
+    rank->sequence [slot] = rank->sent++;
+    action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
+    action->batch = (wire_batch_t) {
+        .sequence = rank->sequence [slot], .epoch = batch->epoch, .index = batch->index, .slot = slot,
+        .count = is_padding? 1: rank->rows [slot],
+        .flags = (rank->is_inline? WIRE_BATCH_INLINE: 0) | (is_padding? WIRE_BATCH_PADDING: 0)
+    };
+    action->step = step;
+    action->step_words = step_words;
+}
+
+//  step: as on the wire; NULL: of a job with one rank.
+static void
+s_send_parts (broker_t *self, job_t *job, uint32_t slot, const uint64_t *step)
+{
+    const batch_t *batch = &job->batches [slot];
+    size_t step_words = step? job->world_size + batch->drawn - batch->holes: 0;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        assert (job->ranks [number].state == RANK_HERE);                        //  B8
+        s_send_part (self, &job->ranks [number], slot, step, step_words);
+    }
+}
+
+static void
+s_send (broker_t *self, job_t *job, uint32_t slot)
+{
+    batch_t *batch = &job->batches [slot];
+    uint32_t count = batch->drawn - batch->holes;
+    batch->state = SLOT_SENT;
+    batch->index = job->epoch_index++;
+    job->sent++;
+    job->epoch_samples += count;
+    job->delivered += count;
+    self->delivered_count += count;
+    s_send_parts (self, job, slot, job->world_size > 1? recall_enter_step (job, slot): NULL);
+}
+
+void
+draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
+{
+    assert (!job->held_up);
+    wire_epoch_end_t end = {
+        .epoch = epoch, .samples = job->epoch_samples, .batches = job->epoch_index,
+        .flags = job->epochs && epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
+    };
+    if (job->world_size > 1)
+        recall_enter_end (job, &end);
+    for (uint32_t number = 0; number < job->world_size; number++)
+        broker_act_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;
+    job->epoch_samples = job->epoch_index = 0;
+}
+
+void
+draw_send (broker_t *self, job_t *job)
+{
+    while (job->order_count > 0 && !job->held_up) {
+        uint32_t slot = job->order_of [job->order_first];
+        const batch_t *batch = &job->batches [slot];
+        if (batch->state != SLOT_FULL || batch->open > 0)
+            return;
+        bool is_sent = s_is_sent (job, batch);
+        if (job->world_size > 1 && (s_is_padding (job) || (is_sent && !s_is_padded_out (self, job, slot))))
+            return;
+        if (is_sent && s_is_behind (job))
+            return;
+        bool ends_epoch = batch->ends_epoch;
+        uint64_t epoch = batch->epoch;
+        job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
+        job->order_count--;
+        if (is_sent)
+            s_send (self, job, slot);
+        else
+            draw_release (job, slot);
+        if (ends_epoch)
+            draw_send_epoch_end (self, job, epoch);
+    }
+}
+
+//  ---- what was sent
+
+uint32_t
+rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids)
+{
+    uint32_t count = 0;
+    if (slot == WIRE_SLOT_NONE) {
+        for (; count < self->again.told; count++) {
+            rows [count] = self->again.rows [count];
+            ids [count] = self->again.ids [count];
+        }
+        return count;
+    }
+    if (self->padded >> slot & 1) {
+        rows [0] = 0;
+        ids [0] = self->padding_ids [slot];
+        return 1;
+    }
+    const batch_t *batch = &self->job->batches [slot];
+    for (uint32_t index = 0; index < batch->drawn; index++) {
+        const place_t *place = &batch->places [index];
+        if (place->rank != self->number || place->state != PLACE_FILLED)
+            continue;
+        rows [count] = place->row;
+        ids [count++] = place->id;
+    }
+    return count;
+}

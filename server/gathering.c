@@ -1,0 +1,563 @@
+#include "gathering.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "reply.h"
+
+enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
+
+//  One rank that waits.
+typedef struct {
+    draft_t *draft;                 //  NULL: it is not here
+    int64_t since_ms;
+} waiter_t;
+
+//  One job to be.
+typedef struct party {
+    struct party *next;
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t world_size;
+    uint32_t here;
+    int64_t since_ms;               //  its first rank
+    int64_t notice_ms;              //  when the next is due
+    waiter_t waiters [WIRE_RANKS_MAX];
+} party_t;
+
+struct gathering {
+    void *router;
+    broker_t *broker;
+    log_t *log;
+    party_t *parties;
+    size_t count;
+    size_t bytes;
+};
+
+gathering_t *
+gathering_new (void *router, broker_t *broker, log_t *log)
+{
+    gathering_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->router = router;
+    self->broker = broker;
+    self->log = log;
+    return self;
+}
+
+//  ---- who is here
+
+static party_t *
+s_party (const gathering_t *self, const char *name)
+{
+    party_t *party = self->parties;
+    while (party && strcmp (party->name, name) != 0)
+        party = party->next;
+    return party;
+}
+
+//  The lowest rank that is here.
+static uint32_t
+s_first (const party_t *party)
+{
+    uint32_t rank = 0;
+    while (!party->waiters [rank].draft)
+        rank++;
+    assert (rank < party->world_size);
+    return rank;
+}
+
+//  Who has the job's data, if anybody must: else any.
+static draft_t *
+s_holder (const party_t *party)
+{
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        draft_t *draft = party->waiters [rank].draft;
+        if (draft && (draft->subset || draft->list))
+            return draft;
+    }
+    return party->waiters [s_first (party)].draft;
+}
+
+static void
+s_end_party (gathering_t *self, party_t *party)
+{
+    assert (party->here == 0);
+    party_t **at = &self->parties;
+    while (*at != party)
+        at = &(*at)->next;
+    *at = party->next;
+    self->count--;
+    free (party);
+}
+
+//  From one that is not counted to one that is.
+static void
+s_yield_data (gathering_t *self, draft_t *draft, draft_t *holder)
+{
+    self->bytes -= draft_bytes (holder);
+    draft_yield_data (draft, holder);
+    self->bytes += draft_bytes (holder);
+}
+
+//  The rank waits no longer, and is the caller's.  What the job's data are stays with another.
+static draft_t *
+s_take_out (gathering_t *self, party_t *party, uint32_t rank)
+{
+    draft_t *draft = party->waiters [rank].draft;
+    self->bytes -= draft_bytes (draft);
+    party->waiters [rank].draft = NULL;
+    party->here--;
+    if (party->here > 0)
+        s_yield_data (self, draft, s_holder (party));
+    return draft;
+}
+
+static void
+s_put_in (gathering_t *self, party_t *party, draft_t *draft, int64_t now_ms)
+{
+    uint32_t rank = draft->request.rank;
+    assert (rank < party->world_size && !party->waiters [rank].draft);
+    if (party->here > 0)
+        s_yield_data (self, draft, s_holder (party));
+    party->waiters [rank] = (waiter_t) { draft, now_ms };
+    party->here++;
+    self->bytes += draft_bytes (draft);
+}
+
+//  Forgets one that cannot be sent to.
+static void
+s_lose (gathering_t *self, party_t *party, uint32_t rank)
+{
+    log_line (self->log, "rank %" PRIu32 " of job '%s' is gone while it waited for others: its connection is closed", rank,
+        party->name);
+    draft_t *draft = s_take_out (self, party, rank);
+    draft_destroy (&draft);
+}
+
+//  Tells all that are here, and lets them go; the party is no more.
+static void
+s_refuse_all (gathering_t *self, party_t *party, const refusal_t *refusal)
+{
+    log_line (self->log, "ranks of job '%s' are refused: %s", party->name, refusal->message);
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        if (party->waiters [rank].draft) {
+            draft_t *draft = s_take_out (self, party, rank);
+            outbox_send_text (self->router, &draft->peer, WIRE_ERROR, 0, draft->tag,
+                reply_error (refusal->code, refusal->message));
+            draft_destroy (&draft);
+        }
+    s_end_party (self, party);
+}
+
+void
+gathering_destroy (gathering_t **self_p)
+{
+    gathering_t *self = *self_p;
+    if (!self)
+        return;
+    while (self->parties) {
+        party_t *party = self->parties;
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (party->waiters [rank].draft) {
+                draft_t *draft = s_take_out (self, party, rank);
+                draft_destroy (&draft);
+            }
+        s_end_party (self, party);
+    }
+    free (self);
+    *self_p = NULL;
+}
+
+const char *
+gathering_of (const gathering_t *self, const peer_t *peer)
+{
+    for (const party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size; rank++) {
+            const draft_t *draft = party->waiters [rank].draft;
+            if (draft && draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0)
+                return party->name;
+        }
+    return NULL;
+}
+
+const pipeline_t *
+gathering_pipeline (const gathering_t *self, const char *job_name)
+{
+    const party_t *party = s_party (self, job_name);
+    return party? party->waiters [s_first (party)].draft->pipeline: NULL;
+}
+
+//  ---- notices
+
+//  "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 20 more".
+static const char *
+s_missing (const party_t *party, char text [LIST_BYTES])
+{
+    uint32_t missing = party->world_size - party->here, told = 0;
+    uint32_t shown = missing > LISTED_MAX + 1? LISTED_MAX: missing;
+    size_t used = (size_t) snprintf (text, LIST_BYTES, missing == 1? "rank": "ranks");
+    for (uint32_t rank = 0; rank < party->world_size && told < shown; rank++)
+        if (!party->waiters [rank].draft) {
+            told++;
+            const char *before = told == 1? "": told == missing? " and": ",";
+            used += (size_t) snprintf (text + used, LIST_BYTES - used, "%s %" PRIu32, before, rank);
+        }
+    if (shown < missing)
+        snprintf (text + used, LIST_BYTES - used, " and %" PRIu32 " more", missing - shown);
+    return text;
+}
+
+//  When the first of them has waited for as long as it wants to.
+static int64_t
+s_deadline_ms (const party_t *party)
+{
+    int64_t deadline_ms = INT64_MAX;
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        const waiter_t *waiter = &party->waiters [rank];
+        int64_t end_ms = waiter->draft? waiter->since_ms + (int64_t) waiter->draft->request.gather_seconds * 1000: INT64_MAX;
+        deadline_ms = end_ms < deadline_ms? end_ms: deadline_ms;
+    }
+    return deadline_ms;
+}
+
+static bool
+s_notify_one (gathering_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
+{
+    char message [MESSAGE_BYTES], missing [LIST_BYTES];
+    const draft_t *draft = party->waiters [rank].draft;
+    snprintf (message, sizeof message, "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
+        " more seconds", party->here, party->world_size, party->name, s_missing (party, missing),
+        (s_deadline_ms (party) - now_ms + 999) / 1000);
+    return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag, reply_notice ("gathering", message))
+        == OUTBOX_SENT;
+}
+
+//  Tells everyone who is missing, and finds out who is gone: true, if somebody was.
+static bool
+s_notify (gathering_t *self, party_t *party, int64_t now_ms)
+{
+    uint32_t before = party->here;
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        if (party->waiters [rank].draft && !s_notify_one (self, party, rank, now_ms))
+            s_lose (self, party, rank);
+    party->notice_ms = now_ms + GATHERING_NOTICE_MS;
+    return party->here < before;
+}
+
+static void
+s_refuse_late (gathering_t *self, party_t *party, int64_t now_ms)
+{
+    char missing [LIST_BYTES];
+    refusal_t refusal;
+    refuse (&refusal, "ranks_missing", "%" PRIu32 " of %" PRIu32 " ranks of job '%s' came within %" PRId64 " seconds; missing: "
+        "%s: start all of them with one job name and world size, or give gather= more time", party->here, party->world_size,
+        party->name, (now_ms - party->since_ms) / 1000, s_missing (party, missing));
+    s_refuse_all (self, party, &refusal);
+}
+
+static void
+s_beat (gathering_t *self, party_t *party, int64_t now_ms)
+{
+    if (now_ms >= s_deadline_ms (party)) {
+        s_refuse_late (self, party, now_ms);
+        return;
+    }
+    if (now_ms >= party->notice_ms)
+        s_notify (self, party, now_ms);
+    if (party->here == 0)
+        s_end_party (self, party);
+}
+
+void
+gathering_beat (gathering_t *self, int64_t now_ms)
+{
+    for (party_t *party = self->parties, *next; party; party = next) {
+        next = party->next;
+        s_beat (self, party, now_ms);
+    }
+}
+
+void
+gathering_stop (gathering_t *self)
+{
+    refusal_t refusal;
+    refuse (&refusal, "stopping", "the server is ending");
+    while (self->parties)
+        s_refuse_all (self, self->parties, &refusal);
+}
+
+//  ---- who comes
+
+//  What can never work is refused before others are waited for.  Whose the name is, and that a state is at its end, may be
+//  otherwise when all are here.
+static bool
+s_may_work (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    broker_join_t join = draft->join;
+    if (join.epochs && join.epoch == join.epochs) {
+        join.epoch--;
+        join.epoch_batches = 0;
+        join.recent = NULL;
+        join.recent_count = 0;
+    }
+    return broker_allows (self->broker, &join, now_ms, refusal) || strcmp (refusal->code, "job_taken") == 0;
+}
+
+static bool
+s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
+{
+    return party->waiters [s_first (party)].draft->join.uid == join->uid
+        || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", party->name);
+}
+
+//  Whether the draft asks for what the others do.
+static bool
+s_agrees (const party_t *party, const draft_t *draft, refusal_t *refusal)
+{
+    uint32_t first = s_first (party);
+    return broker_agree (&party->waiters [first].draft->join, first, &draft->join, draft->request.rank, refusal);
+}
+
+//  Whether nobody has the draft's place, or it is its own client that has.
+static bool
+s_may_have_place (const party_t *party, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    uint32_t rank = draft->request.rank;
+    const waiter_t *waiter = &party->waiters [rank];
+    if (!waiter->draft || (*draft->request.instance
+            && strcmp (draft->request.instance, waiter->draft->request.instance) == 0))
+        return true;
+    return refuse (refusal, "job_taken", "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
+        "use one job name, or two of its processes one rank; give each run a name of its own (job=)", rank, party->name,
+        (now_ms - waiter->since_ms) / 1000);
+}
+
+//  Whether the draft may wait with those who are here.  Those who are gone are in nobody's way: before one of them is believed
+//  to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no refusal.
+static bool
+s_fits (gathering_t *self, party_t **party_p, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    party_t *party = *party_p;
+    for (;;) {
+        if (!s_is_of (party, &draft->join, refusal))
+            return false;
+        bool agrees = s_agrees (party, draft, refusal);
+        if (agrees && s_may_have_place (party, draft, now_ms, refusal))
+            return true;
+        if (!s_notify (self, party, now_ms)) {
+            if (!agrees) {
+                s_refuse_all (self, party, refusal);
+                *party_p = NULL;
+            }
+            return false;
+        }
+        if (party->here == 0) {
+            s_end_party (self, party);
+            *party_p = NULL;
+            refusal->code = NULL;
+            return false;
+        }
+    }
+}
+
+static party_t *
+s_begin_party (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    if (!s_may_work (self, draft, now_ms, refusal))
+        return NULL;
+    party_t *party = self->count < GATHERING_MAX? calloc (1, sizeof *party): NULL;
+    if (!party) {
+        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %d may: try again when one is complete", self->count,
+            GATHERING_MAX);
+        return NULL;
+    }
+    snprintf (party->name, sizeof party->name, "%s", draft->request.job);
+    party->world_size = draft->request.world_size;
+    party->since_ms = now_ms;
+    party->notice_ms = now_ms + GATHERING_NOTICE_MS;
+    party->next = self->parties;
+    self->parties = party;
+    self->count++;
+    return party;
+}
+
+bool
+gathering_leaves_name (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    party_t *party = s_party (self, draft->request.job);
+    if (party)
+        s_notify (self, party, now_ms);
+    if (party && party->here == 0) {
+        s_end_party (self, party);
+        party = NULL;
+    }
+    return !party || (s_is_of (party, &draft->join, refusal)
+        && refuse (refusal, "job_taken", "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
+            " seconds: give each run a name of its own (job=)", party->here, party->world_size, party->name,
+            (now_ms - party->since_ms) / 1000));
+}
+
+//  ---- what they ask for together
+
+static bool
+s_is_further (const broker_join_t *one, const broker_join_t *other)
+{
+    return one->epoch > other->epoch || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
+}
+
+//  The lowest of those ranks that have come furthest: its state is the job's.
+static uint32_t
+s_furthest (const party_t *party)
+{
+    uint32_t furthest = 0;
+    for (uint32_t rank = 1; rank < party->world_size; rank++)
+        if (s_is_further (&party->waiters [rank].draft->join, &party->waiters [furthest].draft->join))
+            furthest = rank;
+    return furthest;
+}
+
+//  What only one rank may say; all that do say the same.
+static void
+s_merge_one (gathered_t *gathered, uint32_t rank)
+{
+    broker_join_t *join = &gathered->join;
+    const broker_join_t *other = &gathered->drafts [rank]->join;
+    if (other->seed_given && !join->seed_given) {
+        join->seed = other->seed;
+        join->seed_given = true;
+    }
+    if (!*join->run)
+        join->run = other->run;
+    if (other->rank_wait_seconds > join->rank_wait_seconds)
+        join->rank_wait_seconds = other->rank_wait_seconds;
+    join->instances [rank] = other->instances [rank];
+    gathered->positions [rank] = (broker_position_t) { other->epoch, other->epoch_batches };
+    if (s_is_further (join, other))
+        join->positions = gathered->positions;
+}
+
+//  All are here: they are the caller's now.
+static void
+s_complete (gathering_t *self, party_t *party, gathered_t *gathered)
+{
+    uint32_t furthest = s_furthest (party);
+    draft_t *base = party->waiters [furthest].draft;
+    *gathered = (gathered_t) { .count = party->world_size };
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        gathered->drafts [rank] = party->waiters [rank].draft;
+        self->bytes -= draft_bytes (gathered->drafts [rank]);
+        party->waiters [rank].draft = NULL;
+    }
+    party->here = 0;
+    for (uint32_t rank = 0; rank < gathered->count; rank++)
+        if (rank != furthest)
+            draft_yield_data (gathered->drafts [rank], base);
+    gathered->join = base->join;
+    gathered->join.name = gathered->drafts [0]->join.name;
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        s_merge_one (gathered, rank);
+    log_line (self->log, "all %" PRIu32 " ranks of job '%s' are here", party->world_size, party->name);
+    s_end_party (self, party);
+}
+
+void
+gathered_clear (gathered_t *gathered)
+{
+    for (uint32_t rank = 0; rank < gathered->count; rank++)
+        draft_destroy (&gathered->drafts [rank]);
+    gathered->count = 0;
+}
+
+gathering_status_t
+gathering_add (gathering_t *self, draft_t **draft_p, int64_t now_ms, gathered_t *gathered, refusal_t *refusal)
+{
+    draft_t *draft = *draft_p;
+    uint32_t rank = draft->request.rank;
+    assert (draft->request.world_size > 1 && rank < draft->request.world_size);
+    if (draft_bytes (draft) > GATHERING_BYTES_MAX - self->bytes) {
+        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most %d may: try again when "
+            "a job is complete", self->bytes, GATHERING_BYTES_MAX);
+        return GATHERING_REFUSED;
+    }
+    party_t *party = s_party (self, draft->request.job);
+    if (party && !s_fits (self, &party, draft, now_ms, refusal) && (party || refusal->code))
+        return GATHERING_REFUSED;
+    if (!party && !(party = s_begin_party (self, draft, now_ms, refusal)))
+        return GATHERING_REFUSED;
+    draft_t *earlier = party->waiters [rank].draft? s_take_out (self, party, rank): NULL;
+    draft_destroy (&earlier);
+    s_put_in (self, party, draft, now_ms);
+    *draft_p = NULL;
+    log_line (self->log, "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32 " are here", rank, party->name,
+        party->here, party->world_size);
+    if (party->here == party->world_size) {
+        s_complete (self, party, gathered);
+        return GATHERING_COMPLETE;
+    }
+    if (!s_notify_one (self, party, rank, now_ms))
+        s_lose (self, party, rank);
+    if (party->here == 0)
+        s_end_party (self, party);
+    return GATHERING_WAITS;
+}
+
+//  ---- counting
+
+size_t
+gathering_count (const gathering_t *self)
+{
+    return self->count;
+}
+
+size_t
+gathering_bytes (const gathering_t *self)
+{
+    return self->bytes;
+}
+
+json_t *
+gathering_status (const gathering_t *self, int64_t now_ms)
+{
+    json_t *list = json_array ();
+    for (const party_t *party = self->parties; party; party = party->next) {
+        json_t *missing = json_array ();
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (!party->waiters [rank].draft)
+                json_array_append_new (missing, json_integer (rank));
+        json_array_append_new (list, json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
+            "missing", missing, "left", (double) (s_deadline_ms (party) - now_ms) / 1000));
+    }
+    return list;
+}
+
+static void
+s_check_party (const party_t *party, size_t *bytes_p)
+{
+    uint32_t here = 0, have_data = 0;
+    for (uint32_t rank = 0; rank < WIRE_RANKS_MAX; rank++) {
+        const draft_t *draft = party->waiters [rank].draft;
+        if (!draft)
+            continue;
+        assert (rank < party->world_size && draft->request.rank == rank);               //  G1
+        assert (draft->request.world_size == party->world_size);                        //  G1
+        assert (strcmp (draft->request.job, party->name) == 0);                         //  G1
+        here++;
+        have_data += draft->subset || draft->list;
+        *bytes_p += draft_bytes (draft);
+    }
+    assert (have_data <= 1);                                                            //  G2
+    assert (here == party->here && here > 0 && here < party->world_size);               //  G3
+}
+
+void
+gathering_check (const gathering_t *self)
+{
+    size_t count = 0, bytes = 0;
+    for (const party_t *party = self->parties; party; party = party->next, count++) {
+        s_check_party (party, &bytes);
+        assert (s_party (self, party->name) == party);                                  //  G1
+    }
+    assert (count == self->count && count <= GATHERING_MAX && bytes == self->bytes);
+}

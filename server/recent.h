@@ -1,0 +1,22 @@
+/*  recent -- where a job's client stands, and what its ranks received last (docs/protocol.md, Ranks), as requests say it and
+ *  the broker keeps it.
+ */
+#ifndef RECENT_H
+#define RECENT_H
+#include <stdbool.h>
+#include <stdint.h>
+
+//  So many batches of this epoch, and all epochs before it, are behind it.
+typedef struct {
+    uint64_t epoch, batches;
+} broker_position_t;
+
+typedef struct {
+    bool is_end;                    //  of an epoch; else a step
+    uint64_t epoch;
+    uint64_t index;                 //  of the step; of an end: the epoch's steps
+    uint64_t samples;               //  of the step; of an end: the epoch's
+    const uint64_t *step;           //  of a step: world_size counts, then its ids, rank by rank
+} broker_record_t;
+
+#endif
