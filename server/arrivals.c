@@ -166,6 +166,27 @@ s_pipeline_of_ranks (arrivals_t *self, const request_join_t *request)
     return request->world_size > 1? search.pipeline: NULL;
 }
 
+typedef struct {
+    arrivals_t *self;
+    const draft_t *draft;
+} asking_t;
+
+//  A client that has no ring is known to be dead when it is sent to.  One that was started anew may be here before that: those
+//  who are gone are in nobody's way, so all of the job are asked.
+static void
+s_ask (void *context, rank_t *rank)
+{
+    const asking_t *asking = context;
+    const arrivals_options_t *options = &asking->self->options;
+    const connection_t *connection = rank_user (rank);
+    if (job_world_size (rank_job (rank)) > 1 && strcmp (connection->job_name, asking->draft->request.job) == 0
+    &&  outbox_send (options->router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
+        log_line (options->log, "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
+            rank_number (rank));
+        broker_lost (options->broker, rank, asking->self->now_ms);
+    }
+}
+
 //  Whether a rank comes back to a job that is there.
 typedef enum {
     RETURN_NONE,                //  it does not
@@ -184,6 +205,8 @@ s_is_unburied (const rank_t *rank)
 static return_t
 s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
 {
+    asking_t asking = { self, draft };
+    broker_each_rank (self->options.broker, s_ask, &asking);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
         switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, refusal)) {

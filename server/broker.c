@@ -261,8 +261,6 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
             s_release (rank, slot);
     }
     ranks_count_in_hand (job);
-    if (job->world_size > 1)
-        draw_send (self, job);          //  which may have waited for this rank
     return true;
 }
 
@@ -354,8 +352,10 @@ broker_advance (broker_t *self, int64_t now_ms)
     self->wakeup_ms = INT64_MAX;
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->state != JOB_OVER)
+        if (job->state != JOB_OVER) {
             ranks_end_overdue (self, job, now_ms);
+            ranks_send (self, job);
+        }
     s_mark_rates (self, now_ms);
     draw_rounds (self, now_ms);
     bool dispatched = schedule_dispatch (self);

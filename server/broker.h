@@ -39,7 +39,7 @@
 #include "pipeline.h"
 #include "prepared.h"
 #include "raw_store.h"
-#include "recent.h"
+#include "request_recent.h"
 #include "request.h"
 #include "sampler.h"
 
@@ -171,8 +171,9 @@ bool broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, r
 //  names what it knows of the ranks' clients by rank_set_user.  An earlier job of the same run ends (`fenced`) before, if this
 //  one is taken at all.
 job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
-//  Whether two ranks ask for the same; positions, recent, instances, name, the waits and what only one of them says do not
-//  matter.  False: refusal (`ranks_differ`) says what differs.
+//  Whether two ranks ask for the same, and say the same of what was taken where they stand at the same step; other positions,
+//  recent, instances, name, the waits and what only one of them says do not matter.  False: refusal (`ranks_differ`) says what
+//  differs.
 bool broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
     refusal_t *refusal);
 

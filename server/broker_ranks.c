@@ -22,8 +22,10 @@ ranks_bytes (const broker_join_t *join)
 {
     if (join->world_size == 1)
         return sizeof (rank_t);
-    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t));
-    return join->world_size * (sizeof (rank_t) + again) + recall_bytes (join);
+    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t)) + join->slot_bytes;
+    //  Each is told the ids of all, and those of a peer that does not listen pile up.
+    size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
+    return join->world_size * (sizeof (rank_t) + again + told) + recall_bytes (join);
 }
 
 static bool
@@ -124,6 +126,14 @@ ranks_settle (broker_t *self, job_t *job)
         return;
     job->held_up = false;
     draw_go_on (self, job);
+}
+
+//  Not when a rank's progress comes: a client that says more than it knows would be done with a batch before that is carried out.
+void
+ranks_send (broker_t *self, job_t *job)
+{
+    if (job->world_size > 1 && job->state != JOB_OVER)
+        draw_send (self, job);
 }
 
 //  Whether it has been sent all that there will be of the job.
@@ -413,10 +423,15 @@ broker_left (broker_t *self, rank_t *rank)
 
 //  ---- time
 
+//  One that had come back to a job that goes on is lost again, for what is left of its time; at a job's beginning there is nothing
+//  to go on with.
 static void
-s_end_unattached (broker_t *self, rank_t *rank)
+s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     char who [RANKS_WHO_BYTES];
+    if (rank->job->state != JOB_ATTACHING)
+        ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
+    else
     if (rank->job->world_size == 1)
         broker_end (self, rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
     else
@@ -442,7 +457,7 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
         broker_wake (self, due_ms + 1);
     else
     if (rank->state == RANK_ATTACHING)
-        s_end_unattached (self, rank);
+        s_end_unattached (self, rank, now_ms);
     else
     if (rank->state == RANK_LOST)
         s_end_lost (self, rank, now_ms);

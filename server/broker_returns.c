@@ -90,11 +90,26 @@ s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
         && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
 }
 
+//  Up to a step all ranks were given the same samples.  Two states of one run, which was gone on with twice from an earlier one,
+//  may say something else.
+static bool
+s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
+{
+    const broker_join_t *one = pair->one, *other = pair->other;
+    if (one->epoch != other->epoch || one->epoch_batches != other->epoch_batches)
+        return true;
+    uint64_t counts [2] = { one->taken? roaring_bitmap_get_cardinality (one->taken): 0,
+        other->taken? roaring_bitmap_get_cardinality (other->taken): 0 };
+    bool is_same = one->taken_places == other->taken_places && counts [0] == counts [1]
+        && (counts [0] == 0 || roaring_bitmap_equals (one->taken, other->taken));
+    return s_same_unsaid (pair, "state (samples of its epoch that were taken)", "", is_same? "": "other", refusal);
+}
+
 bool
 broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank, refusal_t *refusal)
 {
     pair_t pair = { one, other, rank, other_rank };
-    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal))
+    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal) || !s_agree_on_taken (&pair, refusal))
         return false;
     if (s_has_run (one) && s_has_run (other) && !s_same_texts (&pair, "run", one->run, other->run, refusal))
         return false;
@@ -118,6 +133,11 @@ static bool
 s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_t *refusal)
 {
     broker_join_t view = s_view (job);
+    //  Where the rank stands is recall_find's to judge.
+    view.epoch = join->epoch;
+    view.epoch_batches = join->epoch_batches;
+    view.taken = join->taken;
+    view.taken_places = join->taken_places;
     return broker_agree (join, number, &view, number == 0? 1: 0, refusal);
 }
 

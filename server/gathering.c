@@ -312,12 +312,16 @@ s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
         || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", party->name);
 }
 
-//  Whether the draft asks for what the others do.
+//  Whether the draft asks for what the others do: each of them, for what only some say (run, seed) one of them may not say.
 static bool
 s_agrees (const party_t *party, const draft_t *draft, refusal_t *refusal)
 {
-    uint32_t first = s_first (party);
-    return broker_agree (&party->waiters [first].draft->join, first, &draft->join, draft->request.rank, refusal);
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        const draft_t *other = party->waiters [rank].draft;
+        if (other && !broker_agree (&other->join, rank, &draft->join, draft->request.rank, refusal))
+            return false;
+    }
+    return true;
 }
 
 //  Whether nobody has the draft's place, or it is its own client that has.

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <roaring/roaring.h>
-#include "recent.h"
+#include "request_recent.h"
 #include "wire.h"
 
 typedef struct {

@@ -316,8 +316,18 @@ s_find (finding_t *self)
     return self->job->order_is_of_seed? s_tell_seeded (self): s_tell_between (self);
 }
 
+//  The first rank that can hear it; NULL: none is there at present.
+static rank_t *
+s_listener (job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (rank_is_there (&job->ranks [number]))
+            return &job->ranks [number];
+    return NULL;
+}
+
 static void
-s_judge (broker_t *self, job_t *job)
+s_judge (broker_t *self, job_t *job, rank_t *listener)
 {
     char message [MESSAGE_BYTES];
     finding_t finding = { .broker = self, .job = job, .message = message };
@@ -326,10 +336,7 @@ s_judge (broker_t *self, job_t *job)
         return;
     job->sharing.is_told = true;
     job->notice = broker_need (strdup (message));
-    rank_t *rank = job->ranks;              //  the first that hears it: all are there, or it draws nothing to be judged
-    while (!rank_is_there (rank))
-        rank++;
-    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, rank);
+    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, listener);
     action->reason = "little_shared";
     action->message = job->notice;
 }
@@ -341,6 +348,6 @@ sharing_judge (broker_t *self, int64_t now_ms)
         return;
     self->shared_ms = now_ms + JUDGE_MS;
     for (job_t *job = self->jobs; job; job = job->next)
-        if (s_is_candidate (job))
-            s_judge (self, job);
+        if (s_is_candidate (job) && s_listener (job))
+            s_judge (self, job, s_listener (job));
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "courier.h"
 #include "fake_checks.h"
 #include "recent.h"
 #include "rejoin.h"
@@ -363,9 +364,9 @@ static void
 test_who_is_gathered_is_waited_for (void **state)
 {
     (void) state;
-    fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = 8, .gathering_ms = 150 });
+    fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = 8, .gathering_ms = 300 });
     tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = 2, .job = "j",
-        .world_size = 2, .rank = 1, .timeout_ms = 600, .gather_seconds = 77, .rank_wait_seconds = -1 };
+        .world_size = 2, .rank = 1, .timeout_ms = 2000, .gather_seconds = 77, .rank_wait_seconds = -1 };
     tureen_loader_t *loader = tureen_loader_new (&options, s_error, sizeof s_error);
     if (!loader)
         fail_msg ("%s", s_error);
@@ -435,7 +436,7 @@ test_a_server_that_dies_while_it_gathers (void **state)
     (void) state;
     static const struct { fake_deed_t deed; int timeout_ms, error; const char *says; } cases [] = {
         { FAKE_DIE, PATIENCE_MS, ECONNRESET, "the connection to the server broke" },
-        { FAKE_SILENT, 500, ETIMEDOUT, "the server waited for other ranks, and has fallen silent" }
+        { FAKE_SILENT, COURIER_GATHERING_MS, ETIMEDOUT, "the server waited for other ranks, and has fallen silent" }
     };
     for (size_t index = 0; index < 2; index++) {
         fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = UINT64_MAX, .gathering_ms = 20 });

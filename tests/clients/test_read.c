@@ -506,7 +506,7 @@ test_a_rank_has_its_part (void **state)
     static const char *const expected [] = { "0: 0 1 4\n1: 0 1 4\n", "0: 2 3\n1: 2 3\n" };
     for (int rank = 0; rank < 2; rank++) {
         fake_server_t *fake = s_fake (5, 2);
-        char ids [160], number [16];
+        char ids [160], number [24];
         snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
         snprintf (number, sizeof number, "--rank=%d", rank);
         assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--epochs=2", "--json", ids, "--world-size=2", number,

@@ -146,15 +146,17 @@ class WhoIsWho(unittest.TestCase):
             self.assertEqual((request.job, request.rank, request.world_size), ("run-7/train", 1, 3))
             self.assertEqual((request.gather_s, request._rank_wait_s), (7, 0))
             self.assertIs(request_of(first), request, "a join that failed is tried again under the same name")
-            first._membership.begun()
+            begun = first._membership.options()
+            for _ in range(2):
+                first._membership.begun(begun)      # twice: as of another thread that has asked for the state
             named = made(job="run-7/train")
             self.assertEqual([request_of(second).job, request_of(named).job], ["run-7/train#2"] * 2)
             long = made(job="x" * 64)
-            long._membership.begun()
+            long._membership.begun(long._membership.options())
             self.assertEqual(len(long._membership.options()["job"]), 64)
             self.assertNotEqual(long._membership.options()["job"], "x" * 64)
             alone = made(world_size=1, job="own")
-            alone._membership.begun()
+            alone._membership.begun(alone._membership.options())
             self.assertEqual(request_of(alone).job, "own", "which is one process's")
 
     def test_it_may_be_handed_over_before_its_first_use(self) -> None:
@@ -422,6 +424,27 @@ class Together(unittest.TestCase):
         found = together(2, body)
         self.assertEqual(sorted(flat([flat(batches) for batches, _ in found])), list(range(SAMPLES)))
         self.assertEqual(flat(steps_of([validated for _, validated in found])), list(range(SAMPLES)))
+
+    def test_names_stay_apart_whatever_is_asked_in_between(self) -> None:
+        """A question of one rank alone takes no name, and what was joined for a question has taken one."""
+        def body(rank: int) -> Any:
+            with loader(rank, 2, shuffle=True) as train, loader(rank, 2) as val:
+                beginning = train.state_dict()              # all ranks: there is none yet
+                found = [taken(val)]
+                for _ in range(2):
+                    next(iter(train))                       # breaks off
+                    found.append(taken(val))
+                train.load_state_dict(beginning)
+                train.set_epoch(3)
+                if rank == 0:
+                    train.state_dict()
+                    self.assertEqual(len(train), 4)
+                return found + [taken(val)], taken(train)
+
+        found = together(2, body)
+        for validated in zip(*(each for each, _ in found)):
+            self.assertEqual(flat(steps_of(list(validated))), list(range(SAMPLES)))
+        self.assertEqual(sorted(flat(steps_of([trained for _, trained in found]))), list(range(SAMPLES)))
 
     def test_copies_and_kept_batches(self) -> None:
         def body(rank: int) -> Any:

@@ -124,7 +124,7 @@ test_a_rank_is_waited_for (void **state)
             simulated_job_t job = s_job;
             job.rank_wait_seconds = wait;
             simulation_t *simulation = s_begun (&job, test_seed () + wait, 5);
-            char named [16];
+            char named [24];
             snprintf (named, sizeof named, "rank %d", lost);
             simulation_lose (simulation, lost);
             s_pass (simulation, 0);
@@ -216,6 +216,46 @@ test_a_rank_takes_nothing_when_it_is_back (void **state)
             s_assert_whole (simulation, &s_job);
             simulation_destroy (&simulation);
         }
+}
+
+//  Says of all that it was sent, and of one batch more each time, that it is done with it; all ranks in turn, before anything
+//  that follows is carried out.
+static void
+s_release_ahead (simulation_t *simulation)
+{
+    for (int turn = 0; turn < 4 * SLOTS; turn++)
+        for (uint32_t rank = 0; rank < WORLD; rank++) {
+            rank_t *of = job_rank (simulation_job (simulation, 0), rank);
+            refusal_t refusal;
+            for (uint64_t done = 0; done < 100; done++)
+                broker_progress (simulation_broker (simulation), of, &(wire_progress_t) { done, done, 0 },
+                    simulation_now_us (simulation) / 1000, &refusal);
+        }
+}
+
+//  Must hold: a client that says to be done with batches which it has not got yet is not believed, though they be ready: what is
+//  sent is carried out before clients are heard again.
+static void
+test_nothing_is_sent_while_clients_are_heard (void **state)
+{
+    (void) state;
+    for (size_t lag = 1; lag <= SLOTS + 1; lag++) {
+        simulation_t *simulation = s_begun (&s_job, test_seed (), 7);
+        simulation_stop (simulation, 1);
+        s_pass (simulation, SECOND_US);
+        size_t records = simulation_records_sent (simulation, 0) - lag;
+        simulation_lose (simulation, 1);
+        s_pass (simulation, MS);
+        int back = s_return (simulation, 1, records);
+        simulation_stop (simulation, back);
+        s_pass (simulation, SECOND_US);
+        uint64_t delivered = simulation_delivered (simulation);
+        s_release_ahead (simulation);
+        assert_int_equal (simulation_delivered (simulation), delivered);
+        broker_advance (simulation_broker (simulation), simulation_now_us (simulation) / 1000);
+        assert_true (simulation_delivered (simulation) > delivered || lag < 3);
+        simulation_destroy (&simulation);
+    }
 }
 
 //  Must hold: several that are lost come back in any order, again and again, and in the middle of what they lack.
@@ -411,7 +451,7 @@ test_a_rank_leaves (void **state)
         else
             simulation_leave (simulation, leaver);
         s_run_whole (simulation);
-        char named [16];
+        char named [24];
         snprintf (named, sizeof named, "rank %d", leaver);
         for (int rank = 0; rank < WORLD; rank++) {
             const char *message;
@@ -550,6 +590,37 @@ test_the_last_rank_is_lost_again (void **state)
         simulation_leave (simulation, back);
         s_pass (simulation, MS);
         assert_int_equal (simulation_figure (simulation, "jobs_bytes"), 0);
+        simulation_destroy (&simulation);
+    }
+}
+
+//  Must hold: one that comes back and does not take its ring is lost again, and may come back for as long as it is waited for.
+static void
+test_a_rank_comes_back_and_takes_no_ring (void **state)
+{
+    (void) state;
+    for (int again = 0; again < 2; again++) {
+        simulated_job_t job = s_job;
+        job.rank_wait_seconds = 30;
+        simulation_t *simulation = s_begun (&job, test_seed (), 5);
+        int back = -1;
+        const char *message;
+        simulation_lose (simulation, 1);
+        s_pass (simulation, MS);
+        simulated_return_t how = { .records = simulation_records (simulation, 1), .run = s_run, .detached = true };
+        assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
+        s_pass (simulation, 12 * SECOND_US);
+        assert_false (simulation_is_there (simulation, back));
+        assert_true (simulation_is_there (simulation, 0));
+        if (again) {
+            s_return (simulation, back, how.records);
+            s_run_whole (simulation);
+            s_assert_whole (simulation, &job);
+        }
+        else {
+            s_pass (simulation, 20 * SECOND_US);
+            assert_string_equal (simulation_reason (simulation, 0, &message), "rank_lost");
+        }
         simulation_destroy (&simulation);
     }
 }
@@ -900,6 +971,7 @@ main (void)
         cmocka_unit_test (test_a_rank_is_waited_for),
         cmocka_unit_test (test_a_rank_comes_back_at_every_step),
         cmocka_unit_test (test_a_rank_takes_nothing_when_it_is_back),
+        cmocka_unit_test (test_nothing_is_sent_while_clients_are_heard),
         cmocka_unit_test (test_several_are_lost),
         cmocka_unit_test (test_a_rank_dies_while_it_is_sent_to),
         cmocka_unit_test (test_a_rank_is_lost_while_its_samples_are_copied),
@@ -911,6 +983,7 @@ main (void)
         cmocka_unit_test (test_a_rank_comes_back_at_the_end),
         cmocka_unit_test (test_the_last_rank_comes_back),
         cmocka_unit_test (test_the_last_rank_is_lost_again),
+        cmocka_unit_test (test_a_rank_comes_back_and_takes_no_ring),
         cmocka_unit_test (test_a_rank_leaves_while_another_is_lost),
         cmocka_unit_test (test_a_plain_job_leaves_or_is_lost),
         cmocka_unit_test (test_who_comes_back),

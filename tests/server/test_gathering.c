@@ -85,6 +85,8 @@ broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusa
 bool
 broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank, refusal_t *refusal)
 {
+    if (*one->run && *other->run && strcmp (one->run, other->run) != 0)
+        return refuse (refusal, "ranks_differ", "rank %u has another run than rank %u", rank, other_rank);
     if (one->batch_size == other->batch_size && one->world_size == other->world_size && strcmp (one->data, other->data) == 0
     &&  strcmp (pipeline_text (one->pipeline), pipeline_text (other->pipeline)) == 0)
         return true;
@@ -571,6 +573,26 @@ ranks_that_differ (void **state)
     s_end (gathering);
 }
 
+//  What only some of them say is compared with each that says it, whoever came first.
+static void
+ranks_of_two_runs (void **state)
+{
+    (void) state;
+    for (unsigned silent = 0; silent < 2; silent++) {
+        gathering_t *gathering = s_begin ();
+        s_add (gathering, NOW, 1, silent? "\"job\":\"j\",\"world_size\":3,\"rank\":0"
+            : "\"job\":\"j\",\"world_size\":3,\"rank\":0" RUN);
+        s_add (gathering, NOW, 2, silent? "\"job\":\"j\",\"world_size\":3,\"rank\":1" RUN
+            : "\"job\":\"j\",\"world_size\":3,\"rank\":1");
+        assert_int_equal (s_add (gathering, NOW, 3, "\"job\":\"j\",\"world_size\":3,\"rank\":2,"
+            "\"run\":\"00000000000000000000000000000001\""), GATHERING_REFUSED);
+        assert_refusal (&s_refusal, "ranks_differ", silent? "rank 1 has another run than rank 2"
+            : "rank 0 has another run than rank 2");
+        assert_int_equal (gathering_count (gathering), 0);
+        s_end (gathering);
+    }
+}
+
 //  A run that was killed while it waited, and is started anew with other settings, is not held up by itself.
 static void
 dead_ranks_differ_from_nobody (void **state)
@@ -788,6 +810,7 @@ main (void)
         cmocka_unit_test (other_client_of_a_rank),
         cmocka_unit_test (gone_while_waiting),
         cmocka_unit_test (ranks_that_differ),
+        cmocka_unit_test (ranks_of_two_runs),
         cmocka_unit_test (dead_ranks_differ_from_nobody),
         cmocka_unit_test (other_users_and_plain_jobs),
         cmocka_unit_test (broker_is_asked_at_first),

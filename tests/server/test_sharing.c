@@ -253,6 +253,41 @@ test_healthy_jobs (void **state)
     }
 }
 
+//  Must hold: a job whose ranks are all away for a moment (the last one that was there joins anew, and what it was is still to be
+//  put away) is told later.
+static void
+test_nobody_is_there_to_be_told (void **state)
+{
+    (void) state;
+    for (int64_t at_us = 500 * MS; at_us <= 4 * SECOND_US; at_us += 250 * MS) {
+        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .workers = 4, .cache_versions = 100,
+            .policy = SAMPLER_POLICY_FOLLOW, .gather_ms = 10 };
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t ranks = { .pipeline = "[" CROP "," MARK "]", .batch_size = 4, .slots = 4, .sample_us = 2 * MS,
+            .world_size = 2, .rank_wait_seconds = 60, .job_name = "x" };
+        simulated_job_t plain = { .pipeline = "[" OTHER_CROP "," MARK "]", .batch_size = 8, .slots = 4, .sample_us = MS };
+        assert_int_equal (simulation_join (simulation, &ranks), 0);
+        assert_int_equal (simulation_join (simulation, &plain), 2);
+        simulation_run (simulation, at_us);
+        bool is_told = simulation_notice (simulation, 0);
+        simulation_lose (simulation, 1);
+        int back = -1;
+        simulated_return_t how = { .records = simulation_records (simulation, 0), .sample_us = 2 * MS };
+        assert_int_equal (simulation_return (simulation, 0, &how, &back), BROKER_RETURN_REFUSED);
+        assert_string_equal (simulation_refusal (simulation)->code, "busy");
+        simulation_run (simulation, at_us + 2 * SECOND_US);
+        assert_true (!simulation_notice (simulation, 0) || is_told);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            int client = simulation_rank (simulation, 0, rank);
+            how.records = simulation_records (simulation, client);
+            assert_int_equal (simulation_return (simulation, client, &how, &back), BROKER_RETURN_READY);
+        }
+        simulation_run (simulation, at_us + 8 * SECOND_US);
+        assert_true (simulation_notice (simulation, 0) || simulation_notice (simulation, simulation_rank (simulation, 0, 0)));
+        simulation_destroy (&simulation);
+    }
+}
+
 int
 main (void)
 {
@@ -264,7 +299,8 @@ main (void)
         cmocka_unit_test (test_out_of_step),
         cmocka_unit_test (test_drawing_apart),
         cmocka_unit_test (test_orders_of_their_own),
-        cmocka_unit_test (test_healthy_jobs)
+        cmocka_unit_test (test_healthy_jobs),
+        cmocka_unit_test (test_nobody_is_there_to_be_told)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -25,12 +25,14 @@ class Clients(LossTest):
         logging.getLogger("tureen").disabled = True
         self.addCleanup(setattr, logging.getLogger("tureen"), "disabled", False)
 
-    def train(self, loader, seen):
-        """A rank's loop, in a thread: (epoch, step): its ids, and the state behind it."""
+    def train(self, loader, seen, stops):
+        """A rank's loop, in a thread: (epoch, step): its ids, and the state behind it.  stops: after so many steps it waits."""
         try:
             for batch in loader:
                 ids = [] if batch.padding else batch.ids.tolist()
                 seen[batch.epoch, batch.index] = ids, loader.state_dict()
+                if len(seen) in stops:
+                    stops[len(seen)].wait(harness.PATIENCE)
         except BaseException as error:
             seen["error"] = error
 
@@ -43,19 +45,24 @@ class Clients(LossTest):
                     request["seed"] = int(request["seed"])
                 loaders = [tureen.Loader(server.endpoint, rank=rank, world_size=3, rejoin=harness.PATIENCE,
                                          transport=("auto", "inline", "auto")[rank], **request) for rank in range(3)]
-                threads = [threading.Thread(target=self.train, args=pair, daemon=True) for pair in zip(loaders, seen)]
+                deaths = {steps: threading.Event() for steps in (4, 11)}        # of 24
+                #   No rank is through before the server has died; how far each gets then, is chance.
+                threads = [threading.Thread(target=self.train, daemon=True, args=(
+                    loaders[rank], seen[rank], {steps + rank: death for steps, death in deaths.items()})) for rank in range(3)]
                 for thread in threads:
                     thread.start()
-                for steps in (4, 11):           # of 24
-                    wait_until("all have come so far", lambda: "error" in seen[0] or min(map(len, seen)) >= steps, step=0.001)
+                for steps, death in deaths.items():
+                    wait_until("all have come so far", lambda: any("error" in rank for rank in seen)
+                               or min(map(len, seen)) >= steps)
                     server.kill()
                     server.start()
+                    death.set()
                 for thread in threads:
                     thread.join(harness.PATIENCE)
                 for loader in loaders:
                     loader.close()
                 self.assertEqual([rank.get("error") for rank in seen], [None] * 3)
-                self.assertGreaterEqual(loaders[0].stats()["rejoined"], 1)
+                self.assertEqual(loaders[0].stats()["rejoined"], 2)
                 for epoch in range(4):
                     steps = [[rank[epoch, index] for rank in seen] for index in range(6)]
                     ids = [number for step in steps for part, _ in step for number in part]

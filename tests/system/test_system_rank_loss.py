@@ -1,5 +1,6 @@
 """Ranks that are lost, come back or leave, and servers that die under them: on the real server.  The client is
 plain_client.py, so that the protocol's document is what is tested."""
+import json
 import os
 import signal
 import unittest
@@ -75,9 +76,9 @@ class ServerDeath(LossTest):
             recent = list(courses.ranks[0].recent)
             courses.close()
             self.assert_nothing_left(server)
-            for recents in (None, [recent[-1:], None], [recent[:-1], recent]):
+            for recents, gather in ((None, 300), ([recent[-1:], None], 300), ([recent[:-1], recent], 1)):
                 again = self.courses(server, 2, generator)
-                refused = again.ask(states, recents, **self.request("shared", gather=1)).refusals()
+                refused = again.ask(states, recents, **self.request("shared", gather=gather)).refusals()
                 #   The last of them says that it received less than where it stands: that is no `recent`.
                 codes = {code for code, _ in refused}
                 self.assertTrue(codes <= {"ranks_differ", "bad_request", "bad_state", "ranks_missing"}, refused)
@@ -172,6 +173,29 @@ class RankDeath(LossTest):
                         self.assertEqual(courses.ranks[victim].number, courses.ranks[others[0]].number)
                     courses.walk(seen=self.look(pixels)).leave()
                     self.assert_rest(courses, known, epochs=4)
+            self.assert_nothing_left(server)
+
+    def test_it_is_started_anew_at_once(self):
+        """As another client, from the state it had saved, before the server has noticed that it died."""
+        with self.serve() as server:
+            for transport in ("auto", "inline"):
+                with self.subTest(transport=transport):
+                    request = self.request("seeded", epochs=10**6, rank_wait=3600)
+                    survivor, back = self.course(server), self.course(server)
+                    survivor.set_out({}, rank=0, world_size=2, **request)
+                    path = os.path.join(server.folder, transport)
+                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport), state=path, pause=0.01)
+                    survivor.arrive()
+                    survivor.walk(3)
+                    wait_until("it is at work", lambda: os.path.exists(path))
+                    victim.signal(signal.SIGKILL)
+                    victim.wait()
+                    with open(path) as file:
+                        state = json.load(file)
+                    back.begin(state, rank=1, world_size=2, transport=transport, **request)
+                    self.assertEqual(back.number, survivor.number)
+                    survivor.close()
+                    back.close()
             self.assert_nothing_left(server)
 
     def test_several_at_once(self):

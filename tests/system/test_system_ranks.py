@@ -185,12 +185,17 @@ class Gathering(RankTest):
         """The others are told, and refused when their patience ends; the least patient one's counts."""
         with self.serve() as server:
             ranks = {}
-            for rank, gather in ((0, 300), (2, 2)):
+
+            def comes(rank, gather):
                 ranks[rank] = self.course(server)
-                ranks[rank].set_out({}, rank=rank, world_size=3, **self.request(gather=gather))
-            gathering, = wait_until("both wait", lambda: [party for party in server.status()["gathering"]
-                                                          if len(party["missing"]) == 1])
+                ranks[rank].set_out({}, rank=rank, world_size=3, **self.request(gather=gather, instance=(ONE, "", OTHER)[rank]))
+            comes(0, 300)
+            comes(2, 300)
+            wait_until("the first is told of the second", lambda: ranks[0].joined_answer(0.05) or ranks[0].gathering
+                       and "2 of 3" in ranks[0].gathering[-1])
+            gathering, = server.status()["gathering"]
             self.assertEqual([gathering[key] for key in ("job", "world_size", "missing")], ["trial", 3, [1]])
+            comes(2, 1)                                 # the same client, with less patience
             for rank, course in ranks.items():
                 with self.assertRaises(Refused) as refused:
                     course.arrive()
@@ -209,6 +214,8 @@ class Gathering(RankTest):
             state = self.courses(server, 2, generator).begin(**self.request()).walk(2)
             states = [dict(state.ranks[0].state, run=run) for run in (ONE, OTHER)]
             state.stop()
+            taken = states[0]["taken"]                  # at the same step, and not the same
+            twice = dict(states[0], taken=taken[1:] + [min(set(range(self.SAMPLES)) - set(taken))])
             subset = {"subset": ids_ranges((0, 40))}
             for word, first, second in (
                     ("dataset", {}, {"dataset": "pack"}), ("batch_size", {}, {"batch_size": 5}),
@@ -219,7 +226,7 @@ class Gathering(RankTest):
                     ("seed", {"seed": "1", "order": "seeded"}, {"seed": "2", "order": "seeded"}),
                     ("world_size", {}, {"world_size": 3}), ("data", {}, subset),
                     ("data", {"order": "list", "list": ids_list(LIST)}, {"order": "list", "list": ids_list(LIST[1:])}),
-                    ("run", {"state": states[0]}, {"state": states[1]})):
+                    ("run", {"state": states[0]}, {"state": states[1]}), ("state", {"state": states[0]}, {"state": twice})):
                 ranks, answers = [self.course(server) for _ in range(2)], []
                 for number in generator.sample(range(2), 2):
                     keys = dict(self.request(), **dict((first, second)[number], rank=number))
@@ -240,10 +247,10 @@ class Gathering(RankTest):
                         self.assertRegex(answers[0][1], part)
             #   What is each rank's own may differ, and what only one of them says counts for all.
             courses = self.courses(server, 2, generator)
-            courses.begin(each=[{"transport": "auto", "name": "one", "instance": ONE, "seed": "7", "gather": 3},
-                                {"transport": "inline", "name": "two", "instance": OTHER, "rank_wait": 3}],
+            courses.begin(each=[{"transport": "auto", "name": "one", "instance": ONE, "gather": 299},
+                                {"transport": "inline", "name": "two", "instance": OTHER, "seed": "7", "rank_wait": 3}],
                           **self.request(order="seeded"))
-            self.assertEqual(courses.ranks[1].joined["seed"], "7")
+            self.assertEqual(courses.ranks[0].joined["seed"], "7")
             courses.walk().leave()
             self.assertEqual([server.status()[key] for key in ("jobs_bytes", "outgoing_bytes")], [0, 0])
 

@@ -9,7 +9,7 @@ import copy
 import hashlib
 import operator
 import zlib
-from typing import Any, Callable, Dict, Iterable, Mapping, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Mapping, NoReturn, Optional, Tuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from .ranks import Membership
 
 State = Dict[str, Any]
 Ids = npt.NDArray[np.int64]
+Answer = TypeVar("Answer")
 
 STATE_VERSION = 1
 _STATE_KEYS = {"tureen_torch_state", "epoch", "list", "loader"}
@@ -34,23 +35,29 @@ class OneJob:
         """`make` makes a Loader; it takes what Loader takes."""
         self._make = make
         self._membership = membership
-        self.loader = make(**(membership.options() if membership.settled else {}))
-        self._named = False                         # as the next job is to be called
+        self._options = membership.options() if membership.settled else {}
+        self.loader = make(**self._options)
         self._alone: Optional[Joined] = None        # what was told to a question that no other rank need have asked
 
     def begin(self, epoch: int) -> BatchIterator:
         """A job where the loader's own state stands, which is in that epoch."""
-        self._name()
-        iterator = iter(self.loader)
-        self._membership.begun()
-        self._named = not self._membership.together
-        return iterator
+        return self._joining(lambda: iter(self.loader))
 
-    def _name(self) -> None:
-        """Before a join.  Under ranks each job has a name of its own (ranks.py)."""
-        if not self._named:
-            self.loader._request = self._make(**self._membership.options())._request
-            self._named = True
+    def _joining(self, use: Callable[[], Answer]) -> Answer:
+        """What may join: under the name that is next now, which is used up only where there was a join.  What other loaders
+        began in the meantime has names too, and a question that is answered here must not shift this rank's."""
+        options, before = self._name(), self.loader._tally
+        answer = use()
+        if self.loader._tally is not before:
+            self._membership.begun(options)
+        return answer
+
+    def _name(self) -> Dict[str, Any]:
+        """Under ranks each job has a name of its own (ranks.py)."""
+        options = self._membership.options()
+        if options != self._options:
+            self.loader._request, self._options = self._make(**options)._request, options
+        return options
 
     def at_end(self, iterator: BatchIterator) -> Optional[BatchIterator]:
         """An epoch is over: what the next one comes from, if that is there already."""
@@ -69,8 +76,7 @@ class OneJob:
 
     def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
         if iterator is None:
-            self._name()
-            return self.loader.state_dict()
+            return self._joining(self.loader.state_dict)
         #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's until the loop
         #  ends, or a script that counts its loops would run one too many when it goes on from its last batch.
         given = iterator._given
@@ -87,9 +93,10 @@ class OneJob:
         """What the server says of the job.  Before ranks have begun one, of a job of this process alone, which is left at
         once: a question that one of them asks is not to wait for the others."""
         self._membership.settle()
-        if not self._membership.together or self.loader._tally is not None:
-            self._name()
+        if self.loader._tally is not None:
             return self.loader.joined
+        if not self._membership.together:
+            return self._joining(lambda: self.loader.joined)
         if self._alone is None:
             with self._make(order="list", seed=None, pool=None, epochs=1, slots=SLOTS_MIN) as asking:
                 self._alone = asking.joined
@@ -138,14 +145,15 @@ class JobPerEpoch:
     def begin(self, epoch: int) -> BatchIterator:
         if self._drawn is None:
             self._drawn = _asked(self._sampler)
-        loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch), **self._membership.options())
+        options = self._membership.options()
+        loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch), **options)
         if self._loaded is not None:
             loader.load_state_dict(self._loaded)
         if self._probe is not None:
             self._probe.close()
             self._probe = None
         iterator = iter(loader)
-        self._membership.begun()
+        self._membership.begun(options)
         self._current, self._begun, self._epoch = loader, self._drawn, epoch
         self._drawn = self._loaded = None
         return iterator

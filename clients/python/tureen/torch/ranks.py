@@ -85,10 +85,10 @@ class Membership:
         name = place.name if number == 1 else short_name(f"{place.name}#{number}")
         return {"job": name, "rank": place.rank, "world_size": place.world_size}
 
-    def begun(self) -> None:
-        """That job is there: the next one has another name."""
+    def begun(self, options: Dict[str, Any]) -> None:
+        """The job of these options was joined: the next one has another name.  To say it twice changes nothing."""
         place = self.settle()
-        if place.world_size > 1:
+        if place.world_size > 1 and options == self.options():
             _begun[place] += 1
 
     def _found(self) -> Place:

@@ -1,8 +1,8 @@
-/*  recent -- where a job's client stands, and what its ranks received last (docs/protocol.md, Ranks), as requests say it and
+/*  request_recent -- where a job's client stands, and what its ranks received last (docs/protocol.md, Ranks), as requests say it and
  *  the broker keeps it.
  */
-#ifndef RECENT_H
-#define RECENT_H
+#ifndef REQUEST_RECENT_H
+#define REQUEST_RECENT_H
 #include <stdbool.h>
 #include <stdint.h>
 
