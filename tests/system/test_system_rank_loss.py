@@ -196,7 +196,7 @@ class RankDeath(LossTest):
                     self.assertEqual(back.number, survivor.number)
                     survivor.close()
                     back.close()
-            self.assert_nothing_left(server)
+                    self.assert_nothing_left(server)        # the next job has this one's name
 
     def test_several_at_once(self):
         """Two of four are gone, one of them again before it got what it lacks; and all at once end the job."""
