@@ -37,7 +37,7 @@ BLOCK = re.compile(r"(?:<!-- (not run: |run by )([^>]*)-->\n)?```python\n(.*?)``
 
 
 def blocks(text: str) -> Iterator[Tuple[int, int, str]]:
-    """(line in the page; by how many ranks it is to be run, 1: in the session, 0: not at all; the code)"""
+    """(line in the page; by how many ranks it is to be run, 1: here, 0: not at all; the code)"""
     for found in BLOCK.finditer(text):
         ranks = 0 if found.group(1) == "not run: " else int(found.group(2).split()[0]) if found.group(1) else 1
         yield text.count("\n", 0, found.start(3)) + 1, ranks, found.group(3)
