@@ -19,8 +19,6 @@ s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
         refuse (refusal, "budget",
             "the system has no memory for the job's batches (%u slots of %zu bytes): "
             "take smaller batches or fewer slots", draft->request.slots, draft->layout.slot_bytes);
-    else
-        snprintf (connection->job_name, sizeof connection->job_name, "%s", draft->request.job);
     return connection;
 }
 

@@ -142,49 +142,45 @@ s_return (arrivals_t *self, job_t *job, draft_t *draft, refusal_t *refusal)
     return rank != NULL;
 }
 
-typedef struct {
-    const char *name;
-    const pipeline_t *pipeline;
-} pipeline_search_t;
-
-static void
-s_search_pipeline (void *context, rank_t *rank)
+//  The job with ranks that has this name; NULL: there is none.
+static job_t *
+s_ranked_job (const arrivals_t *self, const char *name)
 {
-    pipeline_search_t *search = context;
-    const connection_t *connection = rank_user (rank);
-    if (job_world_size (rank_job (rank)) > 1 && strcmp (connection->job_name, search->name) == 0)
-        search->pipeline = job_pipeline (rank_job (rank));
+    job_t *job = broker_named (self->options.broker, name);
+    return job && job_world_size (job) > 1? job: NULL;
 }
 
-//  That of a job's ranks which are there or wait; NULL: none are.
+//  That of the ranks which wait, or of their job; NULL: there are none.
 static const pipeline_t *
-s_pipeline_of_ranks (arrivals_t *self, const request_join_t *request)
+s_pipeline_of_ranks (const arrivals_t *self, const request_join_t *request)
 {
-    pipeline_search_t search = { .name = request->job, .pipeline = gathering_pipeline (self->gathering, request->job) };
-    if (request->world_size > 1 && !search.pipeline)
-        broker_each_rank (self->options.broker, s_search_pipeline, &search);
-    return request->world_size > 1? search.pipeline: NULL;
+    if (request->world_size == 1)
+        return NULL;
+    const pipeline_t *waiting = gathering_pipeline (self->gathering, request->job);
+    const job_t *job = s_ranked_job (self, request->job);
+    return waiting || !job? waiting: job_pipeline (job);
 }
-
-typedef struct {
-    arrivals_t *self;
-    const draft_t *draft;
-} asking_t;
 
 //  A client that has no ring is known to be dead when it is sent to.  One that was started anew may be here before that: those
 //  who are gone are in nobody's way, so all of the job are asked.
 static void
-s_ask (void *context, rank_t *rank)
+s_ask (arrivals_t *self, rank_t *rank)
 {
-    const asking_t *asking = context;
-    const arrivals_options_t *options = &asking->self->options;
     const connection_t *connection = rank_user (rank);
-    if (job_world_size (rank_job (rank)) > 1 && strcmp (connection->job_name, asking->draft->request.job) == 0
-    &&  outbox_send (options->router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
-        log_line (options->log, "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
+    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
+        log_line (self->options.log, "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
             rank_number (rank));
-        broker_lost (options->broker, rank, asking->self->now_ms);
+        broker_lost (self->options.broker, rank, self->now_ms);
     }
+}
+
+static void
+s_ask_all (arrivals_t *self, const char *name)
+{
+    job_t *job = s_ranked_job (self, name);
+    for (uint32_t number = 0; job && number < job_world_size (job); number++)
+        if (rank_is_there (job_rank (job, number)))
+            s_ask (self, job_rank (job, number));
 }
 
 //  Whether a rank comes back to a job that is there.
@@ -205,8 +201,7 @@ s_is_unburied (const rank_t *rank)
 static return_t
 s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
 {
-    asking_t asking = { self, draft };
-    broker_each_rank (self->options.broker, s_ask, &asking);
+    s_ask_all (self, draft->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
         switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, refusal)) {

@@ -313,6 +313,8 @@ uint64_t broker_jobs (const broker_t *self);
 uint64_t broker_jobs_total (const broker_t *self);
 //  NULL: no such job, or it is over.
 job_t *broker_job (broker_t *self, uint64_t id);
+//  The same by its job name; names that are not said are nobody's.
+job_t *broker_named (const broker_t *self, const char *name);
 
 //  The object of `tureen status`; a new reference.
 json_t *broker_status (broker_t *self, int64_t now_ms);

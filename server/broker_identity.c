@@ -42,7 +42,7 @@ s_with_run (const broker_t *self, const char *run)
 }
 
 job_t *
-identity_named (const broker_t *self, const char *name)
+broker_named (const broker_t *self, const char *name)
 {
     job_t *job = self->jobs;
     while (job && !(s_is_there (job) && identity_is (name, job->job_name)))
@@ -87,7 +87,7 @@ bool
 identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
 {
     bool has_run = join->run && *join->run;
-    job_t *other = s_with_run (self, join->run), *named = identity_named (self, join->job_name);
+    job_t *other = s_with_run (self, join->run), *named = broker_named (self, join->job_name);
     if (other && (other->uid != join->uid
     ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
         other = NULL;                   //  not to be ended, whatever becomes of the join

@@ -383,7 +383,7 @@ broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
-    if (job->state == JOB_OVER || !s_is_there (rank))
+    if (!rank_is_there (rank))
         return;
     int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
     if (job->world_size > 1 && s_has_everything (rank))
@@ -403,7 +403,7 @@ broker_left (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
-    if (job->state == JOB_OVER || !s_is_there (rank))
+    if (!rank_is_there (rank))
         return;
     if (job->world_size > 1 && s_has_everything (rank)) {
         rank->left_itself = true;

@@ -345,7 +345,7 @@ s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
             s_prepare (self, rank, record, ids [index]);
             return;
         }
-    broker_end (self, job, "unreadable", "of the samples of a step none can be read any more; status names them");
+    draw_end_unreadable (self, job);
 }
 
 static void

@@ -141,12 +141,6 @@ s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_
     return broker_agree (join, number, &view, number == 0? 1: 0, refusal);
 }
 
-static bool
-s_is_there (const rank_t *rank)
-{
-    return rank->state == RANK_ATTACHING || rank->state == RANK_HERE;
-}
-
 //  Who says no run and is not known may be another run that uses the same name.
 static broker_return_t
 s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
@@ -155,7 +149,7 @@ s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms
     if (s_has_run (join))
         identity_refuse_name (job, join, now_ms, refusal);
     else
-    if (s_is_there (rank))
+    if (rank_is_there (rank))
         refuse (refusal, "job_taken", "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
             "name: take another name (job=), or wait until it has ended", rank->number, job->job_name,
             (long long) (now_ms - rank->joined_ms) / 1000);
@@ -170,7 +164,7 @@ static broker_return_t
 s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t *refusal)
 {
     uint64_t number;
-    if ((s_is_there (rank) && !is_own) || rank->left_itself)
+    if ((rank_is_there (rank) && !is_own) || rank->left_itself)
         return BROKER_RETURN_NONE;
     if (!s_agrees (rank->job, join, rank->number, refusal))
         return BROKER_RETURN_REFUSED;
@@ -183,7 +177,7 @@ broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int6
     assert (self->magic == BROKER_MAGIC);
     assert (join->world_size > 1 && number < join->world_size);
     *job_p = NULL;
-    job_t *job = identity_named (self, join->job_name);
+    job_t *job = broker_named (self, join->job_name);
     if (!job)
         return BROKER_RETURN_NONE;
     bool is_of_run = identity_is (join->run, job->run);
@@ -214,7 +208,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t 
     assert (job->state != JOB_OVER);
     rank_t *rank = &job->ranks [number];
     int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
-    if (s_is_there (rank))
+    if (rank_is_there (rank))
         ranks_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
     if (!rank->buried) {
         refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again", number,

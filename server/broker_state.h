@@ -342,8 +342,6 @@ typedef struct {
 bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal);
 //  The job, which has its id and is not yet among the others, is of this identity: its ghost ends.
 void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
-//  The job of this name that is there; NULL: none is.
-job_t *identity_named (const broker_t *self, const char *name);
 //  Whether a text of a join is said, and a job's or a rank's.
 bool identity_is (const char *said, const char *of_job);
 //  Whether any of the job's clients is one of the join's.
@@ -436,6 +434,8 @@ void draw_revive (broker_t *self, rank_t *rank);
 void draw_send (broker_t *self, job_t *job);
 //  Tells all ranks that the epoch is over.
 void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
+//  A step of which no sample can be read any more, though it was told, or would be padded: the job ends.
+void draw_end_unreadable (broker_t *self, job_t *job);
 
 //  ---- supply.c: compressed samples of packs
 //  Whether there is memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.

@@ -17,7 +17,6 @@
 typedef struct {
     peer_t peer;
     uint64_t key;               //  no other connection of this server has it: names it at the door
-    char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: none
     layout_t layout;
     uint32_t slots;
     ring_t *ring;               //  NULL: inline

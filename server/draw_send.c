@@ -47,6 +47,12 @@ s_is_padded (const rank_t *rank, uint32_t slot)
     return padding->state == PLACE_FILLED && padding->slot == slot && s_filled (rank->job, &rank->job->batches [slot], padding);
 }
 
+void
+draw_end_unreadable (broker_t *self, job_t *job)
+{
+    broker_end (self, job, "unreadable", "of the samples of a step none can be read any more; status names them");
+}
+
 //  False: no sample of the step can be read any more, and the job has ended.
 static bool
 s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
@@ -55,7 +61,7 @@ s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
     const batch_t *batch = &job->batches [slot];
     const place_t *other = s_filled (job, batch, NULL);
     if (!other) {
-        broker_end (self, job, "unreadable", "of the samples of a step none can be read any more; status names them");
+        draw_end_unreadable (self, job);
         return false;
     }
     place_t *padding = &rank->padding;

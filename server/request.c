@@ -119,11 +119,7 @@ s_take_name (const char *key, const json_t *value, request_join_t *join, refusal
 static bool
 s_take_batch_size (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, 1, REQUEST_BATCH_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 1 to 65536", value);
-    join->batch_size = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, 1, REQUEST_BATCH_MAX, "", &join->batch_size, refusal);
 }
 
 static bool
@@ -167,11 +163,7 @@ s_take_order (const char *key, const json_t *value, request_join_t *join, refusa
 static bool
 s_take_slots (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, WIRE_SLOTS_MIN, WIRE_SLOTS_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 3 to 64", value);
-    join->slots = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, WIRE_SLOTS_MIN, WIRE_SLOTS_MAX, "", &join->slots, refusal);
 }
 
 static bool
@@ -195,11 +187,7 @@ s_take_seed (const char *key, const json_t *value, request_join_t *join, refusal
 static bool
 s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, WIRE_POOL_MIN, WIRE_POOL_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 8 to 16777216, in samples", value);
-    join->pool = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, WIRE_POOL_MIN, WIRE_POOL_MAX, ", in samples", &join->pool, refusal);
 }
 
 //  Notes that a frame of a kind stands at a place of the list; false: others stand between it and those before it.

@@ -10,42 +10,26 @@
 bool
 request_take_world_size (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, 1, WIRE_RANKS_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 1 to 64", value);
-    join->world_size = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, 1, WIRE_RANKS_MAX, "", &join->world_size, refusal);
 }
 
 //  Whether there is such a rank, request_check_ranks sees.
 bool
 request_take_rank (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, 0, WIRE_RANKS_MAX - 1, &number))
-        return request_refuse_value (refusal, key, "an integer from 0 to 63", value);
-    join->rank = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, 0, WIRE_RANKS_MAX - 1, "", &join->rank, refusal);
 }
 
 bool
 request_take_gather (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, 1, WIRE_RANK_SECONDS_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 1 to 86400, in seconds", value);
-    join->gather_seconds = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, 1, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->gather_seconds, refusal);
 }
 
 bool
 request_take_rank_wait (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    uint64_t number;
-    if (!request_integer (value, 0, WIRE_RANK_SECONDS_MAX, &number))
-        return request_refuse_value (refusal, key, "an integer from 0 to 86400, in seconds", value);
-    join->rank_wait_seconds = (uint32_t) number;
-    return true;
+    return request_take_integer (key, value, 0, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->rank_wait_seconds, refusal);
 }
 
 //  What they need of each other and of the other keys.

@@ -1,4 +1,6 @@
 #include "request_values.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "utf8.h"
@@ -85,6 +87,20 @@ request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *numb
         return false;
     *number = (uint64_t) json_integer_value (value);
     return *number >= min && *number <= max;
+}
+
+bool
+request_take_integer (const char *key, const json_t *value, uint32_t min, uint32_t max, const char *unit, uint32_t *number_p,
+    refusal_t *refusal)
+{
+    uint64_t number;
+    if (!request_integer (value, min, max, &number)) {
+        char expected [80];
+        snprintf (expected, sizeof expected, "an integer from %" PRIu32 " to %" PRIu32 "%s", min, max, unit);
+        return request_refuse_value (refusal, key, expected, value);
+    }
+    *number_p = (uint32_t) number;
+    return true;
 }
 
 bool

@@ -19,6 +19,9 @@ bool request_refuse_value (refusal_t *refusal, const char *key, const char *expe
 
 //  The value, or false where it is none such.
 bool request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number);
+//  The same for a key: into *number_p, or refused with the bounds.  unit: what follows them in the message.
+bool request_take_integer (const char *key, const json_t *value, uint32_t min, uint32_t max, const char *unit,
+    uint32_t *number_p, refusal_t *refusal);
 //  A short text without control characters (the parser has seen to it that it is UTF-8 and holds no zero).
 bool request_text (const json_t *value, size_t bytes_min, char text [REQUEST_NAME_BYTES_MAX + 1]);
 //  Which of the words it is, or -1.

@@ -327,8 +327,11 @@ s_listener (job_t *job)
 }
 
 static void
-s_judge (broker_t *self, job_t *job, rank_t *listener)
+s_judge (broker_t *self, job_t *job)
 {
+    rank_t *listener = s_listener (job);
+    if (!listener)
+        return;
     char message [MESSAGE_BYTES];
     finding_t finding = { .broker = self, .job = job, .message = message };
     job->sharing.look_at = job->sharing.places + job->sharing.places / AGAIN_PART + SAMPLES_LEAST / AGAIN_PART;
@@ -348,6 +351,6 @@ sharing_judge (broker_t *self, int64_t now_ms)
         return;
     self->shared_ms = now_ms + JUDGE_MS;
     for (job_t *job = self->jobs; job; job = job->next)
-        if (s_is_candidate (job) && s_listener (job))
-            s_judge (self, job, s_listener (job));
+        if (s_is_candidate (job))
+            s_judge (self, job);
 }
