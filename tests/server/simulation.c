@@ -92,6 +92,13 @@ s_make_pack (simulation_t *self)
 
 //  ---- life
 
+bool
+simulation_is_readable (void *context, uint32_t id)
+{
+    const uint64_t *bad = context;
+    return id >= 64 || !(*bad >> id & 1);
+}
+
 simulation_t *
 simulation_new (const simulation_options_t *options)
 {

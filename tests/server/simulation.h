@@ -107,6 +107,8 @@ typedef struct {
 } seen_epoch_t;
 
 simulation_t *simulation_new (const simulation_options_t *options);
+//  For options.readable: context is a uint64_t, bit i of which is set where sample i cannot be read.
+bool simulation_is_readable (void *context, uint32_t id);
 void simulation_destroy (simulation_t **self_p);
 broker_t *simulation_broker (simulation_t *self);
 dataset_t *simulation_dataset (simulation_t *self);

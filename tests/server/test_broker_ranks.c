@@ -229,20 +229,9 @@ test_ranks_as_frames (void **state)
 
 //  ---- padding and samples that cannot be read
 
-typedef struct {
-    uint64_t bad;               //  bits
-} bad_t;
-
-static bool
-s_is_readable (void *context, uint32_t id)
-{
-    const bad_t *bad = context;
-    return id >= 64 || !(bad->bad >> id & 1);
-}
-
 //  A listed job keeps its holes, so what each rank must get is plain.
 static void
-s_assert_holes (const simulation_t *simulation, const bad_t *bad, uint32_t samples, uint32_t batch_size, uint32_t world_size)
+s_assert_holes (const simulation_t *simulation, const uint64_t *bad, uint32_t samples, uint32_t batch_size, uint32_t world_size)
 {
     uint32_t step_size = batch_size * world_size, expected = 0, paddings [WORLD_MAX] = { 0 };
     for (uint32_t begin = 0; begin < samples; begin += step_size) {
@@ -250,7 +239,7 @@ s_assert_holes (const simulation_t *simulation, const bad_t *bad, uint32_t sampl
         uint32_t counts [WORLD_MAX] = { 0 };
         for (uint32_t rank = 0; rank < world_size; rank++)
             for (uint32_t row = 0; row < planned / world_size + (rank < planned % world_size); row++)
-                counts [rank] += s_is_readable ((void *) (uintptr_t) bad, id++);
+                counts [rank] += simulation_is_readable ((void *) (uintptr_t) bad, id++);
         for (uint32_t rank = 0; rank < world_size; rank++)
             filled += counts [rank];
         if (filled == 0)
@@ -277,14 +266,14 @@ test_unreadable_samples_make_padding (void **state)
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (400); round++) {
         //  Runs of bad ones, so that they empty ranks and steps.
-        bad_t bad = { 0 };
+        uint64_t bad = 0;
         for (int run = 0; run < 3; run++)
-            bad.bad |= ((1ull << (1 + test_below (&random, 9))) - 1) << test_below (&random, SAMPLES);
+            bad |= ((1ull << (1 + test_below (&random, 9))) - 1) << test_below (&random, SAMPLES);
         if (round == 0)
-            bad.bad = 0x3f000;                              //  just one step of 2 x 3
+            bad = 0x3f000;                              //  just one step of 2 x 3
         uint32_t world_size = 2 + (uint32_t) test_below (&random, 3), batch_size = 1 + (uint32_t) test_below (&random, 4);
         simulation_options_t options = s_options (state, SAMPLES);
-        options.readable = s_is_readable;
+        options.readable = simulation_is_readable;
         options.context = &bad;
         simulation_t *simulation = simulation_new (&options);
         simulated_job_t job = s_job (ASCENDING, SAMPLES, batch_size, world_size);
@@ -292,7 +281,7 @@ test_unreadable_samples_make_padding (void **state)
         assert_int_equal (simulation_join (simulation, &job), 0);
         s_run_whole (simulation);
         if (simulation_ended (simulation, 0))
-            assert_true ((bad.bad & ((1ull << SAMPLES) - 1)) == (1ull << SAMPLES) - 1);
+            assert_true ((bad & ((1ull << SAMPLES) - 1)) == (1ull << SAMPLES) - 1);
         else
             s_assert_holes (simulation, &bad, SAMPLES, batch_size, world_size);
         simulation_destroy (&simulation);
@@ -307,11 +296,11 @@ test_unreadable_samples_of_every_order (void **state)
     enum { SAMPLES = 40 };
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (200); round++) {
-        bad_t bad = { test_below (&random, 1ull << SAMPLES) & test_below (&random, 1ull << SAMPLES) };
+        uint64_t bad = test_below (&random, 1ull << SAMPLES) & test_below (&random, 1ull << SAMPLES);
         int kind = (int) test_below (&random, KINDS);
         uint32_t world_size = 2 + (uint32_t) test_below (&random, 3), batch_size = 1 + (uint32_t) test_below (&random, 4);
         simulation_options_t options = s_options (state, SAMPLES);
-        options.readable = s_is_readable;
+        options.readable = simulation_is_readable;
         options.context = &bad;
         options.cache_versions = 3 + test_below (&random, 40);
         simulation_t *simulation = simulation_new (&options);
@@ -326,7 +315,7 @@ test_unreadable_samples_of_every_order (void **state)
         s_run_whole (simulation);
         uint64_t readable = 0;
         for (uint32_t place = 0; place < SAMPLES; place++)
-            readable += s_is_readable (&bad, job.list? job.list [place]: place);
+            readable += simulation_is_readable (&bad, job.list? job.list [place]: place);
         for (int client = first; client < first + (int) world_size; client++) {
             if (simulation_ended (simulation, client)) {
                 const char *message;
@@ -355,9 +344,9 @@ test_unreadable_samples_of_every_order (void **state)
 static void
 test_nothing_can_be_read (void **state)
 {
-    bad_t bad = { UINT64_MAX };
+    uint64_t bad = UINT64_MAX;
     simulation_options_t options = s_options (state, 20);
-    options.readable = s_is_readable;
+    options.readable = simulation_is_readable;
     options.context = &bad;
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = s_job (SHARED, 20, 2, 3);

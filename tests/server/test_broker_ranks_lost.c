@@ -780,17 +780,6 @@ test_a_new_join_of_the_run_fences_the_old_job (void **state)
 
 //  ---- what has become unreadable
 
-typedef struct {
-    uint64_t bad;               //  bits
-} bad_t;
-
-static bool
-s_is_readable (void *context, uint32_t id)
-{
-    const bad_t *bad = context;
-    return !(bad->bad >> id & 1);
-}
-
 //  Must hold: where samples of what a rank lacks have become unreadable since, it gets the others, or padding, and all go on.
 static void
 test_what_a_rank_lacks_has_become_unreadable (void **state)
@@ -798,9 +787,9 @@ test_what_a_rank_lacks_has_become_unreadable (void **state)
     (void) state;
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (100); round++) {
-        bad_t bad = { 0 };
+        uint64_t bad = 0;
         simulation_options_t options = s_options (test_seed () + (uint64_t) round);
-        options.readable = s_is_readable;
+        options.readable = simulation_is_readable;
         options.context = &bad;
         options.cache_versions = 3 + test_below (&random, 9);
         simulation_t *simulation = simulation_new (&options);
@@ -814,7 +803,7 @@ test_what_a_rank_lacks_has_become_unreadable (void **state)
             const broker_record_t *step = simulation_record (simulation, 1, record);
             for (uint64_t index = 0; !step->is_end && index < step->samples; index++)
                 if (test_below (&random, 2) && test_below (&random, 2))
-                    bad.bad |= 1ull << step->step [WORLD + index];
+                    bad |= 1ull << step->step [WORLD + index];
         }
         s_return (simulation, 1, sent - 3);
         s_run_whole (simulation);
@@ -859,9 +848,9 @@ test_an_epoch_ends_while_a_rank_is_missing (void **state)
 {
     (void) state;
     for (int kind = 0; kind < 2; kind++) {
-        bad_t bad = { 0 };
+        uint64_t bad = 0;
         simulation_options_t options = s_options (test_seed ());
-        options.readable = s_is_readable;
+        options.readable = simulation_is_readable;
         options.context = &bad;
         simulation_t *simulation = simulation_new (&options);
         simulated_job_t job = s_job, list = { .batch_size = 7, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST };
@@ -871,11 +860,11 @@ test_an_epoch_ends_while_a_rank_is_missing (void **state)
         for (int rank = 0; rank < WORLD; rank++)
             simulation_stop (simulation, rank);
         s_pass (simulation, 100 * MS);
-        bad.bad = (1ull << SAMPLES) - 1;
+        bad = (1ull << SAMPLES) - 1;
         size_t sent = simulation_records_sent (simulation, 0);
         for (size_t record = 0; record < sent; record++)
             for (uint64_t index = 0; index < simulation_record (simulation, 0, record)->samples; index++)
-                bad.bad &= ~(1ull << simulation_record (simulation, 0, record)->step [WORLD + index]);
+                bad &= ~(1ull << simulation_record (simulation, 0, record)->step [WORLD + index]);
         simulation_lose (simulation, 1);
         assert_true (simulation_join (simulation, &list) > 0);
         s_pass (simulation, SECOND_US);
@@ -900,9 +889,9 @@ test_the_sample_of_a_padding_is_lost (void **state)
 {
     (void) state;
     for (int64_t at_us = 0; at_us < 12 * MS; at_us += 200) {
-        bad_t bad = { 1 << 1 };
+        uint64_t bad = 1 << 1;
         simulation_options_t options = s_options (test_seed ());
-        options.readable = s_is_readable;
+        options.readable = simulation_is_readable;
         options.context = &bad;
         options.cost_us = s_a_millisecond;
         options.copy_us = 2 * MS;
@@ -918,7 +907,7 @@ test_the_sample_of_a_padding_is_lost (void **state)
         simulation_lose (simulation, 0);
         s_pass (simulation, 10 * MS);
         s_fill_cache (simulation, 3);
-        bad.bad |= 1;
+        bad |= 1;
         s_return (simulation, 0, simulation_records (simulation, 0));
         s_run_whole (simulation);
         for (uint32_t rank = 0; rank < WORLD; rank++)
@@ -933,9 +922,9 @@ static void
 test_others_wait_for_the_sample_that_ends_a_job (void **state)
 {
     (void) state;
-    bad_t bad = { 0 };
+    uint64_t bad = 0;
     simulation_options_t options = s_options (test_seed ());
-    options.readable = s_is_readable;
+    options.readable = simulation_is_readable;
     options.context = &bad;
     options.cost_us = s_a_millisecond;
     simulated_job_t job = s_job, plain = { .batch_size = 3, .slots = 3, .epochs = 1, .to = 3 };
@@ -947,7 +936,7 @@ test_others_wait_for_the_sample_that_ends_a_job (void **state)
     simulation_t *before = simulation_new (&options);
     assert_int_equal (simulation_join (before, &job), 0);
     s_run_whole (before);
-    bad.bad = 3;
+    bad = 3;
     simulation_t *simulation = simulation_new (&options);
     simulated_standing_t standing = { .simulation = before, .records = (size_t []) { 4, 4, 2, 2 }, .recent_count = 2 };
     job.standing = &standing;
