@@ -27,7 +27,7 @@ static bool
 s_offer (const admission_t *self, const draft_t *draft, connection_t *connection, char *token, refusal_t *refusal)
 {
     token [0] = 0;
-    uid_t uid = draft->join.uid == (uid_t) -1? geteuid (): draft->join.uid;
+    uid_t uid = draft->caller.uid == (uid_t) -1? geteuid (): draft->caller.uid;
     if (connection->ring && door_expect (self->door, connection->key, uid, ring_descriptor (connection->ring), self->now_ms,
             token)) {
         token [0] = 0;

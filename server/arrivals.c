@@ -144,20 +144,20 @@ s_return (arrivals_t *self, job_t *job, draft_t *draft, refusal_t *refusal)
 
 //  The job with ranks that has this name; NULL: there is none.
 static job_t *
-s_ranked_job (const arrivals_t *self, const char *name)
+s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
 {
-    job_t *job = broker_named (self->options.broker, name);
+    job_t *job = broker_named (self->options.broker, tenant, name);
     return job && job_world_size (job) > 1? job: NULL;
 }
 
 //  That of the ranks which wait, or of their job; NULL: there are none.
 static const pipeline_t *
-s_pipeline_of_ranks (const arrivals_t *self, const request_join_t *request)
+s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const request_join_t *request)
 {
     if (request->world_size == 1)
         return NULL;
     const pipeline_t *waiting = gathering_pipeline (self->gathering, request->job);
-    const job_t *job = s_ranked_job (self, request->job);
+    const job_t *job = s_ranked_job (self, tenant, request->job);
     return waiting || !job? waiting: job_pipeline (job);
 }
 
@@ -175,9 +175,9 @@ s_ask (arrivals_t *self, rank_t *rank)
 }
 
 static void
-s_ask_all (arrivals_t *self, const char *name)
+s_ask_all (arrivals_t *self, const tenant_t *tenant, const char *name)
 {
-    job_t *job = s_ranked_job (self, name);
+    job_t *job = s_ranked_job (self, tenant, name);
     for (uint32_t number = 0; job && number < job_world_size (job); number++)
         if (rank_is_there (job_rank (job, number)))
             s_ask (self, job_rank (job, number));
@@ -201,7 +201,7 @@ s_is_unburied (const rank_t *rank)
 static return_t
 s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
 {
-    s_ask_all (self, draft->request.job);
+    s_ask_all (self, draft->caller.tenant, draft->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
         switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, refusal)) {
@@ -256,8 +256,8 @@ arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *r
     if (!draft)
         return false;
     self->options.settle (self->options.context);
-    bool good = draft_check (draft, self->options.broker, message->frames, message->uid,
-        s_pipeline_of_ranks (self, &draft->request), refusal);
+    bool good = draft_check (draft, self->options.broker, message->frames, message->caller,
+        s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal);
     if (good && draft->request.world_size > 1)
         good = s_take_rank (self, &draft, self->now_ms, refusal);
     else

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "broker.h"
+#include "caller.h"
 #include "door.h"
 #include "log.h"
 #include "outbox.h"
@@ -43,7 +44,7 @@ typedef struct {
     const frame_t *frames;
     size_t count;
     const peer_t *peer;
-    uid_t uid;                  //  of the peer; (uid_t) -1: unknown
+    const caller_t *caller;     //  whose it is
     uint64_t tag;
     int64_t now_ms;
 } arrivals_message_t;

@@ -52,6 +52,7 @@ broker_new (const broker_options_t *options)
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->stock = stock_new (options->cache_bytes, random_next (&self->random));
+    broker_add_tenant (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
     self->prepared = stock_prepared (self->stock);
     stock_on_kind_end (self->stock, schedule_class_over, self);
     return self;
@@ -78,6 +79,8 @@ broker_destroy (broker_t **self_p)
     assert (!self->classes);
     for (size_t index = 0; index < self->dataset_count; index++)
         s_dataset_destroy (self->datasets [index]);
+    for (size_t index = 0; index < self->tenant_count; index++)
+        free (self->tenants [index]);
     raw_store_destroy (&self->raw);
     free (self->records.all);
     free (self->actions);
@@ -98,7 +101,7 @@ dataset_t *
 broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad, void *user)
 {
     assert (self->dataset_count < BROKER_DATASETS_MAX);
-    assert (!broker_dataset (self, name));
+    assert (!broker_dataset (self, NULL, name));
     dataset_t *dataset = broker_need (calloc (1, sizeof *dataset));
     snprintf (dataset->name, sizeof dataset->name, "%s", name);
     dataset->samples = sample_count;
@@ -112,20 +115,22 @@ broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, bro
 }
 
 dataset_t *
-broker_dataset (broker_t *self, const char *name)
+broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 {
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (strcmp (self->datasets [index]->name, name) == 0)
+        if (strcmp (self->datasets [index]->name, name) == 0 && tenant_may_use (tenant, self->datasets [index]))
             return self->datasets [index];
     return NULL;
 }
 
 char *
-broker_dataset_names (const broker_t *self)
+broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 {
     char *text = broker_need (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
     for (size_t index = 0; index < self->dataset_count; index++) {
-        if (index)
+        if (!tenant_may_use (tenant, self->datasets [index]))
+            continue;
+        if (*text)
             strcat (text, ", ");
         strcat (text, self->datasets [index]->name);
     }

@@ -45,6 +45,7 @@
 
 typedef struct broker broker_t;
 typedef struct dataset dataset_t;
+typedef struct tenant tenant_t;   //  users who share rights and limits; every job is one's
 typedef struct job job_t;
 typedef struct place place_t;
 typedef struct rank rank_t;     //  one of a job's clients; most jobs have one, of number 0
@@ -111,15 +112,38 @@ typedef struct {
 
 //  The data set, of which nothing is known yet, is a pack.  False: options.raw_bytes is too small for it, below *least_p.
 bool broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p);
-//  NULL: no such name.
-dataset_t *broker_dataset (broker_t *self, const char *name);
-//  "train, val": for error messages; malloc'ed, the caller's.
-char *broker_dataset_names (const broker_t *self);
+//  NULL: no such name, or not for this tenant (NULL: any), which cannot tell the two apart.
+dataset_t *broker_dataset (broker_t *self, const tenant_t *tenant, const char *name);
+//  "train, val": those that it may use, for error messages; malloc'ed, the caller's.
+char *broker_dataset_names (const broker_t *self, const tenant_t *tenant);
 void *dataset_user (const dataset_t *self);
 uint32_t dataset_samples (const dataset_t *self);
 //  The shared stages (pipeline_shared_text) of the jobs on the data set that a job of this order could share versions
 //  with: each once, at most texts_max of them.  Lent until the next join or end of a job.  Returns how many.
 size_t broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max);
+
+enum { BROKER_TENANTS_MAX = 64, BROKER_WEIGHT_MAX = 1000 };
+//  Of users whose identity is not known (an open tcp endpoint): all are one.
+#define BROKER_USER_UNKNOWN UINT64_MAX
+
+typedef struct {
+    const char *name;               //  copied
+    uint32_t weight;                //  1 .. BROKER_WEIGHT_MAX: its part of workers' time and of the cache when they are short
+    uint32_t jobs_max;              //  0: its share by weight of SAMPLER_JOBS_MAX
+    size_t batches_bytes_max;       //  of its jobs' batches and bookkeeping; 0: its share by weight of jobs_bytes_max
+    size_t cache_bytes_max;         //  0: as much as others leave
+} broker_tenant_t;
+
+//  The broker has one tenant from birth, "operator", which may use all data sets; as long as there is no other, it has no limits
+//  but the server's.  Before any job; the data sets of a further one are what broker_allow says.
+tenant_t *broker_add_tenant (broker_t *self, const broker_tenant_t *tenant);
+void broker_allow (broker_t *self, tenant_t *tenant, const dataset_t *dataset);
+//  By its name; NULL: the first one.  NULL: no such tenant.
+tenant_t *broker_tenant (broker_t *self, const char *name);
+const char *tenant_name (const tenant_t *self);
+bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tenant NULL: anyone
+//  The tenant's part of something that is divided by weight; at least 1.
+uint64_t broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole);
 
 //  Bytes of batches that are on their way out as messages, of whatever job, and of rings that clients of ended jobs still
 //  have: they count in the budget of jobs, because a peer that reads nothing and leaves must not make them pile up.
@@ -127,6 +151,7 @@ void broker_outside (broker_t *self, size_t bytes);
 
 //  What a client asks for, already parsed; of a job with ranks: what all of them ask for.
 typedef struct {
+    tenant_t *tenant;               //  whose job it is; NULL: the first one's
     dataset_t *dataset;
     const pipeline_t *pipeline;     //  held by the job, not taken
     uint32_t world_size;            //  1 .. WIRE_RANKS_MAX
@@ -160,7 +185,7 @@ typedef struct {
     const char *run, *job_name;
     const char *instances [WIRE_RANKS_MAX];     //  of each rank
     const char *fresh_run;          //  one that nobody has had, should the job need it; never NULL
-    uid_t uid;                      //  of the peer; (uid_t) -1: unknown (tcp)
+    uint64_t user;                  //  of the tenant's users: a number for each, or BROKER_USER_UNKNOWN
 } broker_join_t;
 
 //  Whether broker_join would take the job now, as far as the broker can know; nothing changes.  False: refusal says why.
@@ -301,6 +326,7 @@ uint32_t job_world_size (const job_t *self);
 rank_t *job_rank (job_t *self, uint32_t number);        //  number below the world size
 uint64_t job_seed (const job_t *self);
 dataset_t *job_dataset (const job_t *self);
+tenant_t *job_tenant (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
 const char *job_run (const job_t *self);        //  lent for the job's life
@@ -313,11 +339,11 @@ uint64_t broker_jobs (const broker_t *self);
 uint64_t broker_jobs_total (const broker_t *self);
 //  NULL: no such job, or it is over.
 job_t *broker_job (broker_t *self, uint64_t id);
-//  The same by its job name; names that are not said are nobody's.
-job_t *broker_named (const broker_t *self, const char *name);
+//  The same by its job name, which is one within its tenant (NULL: the first one); names that are not said are nobody's.
+job_t *broker_named (const broker_t *self, const tenant_t *tenant, const char *name);
 
-//  The object of `tureen status`; a new reference.
-json_t *broker_status (broker_t *self, int64_t now_ms);
+//  The object of `tureen status`; a new reference.  tenant: what this one may know; NULL: everything.
+json_t *broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms);
 
 void broker_check (broker_t *self);
 

@@ -42,10 +42,11 @@ s_with_run (const broker_t *self, const char *run)
 }
 
 job_t *
-broker_named (const broker_t *self, const char *name)
+broker_named (const broker_t *self, const tenant_t *tenant, const char *name)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && identity_is (name, job->job_name)))
+    tenant = tenant? tenant: self->tenants [0];
+    while (job && !(s_is_there (job) && job->tenant == tenant && identity_is (name, job->job_name)))
         job = job->next;
     return job;
 }
@@ -75,7 +76,7 @@ s_alive_ms (const job_t *job)
 bool
 identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    if (job->uid != join->uid)
+    if (job->user != join->user)
         return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", join->job_name);
     return refuse (refusal, "job_taken", "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
         "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take another name",
@@ -87,12 +88,12 @@ bool
 identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
 {
     bool has_run = join->run && *join->run;
-    job_t *other = s_with_run (self, join->run), *named = broker_named (self, join->job_name);
-    if (other && (other->uid != join->uid
+    job_t *other = s_with_run (self, join->run), *named = broker_named (self, join->tenant, join->job_name);
+    if (other && (other->user != join->user
     ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
         other = NULL;                   //  not to be ended, whatever becomes of the join
     if (named && named != other) {
-        if (has_run || named->uid != join->uid || !identity_shares_instance (named, join))
+        if (has_run || named->user != join->user || !identity_shares_instance (named, join))
             return identity_refuse_name (named, join, now_ms, refusal);
         other = named;
     }
@@ -121,7 +122,7 @@ identity_take (broker_t *self, job_t *job, const broker_join_t *join, const iden
     assert (identity->run && *identity->run);
     snprintf (job->run, sizeof job->run, "%s", identity->run);
     snprintf (job->job_name, sizeof job->job_name, "%s", join->job_name? join->job_name: "");
-    job->uid = join->uid;
+    job->user = join->user;
     job->is_forked = identity->is_forked;
     if (identity->ghost)
         s_fence (self, identity->ghost, job, join);

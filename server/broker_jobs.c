@@ -224,7 +224,7 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
 {
     job_t *job = broker_need (calloc (1, sizeof *job));
     *job = (job_t) {
-        .magic = JOB_MAGIC, .broker = self, .dataset = join->dataset, .order = join->order,
+        .magic = JOB_MAGIC, .broker = self, .tenant = join->tenant? join->tenant: self->tenants [0], .dataset = join->dataset, .order = join->order,
         .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given, .pool = join->pool,
         .world_size = join->world_size, .rank_batch = join->batch_size, .batch_size = join->world_size * join->batch_size,
         .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,

@@ -177,11 +177,11 @@ broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int6
     assert (self->magic == BROKER_MAGIC);
     assert (join->world_size > 1 && number < join->world_size);
     *job_p = NULL;
-    job_t *job = broker_named (self, join->job_name);
+    job_t *job = broker_named (self, join->tenant, join->job_name);
     if (!job)
         return BROKER_RETURN_NONE;
     bool is_of_run = identity_is (join->run, job->run);
-    if (job->uid != join->uid) {
+    if (job->user != join->user) {
         identity_refuse_name (job, join, now_ms, refusal);
         return BROKER_RETURN_REFUSED;
     }

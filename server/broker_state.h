@@ -170,6 +170,7 @@ struct job {
     job_t *next;
     //  set at birth
     uint64_t id;
+    tenant_t *tenant;
     dataset_t *dataset;
     const pipeline_t *pipeline;
     sampler_order_t order;
@@ -190,7 +191,7 @@ struct job {
     uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
     char run [WIRE_RUN_BYTES + 1];
     char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
-    uid_t uid;
+    uint64_t user;
     bool is_forked, is_resumed;
     //  its clients
     rank_t *ranks;
@@ -266,6 +267,13 @@ typedef struct {
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
 } supply_t;
 
+struct tenant {
+    broker_tenant_t given;
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t number;                        //  its place in the broker's list; 0: the operator
+    uint64_t datasets;                      //  a bit for each that it may use
+};
+
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list
@@ -290,6 +298,9 @@ struct broker {
     stock_t *stock;
     prepared_t *prepared;                   //  the stock's
     size_t version_bytes_max;               //  of all classes there are
+    tenant_t *tenants [BROKER_TENANTS_MAX];
+    size_t tenant_count;
+    uint64_t weights;                       //  of all
     dataset_t *datasets [BROKER_DATASETS_MAX];
     size_t dataset_count;
     class_t *classes;

@@ -149,8 +149,9 @@ s_dataset (const dataset_t *dataset)
 }
 
 json_t *
-broker_status (broker_t *self, int64_t now_ms)
+broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
+    (void) tenant;
     json_t *object = json_object (), *datasets = json_array (), *jobs = json_array ();
     for (size_t index = 0; index < self->dataset_count; index++)
         json_array_append_new (datasets, s_dataset (self->datasets [index]));

@@ -20,6 +20,7 @@
 #include "reader.h"
 #include "service.h"
 #include "source.h"
+#include "tenants.h"
 
 enum {
     BUFFER_BYTES = 64 * 1024 * 1024,    //  for ranges on their way, where there is that much
@@ -48,6 +49,7 @@ typedef struct {
     tasks_t *tasks;
     door_t *door;
     void *context, *router;
+    tenants_t *tenants;
     service_t *service;
     idle_t idle;
     log_t log;
@@ -390,7 +392,10 @@ s_start (server_t *self)
     }
     if (!s_make_router (self))
         return false;
-    service_options_t options = { .broker = self->broker, .tasks = self->tasks, .door = self->door,
+    self->tenants = tenants_new (self->broker);
+    if (!self->tenants)
+        return s_complain_errno ("no memory");
+    service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .door = self->door,
         .router = self->router, .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
         .idle = &self->idle };
     self->service = service_new (&options);
@@ -477,6 +482,7 @@ s_stop (server_t *self)
     if (self->context)
         zmq_ctx_term (self->context);
     service_destroy (&self->service);
+    tenants_destroy (&self->tenants);
     door_destroy (&self->door);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);

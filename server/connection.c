@@ -151,7 +151,7 @@ connection_describe_datasets (broker_t *broker, json_t *status)
     size_t index;
     json_t *object;
     json_array_foreach (json_object_get (status, "datasets"), index, object) {
-        dataset_t *dataset = broker_dataset (broker, json_string_value (json_object_get (object, "name")));
+        dataset_t *dataset = broker_dataset (broker, NULL, json_string_value (json_object_get (object, "name")));
         s_describe (source_of (dataset), object);
     }
 }

@@ -31,10 +31,10 @@ draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag
 static bool
 s_dataset (draft_t *self, broker_t *broker, refusal_t *refusal)
 {
-    self->dataset = broker_dataset (broker, self->request.dataset);
+    self->dataset = broker_dataset (broker, self->caller.tenant, self->request.dataset);
     if (self->dataset)
         return true;
-    char *names = broker_dataset_names (broker);
+    char *names = broker_dataset_names (broker, self->caller.tenant);
     refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", self->request.dataset,
         names);
     free (names);
@@ -150,7 +150,7 @@ s_fresh_run (draft_t *self, refusal_t *refusal)
 }
 
 static void
-s_fill_join (draft_t *self, uid_t uid)
+s_fill_join (draft_t *self)
 {
     const request_join_t *request = &self->request;
     self->join = (broker_join_t) {
@@ -164,19 +164,20 @@ s_fill_join (draft_t *self, uid_t uid)
         .epoch = request->resume.epoch, .epoch_batches = request->resume.batches, .taken = self->taken,
         .taken_places = (size_t) request->resume.places, .recent = self->recent, .recent_count = self->recent_count,
         .rank_wait_seconds = request->rank_wait_seconds, .run = request->run, .job_name = request->job,
-        .fresh_run = self->fresh_run, .uid = uid
+        .fresh_run = self->fresh_run, .user = self->caller.user, .tenant = self->caller.tenant
     };
     self->join.instances [request->rank] = request->instance;
 }
 
 bool
-draft_check (draft_t *self, broker_t *broker, const frame_t *frames, uid_t uid, const pipeline_t *like, refusal_t *refusal)
+draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
 {
+    self->caller = *caller;
     bool good = s_dataset (self, broker, refusal) && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
         && s_layout (self, refusal) && s_ids (self, frames, refusal) && s_resume (self, frames, refusal)
         && s_seed (self, refusal) && s_fresh_run (self, refusal);
     if (good)
-        s_fill_join (self, uid);
+        s_fill_join (self);
     return good;
 }
 

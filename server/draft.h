@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "broker.h"
+#include "caller.h"
 #include "data_digest.h"
 #include "layout.h"
 #include "outbox.h"
@@ -16,6 +17,7 @@ typedef struct {
     request_join_t request;
     peer_t peer;
     uint64_t tag;
+    caller_t caller;
     dataset_t *dataset;
     const pipeline_t *pipeline;         //  one reference
     layout_t layout;
@@ -32,9 +34,9 @@ typedef struct {
 
 //  frames are a JOIN of this peer.  NULL: refused.
 draft_t *draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal);
-//  The rest of what can be told without the jobs that are there.  uid: of the peer; (uid_t) -1: unknown.  like: where the
+//  The rest of what can be told without the jobs that are there.  caller: whose it is; kept.  like: where the
 //  pipeline has no mark, it gets that of this one; NULL: of the jobs that are there.
-bool draft_check (draft_t *self, broker_t *broker, const frame_t *frames, uid_t uid, const pipeline_t *like, refusal_t *refusal);
+bool draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal);
 void draft_destroy (draft_t **self_p);
 
 //  What it holds.

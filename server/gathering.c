@@ -308,7 +308,7 @@ s_may_work (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *
 static bool
 s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
 {
-    return party->waiters [s_first (party)].draft->join.uid == join->uid
+    return party->waiters [s_first (party)].draft->join.user == join->user
         || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", party->name);
 }
 

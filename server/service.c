@@ -109,7 +109,7 @@ s_job_of (const rank_t *rank)
 typedef struct {
     service_t *service;
     const peer_t *peer;
-    uid_t uid;
+    caller_t caller;            //  whose message it is
     const frame_t *frames;
     size_t count;
     wire_head_t head;
@@ -128,7 +128,7 @@ static bool
 s_join (const message_t *message, refusal_t *refusal)
 {
     arrivals_message_t arrival = { .frames = message->frames, .count = message->count, .peer = message->peer,
-        .uid = message->uid, .tag = message->head.tag, .now_ms = message->now_ms };
+        .caller = &message->caller, .tag = message->head.tag, .now_ms = message->now_ms };
     return arrivals_join (message->service->arrivals, &arrival, refusal);
 }
 
@@ -191,7 +191,7 @@ s_status (const message_t *message)
 {
     service_t *self = message->service;
     s_count_outside (self);
-    json_t *status = broker_status (self->options.broker, message->now_ms);
+    json_t *status = broker_status (self->options.broker, message->caller.is_operator? NULL: message->caller.tenant, message->now_ms);
     connection_describe_datasets (self->options.broker, status);
     struct rusage usage;
     getrusage (RUSAGE_SELF, &usage);
@@ -315,9 +315,10 @@ s_receive_one (service_t *self, int64_t now_ms)
     peer_t peer = { .size = (uint8_t) zmq_msg_size (&messages [0]) };
     memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
     //  A message with too many frames is told by its count, which request_head refuses.
-    message_t message = { .service = self, .peer = &peer, .uid = count > 1? s_peer_uid (&messages [1]): (uid_t) -1,
-        .frames = frames, .count = count - 1, .now_ms = now_ms };
-    if (count > 1)
+    message_t message = { .service = self, .peer = &peer, .frames = frames, .count = count - 1, .now_ms = now_ms };
+    //  Whoever is nobody's gets no answer.
+    if (count > 1 && tenants_caller (self->options.tenants, s_peer_uid (&messages [1]), zmq_msg_gets (&messages [1], "User-Id"),
+            &message.caller))
         s_answer (&message);
     for (size_t index = 0; index < held; index++)
         zmq_msg_close (&messages [index]);

@@ -17,6 +17,7 @@
 #include "idle.h"
 #include "log.h"
 #include "tasks.h"
+#include "tenants.h"
 
 typedef struct service service_t;
 
@@ -27,6 +28,7 @@ typedef struct {
     void *router;               //  ROUTER, bound, with ROUTER_MANDATORY
     const char *ring_path;
     log_t *log;
+    const tenants_t *tenants;
     const idle_t *idle;         //  for status
 } service_options_t;
 

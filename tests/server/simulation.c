@@ -142,7 +142,7 @@ simulation_now_us (const simulation_t *self)
 uint64_t
 simulation_figure (simulation_t *self, const char *key)
 {
-    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    json_t *status = broker_status (self->broker, NULL, self->now_us / 1000);
     uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
     json_decref (status);
     return value;
@@ -353,7 +353,7 @@ simulation_drain (simulation_t *self)
 static void
 s_note_peaks (simulation_t *self)
 {
-    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    json_t *status = broker_status (self->broker, NULL, self->now_us / 1000);
     size_t memory = (size_t) json_integer_value (json_object_get (status, "cache_bytes"));
     size_t raw = (size_t) json_integer_value (json_object_get (status, "raw_bytes"));
     self->memory_peak = memory > self->memory_peak? memory: self->memory_peak;
@@ -522,7 +522,7 @@ simulation_epoch (const simulation_t *self, int client, size_t epoch)
 static uint64_t
 s_counter (simulation_t *self, const char *key)
 {
-    json_t *status = broker_status (self->broker, self->now_us / 1000);
+    json_t *status = broker_status (self->broker, NULL, self->now_us / 1000);
     uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
     json_decref (status);
     return value;

@@ -274,7 +274,7 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
     ask->join = (broker_join_t) {
         .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0, .taken = from? from->taken: NULL,
         .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL,
-        .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run, .uid = job->uid,
+        .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run, .user = job->uid,
         .dataset = self->dataset, .pipeline = ask->pipeline, .world_size = job->world_size? job->world_size: 1,
         .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last,
         .order = job->order, .subset = ask->subset, .list = job->list, .list_count = job->list_count,

@@ -147,7 +147,7 @@ test_every_bad_sample_is_remembered (void **state)
         assert_int_equal (simulation_join (simulation, &job), client);
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 10 * SECOND_US));
         s_assert_ended (simulation, client, "sample ");
-        json_t *status = broker_status (simulation_broker (simulation), 0);
+        json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
         json_t *dataset = json_array_get (json_object_get (status, "datasets"), 0);
         bad = (uint32_t) json_integer_value (json_object_get (status, "bad_samples"));
         assert_in_range (bad, job.from + 1, SAMPLES);

@@ -209,7 +209,7 @@ static share_t
 s_share (simulation_t *simulation)
 {
     share_t share = { .singles = 0 };
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / 1000);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / 1000);
     json_t *jobs = json_object_get (status, "jobs");
     for (size_t index = 0; index < json_array_size (jobs); index++) {
         json_t *job = json_array_get (jobs, index);

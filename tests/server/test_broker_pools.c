@@ -69,7 +69,7 @@ s_assert_orders (simulation_t *simulation, uint32_t samples, int client, const s
 static uint64_t
 s_status (simulation_t *simulation, const char *part, const char *key)
 {
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / 1000);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / 1000);
     const json_t *object = json_array_get (json_object_get (status, part), 0);
     if (strcmp (part, "datasets") == 0)
         object = json_object_get (object, "pack");

@@ -411,7 +411,7 @@ test_status (void **state)
     simulation_run (simulation, 50000);
     simulation_lose (simulation, 1);
     simulation_run (simulation, 70000);
-    json_t *status = broker_status (simulation_broker (simulation), 70), *jobs = json_object_get (status, "jobs");
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 70), *jobs = json_object_get (status, "jobs");
     assert_int_equal (json_array_size (jobs), 2);
     const json_t *one = json_array_get (jobs, 0), *other = json_array_get (jobs, 1), *ranks = json_object_get (one, "ranks");
     assert_int_equal (json_integer_value (json_object_get (one, "world_size")), 2);

@@ -98,7 +98,7 @@ s_assert_whole (const simulation_t *simulation, int client, const simulated_job_
 static uint64_t
 s_status (simulation_t *simulation, const char *key)
 {
-    json_t *status = broker_status (simulation_broker (simulation), 0);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
     uint64_t value = (uint64_t) json_integer_value (json_object_get (status, key));
     json_decref (status);
     return value;

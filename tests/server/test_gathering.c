@@ -98,16 +98,18 @@ static source_t s_source;
 static const char *s_shared_text;   //  of a job that is there
 
 dataset_t *
-broker_dataset (broker_t *self, const char *name)
+broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 {
     (void) self;
+    (void) tenant;
     return strcmp (name, "train") == 0? (dataset_t *) (void *) &s_source: NULL;
 }
 
 char *
-broker_dataset_names (const broker_t *self)
+broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 {
     (void) self;
+    (void) tenant;
     return strdup ("train");
 }
 
@@ -227,7 +229,8 @@ s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *me
         frames [count++] = frame_of (recent, sizeof recent);
     peer_t peer = { .bytes = { number }, .size = 1 };
     draft_t *draft = draft_new (frames, count, &peer, 100u + number, &s_refusal);
-    if (!draft || !draft_check (draft, NULL, frames, uid, gathering_pipeline (gathering, draft->request.job), &s_refusal))
+    caller_t caller = { .uid = uid, .user = uid };
+    if (!draft || !draft_check (draft, NULL, frames, &caller, gathering_pipeline (gathering, draft->request.job), &s_refusal))
         fail_msg ("%s: %s", json, s_refusal.message);
     return draft;
 }

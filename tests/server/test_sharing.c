@@ -23,7 +23,7 @@ typedef struct {
 static told_t
 s_told (simulation_t *simulation, int client)
 {
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
     const json_t *sharing = NULL;
     size_t index;
     json_t *job;
@@ -199,7 +199,7 @@ test_drawing_apart (void **state)
         assert_int_equal (simulation_join (simulation, &job), number);
     }
     simulation_run (simulation, 8 * SECOND_US);
-    json_t *status = broker_status (simulation_broker (simulation), simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
     for (int number = 0; number < JOBS; number++) {
         const char *notice = simulation_notice (simulation, number);
         const json_t *job = json_array_get (json_object_get (status, "jobs"), (size_t) number);

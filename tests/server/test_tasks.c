@@ -530,7 +530,7 @@ s_run (scene_t *self)
 static void
 s_assert_bad (scene_t *self, uint32_t id, const char *reason)
 {
-    json_t *status = broker_status (self->broker, 0), *entry;
+    json_t *status = broker_status (self->broker, NULL, 0), *entry;
     size_t index, found = 0;
     json_array_foreach (json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "bad"), index, entry)
         if (json_integer_value (json_object_get (entry, "id")) == id) {
@@ -603,7 +603,7 @@ test_what_does_not_suit_is_not_bad (void **state)
     assert_false (scene.finished);
     assert_string_equal (scene.ended, "unsuitable: mask: m/06: is spoilt (sample 6 of data set 'data' does not suit the "
         "pipeline: change that, or leave the sample out by a subset)");
-    json_t *status = broker_status (scene.broker, 0);
+    json_t *status = broker_status (scene.broker, NULL, 0);
     assert_int_equal (json_integer_value (json_object_get (status, "bad_samples")), 0);
     json_decref (status);
     s_end (&scene);

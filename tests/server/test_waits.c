@@ -30,7 +30,7 @@ s_job_status (const json_t *status, uint64_t id)
 static waits_told_t
 s_waits_at (simulation_t *simulation, uint64_t id, int64_t now_us)
 {
-    json_t *status = broker_status (simulation_broker (simulation), now_us / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, now_us / MS);
     const json_t *job = s_job_status (status, id), *waits = json_object_get (job, "waits");
     assert_int_equal (json_object_size (waits), 4);
     waits_told_t told = { json_real_value (json_object_get (waits, "disk")), json_real_value (json_object_get (waits, "decode")),

@@ -1,0 +1,25 @@
+/*  caller -- who is at the other end of a connection, as the kernel says (ipc) or a key proves (tcp).
+ *
+ *  Told anew with every message (tenants.h); a job belongs to the caller that made it, whatever the routing id.
+ */
+#ifndef CALLER_H
+#define CALLER_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "broker.h"
+
+typedef struct {
+    tenant_t *tenant;           //  never NULL
+    bool is_operator;           //  sees all jobs and figures, and may drain the server
+    uid_t uid;                  //  of the process; (uid_t) -1: unknown (tcp)
+    uint64_t user;              //  broker_join_t
+} caller_t;
+
+static inline bool
+caller_is (const caller_t *self, const caller_t *other)
+{
+    return self->tenant == other->tenant && self->user == other->user;
+}
+
+#endif
