@@ -113,7 +113,7 @@ s_request (run_t *self, const raw_read_t *read)
         if (!(read->keep >> index & 1))
             continue;
         if (count > 0 && reach > self->read_bytes_max) {
-            raw_store_request (self->store, 0, first, last - first + 1, samples, count);
+            raw_store_request (self->store, 0, 0, first, last - first + 1, samples, count);
             count = 0;
         }
         raw_sample_t *sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
@@ -125,7 +125,7 @@ s_request (run_t *self, const raw_read_t *read)
         samples [count++] = sample;
     }
     if (count > 0)
-        raw_store_request (self->store, 0, first, last - first + 1, samples, count);
+        raw_store_request (self->store, 0, 0, first, last - first + 1, samples, count);
 }
 
 static void
@@ -225,7 +225,7 @@ s_draw (run_t *self)
     else {
         sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
         if (sample->state == RAW_SAMPLE_AWAITED && !sample->request)
-            raw_store_request (self->store, 0, pack_position (self->data->pack, id), 1, &sample, 1);
+            raw_store_request (self->store, 0, 0, pack_position (self->data->pack, id), 1, &sample, 1);
     }
     assert (sample);
     self->window [self->drawn++ % WINDOW_MAX] = sample;

@@ -1,11 +1,11 @@
 /*  catalogue_pack.c -- a folder with index.tureen becomes a catalogue that points into it.
  *
- *  happy path:  map the index, validate it, open every volume and hold its header and size against the index.
+ *  happy path:  read the index, validate it, open every volume and hold its header and size against the index.
  *  failure:     as in catalogue_walk.c; pack_detach takes what is half done.
  *  on close:    pack_detach, then catalogue_destroy frees what is left: nothing of the samples.
  *
- *  The mapping shows the file: whoever cuts or overwrites an index in place while it is in use kills its reader.
- *  Packing only renames whole ones.
+ *  The index is memory of our own, not a mapping of the file: of a mapping that somebody cuts short in place, or whose disk
+ *  fails, a look kills the process, at any time; and what has been validated must stay as it was.
  */
 #include "pack_state.h"
 
@@ -63,32 +63,57 @@ s_open (const draft_t *draft, const char *name, int *fd_p, uint64_t *bytes_p)
     return rc;
 }
 
-int
-pack_map (draft_t *draft, const char *name)
+//  The whole file, in pages of its own: 0 and *memory_p, or -errno and a sentence.  An empty file is read as a zero, and fails as
+//  any other that is too short.
+static int
+s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t *bytes_p)
 {
     int fd;
-    uint64_t bytes;
-    int rc = s_open (draft, name, &fd, &bytes);
+    int rc = s_open (draft, name, &fd, bytes_p);
     if (rc)
         return rc;
-    //  Nothing can be mapped of an empty file: it fails as any other that is too short.
-    static const uint64_t nothing;
-    void *map = bytes? mmap (NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0): NULL;
-    rc = map == MAP_FAILED? s_fail_file (draft, name, -errno): 0;
+    size_t room = *bytes_p? *bytes_p: sizeof (uint64_t);
+    void *memory = mmap (NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        rc = s_fail_file (draft, name, -ENOMEM);
+    else {
+        rc = catalogue_read_at (fd, memory, *bytes_p, 0);
+        if (rc == -ESTALE)
+            rc = catalogue_fail (draft, rc, "'%s/%s' became shorter while it was read: wait until it is copied whole",
+                catalogue_root (draft->self), name);
+        else
+        if (rc)
+            rc = s_fail_file (draft, name, rc);
+        //  From here on nobody writes to it, by mistake neither.
+        if (rc || mprotect (memory, room, PROT_READ) != 0) {
+            munmap (memory, room);
+            rc = rc? rc: s_fail_file (draft, name, -errno);
+        }
+    }
     close (fd);
+    *memory_p = rc? NULL: memory;
+    return rc;
+}
+
+int
+pack_load (draft_t *draft, const char *name)
+{
+    void *memory;
+    uint64_t bytes;
+    int rc = s_read_index (draft, name, &memory, &bytes);
     if (rc)
         return rc;
     char path [PATH_MAX + 64];
     snprintf (path, sizeof path, "%s/%s", catalogue_root (draft->self), name);
-    rc = pack_validate (draft, path, map? map: (const void *) &nothing, bytes);
+    rc = pack_validate (draft, path, memory, bytes);
+    size_t room = bytes? bytes: sizeof (uint64_t);
     pack_t *pack = draft->self->pack;
     if (pack) {
-        pack->map = map;
-        pack->map_bytes = bytes;
+        pack->index = memory;
+        pack->index_bytes = room;
     }
     else
-    if (map)
-        munmap (map, bytes);
+        munmap (memory, room);
     return rc;
 }
 
@@ -234,7 +259,7 @@ catalogue_pack_read (draft_t *draft)
         return rc? rc: s_check_no_pack (draft);
     rc = s_check_options (draft);
     if (rc == 0)
-        rc = pack_map (draft, PACK_INDEX_NAME);
+        rc = pack_load (draft, PACK_INDEX_NAME);
     if (rc == 0 && !draft->index_only)
         rc = s_open_volumes (draft);
     return rc? rc: 1;
@@ -262,8 +287,8 @@ pack_detach (catalogue_t *catalogue)
         if (self->descriptors [volume] >= 0)
             close (self->descriptors [volume]);
     free (self->descriptors);
-    if (self->map)
-        munmap (self->map, self->map_bytes);
+    if (self->index)
+        munmap (self->index, self->index_bytes);
     self->magic = 0;
     free (self);
     catalogue->pack = NULL;

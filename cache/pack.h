@@ -1,6 +1,6 @@
 /*  pack -- an open pack: where each sample's bytes are, and what they must hash to.
  *
- *  Opened by catalogue_open, which finds index.tureen in a folder; catalogue_pack gives it.  The index is mapped and wholly
+ *  Opened by catalogue_open, which finds index.tureen in a folder; catalogue_pack gives it.  The index is read and wholly
  *  validated then: checksums of header and sections, every offset, length, position and name; so nothing read from it later
  *  needs a check.  What no check at that time can see is damage to the volumes' samples: pack_check sees it.
  *

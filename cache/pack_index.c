@@ -253,7 +253,7 @@ s_read_back (writer_t *writer)
     self->fields [0].path = strdup (writer->folder);
     self->fields [0].root_fd = fcntl (writer->folder_fd, F_DUPFD_CLOEXEC, 0);
     int rc = !self->fields [0].path? -ENOMEM: self->fields [0].root_fd < 0? -errno: 0;
-    rc = rc? s_fail (writer, rc): pack_map (&writer->draft, PACK_INDEX_PARTIAL);
+    rc = rc? s_fail (writer, rc): pack_load (&writer->draft, PACK_INDEX_PARTIAL);
     catalogue_destroy (&writer->draft.self);
     return rc;
 }

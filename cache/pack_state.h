@@ -1,6 +1,6 @@
 /*  pack_state -- a pack's structure, and what its files share; for them and the catalogue's alone.
  *
- *      catalogue_pack.c    a folder becomes an open pack: the index mapped, volumes opened
+ *      catalogue_pack.c    a folder becomes an open pack: the index read, volumes opened
  *      pack_validate.c     is the index what docs/format.md says?  The catalogue then points into it
  *      pack.c              answers; reading a sample
  *      pack_index.c        writes the index
@@ -15,8 +15,8 @@ enum { PACK_MAGIC = 0x7ac4ed01 };
 struct pack {
     uint32_t magic;
     const catalogue_t *catalogue;       //  the one that it belongs to
-    void *map;                          //  the index; NULL: lent bytes
-    size_t map_bytes;
+    void *index;                        //  its pages; NULL: lent bytes
+    size_t index_bytes;
     const pack_header_t *header;
     const pack_place_t *places;
     const uint64_t *checksums;
@@ -29,8 +29,8 @@ struct pack {
 //  Makes draft->self the catalogue of an index, which is lent: its bytes, aligned as malloc does, and its path for
 //  errors.  Field 0 has its path and root.  0, or -errno and a sentence; then the catalogue is to be destroyed.
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
-//  The same with an index file in the folder of field 0's root, which stays mapped.
-int pack_map (draft_t *draft, const char *name);
+//  The same with an index file in the folder of field 0's root, which is read whole.
+int pack_load (draft_t *draft, const char *name);
 //  Lets go of the index, the volumes, and all that points into them.  For catalogue_destroy.
 void pack_detach (catalogue_t *catalogue);
 //  A whole file of a sample, into room for its bytes.  As catalogue_read.

@@ -11,6 +11,15 @@ typedef struct {
     size_t count, room;
 } bucket_t;
 
+typedef struct {
+    uint32_t weight;
+    size_t bytes_max, outside_bytes;
+    size_t bytes, versions;
+    bucket_t buckets [2 * BUCKETS];     //  by count: first of what is of use to others only, then of the rest
+} account_t;
+
+_Static_assert (SIZE_MAX / PREPARED_WEIGHT_MAX > (size_t) 1 << 53, "bytes times a weight are a size");
+
 struct prepared {
     uint32_t magic;
     //  set at birth
@@ -25,7 +34,8 @@ struct prepared {
     size_t limit_bytes;
     version_t **table;          //  hash of (class, id) -> chain
     size_t table_size;          //  a power of two
-    bucket_t buckets [BUCKETS];
+    account_t *accounts [PREPARED_ACCOUNTS];    //  NULL: never used
+    uint32_t account_count;     //  none from here to PREPARED_NOBODY has been used
     size_t versions;
     size_t indexed_bytes;
     size_t memory_bytes;
@@ -49,6 +59,21 @@ s_hash (const prepared_t *self, uint32_t class, uint32_t id)
 {
     uint64_t key = ((uint64_t) class << 32 | id) * 0x9e3779b97f4a7c15u;
     return (size_t) (key ^ key >> 29) & (self->table_size - 1);
+}
+
+static account_t *
+s_account (prepared_t *self, uint32_t number)
+{
+    assert (number < PREPARED_ACCOUNTS);
+    account_t *account = self->accounts [number];
+    if (!account) {
+        account = self->accounts [number] = s_need (calloc (1, sizeof *account), sizeof *account);
+        account->weight = 1;
+        account->bytes_max = SIZE_MAX;
+        if (number != PREPARED_NOBODY && number >= self->account_count)
+            self->account_count = number + 1;
+    }
+    return account;
 }
 
 prepared_t *
@@ -82,6 +107,17 @@ s_free_version (prepared_t *self, version_t *version)
     free (version);
 }
 
+static void
+s_empty_account (prepared_t *self, account_t *account)
+{
+    for (size_t number = 0; account && number < 2 * BUCKETS; number++) {
+        bucket_t *bucket = &account->buckets [number];
+        while (bucket->count)
+            prepared_remove (self, bucket->versions [0]);
+        free (bucket->versions);
+    }
+}
+
 void
 prepared_destroy (prepared_t **self_p)
 {
@@ -89,11 +125,10 @@ prepared_destroy (prepared_t **self_p)
     if (!self)
         return;
     assert (self->magic == PREPARED_MAGIC);
-    for (size_t count = 0; count < BUCKETS; count++) {
-        while (self->buckets [count].count)
-            prepared_remove (self, self->buckets [count].versions [0]);
-        free (self->buckets [count].versions);
-    }
+    for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++)
+        s_empty_account (self, self->accounts [number]);
+    for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++)
+        free (self->accounts [number]);
     assert (self->alive == 0);          //  somebody kept a pin
     free (self->table);
     self->magic = 0;
@@ -116,11 +151,24 @@ prepared_on_free (prepared_t *self, void (*freed) (void *context, const version_
     self->freed_context = context;
 }
 
+static bool
+s_is_of_use (const version_t *version)
+{
+    return version->account == PREPARED_NOBODY || version->sharers >> version->account & 1;
+}
+
+static bucket_t *
+s_bucket (account_t *account, const version_t *version)
+{
+    assert (version->count < BUCKETS);
+    return &account->buckets [(s_is_of_use (version)? BUCKETS: 0) + version->count];
+}
+
 static void
 s_bucket_enter (prepared_t *self, version_t *version)
 {
-    assert (version->count < BUCKETS);
-    bucket_t *bucket = &self->buckets [version->count];
+    account_t *account = s_account (self, version->account);
+    bucket_t *bucket = s_bucket (account, version);
     if (bucket->count == bucket->room) {
         bucket->room = bucket->room? bucket->room * 2: 64;
         size_t bytes = bucket->room * sizeof *bucket->versions;
@@ -128,16 +176,21 @@ s_bucket_enter (prepared_t *self, version_t *version)
     }
     version->place = (uint32_t) bucket->count;
     bucket->versions [bucket->count++] = version;
+    account->versions++;
+    account->bytes += version->bytes;
 }
 
 static void
 s_bucket_leave (prepared_t *self, version_t *version)
 {
-    bucket_t *bucket = &self->buckets [version->count];
+    account_t *account = self->accounts [version->account];
+    bucket_t *bucket = s_bucket (account, version);
     assert (bucket->versions [version->place] == version);
     version_t *last = bucket->versions [--bucket->count];
     bucket->versions [version->place] = last;
     last->place = version->place;
+    account->versions--;
+    account->bytes -= version->bytes;
 }
 
 static void
@@ -197,24 +250,126 @@ prepared_remove (prepared_t *self, version_t *version)
         s_index_leave (self, version, false);
 }
 
+//  What the account has for its weight, so much more being on it, as something to compare: times the other's weight.
+static size_t
+s_has (const account_t *account, size_t more_bytes, const account_t *other)
+{
+    return (account->bytes + account->outside_bytes + more_bytes) * other->weight;
+}
+
+//  The one of its sharers that has least, and would still have less than the account that it is on; or that.
+static uint32_t
+s_heir (prepared_t *self, const version_t *version)
+{
+    uint32_t heir = version->account;
+    uint64_t ties = 0;
+    for (uint64_t left = version->sharers; left; left &= left - 1) {
+        uint32_t number = (uint32_t) __builtin_ctzll (left);
+        account_t *account = s_account (self, number), *least = self->accounts [heir];
+        if (number == version->account || !prepared_account_fits (self, number, version->bytes))
+            continue;
+        size_t least_more = heir == version->account? 0: version->bytes;
+        size_t one = s_has (account, version->bytes, least), other = s_has (least, least_more, account);
+        if (one > other || (one == other && heir == version->account))
+            continue;
+        ties = one < other? 1: ties + 1;
+        if (self->random_below (self->random, ties) == 0)
+            heir = number;
+    }
+    return heir;
+}
+
+//  One of those that the account can do without best: goes, or goes over to another.
+static void
+s_relieve (prepared_t *self, account_t *account)
+{
+    assert (account->versions > 0);
+    bucket_t *bucket = account->buckets;
+    while (bucket->count == 0)
+        bucket++;
+    version_t *unlucky = bucket->versions [self->random_below (self->random, bucket->count)];
+    uint32_t heir = s_heir (self, unlucky);
+    if (heir != unlucky->account) {
+        prepared_share (self, unlucky, unlucky->sharers, heir);
+        return;
+    }
+    self->evictions++;
+    s_index_leave (self, unlucky, true);
+}
+
+//  From which the next one goes.
+static account_t *
+s_furthest_over (prepared_t *self)
+{
+    account_t *nobody = self->accounts [PREPARED_NOBODY], *furthest = NULL;
+    if (nobody && nobody->versions)
+        return nobody;
+    uint64_t ties = 0;
+    for (uint32_t number = 0; number < self->account_count; number++) {
+        account_t *account = self->accounts [number];
+        if (!account || account->versions == 0)
+            continue;
+        size_t has = furthest? s_has (account, 0, furthest): 1, most = furthest? s_has (furthest, 0, account): 0;
+        if (has < most)
+            continue;
+        ties = has > most? 1: ties + 1;
+        if (ties == 1 || self->random_below (self->random, ties) == 0)
+            furthest = account;
+    }
+    assert (furthest);
+    return furthest;
+}
+
 static void
 s_evict_excess (prepared_t *self)
 {
-    size_t count = 0;
-    while (self->indexed_bytes > self->limit_bytes) {
-        while (self->buckets [count].count == 0)
-            count++;
-        bucket_t *bucket = &self->buckets [count];
-        size_t unlucky = (size_t) self->random_below (self->random, bucket->count);
-        s_index_leave (self, bucket->versions [unlucky], true);
-        self->evictions++;
-    }
+    while (self->indexed_bytes > self->limit_bytes)
+        s_relieve (self, s_furthest_over (self));
+}
+
+static void
+s_evict_excess_of (prepared_t *self, account_t *account)
+{
+    while (account->bytes > account->bytes_max)
+        s_relieve (self, account);
 }
 
 bool
-prepared_has_room (const prepared_t *self, size_t bytes)
+prepared_account_fits (const prepared_t *self, uint32_t account, size_t bytes)
 {
-    return bytes <= self->limit_bytes - self->indexed_bytes;
+    const account_t *own = self->accounts [account];
+    return !own || (own->bytes <= own->bytes_max && bytes <= own->bytes_max - own->bytes);
+}
+
+bool
+prepared_has_room (const prepared_t *self, uint32_t account, size_t bytes)
+{
+    return bytes <= self->limit_bytes - self->indexed_bytes && prepared_account_fits (self, account, bytes);
+}
+
+void
+prepared_account (prepared_t *self, uint32_t account, uint32_t weight, size_t bytes_max)
+{
+    assert (account < PREPARED_NOBODY);
+    assert (weight > 0 && weight <= PREPARED_WEIGHT_MAX);
+    account_t *own = s_account (self, account);
+    own->weight = weight;
+    own->bytes_max = bytes_max;
+    s_evict_excess_of (self, own);
+}
+
+void
+prepared_account_outside (prepared_t *self, uint32_t account, size_t outside_bytes)
+{
+    assert (account < PREPARED_NOBODY);
+    s_account (self, account)->outside_bytes = outside_bytes;
+}
+
+size_t
+prepared_account_bytes (const prepared_t *self, uint32_t account)
+{
+    assert (account < PREPARED_ACCOUNTS);
+    return self->accounts [account]? self->accounts [account]->bytes: 0;
 }
 
 void
@@ -223,6 +378,13 @@ prepared_limit (prepared_t *self, size_t limit_bytes)
     assert (limit_bytes <= self->budget_bytes);
     self->limit_bytes = limit_bytes;
     s_evict_excess (self);
+}
+
+size_t
+prepared_account_outside_bytes (const prepared_t *self, uint32_t account)
+{
+    assert (account < PREPARED_ACCOUNTS);
+    return self->accounts [account]? self->accounts [account]->outside_bytes: 0;
 }
 
 static version_t *
@@ -247,7 +409,8 @@ prepared_find_next (version_t *version)
 }
 
 version_t *
-prepared_insert (prepared_t *self, uint32_t class, uint32_t id, uint32_t draw, size_t bytes, uint32_t count)
+prepared_insert (prepared_t *self, uint32_t account, uint32_t class, uint32_t id, uint32_t draw, size_t bytes,
+    uint32_t count)
 {
     assert (self->magic == PREPARED_MAGIC);
     assert (bytes <= self->limit_bytes);
@@ -257,9 +420,12 @@ prepared_insert (prepared_t *self, uint32_t class, uint32_t id, uint32_t draw, s
     version->draw = draw;
     version->bytes = bytes;
     version->count = count;
+    version->account = account;
+    version->sharers = account == PREPARED_NOBODY? 0: UINT64_C (1) << account;
     version->pins = 1;
     self->alive++;
     s_index_enter (self, version);
+    s_evict_excess_of (self, self->accounts [account]);
     s_evict_excess (self);
     return version;
 }
@@ -271,6 +437,19 @@ prepared_count (prepared_t *self, version_t *version, int change)
     assert (change == 1 || (change == -1 && version->count > 0));
     s_bucket_leave (self, version);
     version->count = change > 0? version->count + 1: version->count - 1;
+    s_bucket_enter (self, version);
+}
+
+void
+prepared_share (prepared_t *self, version_t *version, uint64_t sharers, uint32_t account)
+{
+    assert (version->indexed);
+    assert (version->account == account || prepared_account_fits (self, account, version->bytes));
+    if (version->account == account && version->sharers == sharers)
+        return;
+    s_bucket_leave (self, version);
+    version->sharers = sharers;
+    version->account = account;
     s_bucket_enter (self, version);
 }
 
@@ -338,6 +517,31 @@ prepared_evictions (const prepared_t *self)
     return self->evictions;
 }
 
+//  Returns how much memory its versions have.
+static size_t
+s_check_account (const account_t *account, uint32_t number)
+{
+    size_t versions = 0, bytes = 0, memory = 0;
+    for (size_t index = 0; index < 2 * BUCKETS; index++) {
+        const bucket_t *bucket = &account->buckets [index];
+        for (size_t place = 0; place < bucket->count; place++) {
+            const version_t *version = bucket->versions [place];
+            assert (version->indexed);
+            assert (version->account == number);
+            assert (version->count == index % BUCKETS);
+            assert (s_is_of_use (version) == (index >= BUCKETS));
+            assert (version->place == place);
+            versions++;
+            bytes += version->bytes;
+            memory += version->memory? version->bytes: 0;
+        }
+    }
+    assert (versions == account->versions);
+    assert (bytes == account->bytes);
+    assert (bytes <= account->bytes_max);
+    return memory;
+}
+
 void
 prepared_check (const prepared_t *self)
 {
@@ -346,17 +550,13 @@ prepared_check (const prepared_t *self)
     assert (self->limit_bytes <= self->budget_bytes);
     assert (self->memory_bytes <= self->budget_bytes);
     size_t versions = 0, bytes = 0, memory = 0;
-    for (size_t count = 0; count < BUCKETS; count++) {
-        const bucket_t *bucket = &self->buckets [count];
-        for (size_t place = 0; place < bucket->count; place++) {
-            const version_t *version = bucket->versions [place];
-            assert (version->indexed);
-            assert (version->count == count);
-            assert (version->place == place);
-            versions++;
-            bytes += version->bytes;
-            memory += version->memory? version->bytes: 0;
-        }
+    for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++) {
+        const account_t *account = self->accounts [number];
+        if (!account)
+            continue;
+        memory += s_check_account (account, number);
+        versions += account->versions;
+        bytes += account->bytes;
     }
     assert (versions == self->versions);
     assert (bytes == self->indexed_bytes);

@@ -4,7 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024 };
+enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
+
+typedef struct {
+    raw_request_t *first, *last;        //  in line
+    size_t part, bytes;
+    uint32_t passed_over;               //  how often there was no memory for its first one
+} lane_t;
 
 struct raw_store {
     uint32_t magic;
@@ -17,7 +23,9 @@ struct raw_store {
     size_t bucket_count;                //  a power of two
     size_t sample_count;
     size_t memory_bytes;
-    raw_request_t *first, *last;        //  in line
+    lane_t lanes [RAW_LANES_MAX];
+    uint32_t lane_count;                //  none from here on has been used
+    uint32_t turn;                      //  the lane that comes first
     size_t queued, handed_out;
 };
 
@@ -88,10 +96,11 @@ raw_store_destroy (raw_store_t **self_p)
     assert (self->magic == STORE_MAGIC);
     assert (self->sample_count == 0);
     assert (self->handed_out == 0);
-    for (raw_request_t *request = self->first, *next; request; request = next) {
-        next = request->next;
-        free (request);
-    }
+    for (uint32_t lane = 0; lane < self->lane_count; lane++)
+        for (raw_request_t *request = self->lanes [lane].first, *next; request; request = next) {
+            next = request->next;
+            free (request);
+        }
     free (self->buckets);
     self->magic = 0;
     free (self);
@@ -133,6 +142,7 @@ s_free_memory (raw_store_t *self, raw_sample_t *sample)
     free (sample->memory);
     sample->memory = NULL;
     self->memory_bytes -= sample->bytes;
+    self->lanes [sample->lane].bytes -= sample->bytes;
 }
 
 static void
@@ -174,33 +184,75 @@ raw_store_drop (raw_store_t *self, raw_sample_t *sample)
 
 //  ---- reads
 
+static lane_t *
+s_lane (raw_store_t *self, uint32_t lane)
+{
+    assert (lane < RAW_LANES_MAX);
+    if (lane >= self->lane_count)
+        self->lane_count = lane + 1;
+    return &self->lanes [lane];
+}
+
 void
-raw_store_request (raw_store_t *self, uint32_t source, uint32_t first, uint32_t count, raw_sample_t *const *samples,
-    uint32_t sample_count)
+raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes)
+{
+    assert (self->magic == STORE_MAGIC);
+    s_lane (self, lane)->part = bytes;
+}
+
+//  In line, behind the others of its lane.
+static void
+s_queue (raw_store_t *self, raw_request_t *request)
+{
+    lane_t *lane = s_lane (self, request->lane);
+    if (lane->last)
+        lane->last->next = request;
+    else
+        lane->first = request;
+    lane->last = request;
+    self->queued++;
+}
+
+void
+raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
+    raw_sample_t *const *samples, uint32_t sample_count)
 {
     assert (self->magic == STORE_MAGIC);
     assert (sample_count > 0 && sample_count <= RAW_PIECE_MAX);
     raw_request_t *request = s_need (calloc (1, sizeof *request));
-    *request = (raw_request_t) { .source = source, .first = first, .count = count, .sample_count = sample_count };
+    *request = (raw_request_t) { .lane = lane, .source = source, .first = first, .count = count, .sample_count = sample_count };
     for (uint32_t index = 0; index < sample_count; index++) {
         assert (raw_sample_is_new (samples [index]));
         request->samples [index] = samples [index];
         samples [index]->request = request;
     }
-    if (self->last)
-        self->last->next = request;
-    else
-        self->first = request;
-    self->last = request;
-    self->queued++;
+    s_queue (self, request);
+}
+
+static bool
+s_is_queued (const raw_sample_t *sample)
+{
+    return sample && sample->request && !sample->request->handed_out;
+}
+
+void
+raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample)
+{
+    assert (self->magic == STORE_MAGIC);
+    if (!s_is_queued (sample) || sample->request->lane == lane)
+        return;
+    raw_request_t *request = s_need (calloc (1, sizeof *request));
+    *request = (raw_request_t) { .lane = lane, .source = sample->source, .also = sample->id + 1 };
+    s_queue (self, request);
 }
 
 static void
-s_take_first (raw_store_t *self)
+s_take_first (raw_store_t *self, lane_t *lane)
 {
-    self->first = self->first->next;
-    if (!self->first)
-        self->last = NULL;
+    lane->first = lane->first->next;
+    if (!lane->first)
+        lane->last = NULL;
+    lane->passed_over = 0;
     self->queued--;
 }
 
@@ -218,21 +270,54 @@ s_trim (const raw_store_t *self, raw_request_t *request)
     request->count = last - first + 1;
 }
 
-static bool
-s_give_memory (raw_store_t *self, raw_request_t *request)
+static size_t
+s_bytes (const raw_request_t *request)
 {
     size_t bytes = 0;
     for (uint32_t index = 0; index < request->sample_count; index++)
         bytes += request->samples [index]->bytes;
-    if (self->memory_bytes > 0 && self->memory_bytes + bytes > self->budget_bytes)
-        return false;
+    return bytes;
+}
+
+//  What is kept for other lanes.
+static size_t
+s_kept_bytes (const raw_store_t *self, const lane_t *than)
+{
+    size_t kept = 0;
+    for (const lane_t *lane = self->lanes; lane < self->lanes + self->lane_count; lane++)
+        kept += lane != than && lane->part > lane->bytes? lane->part - lane->bytes: 0;
+    return kept;
+}
+
+static bool
+s_is_waited_for (const lane_t *lane)
+{
+    return lane->passed_over >= PASSED_OVER_MAX;
+}
+
+static bool
+s_has_memory_for (const raw_store_t *self, const lane_t *lane, size_t bytes)
+{
+    if (self->memory_bytes == 0)
+        return true;
+    //  What is larger than the part is read one by one.
+    bool is_its_turn = lane->bytes == 0 || lane->bytes + bytes <= lane->part || s_is_waited_for (lane);
+    size_t kept = is_its_turn? 0: s_kept_bytes (self, lane);
+    return self->memory_bytes + bytes + kept <= self->budget_bytes;
+}
+
+static bool
+s_give_memory (raw_store_t *self, raw_request_t *request)
+{
     uint32_t given = 0;
     for (; given < request->sample_count; given++) {
         raw_sample_t *sample = request->samples [given];
         sample->memory = malloc (sample->bytes? sample->bytes: 1);
         if (!sample->memory)
             break;
+        sample->lane = request->lane;
         self->memory_bytes += sample->bytes;
+        self->lanes [request->lane].bytes += sample->bytes;
     }
     bool all = given == request->sample_count;
     for (uint32_t index = 0; !all && index < given; index++)
@@ -240,19 +325,49 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     return all;
 }
 
-raw_request_t *
-raw_store_next (raw_store_t *self)
+//  Whether the sample stands in lane 0, which can go on.
+static bool
+s_comes_anyway (const raw_store_t *self, const raw_sample_t *sample)
 {
-    assert (self->magic == STORE_MAGIC);
-    while (self->first && self->first->sample_count == 0) {
-        raw_request_t *empty = self->first;
-        s_take_first (self);
-        free (empty);
+    const lane_t *lane = &self->lanes [0];
+    return s_is_queued (sample) && sample->request->lane == 0
+        && (lane->first->sample_count == 0 || s_has_memory_for (self, lane, s_bytes (lane->first)));
+}
+
+//  The lane's first request that still brings something; NULL: none now.
+static raw_request_t *
+s_first (raw_store_t *self, lane_t *lane)
+{
+    raw_request_t *request;
+    while ((request = lane->first) && request->sample_count == 0) {
+        raw_sample_t *sample = request->also? raw_store_find (self, request->source, request->also - 1): NULL;
+        if (s_is_queued (sample) && s_comes_anyway (self, sample))
+            return NULL;
+        if (s_is_queued (sample)) {
+            s_leave_request (sample);
+            request->samples [request->sample_count++] = sample;
+            sample->request = request;
+            request->also = 0;
+            return request;
+        }
+        s_take_first (self, lane);
+        free (request);
     }
-    raw_request_t *request = self->first;
-    if (!request || !s_give_memory (self, request))
+    return request;
+}
+
+//  The lane's next request, if there is memory; NULL: none, or there is not.
+static raw_request_t *
+s_next (raw_store_t *self, lane_t *lane)
+{
+    raw_request_t *request = s_first (self, lane);
+    if (!request)
         return NULL;
-    s_take_first (self);
+    if (!s_has_memory_for (self, lane, s_bytes (request)) || !s_give_memory (self, request)) {
+        lane->passed_over += !s_is_waited_for (lane);
+        return NULL;
+    }
+    s_take_first (self, lane);
     request->next = NULL;
     request->handed_out = true;
     s_trim (self, request);
@@ -260,13 +375,28 @@ raw_store_next (raw_store_t *self)
     return request;
 }
 
+raw_request_t *
+raw_store_next (raw_store_t *self)
+{
+    assert (self->magic == STORE_MAGIC);
+    for (uint32_t step = 0; step < self->lane_count; step++) {
+        lane_t *lane = &self->lanes [(self->turn + step) % self->lane_count];
+        raw_request_t *request = s_next (self, lane);
+        if (request)
+            self->turn = request->lane + 1;
+        if (request || s_is_waited_for (lane))
+            return request;
+    }
+    return NULL;
+}
+
 //  One of several that could not be read together: by itself.
 static void
-s_read_alone (raw_store_t *self, raw_sample_t *sample)
+s_read_alone (raw_store_t *self, uint32_t lane, raw_sample_t *sample)
 {
     s_free_memory (self, sample);
     uint32_t position = self->position (self->position_context, sample->source, sample->id);
-    raw_store_request (self, sample->source, position, 1, &sample, 1);
+    raw_store_request (self, lane, sample->source, position, 1, &sample, 1);
 }
 
 void
@@ -284,7 +414,7 @@ raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void
             continue;
         }
         if (request->rc && request->sample_count > 1) {
-            s_read_alone (self, sample);
+            s_read_alone (self, request->lane, sample);
             continue;
         }
         sample->rc = request->rc? request->rc: request->damaged >> index & 1? -EBADMSG: 0;
@@ -326,10 +456,17 @@ void
 raw_store_check (const raw_store_t *self)
 {
     assert (self->magic == STORE_MAGIC);
-    size_t bytes = 0, samples = 0, in_memory = 0;
+    size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, of_lanes [RAW_LANES_MAX] = { 0 };
+    for (uint32_t lane = 0; lane < self->lane_count; lane++)
+        for (const raw_request_t *request = self->lanes [lane].first; request; request = request->next) {
+            assert (request->lane == lane && !request->handed_out);
+            queued++;
+        }
+    assert (queued == self->queued);                                                            //  R4
     for (size_t bucket = 0; bucket < self->bucket_count; bucket++)
         for (const raw_sample_t *sample = self->buckets [bucket]; sample; sample = sample->chain) {
             bytes += sample->memory? sample->bytes: 0;
+            of_lanes [sample->lane] += sample->memory? sample->bytes: 0;
             in_memory += sample->memory != NULL;
             samples++;
             assert (sample->holds > 0 || (sample->request && sample->request->handed_out));     //  R2
@@ -339,6 +476,8 @@ raw_store_check (const raw_store_t *self)
                 found += sample->request->samples [index] == sample;
             assert (found == (sample->request != NULL));                                        //  R3
         }
+    for (uint32_t lane = 0; lane < RAW_LANES_MAX; lane++)
+        assert (of_lanes [lane] == self->lanes [lane].bytes);                                   //  R4
     assert (samples == self->sample_count);
     assert (bytes == self->memory_bytes);                                                       //  R1
     assert (bytes <= self->budget_bytes || in_memory <= RAW_PIECE_MAX);                         //  R1

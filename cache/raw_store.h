@@ -7,14 +7,18 @@
  *      hold            queued            raw_store_next        raw_store_done
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
  *
- *  Requests are handed out in the order in which they were made, each when there is memory for all that it brings, within
- *  the budget.  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as
- *  they are prepared: so the first request in line always gets its turn.
+ *  Requests stand in *lanes*, by who makes them; in each they are handed out in the order in which they were made, each when there is
+ *  memory for all that it brings, within the budget.  Lanes take turns.  A lane may have a part of the budget: what it has not
+ *  taken of it is kept for it, and others take no more than is left; so who has asked for much holds up nobody else.  A sample
+ *  that stands in another lane may be asked for in one's own as well (raw_store_also): whichever comes first reads it.
+ *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as
+ *  they are prepared, and a lane that was passed over for long is waited for: so the first request of a lane always gets its turn.
  *
  *  Invariants, checked by raw_store_check ():
  *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
+ *    R4  a lane's bytes are those of samples with memory that its requests brought; what is queued is what stands in lanes.
  *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples,
  *  and nothing else.
  */
@@ -26,6 +30,8 @@
 #include "raw_pool.h"
 
 typedef struct raw_store raw_store_t;
+
+enum { RAW_LANES_MAX = 65 };
 
 typedef enum { RAW_SAMPLE_AWAITED, RAW_SAMPLE_READY, RAW_SAMPLE_BAD } raw_sample_state_t;
 
@@ -39,6 +45,7 @@ typedef struct raw_sample {
     raw_sample_state_t state;
     int rc;                             //  BAD: -errno, or -EBADMSG: the checksum differs
     uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
+    uint32_t lane;                      //  with memory: whose request brought it
     uint32_t holds;
     struct raw_request *request;        //  AWAITED: that brings it
     struct raw_sample *chain;
@@ -57,6 +64,8 @@ typedef struct raw_request {
     uint64_t damaged;                   //  bit i: samples [i] does not have its checksum
     uint64_t read_bytes;                //  what it cost, whole blocks
     //  the store's
+    uint32_t lane;
+    uint32_t also;                      //  the id + 1 of a sample that stands in another lane too; 0: none
     bool handed_out;
     struct raw_request *next;
 } raw_request_t;
@@ -79,10 +88,15 @@ raw_sample_t *raw_store_find (const raw_store_t *self, uint32_t source, uint32_t
 //  One hold less; without any it goes, its memory and, if that is not handed out, its place in a request.
 void raw_store_drop (raw_store_t *self, raw_sample_t *sample);
 
+//  So much of the budget is the lane's (0 at first); all parts together <= the budget.
+void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes);
 //  Queues a read for new samples, whose positions are in the range; count up to RAW_PIECE_MAX.
-void raw_store_request (raw_store_t *self, uint32_t source, uint32_t first, uint32_t count, raw_sample_t *const *samples,
+void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count, raw_sample_t *const *samples,
     uint32_t sample_count);
-//  The next request in line, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
+//  The sample, if it is awaited and its request in another lane not handed out, is read alone when its turn comes in this lane,
+//  unless the other comes first.  Of lane 0 only while that has no memory for its next request: what it reads, it reads together.
+void raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample);
+//  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
 //  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together each
 //  is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that is

@@ -42,6 +42,7 @@ typedef enum {
     WIRE_STATUS = 5,
     WIRE_HEARTBEAT = 6,             //  and back, to inline jobs
     WIRE_EXPLAIN = 7,
+    WIRE_DRAIN = 8,                 //  an operator's
     //  server to client
     WIRE_JOINED = 129,
     WIRE_BATCH = 130,
@@ -50,7 +51,8 @@ typedef enum {
     WIRE_STATUS_REPLY = 133,
     WIRE_ERROR = 134,
     WIRE_NOTICE = 135,
-    WIRE_EXPLAIN_REPLY = 136
+    WIRE_EXPLAIN_REPLY = 136,
+    WIRE_DRAINING = 137
 } wire_kind_t;
 
 //  Frame 0 of every message, both ways.

@@ -1,4 +1,5 @@
 #include "chains.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -15,8 +16,7 @@ struct chains {
 chains_t *
 chains_new (void)
 {
-    chains_t *self = calloc (1, sizeof *self);
-    assert (self);
+    chains_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = CHAINS_MAGIC;
     return self;
 }

@@ -1,4 +1,5 @@
 #include "choice.h"
+#include "need.h"
 
 #include <assert.h>
 
@@ -49,9 +50,8 @@ s_and (roaring_bitmap_t **set_p, const roaring_bitmap_t *other)
 static roaring_bitmap_t *
 s_compute (const choice_t *self, const roaring_bitmap_t *within)
 {
-    roaring_bitmap_t *set = within? roaring_bitmap_and (within, self->in [0]):
-        roaring_bitmap_copy (self->in [0]);
-    assert (set);
+    roaring_bitmap_t *set = sampler_need (within? roaring_bitmap_and (within, self->in [0]):
+        roaring_bitmap_copy (self->in [0]));
     for (size_t in = 1; in < self->in_count; in++)
         s_and (&set, self->in [in]);
     if (self->out_count) {

@@ -1,4 +1,5 @@
 #include "demand.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -49,22 +50,39 @@ demand_is_given (const demand_t *self)
     return self->order == SAMPLER_ORDER_LIST || self->order == SAMPLER_ORDER_SEEDED;
 }
 
-//  Copies the list, marks each id's last place and collects the ids in data.
-static void
-s_take_list (demand_t *self, const sampler_join_t *join)
+//  The set of these bits.
+static roaring_bitmap_t *
+s_set_of (const uint64_t *words, size_t count)
 {
+    roaring_bitmap_t *set = sampler_need (roaring_bitmap_create ());
+    for (size_t word = 0; word < count; word++)
+        for (uint64_t bits = words [word]; bits; bits &= bits - 1)
+            roaring_bitmap_add (set, (uint32_t) (64 * word + (size_t) __builtin_ctzll (bits)));
+    return set;
+}
+
+//  Copies the list, marks each id's last place and collects the ids in data.  Of ids that repeat, lists have millions more than the
+//  data set has samples: so which were seen is kept in plain bits (1 ns an id, where the set takes 20).
+static void
+s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
+{
+    size_t words = sample_count / 64 + 1;
     assert (join->list_count > 0);
     self->list_count = join->list_count;
-    self->list = malloc (join->list_count * sizeof *self->list);
-    assert (self->list);
+    self->list = sampler_need (malloc (join->list_count * sizeof *self->list));
     memcpy (self->list, join->list, join->list_count * sizeof *self->list);
-    self->last = calloc (join->list_count / 64 + 1, sizeof *self->last);
-    assert (self->last);
-    self->data = roaring_bitmap_create ();
-    assert (self->data);
-    for (size_t place = self->list_count; place-- > 0; )
-        if (roaring_bitmap_add_checked (self->data, self->list [place]))
-            self->last [place / 64] |= UINT64_C (1) << (place % 64);
+    self->last = sampler_need (calloc (join->list_count / 64 + 1, sizeof *self->last));
+    uint64_t *seen = sampler_need (calloc (words, sizeof *seen));
+    for (size_t place = self->list_count; place-- > 0; ) {
+        uint32_t id = self->list [place];
+        assert (id < sample_count);
+        if (seen [id / 64] >> (id % 64) & 1)
+            continue;
+        seen [id / 64] |= UINT64_C (1) << (id % 64);
+        self->last [place / 64] |= UINT64_C (1) << (place % 64);
+    }
+    self->data = s_set_of (seen, words);
+    free (seen);
 }
 
 static void
@@ -72,8 +90,7 @@ s_take_data (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
     assert (join->data);
     assert (!roaring_bitmap_is_empty (join->data));
-    self->data = roaring_bitmap_copy (join->data);
-    assert (self->data);
+    self->data = sampler_need (roaring_bitmap_copy (join->data));
     if (self->order != SAMPLER_ORDER_SEEDED)
         return;
     self->seed = join->seed;
@@ -85,21 +102,23 @@ s_take_data (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
     self->ranked_first = roaring_bitmap_minimum (join->data);
     if (roaring_bitmap_maximum (join->data) - self->ranked_first == self->list_count - 1)
         return;                     //  one range
-    self->ranked = roaring_bitmap_copy (join->data);
-    assert (self->ranked);
+    self->ranked = sampler_need (roaring_bitmap_copy (join->data));
 }
 
 //  Cuts data down to what can be read.  That also undoes run compression (ranges arrive so), since an
 //  intersection with a set that has no runs has none.  roaring_bitmap_remove_run_compression would not do:
 //  in CRoaring 0.2.66 it writes past the heap where a run of up to 4,096 ids ends a container, as in
 //  [65530, 65536).
-static void
+//  True: all of it can.
+static bool
 s_keep_readable (demand_t *self, const roaring_bitmap_t *readable)
 {
     roaring_bitmap_t *kept = roaring_bitmap_and (self->data, readable);
     assert (kept);
+    bool is_whole = roaring_bitmap_get_cardinality (kept) == roaring_bitmap_get_cardinality (self->data);
     roaring_bitmap_free (self->data);
     self->data = kept;
+    return is_whole;
 }
 
 //  The id at a place of a list or a seeded order without a pool.
@@ -146,8 +165,7 @@ s_epoch_begin (demand_t *self)
     if (self->taken)
         roaring_bitmap_free (self->taken);
     self->taken = NULL;
-    self->remaining = roaring_bitmap_copy (self->data);
-    assert (self->remaining);
+    self->remaining = sampler_need (roaring_bitmap_copy (self->data));
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
     self->cursor = 0;
@@ -180,8 +198,7 @@ s_take (demand_t *self, roaring_bitmap_t *taken)
     self->remaining_count = roaring_bitmap_get_cardinality (self->remaining);
     self->drawn_count = self->epoch_count - self->remaining_count;
     if (self->ranked) {
-        self->ranked_ids = malloc (self->list_count * sizeof *self->ranked_ids);
-        assert (self->ranked_ids);
+        self->ranked_ids = sampler_need (malloc (self->list_count * sizeof *self->ranked_ids));
         roaring_bitmap_to_uint32_array (self->ranked, self->ranked_ids);
     }
     s_skip_gone (self);
@@ -226,18 +243,18 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (!join->list || join->order == SAMPLER_ORDER_LIST);
     assert (!remembers || join->order == SAMPLER_ORDER_SHARED);
     assert (join->pool == 0 || (join->order == SAMPLER_ORDER_SEEDED && join->pack_order));
-    demand_t *self = calloc (1, sizeof *self);
-    assert (self);
+    demand_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = DEMAND_MAGIC;
     self->order = join->order;
     self->epoch = join->epoch;
     if (join->list)
-        s_take_list (self, join);
+        s_take_list (self, join, sample_count);
     else
         s_take_data (self, join, sample_count);
     assert (roaring_bitmap_maximum (self->data) < sample_count);
-    s_keep_readable (self, readable);
-    self->epoch_count = self->list? s_count_from (self, 0): roaring_bitmap_get_cardinality (self->data);
+    bool is_whole = s_keep_readable (self, readable);
+    self->epoch_count = !self->list? roaring_bitmap_get_cardinality (self->data): is_whole? self->list_count
+        : s_count_from (self, 0);
     roaring_bitmap_t *taken = s_readable_taken (self, join, readable);
     if (remembers) {
         assert (self->epoch_count > 0);
@@ -446,8 +463,7 @@ s_note_coming (void *context, uint32_t id)
 static void
 s_check_stream (const demand_t *self)
 {
-    to_come_t to_come = { .demand = self, .ids = roaring_bitmap_create () };
-    assert (to_come.ids);
+    to_come_t to_come = { .demand = self, .ids = sampler_need (roaring_bitmap_create ()) };
     if (self->cursor < self->list_count) {
         s_note_coming (&to_come, self->next);
         assert (self->cursor + 1 + stream_order_left (self->stream) == self->list_count);
@@ -462,8 +478,7 @@ s_check_stream (const demand_t *self)
 static void
 s_check_list (const demand_t *self)
 {
-    roaring_bitmap_t *to_come = roaring_bitmap_create ();
-    assert (to_come);
+    roaring_bitmap_t *to_come = sampler_need (roaring_bitmap_create ());
     uint64_t count = 0;
     for (size_t place = self->cursor; place < self->list_count; place++)
         if (s_comes (self, s_at (self, place))) {

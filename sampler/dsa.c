@@ -1,4 +1,5 @@
 #include "dsa.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -34,8 +35,7 @@ struct dsa {
 dsa_t *
 dsa_new (uint32_t sample_count, demand_t **demands)
 {
-    dsa_t *self = calloc (1, sizeof *self);
-    assert (self);
+    dsa_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = DSA_MAGIC;
     self->sample_count = sample_count;
     self->demands = demands;

@@ -1,4 +1,5 @@
 #include "follow.h"
+#include "need.h"
 
 #include <assert.h>
 #include <math.h>
@@ -44,8 +45,7 @@ struct follow {
 follow_t *
 follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
 {
-    follow_t *self = calloc (1, sizeof *self);
-    assert (self);
+    follow_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = FOLLOW_MAGIC;
     self->demands = demands;
     self->keeps_fresh = keeps_fresh;

@@ -1,4 +1,5 @@
 #include "grouping.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -19,8 +20,7 @@ struct grouping {
 grouping_t *
 grouping_new (void)
 {
-    grouping_t *self = calloc (1, sizeof *self);
-    assert (self);
+    grouping_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = GROUPING_MAGIC;
     return self;
 }

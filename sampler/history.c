@@ -1,4 +1,5 @@
 #include "history.h"
+#include "need.h"
 
 #include <assert.h>
 #include <math.h>
@@ -106,8 +107,7 @@ s_count_classes (history_t *self, const uint64_t counts [STATES])
 history_t *
 history_new (const roaring_bitmap_t *data, uint32_t sample_count)
 {
-    history_t *self = calloc (1, sizeof *self);
-    assert (self);
+    history_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = HISTORY_MAGIC;
     self->size = self->remaining = roaring_bitmap_get_cardinality (data);
     assert (self->size > 0);
@@ -115,10 +115,8 @@ history_new (const roaring_bitmap_t *data, uint32_t sample_count)
     uint32_t high = roaring_bitmap_maximum (data);
     assert (high < sample_count);
     self->span = high - self->low + 1;
-    self->states = calloc (self->span, 1);
-    assert (self->states);
-    uint32_t *ids = malloc (self->size * sizeof *ids);
-    assert (ids);
+    self->states = sampler_need (calloc (self->span, 1));
+    uint32_t *ids = sampler_need (malloc (self->size * sizeof *ids));
     roaring_bitmap_to_uint32_array (data, ids);
     for (size_t index = 0; index < self->size; index++)
         self->states [ids [index] - self->low] = REMAINING;
@@ -140,8 +138,7 @@ history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random)
     assert (self->magic == HISTORY_MAGIC);
     assert (self->epochs == 0 && self->drawn == 0);
     uint64_t count = roaring_bitmap_get_cardinality (taken);
-    uint32_t *ids = malloc ((count + 1) * sizeof *ids);
-    assert (ids);
+    uint32_t *ids = sampler_need (malloc ((count + 1) * sizeof *ids));
     roaring_bitmap_to_uint32_array (taken, ids);
     for (uint64_t place = 0; place < count; place++) {
         uint64_t other = place + random_below (random, count - place);
@@ -222,8 +219,7 @@ history_each (const history_t *self, void (*visit) (void *context, uint32_t id),
 static void
 s_list_late (history_t *self)
 {
-    self->late = malloc (self->remaining * sizeof *self->late);
-    assert (self->late);
+    self->late = sampler_need (malloc (self->remaining * sizeof *self->late));
     self->late_count = 0;
     size_t count = self->sparse? self->sparse_count: self->span;
     for (size_t index = 0; index < count; index++) {

@@ -1,4 +1,5 @@
 #include "sampler.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -63,8 +64,7 @@ sampler_t *
 sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
 {
     assert (sample_count > 0);
-    sampler_t *self = calloc (1, sizeof *self);
-    assert (self);
+    sampler_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = SAMPLER_MAGIC;
     self->sample_count = sample_count;
     self->policy = policy;

@@ -1,4 +1,5 @@
 #include "shelf.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -49,15 +50,13 @@ shelf_t *
 shelf_new (size_t places, const strata_t *strata)
 {
     assert (places > 0);
-    shelf_t *self = calloc (1, sizeof *self);
-    assert (self);
+    shelf_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = SHELF_MAGIC;
     self->strata = strata;
     self->places = places;
     self->words = 1;
-    self->entries = calloc (places, sizeof *self->entries);
-    self->racks = calloc (strata_bound (strata), sizeof *self->racks);
-    assert (self->entries && self->racks);
+    self->entries = sampler_need (calloc (places, sizeof *self->entries));
+    self->racks = sampler_need (calloc (strata_bound (strata), sizeof *self->racks));
     return self;
 }
 
@@ -144,8 +143,7 @@ s_file (shelf_t *self, size_t index)
     list_t *list = s_list (self, index);
     if (list->count == list->room) {
         list->room = list->room? list->room * 2: 16;
-        list->entries = realloc (list->entries, list->room * sizeof *list->entries);
-        assert (list->entries);
+        list->entries = sampler_need (realloc (list->entries, list->room * sizeof *list->entries));
     }
     self->entries [index].place = list->count;
     list->entries [list->count++] = (uint32_t) index;
@@ -168,8 +166,7 @@ static void
 s_count_taker (shelf_t *self, rack_t *rack, size_t job, bool comes)
 {
     if (!rack->takers) {
-        rack->takers = calloc (self->words * 64, sizeof *rack->takers);
-        assert (rack->takers);
+        rack->takers = sampler_need (calloc (self->words * 64, sizeof *rack->takers));
     }
     rack->takers [job] += comes? 1: UINT32_MAX;
 }
@@ -187,8 +184,7 @@ s_count_takers (shelf_t *self, size_t index, bool comes)
 static void
 s_widen (shelf_t *self, size_t words)
 {
-    uint64_t *higher = calloc (self->places * (words - 1), sizeof *higher);
-    assert (higher);
+    uint64_t *higher = sampler_need (calloc (self->places * (words - 1), sizeof *higher));
     for (size_t index = 0; self->higher && index < self->places; index++)
         memcpy (higher + index * (words - 1), self->higher + index * (self->words - 1),
             (self->words - 1) * sizeof *higher);
@@ -198,8 +194,7 @@ s_widen (shelf_t *self, size_t words)
         rack_t *rack = &self->racks [stratum];
         if (!rack->takers)
             continue;
-        rack->takers = realloc (rack->takers, words * 64 * sizeof *rack->takers);
-        assert (rack->takers);
+        rack->takers = sampler_need (realloc (rack->takers, words * 64 * sizeof *rack->takers));
         memset (rack->takers + self->words * 64, 0, (words - self->words) * 64 * sizeof *rack->takers);
     }
     self->words = words;
@@ -396,8 +391,7 @@ shelf_check (const shelf_t *self)
 {
     assert (self->magic == SHELF_MAGIC);
     size_t bound = strata_bound (self->strata), jobs = self->words * 64;
-    uint32_t *takers = calloc (bound * jobs, sizeof *takers);
-    assert (takers);
+    uint32_t *takers = sampler_need (calloc (bound * jobs, sizeof *takers));
     size_t filed = 0, listed = 0;
     for (size_t index = 0; index < self->places; index++)
         if (self->entries [index].ticket) {

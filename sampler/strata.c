@@ -1,4 +1,5 @@
 #include "strata.h"
+#include "need.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -48,8 +49,7 @@ struct strata {
 strata_t *
 strata_new (uint32_t sample_count)
 {
-    strata_t *self = calloc (1, sizeof *self);
-    assert (self);
+    strata_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = STRATA_MAGIC;
     self->sample_count = sample_count;
     self->bound = sample_count / STRATA_SHARE;
@@ -58,8 +58,7 @@ strata_new (uint32_t sample_count)
     if (self->bound > STRATA_MOST)
         self->bound = STRATA_MOST;
     self->room = self->count = 1;
-    self->strata = calloc (1, sizeof *self->strata);
-    assert (self->strata);
+    self->strata = sampler_need (calloc (1, sizeof *self->strata));
     self->strata [0] = (stratum_t) { .used = true, .size = sample_count };
     return self;
 }
@@ -151,8 +150,7 @@ s_take_label (strata_t *self)
         label++;
     if (label == self->room) {
         self->room *= 2;
-        self->strata = realloc (self->strata, self->room * sizeof *self->strata);
-        assert (self->strata);
+        self->strata = sampler_need (realloc (self->strata, self->room * sizeof *self->strata));
         memset (self->strata + label, 0, (self->room - label) * sizeof *self->strata);
     }
     self->count++;
@@ -184,17 +182,15 @@ s_mark (strata_t *self, size_t mark, const roaring_bitmap_t *ids)
 {
     size_t labels = self->room, splits = 0;
     refining_t refining = { .self = self };
-    refining.inside = calloc (labels, sizeof *refining.inside);
-    refining.parts = calloc (labels, sizeof *refining.parts);
-    assert (refining.inside && refining.parts);
+    refining.inside = sampler_need (calloc (labels, sizeof *refining.inside));
+    refining.parts = sampler_need (calloc (labels, sizeof *refining.parts));
     roaring_iterate (ids, s_count_inside, &refining);
     for (size_t label = 0; label < labels; label++)
         splits += refining.inside [label] > 0 && refining.inside [label] < self->strata [label].size;
     bool fits = self->count + splits <= self->bound && self->marks < SAMPLER_JOBS_MAX;
     if (fits) {
         if (splits > 0 && !self->labels) {
-            self->labels = calloc (self->sample_count, sizeof *self->labels);
-            assert (self->labels);
+            self->labels = sampler_need (calloc (self->sample_count, sizeof *self->labels));
         }
         s_split (&refining, labels);
         if (splits > 0)
@@ -265,8 +261,7 @@ s_compare (const void *one, const void *other, void *context)
 static uint16_t *
 s_sorted (const strata_t *self, size_t words)
 {
-    uint16_t *labels = malloc (self->count * sizeof *labels);
-    assert (labels);
+    uint16_t *labels = sampler_need (malloc (self->count * sizeof *labels));
     size_t count = 0;
     for (size_t label = 0; label < self->room; label++)
         if (self->strata [label].used)
@@ -310,7 +305,7 @@ s_departed_mark (strata_t *self, const bool *had)
             return index;
     }
     assert (free_index < SAMPLER_JOBS_MAX);             //  see marks
-    self->departed [free_index] = calloc (1, sizeof **self->departed);
+    self->departed [free_index] = sampler_need (calloc (1, sizeof **self->departed));
     assert (self->departed [free_index]);
     self->marks++;
     for (size_t label = 0; label < self->room; label++)
@@ -323,8 +318,7 @@ s_departed_mark (strata_t *self, const bool *had)
 static bool *
 s_take_mark (strata_t *self, size_t mark)
 {
-    bool *had = calloc (self->room, sizeof *had);
-    assert (had);
+    bool *had = sampler_need (calloc (self->room, sizeof *had));
     for (size_t label = 0; label < self->room; label++) {
         had [label] = self->strata [label].used && s_has_mark (&self->strata [label], mark);
         s_clear_mark (&self->strata [label], mark);
@@ -407,8 +401,7 @@ s_drop_marks (strata_t *self)
 static void
 s_merge_twins (strata_t *self)
 {
-    uint16_t *becomes = calloc (self->room, sizeof *becomes);
-    assert (becomes);
+    uint16_t *becomes = sampler_need (calloc (self->room, sizeof *becomes));
     uint16_t *labels = s_sorted (self, MARK_WORDS);
     for (size_t index = 0, count = self->count; index < count; index++) {
         stratum_t *stratum = &self->strata [labels [index]];
@@ -491,8 +484,7 @@ void
 strata_check (const strata_t *self, const roaring_bitmap_t *readable)
 {
     assert (self->magic == STRATA_MAGIC);
-    uint32_t *sizes = calloc (self->room, sizeof *sizes);
-    assert (sizes);
+    uint32_t *sizes = sampler_need (calloc (self->room, sizeof *sizes));
     for (uint32_t id = 0; id < self->sample_count; id++)
         if (roaring_bitmap_contains (readable, id)) {
             assert (self->strata [strata_of (self, id)].used);

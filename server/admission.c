@@ -13,8 +13,8 @@ static connection_t *
 s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
 {
     connection_t *connection;
-    int rc = connection_new (&connection, &draft->peer, ++*self->keys, &draft->layout, draft->request.slots,
-        !draft->request.inline_only, self->outgoing);
+    int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout, draft->request.slots,
+        !draft->request.inline_only, &self->outgoing [tenant_number (draft->caller.tenant)]);
     if (rc)
         refuse (refusal, "budget",
             "the system has no memory for the job's batches (%u slots of %zu bytes): "
@@ -72,6 +72,13 @@ s_settle (const admission_t *self, const draft_t *draft, rank_t *rank, connectio
     *connection_p = NULL;
 }
 
+//  In the log; NULL: there is only one.
+static const char *
+s_tenant_name (const admission_t *self, const job_t *job)
+{
+    return broker_tenants (self->broker) > 1? tenant_name (job_tenant (job)): NULL;
+}
+
 static void
 s_log (const admission_t *self, const draft_t *draft, job_t *job, const broker_join_t *join)
 {
@@ -84,7 +91,12 @@ s_log (const admission_t *self, const draft_t *draft, job_t *job, const broker_j
         snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) join->epoch);
     if (world_size > 1)
         snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
-    log_line (self->log, "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
+    char user [24] = "";
+    if (draft->caller.user != BROKER_USER_UNKNOWN)
+        snprintf (user, sizeof user, "%llu", (unsigned long long) draft->caller.user);
+    log_event (self->log, LOG_LEVEL_INFO, "joined", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+        LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL), LOG_TEXT ("dataset", request->dataset)),
+        "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
         ranks, request->batch_size, rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
         *join->name? ", ": "", join->name);
 }
@@ -140,7 +152,9 @@ admission_return (const admission_t *self, job_t *job, draft_t *draft, char **te
         rank = broker_return (self->broker, job, draft->request.rank, &draft->join, self->now_ms, refusal);
     if (rank) {
         s_settle (self, draft, rank, &connection, token, text_p);
-        log_line (self->log, "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
+        log_event (self->log, LOG_LEVEL_INFO, "back", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+            LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
+            "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
             rank_number (rank), *token? "ring": "inline", (unsigned long long) draft->join.epoch,
             (unsigned long long) draft->join.epoch_batches);
     }

@@ -12,7 +12,7 @@ typedef struct {
     door_t *door;
     const char *ring_path;
     log_t *log;
-    atomic_size_t *outgoing;
+    atomic_size_t *outgoing;    //  of each tenant, by number
     uint64_t *keys;             //  of connections: so many have been given
     int64_t now_ms;
 } admission_t;

@@ -62,10 +62,10 @@ typedef struct {
 } range_t;
 
 static void
-s_request (broker_t *self, const dataset_t *dataset, range_t *range)
+s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
     if (range->count > 0)
-        raw_store_request (self->raw, dataset->number, range->first, range->last - range->first + 1, range->samples,
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
             range->count);
     range->count = 0;
 }
@@ -114,14 +114,14 @@ s_reach (const broker_t *self, const supply_t *supply, const range_t *range, uin
 
 //  Puts a new sample into the range, or into one that begins with it.
 static void
-s_add (broker_t *self, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
+s_add (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
 {
     uint32_t position = dataset->supply->positions [sample->id];
     size_t reach = s_reach (self, dataset->supply, range, position);
     if (reach > 0)
         range->bytes += reach;
     else {
-        s_request (self, dataset, range);
+        s_request (self, lane, dataset, range);
         range->first = position;
         range->bytes = sample->bytes;
     }
@@ -145,6 +145,7 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
     range_t range = { .count = 0 };
     ahead_t *ahead = job->ahead;
     const dataset_t *dataset = job->dataset;
+    uint32_t lane = supply_lane (self, job->tenant);
     for (uint32_t index = 0; index < piece->count; index++) {
         uint32_t id = piece->ids [index];
         size_t bytes = s_bytes_at (dataset->supply, dataset->supply->positions [id]);
@@ -153,9 +154,9 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
         ahead->bytes += bytes;
         raw_sample_t *sample = raw_store_hold (self->raw, dataset->number, id, bytes);
         if (raw_sample_is_new (sample))
-            s_add (self, dataset, &range, sample);
+            s_add (self, lane, dataset, &range, sample);
     }
-    s_request (self, dataset, &range);
+    s_request (self, lane, dataset, &range);
 }
 
 void

@@ -57,16 +57,17 @@ s_job_of (const rank_t *rank)
 
 //  Whether the connection may join.
 static bool
-s_is_free (const arrivals_t *self, const peer_t *peer, refusal_t *refusal)
+s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, refusal_t *refusal)
 {
-    const rank_t *rank = connection_rank_of_peer (self->options.broker, peer);
+    const rank_t *rank = connection_rank_of_peer (self->options.broker, peer, caller);
     if (rank)
         return refuse (refusal, "already_joined", "this connection has job %llu: leave it first, or connect another",
             (unsigned long long) s_job_of (rank));
-    const char *name = gathering_of (self->gathering, peer);
+    const char *name = gathering_of (self->gathering, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
         const draft_t *draft = self->returning [index].draft;
-        if (draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0)
+        if (draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
+        &&  caller_is (&draft->caller, caller))
             name = draft->request.job;
     }
     return !name || refuse (refusal, "already_joined", "this connection waits for the other ranks of job '%s': close it to give "
@@ -86,7 +87,14 @@ s_admission (arrivals_t *self)
 static void
 s_send_joined (arrivals_t *self, rank_t *rank, const draft_t *draft, char *text)
 {
-    if (outbox_send_text (self->options.router, &draft->peer, WIRE_JOINED, s_job_of (rank), draft->tag, text) == OUTBOX_GONE)
+    const peer_t *peer = &draft->peer;
+    const tenant_t *tenant = draft->caller.tenant;
+    atomic_size_t *account = unread_account (self->options.unread, peer, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
+    outbox_status_t status = account
+        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text, account)
+        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text);
+    if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
     else
     if (rank_is_inline (rank) && rank_is_there (rank))      //  another one's going may have ended the job
@@ -110,9 +118,17 @@ s_admit (arrivals_t *self, const broker_join_t *join, draft_t *const *drafts, re
     return true;
 }
 
+//  In the log; NULL: there is only one.
+static const char *
+s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
+{
+    return broker_tenants (self->options.broker) > 1? tenant_name (tenant): NULL;
+}
+
 static void
 s_send_error (arrivals_t *self, const draft_t *draft, const refusal_t *refusal)
 {
+    self->options.refused (self->options.context, &draft->caller, refusal);
     outbox_send_text (self->options.router, &draft->peer, WIRE_ERROR, 0, draft->tag,
         reply_error (refusal->code, refusal->message));
 }
@@ -123,7 +139,9 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
 {
     refusal_t refusal;
     if (!s_admit (self, &gathered->join, gathered->drafts, &refusal)) {
-        log_line (self->options.log, "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
+            gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name), LOG_TEXT ("state", "refused")),
+            "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
         for (uint32_t rank = 0; rank < gathered->count; rank++)
             s_send_error (self, gathered->drafts [rank], &refusal);
     }
@@ -156,7 +174,7 @@ s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const reque
 {
     if (request->world_size == 1)
         return NULL;
-    const pipeline_t *waiting = gathering_pipeline (self->gathering, request->job);
+    const pipeline_t *waiting = gathering_pipeline (self->gathering, tenant, request->job);
     const job_t *job = s_ranked_job (self, tenant, request->job);
     return waiting || !job? waiting: job_pipeline (job);
 }
@@ -168,8 +186,9 @@ s_ask (arrivals_t *self, rank_t *rank)
 {
     const connection_t *connection = rank_user (rank);
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
-        log_line (self->options.log, "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
-            rank_number (rank));
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "lost", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
+            job_tenant (rank_job (rank)))), LOG_NUMBER ("job", s_job_of (rank)), LOG_NUMBER ("rank", rank_number (rank))),
+            "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank), rank_number (rank));
         broker_lost (self->options.broker, rank, self->now_ms);
     }
 }
@@ -223,13 +242,32 @@ s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
     return RETURN_WAITS;
 }
 
+//  A new job, or one that gathers: not any more.
+static bool
+s_refuse_drained (refusal_t *refusal)
+{
+    return refuse (refusal, "stopping", "the server is ending: it takes no new jobs, and ends when the epochs that it has begun are "
+        "over");
+}
+
+//  Each tenant has its share of the places.
+static bool
+s_may_wait (const arrivals_t *self, const tenant_t *tenant)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < self->returning_count; index++)
+        count += self->returning [index].draft->caller.tenant == tenant;
+    return self->returning_count < ARRIVALS_RETURNING_MAX
+        && count < broker_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
+}
+
 //  One of several ranks: it comes back, perhaps a little later, or waits for the others.  False: refused.
 static bool
 s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *refusal)
 {
     gathered_t gathered;
     return_t status = s_try_return (self, *draft_p, refusal);
-    if (status == RETURN_WAITS && self->returning_count < ARRIVALS_RETURNING_MAX
+    if (status == RETURN_WAITS && s_may_wait (self, (*draft_p)->caller.tenant)
     &&  self->now_ms < since_ms + ARRIVALS_PATIENCE_MS) {
         self->returning [self->returning_count++] = (returning_t) { *draft_p, since_ms };
         *draft_p = NULL;
@@ -240,6 +278,8 @@ s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *r
             (*draft_p)->request.rank, (*draft_p)->request.job);
     if (status != RETURN_NONE)
         return status == RETURN_DONE;
+    if (broker_is_draining (self->options.broker))
+        return s_refuse_drained (refusal);
     gathering_status_t gathers = gathering_add (self->gathering, draft_p, self->now_ms, &gathered, refusal);
     if (gathers == GATHERING_COMPLETE)
         s_admit_gathered (self, &gathered);
@@ -250,11 +290,15 @@ bool
 arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
 {
     self->now_ms = message->now_ms;
-    if (!s_is_free (self, message->peer, refusal))
+    if (!s_is_free (self, message->peer, message->caller, refusal))
         return false;
     draft_t *draft = draft_new (message->frames, message->count, message->peer, message->tag, refusal);
     if (!draft)
         return false;
+    if (broker_is_draining (self->options.broker) && draft->request.world_size == 1) {
+        draft_destroy (&draft);
+        return s_refuse_drained (refusal);
+    }
     self->options.settle (self->options.context);
     bool good = draft_check (draft, self->options.broker, message->frames, message->caller,
         s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal);
@@ -292,6 +336,12 @@ arrivals_beat (arrivals_t *self, int64_t now_ms)
 }
 
 void
+arrivals_drain (arrivals_t *self)
+{
+    gathering_stop (self->gathering);
+}
+
+void
 arrivals_stop (arrivals_t *self)
 {
     refusal_t refusal;
@@ -304,23 +354,44 @@ arrivals_stop (arrivals_t *self)
     }
 }
 
-size_t
-arrivals_count (const arrivals_t *self)
+void
+arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
 {
-    return gathering_count (self->gathering);
+    refusal_t refusal;
+    size_t kept = 0;
+    refuse (&refusal, "revoked", "the key of its client was revoked");
+    gathering_forget (self->gathering, is_gone, context);
+    for (size_t index = 0; index < self->returning_count; index++) {
+        returning_t returning = self->returning [index];
+        if (is_gone (context, &returning.draft->caller)) {
+            s_send_error (self, returning.draft, &refusal);
+            draft_destroy (&returning.draft);
+        }
+        else
+            self->returning [kept++] = returning;
+    }
+    self->returning_count = kept;
 }
 
 size_t
-arrivals_bytes (const arrivals_t *self)
+arrivals_count (const arrivals_t *self, const tenant_t *tenant)
 {
-    size_t bytes = gathering_bytes (self->gathering);
-    for (size_t index = 0; index < self->returning_count; index++)
-        bytes += draft_bytes (self->returning [index].draft);
+    return gathering_count (self->gathering, tenant);
+}
+
+size_t
+arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
+{
+    size_t bytes = gathering_bytes (self->gathering, tenant);
+    for (size_t index = 0; index < self->returning_count; index++) {
+        const draft_t *draft = self->returning [index].draft;
+        bytes += !tenant || draft->caller.tenant == tenant? draft_bytes (draft): 0;
+    }
     return bytes;
 }
 
 json_t *
-arrivals_status (const arrivals_t *self, int64_t now_ms)
+arrivals_status (const arrivals_t *self, const tenant_t *tenant, int64_t now_ms)
 {
-    return gathering_status (self->gathering, now_ms);
+    return gathering_status (self->gathering, tenant, now_ms);
 }

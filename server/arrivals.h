@@ -18,6 +18,7 @@
 #include "door.h"
 #include "log.h"
 #include "outbox.h"
+#include "unread.h"
 
 typedef struct arrivals arrivals_t;
 
@@ -29,10 +30,13 @@ typedef struct {
     void *router;
     const char *ring_path;
     log_t *log;
-    atomic_size_t *outgoing;
+    atomic_size_t *outgoing;    //  of each tenant, by number
     //  Carries out what the broker wants done, and counts what is outside of it (broker_outside).
     void (*settle) (void *context);
+    //  Told of what is refused later than in the answer to its message; the rank hears of it from here.
+    void (*refused) (void *context, const caller_t *caller, const refusal_t *refusal);
     void *context;
+    unread_t *unread;           //  where answers are counted
 } arrivals_options_t;
 
 //  NULL: no memory.
@@ -56,11 +60,15 @@ bool arrivals_act (arrivals_t *self, int64_t now_ms);
 //  At least twice a second.
 void arrivals_beat (arrivals_t *self, int64_t now_ms);
 void arrivals_stop (arrivals_t *self);
+//  Ranks that wait are refused (`revoked`), those of callers for whom is_gone says so.
+void arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+//  The broker drains: who gathers is told that the server is ending.  Ranks may still come back to jobs that are there.
+void arrivals_drain (arrivals_t *self);
 
-//  Jobs that are to be, for --until-idle; and the bytes that are held for them.
-size_t arrivals_count (const arrivals_t *self);
-size_t arrivals_bytes (const arrivals_t *self);
+//  The tenant's jobs that are to be, and the bytes that are held for them; NULL: all.
+size_t arrivals_count (const arrivals_t *self, const tenant_t *tenant);
+size_t arrivals_bytes (const arrivals_t *self, const tenant_t *tenant);
 //  gathering_status.
-json_t *arrivals_status (const arrivals_t *self, int64_t now_ms);
+json_t *arrivals_status (const arrivals_t *self, const tenant_t *tenant, int64_t now_ms);
 
 #endif

@@ -48,13 +48,16 @@ broker_new (const broker_options_t *options)
     //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
+    self->fairness = broker_need (fairness_new (self->prepare_max + self->copy_max + options->workers));
     self->read_max = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->stock = stock_new (options->cache_bytes, random_next (&self->random));
+    stock_reserve (self->stock, options->workers);
     broker_add_tenant (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
     self->prepared = stock_prepared (self->stock);
     stock_on_kind_end (self->stock, schedule_class_over, self);
+    stock_on_leave (self->stock, dispatch_left, self);
     return self;
 }
 
@@ -82,17 +85,12 @@ broker_destroy (broker_t **self_p)
     for (size_t index = 0; index < self->tenant_count; index++)
         free (self->tenants [index]);
     raw_store_destroy (&self->raw);
+    fairness_destroy (&self->fairness);
     free (self->records.all);
     free (self->actions);
     self->magic = 0;
     free (self);
     *self_p = NULL;
-}
-
-void
-broker_outside (broker_t *self, size_t bytes)
-{
-    self->outside_bytes = bytes;
 }
 
 //  ---- data sets
@@ -280,6 +278,7 @@ broker_fetched (broker_t *self, version_t *version)
     assert (self->fetching > 0);
     self->fetching--;
     version->is_fetched = true;
+    dispatch_fetched (self, version);
 }
 
 void
@@ -289,6 +288,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     assert (self->preparing > 0);
     broker_fetched (self, version);
     self->preparing--;
+    dispatch_prepared (self, version);
     supply_release (self, version);
     if (outcome == OUTCOME_BAD)
         bad_found (self, version, reason);
@@ -297,9 +297,10 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
         unsuitable_found (self, version, reason);
     else {
         self->prepared_count++;
+        limits_prepared (version);
         schedule_ready (version);
     }
-    prepared_unpin (self->prepared, version);
+    dispatch_unpin (self, version);
 }
 
 void
@@ -312,9 +313,10 @@ broker_copied (broker_t *self, place_t *place)
     self->copying--;
     job->copying--;
     rank->copying--;
+    dispatch_copied (self, place);
     version_t *version = place->version;
     place->version = NULL;
-    prepared_unpin (self->prepared, version);
+    dispatch_unpin (self, version);
     place->state = PLACE_FILLED;
     if (job->state == JOB_OVER)
         broker_bury_when_still (self, job);
@@ -355,6 +357,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     if (self->started_ms == 0)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
+    drain_end (self);
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state != JOB_OVER) {
@@ -363,7 +366,8 @@ broker_advance (broker_t *self, int64_t now_ms)
         }
     s_mark_rates (self, now_ms);
     draw_rounds (self, now_ms);
-    bool dispatched = schedule_dispatch (self);
+    drain_mark (self);
+    bool dispatched = dispatch_work (self);
     dispatched = supply_dispatch (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again

@@ -23,8 +23,10 @@
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
  *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a worker has it; and
  *        what is resident in a tier is held for it (raw_store_check, raw_pool_check).
- *    B7  no two jobs that are not over have one run, or one job name.
+ *    B7  no two jobs of one tenant that are not over have one run, or one job name.
  *    B8  a step is sent to all ranks of its job or to none; while a rank is missing or lacks a step, nothing is sent to the others.
+ *    B9  where there are several tenants, none has more than it may have (broker_tenant_t), and figures and texts that are for one
+ *        depend on nothing of another (docs/security.md says what time can tell).
  *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
  *  client chooses are refused with a figure.
  */
@@ -55,7 +57,8 @@ enum {
     BROKER_WINDOW_MAX = 1 << 20,    //  samples in all slots of a job
     BROKER_ATTACH_MS = 10000,       //  a job must take its ring or ask for inline within this
     BROKER_LEASE_MS = 90000,        //  an inline job that is silent for so long has left
-    BROKER_GATHER_MS = 200          //  jobs that join an idle group within this begin together
+    BROKER_GATHER_MS = 200,         //  jobs that join an idle group within this begin together
+    BROKER_RANK_DESCRIPTORS = 3     //  of a rank: its ring, the door's connection, ZeroMQ's
 };
 
 typedef struct {
@@ -63,6 +66,7 @@ typedef struct {
     size_t raw_bytes;               //  for compressed samples of packs; may be 0 if there are none
     uint32_t workers;
     size_t jobs_bytes_max;          //  all jobs' slots and bookkeeping together
+    size_t descriptors_max;         //  for connections of ranks, BROKER_RANK_DESCRIPTORS each; 0: not counted
     sampler_policy_t policy;
     uint64_t seed;                  //  fresh at each start; a simulation's is fixed
     uint32_t gather_ms;             //  BROKER_GATHER_MS
@@ -118,9 +122,11 @@ dataset_t *broker_dataset (broker_t *self, const tenant_t *tenant, const char *n
 char *broker_dataset_names (const broker_t *self, const tenant_t *tenant);
 void *dataset_user (const dataset_t *self);
 uint32_t dataset_samples (const dataset_t *self);
-//  The shared stages (pipeline_shared_text) of the jobs on the data set that a job of this order could share versions
+const char *dataset_name (const dataset_t *self);
+//  The shared stages (pipeline_shared_text) of the tenant's jobs on the data set that a job of this order could share versions
 //  with: each once, at most texts_max of them.  Lent until the next join or end of a job.  Returns how many.
-size_t broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max);
+size_t broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order, const char **texts,
+    size_t texts_max);
 
 enum { BROKER_TENANTS_MAX = 64, BROKER_WEIGHT_MAX = 1000 };
 //  Of users whose identity is not known (an open tcp endpoint): all are one.
@@ -129,25 +135,35 @@ enum { BROKER_TENANTS_MAX = 64, BROKER_WEIGHT_MAX = 1000 };
 typedef struct {
     const char *name;               //  copied
     uint32_t weight;                //  1 .. BROKER_WEIGHT_MAX: its part of workers' time and of the cache when they are short
-    uint32_t jobs_max;              //  0: its share by weight of SAMPLER_JOBS_MAX
+    uint32_t jobs_max;              //  those whose ranks still gather too; 0: its share by weight of SAMPLER_JOBS_MAX
     size_t batches_bytes_max;       //  of its jobs' batches and bookkeeping; 0: its share by weight of jobs_bytes_max
     size_t cache_bytes_max;         //  0: as much as others leave
 } broker_tenant_t;
+//  Further limits follow from the weight: jobs on one data set, connections, compressed samples of jobs that have memory of their
+//  own for them (a pool, order `private`), and the cache that one pipeline may need at least.  A share, unlike a limit that is
+//  set, is never more than what others' leave.
 
 //  The broker has one tenant from birth, "operator", which may use all data sets; as long as there is no other, it has no limits
 //  but the server's.  Before any job; the data sets of a further one are what broker_allow says.
 tenant_t *broker_add_tenant (broker_t *self, const broker_tenant_t *tenant);
 void broker_allow (broker_t *self, tenant_t *tenant, const dataset_t *dataset);
+//  Of one that is there, the first one say: before any job.  The name stays.
+void broker_limit (broker_t *self, tenant_t *tenant, const broker_tenant_t *limits);
 //  By its name; NULL: the first one.  NULL: no such tenant.
 tenant_t *broker_tenant (broker_t *self, const char *name);
 const char *tenant_name (const tenant_t *self);
+uint32_t tenant_number (const tenant_t *self);          //  in the order in which they were added, from 0, the operator's
+size_t broker_tenants (const broker_t *self);           //  how many there are; 1: only the first
+tenant_t *broker_tenant_of (broker_t *self, uint32_t number);
 bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tenant NULL: anyone
-//  The tenant's part of something that is divided by weight; at least 1.
+//  The tenant's part of something that is divided by weight: at least 1; all tenants' together are no more than the whole, if that
+//  is not less than their number.
 uint64_t broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole);
 
-//  Bytes of batches that are on their way out as messages, of whatever job, and of rings that clients of ended jobs still
-//  have: they count in the budget of jobs, because a peer that reads nothing and leaves must not make them pile up.
-void broker_outside (broker_t *self, size_t bytes);
+//  What the tenant has beside its jobs: how many whose ranks still gather; and bytes of those, of batches that are on their way out
+//  as messages, of whatever job, and of rings that clients of ended jobs still have.  They count in the budget of jobs, because a
+//  peer that reads nothing and leaves must not make them pile up.
+void broker_outside (broker_t *self, tenant_t *tenant, size_t jobs, size_t bytes);
 
 //  What a client asks for, already parsed; of a job with ranks: what all of them ask for.
 typedef struct {
@@ -232,6 +248,11 @@ void broker_lost (broker_t *self, rank_t *rank, int64_t now_ms);
 //  The job is thrown out with all its ranks: nothing of it is sent any more.  ACTION_BURY follows when no worker
 //  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
+//  From now on no epoch is begun.  A job ends (`stopping`) as soon as the epoch of which it has been sent something has been sent
+//  whole, and at once if it has been sent nothing of one; of a last epoch, as soon as all was taken.  No more jobs may join; ranks
+//  may come back to theirs.  For good, and idempotent.
+void broker_drain (broker_t *self);
+bool broker_is_draining (const broker_t *self);
 //  Ends a job for a reason of the server's: SEND_ENDED to each rank that is there, then as broker_gone.  reason is static; message
 //  is copied.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
@@ -252,6 +273,18 @@ typedef enum {
 void broker_fetched (broker_t *self, version_t *version);
 //  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else not looked at.
 void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
+//  Before broker_prepared, broker_copied: processor time of the worker that it took, for the tenants' shares; not said: what it
+//  was thought to take.
+void broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns);
+void broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns);
+//  Something else that a worker is to do for a tenant: when it is its turn, ACTION_ERRAND, and broker_errand_took when it is done
+//  (charged_us: the action's); or broker_errand_gives_up before, if the driver ends.
+void broker_errand_waits (broker_t *self, tenant_t *tenant);
+void broker_errand_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns);
+void broker_errand_gives_up (broker_t *self, tenant_t *tenant);
+//  Workers' time that the tenant was charged, its part of what served several; and places of its jobs that wait for a worker.
+uint64_t broker_worker_ns (const broker_t *self, const tenant_t *tenant);
+size_t tenant_waiting (const tenant_t *self);
 //  A read is done: what ACTION_READ said, with its answer filled in.
 void broker_read (broker_t *self, raw_request_t *request);
 //  A worker is done with what ACTION_COPY said.
@@ -267,6 +300,7 @@ typedef enum {
     ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the class's shared
                                 //  stage into memory
     ACTION_COPY,                //  place: run the job's private stage from the version into place_slot, place_index
+    ACTION_ERRAND,              //  tenant, charged_us: let a worker do what waits longest of what broker_errand_waits was told of
     ACTION_SEND_BATCH,          //  rank: BATCH as it is in batch, and step.  A batch of WIRE_SLOT_NONE goes inline, whatever the
                                 //  rank's transport
     ACTION_SEND_EPOCH_END,      //  rank, epoch_end
@@ -283,6 +317,8 @@ typedef struct {
     version_t *version;
     place_t *place;
     raw_request_t *request;
+    tenant_t *tenant;           //  ERRAND
+    uint32_t charged_us;        //  ERRAND
     wire_batch_t batch;         //  SEND_BATCH
     const uint64_t *step;       //  SEND_BATCH of a job with ranks: step_words numbers, as on the wire; else NULL.  Lent until the
     size_t step_words;          //  action is carried out
@@ -344,6 +380,10 @@ job_t *broker_named (const broker_t *self, const tenant_t *tenant, const char *n
 
 //  The object of `tureen status`; a new reference.  tenant: what this one may know; NULL: everything.
 json_t *broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms);
+
+//  A sample that was found bad and has a name (of a data set that drops them the first 100 have), each told once; false: no
+//  further one.  reason is lent until the broker ends.
+bool broker_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const char **reason_p);
 
 void broker_check (broker_t *self);
 

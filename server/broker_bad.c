@@ -48,6 +48,22 @@ s_told (const dataset_t *dataset, uint32_t id)
     return dataset->bad [index].message;
 }
 
+bool
+broker_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const char **reason_p)
+{
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        dataset_t *dataset = self->datasets [index];
+        if (dataset->bad_told == dataset->bad_named)
+            continue;
+        const bad_sample_t *bad = &dataset->bad [dataset->bad_told++];
+        *dataset_p = dataset;
+        *id_p = bad->id;
+        *reason_p = bad->reason;
+        return true;
+    }
+    return false;
+}
+
 void
 bad_forget (dataset_t *dataset)
 {
@@ -126,6 +142,7 @@ s_replace (broker_t *self, version_t *version)
 {
     while (version->waiting) {
         place_t *place = version->waiting;
+        place->job->tenant->dropped++;
         schedule_cancel (self, place);
         draw_again (self, place);
     }

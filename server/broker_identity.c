@@ -11,8 +11,9 @@
 //                                                      it is the ghost of a join whose answer never came
 //          otherwise                                   the name is taken
 //
-//  A job that is over is not there, buried or not.  The instances of a job, and of a join, are those of all its ranks: one that
-//  is the same is enough.
+//  A job that is over is not there, buried or not; nor is, for a tenant, any of another: so what one tenant calls its jobs, and
+//  a state of another's that it has got hold of, do nothing to the other, and tell nothing of it.  The instances of a job, and of
+//  a join, are those of all its ranks: one that is the same is enough.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -32,11 +33,12 @@ identity_is (const char *said, const char *of_job)
     return said && *said && strcmp (said, of_job) == 0;
 }
 
+//  Of the tenant's.
 static job_t *
-s_with_run (const broker_t *self, const char *run)
+s_with_run (const broker_t *self, const tenant_t *tenant, const char *run)
 {
     job_t *job = self->jobs;
-    while (job && !(s_is_there (job) && identity_is (run, job->run)))
+    while (job && !(s_is_there (job) && job->tenant == tenant && identity_is (run, job->run)))
         job = job->next;
     return job;
 }
@@ -88,7 +90,8 @@ bool
 identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
 {
     bool has_run = join->run && *join->run;
-    job_t *other = s_with_run (self, join->run), *named = broker_named (self, join->tenant, join->job_name);
+    const tenant_t *tenant = limits_tenant (self, join);
+    job_t *other = s_with_run (self, tenant, join->run), *named = broker_named (self, tenant, join->job_name);
     if (other && (other->user != join->user
     ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
         other = NULL;                   //  not to be ended, whatever becomes of the join
@@ -97,7 +100,7 @@ identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, id
             return identity_refuse_name (named, join, now_ms, refusal);
         other = named;
     }
-    bool is_forked = has_run && !other && s_with_run (self, join->run);
+    bool is_forked = has_run && !other && s_with_run (self, tenant, join->run);
     *identity = (identity_t) { .ghost = other, .run = has_run && !is_forked? join->run: join->fresh_run,
         .is_forked = is_forked };
     return true;
@@ -136,7 +139,7 @@ identity_check (const broker_t *self)
             continue;
         assert (*job->run);
         for (const job_t *other = job->next; other; other = other->next)
-            if (s_is_there (other)) {
+            if (s_is_there (other) && other->tenant == job->tenant) {
                 assert (!identity_is (job->run, other->run));                          //  B7
                 assert (!identity_is (job->job_name, other->job_name));                //  B7
             }

@@ -8,7 +8,10 @@
 
 //  ---- joining
 
-//  What a job costs beside its slots: places, the versions that they may wait for, and its ids.
+//  A table of records doubles; a pipeline's texts are there as the job's and its class's, and as what they were made into.
+enum { RECORD_PARTS = 2, JOB_TEXTS = 4 };
+
+//  What a job costs beside its slots: places, the versions that they may wait for and their records, its ids, its pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
@@ -21,8 +24,9 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
     size_t taken = join->taken? samples / 8: 0;
-    return window * (sizeof (place_t) + sizeof (version_t)) + sets + list + draws + pool + taken
-        + ranks_bytes (join);
+    size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline)) + strlen (pipeline_shared_text (join->pipeline)));
+    return sizeof (job_t) + window * (sizeof (place_t) + sizeof (version_t) + RECORD_PARTS * sizeof (sharing_record_t)) + sets
+        + list + draws + pool + taken + texts + ranks_bytes (join);
 }
 
 static size_t
@@ -38,28 +42,7 @@ s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost
     if (window > BROKER_WINDOW_MAX)
         return refuse (refusal, "bad_request", "batch_size x slots%s is %llu samples; at most %d: take smaller "
             "batches or fewer slots", join->world_size > 1? " x world_size": "", (unsigned long long) window, BROKER_WINDOW_MAX);
-    size_t ring_bytes = s_ring_bytes (join);
-    size_t bytes = ring_bytes + s_bookkeeping_bytes (self, join);
-    size_t taken = self->jobs_bytes - (ghost? ghost->memory_bytes: 0) + self->outside_bytes;
-    size_t left = taken < self->options.jobs_bytes_max? self->options.jobs_bytes_max - taken: 0;
-    if (bytes > left)
-        return refuse (refusal, "budget",
-            "the job's batches (%u slots of %zu bytes%s) and bookkeeping need %zu bytes "
-            "of memory; %zu of %zu are left on this server: take smaller batches or fewer slots", join->slots,
-            join->slot_bytes, join->world_size > 1? " for each rank": "", bytes, left, self->options.jobs_bytes_max);
-    return true;
-}
-
-//  The sampler's number for the job.
-static bool
-s_join_has_number (const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
-{
-    const dataset_t *dataset = join->dataset;
-    for (size_t number = 0; number < SAMPLER_JOBS_MAX; number++)
-        if (!dataset->jobs [number] || dataset->jobs [number] == ghost)
-            return true;
-    return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends", dataset->name,
-        SAMPLER_JOBS_MAX);
+    return limits_allow (self, join, ghost, s_ring_bytes (join) + s_bookkeeping_bytes (self, join), refusal);
 }
 
 //  Samples of one whole epoch of the job that can be read, as far as is known; counted up to a number.
@@ -135,8 +118,8 @@ s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, b
     assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
     return s_join_goes_on (join, is_whole, refusal) && recall_allows (join, refusal)
         && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
-        && supply_allows (self, join, ghost, refusal) && s_join_has_number (join, ghost, refusal)
-        && s_join_has_data (join, refusal) && schedule_allows (self, join, refusal);
+        && supply_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
+        && schedule_allows (self, join, refusal);
 }
 
 bool
@@ -224,7 +207,8 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
 {
     job_t *job = broker_need (calloc (1, sizeof *job));
     *job = (job_t) {
-        .magic = JOB_MAGIC, .broker = self, .tenant = join->tenant? join->tenant: self->tenants [0], .dataset = join->dataset, .order = join->order,
+        .magic = JOB_MAGIC, .broker = self, .tenant = limits_tenant (self, join), .dataset = join->dataset,
+        .order = join->order,
         .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given, .pool = join->pool,
         .world_size = join->world_size, .rank_batch = join->batch_size, .batch_size = join->world_size * join->batch_size,
         .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
@@ -256,7 +240,7 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
         return NULL;
     }
     //  Nothing is refused from here on, so the ghost may end.
-    job->id = self->next_job++;
+    job->id = limits_new_job (self, job->tenant);
     identity_take (self, job, join, &identity);
     s_join_sampler (job, join);
     schedule_join (self, job);
@@ -265,6 +249,7 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     self->jobs_total++;
     self->rings_bytes += job->ring_bytes;
     self->jobs_bytes += job->memory_bytes;
+    limits_enter (job);
     job->dataset->jobs [job->claimant.sampler_job] = job;
     supply_join (self, job, join);
     sharing_join (job);
@@ -334,6 +319,8 @@ broker_gone (broker_t *self, job_t *job)
     ranks_cancel (self, job);
     self->rings_bytes -= job->ring_bytes;
     self->jobs_bytes -= job->memory_bytes;
+    limits_leave (job);
+    dispatch_leave (self, job);
     broker_bury_when_still (self, job);
 }
 
@@ -343,6 +330,7 @@ broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
     if (job->state == JOB_OVER)
         return;
     job->end_message = broker_need (strdup (message));
+    limits_count (job->tenant->ends, reason);
     for (uint32_t number = 0; number < job->world_size; number++) {
         if (!rank_is_there (&job->ranks [number]))
             continue;
@@ -361,9 +349,7 @@ broker_bury (broker_t *self, job_t *job)
     while (*link != job)
         link = &(*link)->next;
     *link = job->next;
-    if (self->prepare_turn == job)
-        self->prepare_turn = job->next;
-    if (self->copy_turn == job)
-        self->copy_turn = job->next;
+    limits_bury (job);
+    dispatch_bury (self, job);
     s_job_free (job);
 }

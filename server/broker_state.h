@@ -2,7 +2,8 @@
  *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
  *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c and ahead.c (compressed samples of packs),
  *  broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
- *  schedule.c (classes and tasks), broker_status.c.  Nobody else includes this.
+ *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
+ *  includes this.
  *
  *  A job has one rank or several.  What is called a batch here is a *step*: of all ranks together, in one slot number of each
  *  rank's ring.  Of a job with one rank both are the same.
@@ -21,6 +22,7 @@
 #ifndef BROKER_STATE_H
 #define BROKER_STATE_H
 #include "broker.h"
+#include "fairness.h"
 #include "random.h"
 #include "sharing.h"
 #include "stock.h"
@@ -51,10 +53,12 @@ struct place {
     uint32_t slot, index;       //  in the step
     uint32_t rank, row;         //  whose it is, and where in the rank's batch; set when it is taken
     place_state_t state;
+    uint32_t charged_us;        //  COPYING: what it is thought to take of a worker
     //  of the version that it got last: kept until the next one, for EXPLAIN
     uint32_t draw;
     uint32_t record;            //  sharing.h
-    bool is_reused;             //  that version was there
+    bool is_reused;             //  that version was there: for a job of its tenant
+    uint16_t tenant_jobs;       //  of its tenant that the version had served then; 0: there is one tenant only, and record says it
     bool is_hole;               //  the batch, when it went, lacked this row
 };
 
@@ -168,6 +172,7 @@ struct job {
     uint32_t magic;
     broker_t *broker;
     job_t *next;
+    job_t *next_of_tenant;      //  the same, of its tenant's
     //  set at birth
     uint64_t id;
     tenant_t *tenant;
@@ -200,6 +205,7 @@ struct job {
     recall_t recall;
     //  how it stands
     job_state_t state;
+    bool is_drained;            //  drain_mark found nothing open
     bool buried;                //  ACTION_BURY was given out
     char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
     claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
@@ -217,6 +223,7 @@ struct job {
     place_list_t wanted;        //  places whose version waits to be handed out, in drawn order
     place_list_t ready;         //  places that wait to be copied
     uint32_t copying;           //  places that a worker has
+    double copy_ns;             //  of a worker, running mean
     //  what was sent and heard
     uint64_t sent;              //  batches
     uint32_t in_hand;           //  slots that a user's loop, of any rank, holds on to
@@ -237,11 +244,13 @@ struct job {
 typedef struct class {
     struct class *next;
     stock_kind_t *kind;
+    const tenant_t *tenant;     //  whose job it was made for
     dataset_t *dataset;
     const pipeline_t *pipeline;
     uint64_t seed;              //  fresh for each class, so that one that comes again shows other pixels
     bool is_apart;              //  a `seeded` job's own: seed is the job's, draw numbers are epochs
     size_t version_bytes;       //  broker_version_cost
+    double prepare_ns;          //  of a worker, running mean
 } class_t;
 
 typedef struct {
@@ -267,11 +276,49 @@ typedef struct {
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
 } supply_t;
 
+//  What a tenant wants of the workers, and what it has of what they need; dispatch.c's.
+typedef struct {
+    job_t *jobs;                            //  newest first
+    job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
+    size_t errands;                         //  that wait
+    size_t waiting;                         //  these, and places in its jobs' queues
+    size_t fetching;                        //  versions whose plain files are being read on its turn
+    size_t version_bytes_max;               //  of its jobs' classes
+    size_t outside_bytes;                   //  of versions with memory, out of the index, that it has hold of
+} wants_t;
+
+//  How often something was so.
+typedef struct {
+    const char *what;                       //  static; NULL: nothing yet, nor in those behind
+    uint64_t count;
+} counter_t;
+
+enum { COUNTERS_MAX = 32 };
+
+//  What a tenant has.
+typedef struct {
+    size_t jobs;                            //  not over
+    size_t on_dataset [BROKER_DATASETS_MAX];        //  of these, on each
+    size_t ranks;                           //  of these
+    size_t jobs_bytes;                      //  theirs
+    size_t dying_bytes;                     //  of jobs that are over, while a worker writes for them
+    size_t outside_jobs, outside_bytes;     //  broker_outside
+    size_t tiers, tier_least;               //  supply.c: in so many its jobs read; bytes that one of them needs at least
+    size_t ahead_reserved;                  //  bytes that its jobs with a pool may hold, which tiers may not
+} held_t;
+
 struct tenant {
     broker_tenant_t given;
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list; 0: the operator
     uint64_t datasets;                      //  a bit for each that it may use
+    wants_t wants;
+    held_t held;                            //  broker_limits.c's, as are
+    counter_t ends [COUNTERS_MAX];          //  of jobs, by the server: for each reason
+    uint64_t jobs_total;
+    uint64_t past_delivered;                //  by jobs that are over
+    uint64_t prepared;                      //  versions that were made for its jobs, alone or with others'
+    uint64_t dropped;                       //  places that got another sample because theirs could not be read
 };
 
 struct dataset {
@@ -284,7 +331,7 @@ struct dataset {
     sampler_t *sampler;
     job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
     bad_sample_t *bad;                      //  in the order in which they were found
-    size_t bad_named, bad_room;
+    size_t bad_named, bad_room, bad_told;       //  told: broker_next_bad
     roaring_bitmap_t *fatal;                //  their ids where jobs end; else empty
 };
 
@@ -305,10 +352,14 @@ struct broker {
     size_t dataset_count;
     class_t *classes;
     job_t *jobs;
+    bool draining;                          //  broker_drain was called
     uint64_t next_job;
     size_t rings_bytes, jobs_bytes;
-    size_t outside_bytes;                   //  on their way out as messages
-    job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
+    size_t outside_bytes;                   //  all tenants'
+    fairness_t *fairness;                   //  of workers' time; tenants by their numbers
+    bool is_memory_kept;                    //  each tenant's part of it, outside of the index, is free or its own
+    double prepare_ns, copy_ns, errand_ns;  //  running means of all, for what is new
+    size_t errands;                         //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
     sharing_records_t records;
@@ -360,6 +411,26 @@ bool identity_shares_instance (const job_t *job, const broker_join_t *join);
 //  Refuses a join because the job has its name.  Returns false.
 bool identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
 void identity_check (const broker_t *self);
+
+//  ---- broker_limits.c: what tenants may have, and have
+//  Whether there are several, so that nothing of one may be told to another.
+bool limits_apply (const broker_t *self);
+tenant_t *limits_tenant (const broker_t *self, const broker_join_t *join);
+//  Whether its tenant may have one more job; memory_bytes: of it, slot_bytes of a rank's.  As if the ghost had left already.
+bool limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes, refusal_t *refusal);
+//  Whether its setting for the cache lets it have versions of this size; its share is schedule_allows' to look at.
+bool limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal);
+//  Of a new job: its number.
+uint64_t limits_new_job (broker_t *self, tenant_t *tenant);
+//  A job is there; it is over; it is buried.
+void limits_enter (job_t *job);
+void limits_leave (job_t *job);
+void limits_bury (job_t *job);
+//  A version is ready: whoever waits for it has had it made.
+void limits_prepared (const version_t *version);
+void limits_count (counter_t counters [COUNTERS_MAX], const char *what);
+json_t *limits_status (const broker_t *self, const tenant_t *tenant);
+void limits_check (const broker_t *self);
 
 //  ---- broker_jobs.c
 //  ACTION_BURY for a job that is over once no worker writes for it.
@@ -417,6 +488,14 @@ void recall_place_done (broker_t *self, place_t *place);
 void recall_place_bad (broker_t *self, place_t *place);
 void recall_check (const job_t *job);
 
+//  ---- broker_drain.c
+//  Nothing more is sent of the job: the server takes no new epochs, and none of its is open.
+bool drain_is_between (const job_t *job);
+//  Once a turn, if the broker drains: marks the jobs of which nothing is open any more; and before anything else of the next turn,
+//  when what they were sent has been carried out, ends them.
+void drain_mark (broker_t *self);
+void drain_end (broker_t *self);
+
 //  ---- draw.c
 //  Runs the rounds that are due in every group.
 void draw_rounds (broker_t *self, int64_t now_ms);
@@ -449,7 +528,7 @@ void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
 void draw_end_unreadable (broker_t *self, job_t *job);
 
 //  ---- supply.c: compressed samples of packs
-//  Whether there is memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.
+//  Whether its tenant has memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.
 bool supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal);
 //  The job, which has joined sampler and stock, reads from now on.
 void supply_join (broker_t *self, job_t *job, const broker_join_t *join);
@@ -465,13 +544,16 @@ uint32_t supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count);
 void supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
 //  Somebody waits for the version, which is not prepared: it gets hold of its bytes, if it has not.  True: they are there, or
 //  the data set is no pack.
-bool supply_want (broker_t *self, version_t *version);
+bool supply_want (broker_t *self, const tenant_t *tenant, version_t *version);
+//  Where the tenant's reads stand in the raw store; NULL: those of the data sets' tiers.
+uint32_t supply_lane (const broker_t *self, const tenant_t *tenant);
 //  It needs the bytes no more.  Idempotent.
 void supply_release (broker_t *self, version_t *version);
 //  Hands out reads.  False: the first in line waits for memory.
 bool supply_dispatch (broker_t *self);
 void supply_destroy (dataset_t *dataset);
-json_t *supply_status (const dataset_t *dataset);
+//  sees_all: with what its tier is doing, which has to do with all who use it.
+json_t *supply_status (const dataset_t *dataset, bool sees_all);
 void supply_check (broker_t *self);
 
 //  The most that a read of several samples may bring.
@@ -494,6 +576,29 @@ size_t ahead_bytes (const job_t *job);
 size_t ahead_bytes_max (const job_t *job);
 void ahead_check (const broker_t *self, const job_t *job);
 
+//  ---- dispatch.c: whose turn it is, and who pays for it
+//  The job is its tenant's newest; it is over; nothing of it is left.
+void dispatch_join (broker_t *self, job_t *job);
+void dispatch_leave (broker_t *self, job_t *job);
+void dispatch_bury (broker_t *self, job_t *job);
+//  The place has entered or left one of its job's queues.
+void dispatch_waits (place_t *place);
+void dispatch_waits_no_more (place_t *place);
+//  Somebody has hold of the version, which has memory; one pin less.
+void dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant);
+//  For stock_on_leave: context is the broker.
+void dispatch_left (void *context, version_t *version);
+void dispatch_unpin (broker_t *self, version_t *version);
+//  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
+size_t dispatch_beside_bytes (const broker_t *self);
+//  The version's plain files have been read; a worker is done with it, or with the place.
+void dispatch_fetched (broker_t *self, const version_t *version);
+void dispatch_prepared (broker_t *self, version_t *version);
+void dispatch_copied (broker_t *self, place_t *place);
+//  Hands out what may be handed out.  False: the cache's memory is all in use, so something waits.
+bool dispatch_work (broker_t *self);
+void dispatch_check (const broker_t *self);
+
 //  ---- schedule.c
 //  The version's bytes have come: it may be handed out.
 void schedule_arrived (version_t *version);
@@ -509,8 +614,11 @@ const class_t *schedule_class (const broker_t *self, const version_t *version);
 void schedule_await (place_t *place, version_t *version);
 //  Takes a place out of whatever it waits for (not COPYING).
 void schedule_cancel (broker_t *self, place_t *place);
-//  Hands out what may be handed out.  False: the cache's memory is all in use, so something waits.
-bool schedule_dispatch (broker_t *self);
+//  What jobs there are has changed: so may have what the index may hold.
+void schedule_measure (broker_t *self);
+//  A worker takes the version, or the place: it is in no queue any more.
+void schedule_take_version (version_t *version);
+void schedule_take_copy (place_t *place);
 //  The version is there: all who wait for it may be copied.
 void schedule_ready (version_t *version);
 

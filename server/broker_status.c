@@ -95,6 +95,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "resumed", json_boolean (job->is_resumed));
     json_object_set_new (object, "dataset", json_string (job->dataset->name));
     json_object_set_new (object, "order", json_string (orders [job->order]));
+    if (limits_apply (job->broker))
+        json_object_set_new (object, "tenant", json_string (job->tenant->name));
     json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
         && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows));
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
@@ -133,7 +135,7 @@ s_bad (const bad_sample_t *bad)
 }
 
 static json_t *
-s_dataset (const dataset_t *dataset)
+s_dataset (const dataset_t *dataset, bool sees_all)
 {
     json_t *bad = json_array ();
     for (size_t index = 0; index < dataset->bad_named && index < BAD_NAMED_MAX; index++)
@@ -144,23 +146,75 @@ s_dataset (const dataset_t *dataset)
     json_object_set_new (object, "on_bad", json_string (dataset->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
-    json_object_set_new (object, "pack", dataset->supply? supply_status (dataset): json_null ());
+    json_object_set_new (object, "pack", dataset->supply? supply_status (dataset, sees_all): json_null ());
+    return object;
+}
+
+static json_t *
+s_datasets (const broker_t *self, const tenant_t *tenant)
+{
+    json_t *list = json_array ();
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (tenant_may_use (tenant, self->datasets [index]))
+            json_array_append_new (list, s_dataset (self->datasets [index], tenant == NULL));
+    return list;
+}
+
+static json_t *
+s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
+{
+    json_t *list = json_array ();
+    for (const job_t *job = self->jobs; job; job = job->next)
+        if (job->state != JOB_OVER && (!tenant || job->tenant == tenant))
+            json_array_insert_new (list, 0, s_job (job, now_ms));
+    return list;
+}
+
+//  What the tenant may have and has, and what that came to.
+static json_t *
+s_tenant (const broker_t *self, const tenant_t *tenant)
+{
+    json_t *object = limits_status (self, tenant);
+    json_object_set_new (object, "cache_bytes", s_number (stock_tenant_bytes (self->stock, tenant->number)));
+    json_object_set_new (object, "worker_seconds", json_real ((double) broker_worker_ns (self, tenant) / 1e9));
+    json_object_set_new (object, "waiting_samples", s_number (tenant_waiting (tenant)));
+    return object;
+}
+
+static json_t *
+s_tenants (const broker_t *self)
+{
+    json_t *list = json_array ();
+    for (size_t index = 0; index < self->tenant_count; index++)
+        json_array_append_new (list, s_tenant (self, self->tenants [index]));
+    return list;
+}
+
+//  Nothing that another one's jobs move.
+static json_t *
+s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
+{
+    json_t *object = json_object ();
+    json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
+    json_object_set_new (object, "datasets", s_datasets (self, tenant));
+    json_object_set_new (object, "jobs", s_jobs (self, tenant, now_ms));
+    json_object_set_new (object, "tenant", s_tenant (self, tenant));
+    json_object_set_new (object, "uptime_seconds",
+        json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
     return object;
 }
 
 json_t *
 broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
-    (void) tenant;
-    json_t *object = json_object (), *datasets = json_array (), *jobs = json_array ();
-    for (size_t index = 0; index < self->dataset_count; index++)
-        json_array_append_new (datasets, s_dataset (self->datasets [index]));
-    for (const job_t *job = self->jobs; job; job = job->next)
-        if (job->state != JOB_OVER)
-            json_array_insert_new (jobs, 0, s_job (job, now_ms));
+    if (tenant && limits_apply (self))
+        return s_status_of (self, tenant, now_ms);
+    json_t *object = json_object ();
     json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
-    json_object_set_new (object, "datasets", datasets);
-    json_object_set_new (object, "jobs", jobs);
+    json_object_set_new (object, "datasets", s_datasets (self, NULL));
+    json_object_set_new (object, "jobs", s_jobs (self, NULL, now_ms));
+    if (limits_apply (self))
+        json_object_set_new (object, "tenants", s_tenants (self));
     json_object_set_new (object, "jobs_total", s_number (self->jobs_total));
     json_object_set_new (object, "prepared", s_number (self->prepared_count));
     json_object_set_new (object, "delivered", s_number (self->delivered_count));
@@ -305,6 +359,8 @@ broker_check (broker_t *self)
     assert (self->copying <= self->copy_max);
     assert (self->preparing <= self->prepare_max);
     sharing_check (self);
+    dispatch_check (self);
     supply_check (self);
     identity_check (self);
+    limits_check (self);
 }

@@ -6,6 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert ((int) BROKER_TENANTS_MAX <= (int) STOCK_TENANTS_MAX && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX,
+    "the stock knows every tenant");
+
+//  One that is alone has no limits but the server's.
+static void
+s_tell_stock (broker_t *self, const tenant_t *tenant)
+{
+    bool is_limited = limits_apply (self) && tenant->given.cache_bytes_max;
+    stock_tenant (self->stock, tenant->number, tenant->given.weight, is_limited? tenant->given.cache_bytes_max: SIZE_MAX);
+}
+
 tenant_t *
 broker_add_tenant (broker_t *self, const broker_tenant_t *given)
 {
@@ -18,8 +29,22 @@ broker_add_tenant (broker_t *self, const broker_tenant_t *given)
     tenant->given.name = tenant->name;
     tenant->number = (uint32_t) self->tenant_count;
     self->tenants [self->tenant_count++] = tenant;
+    uint32_t number = fairness_add (self->fairness, given->weight);
+    assert (number == tenant->number);
     self->weights += given->weight;
+    s_tell_stock (self, self->tenants [0]);
+    s_tell_stock (self, tenant);
     return tenant;
+}
+
+void
+broker_limit (broker_t *self, tenant_t *tenant, const broker_tenant_t *given)
+{
+    assert (given->weight > 0 && given->weight <= BROKER_WEIGHT_MAX);
+    self->weights = self->weights - tenant->given.weight + given->weight;
+    tenant->given = *given;
+    tenant->given.name = tenant->name;
+    s_tell_stock (self, tenant);
 }
 
 tenant_t *
@@ -39,9 +64,34 @@ broker_allow (broker_t *self, tenant_t *tenant, const dataset_t *dataset)
 }
 
 const char *
+dataset_name (const dataset_t *self)
+{
+    return self->name;
+}
+
+const char *
 tenant_name (const tenant_t *self)
 {
     return self->name;
+}
+
+uint32_t
+tenant_number (const tenant_t *self)
+{
+    return self->number;
+}
+
+size_t
+broker_tenants (const broker_t *self)
+{
+    return self->tenant_count;
+}
+
+tenant_t *
+broker_tenant_of (broker_t *self, uint32_t number)
+{
+    assert (number < self->tenant_count);
+    return self->tenants [number];
 }
 
 bool
@@ -53,8 +103,11 @@ tenant_may_use (const tenant_t *self, const dataset_t *dataset)
 uint64_t
 broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
 {
-    uint64_t share = (uint64_t) ((unsigned __int128) whole * tenant->given.weight / self->weights);
-    return share? share: 1;
+    if (whole <= self->tenant_count)
+        return 1;
+    //  One each, and the rest by weight: else rounding up what is small would make all more than the whole.
+    uint64_t rest = whole - self->tenant_count;
+    return 1 + (uint64_t) ((unsigned __int128) rest * tenant->given.weight / self->weights);
 }
 
 tenant_t *

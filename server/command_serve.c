@@ -13,47 +13,44 @@
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "crowd.h"
 #include "decoder.h"
 #include "endpoint.h"
+#include "gate.h"
+#include "keys.h"
 #include "machine.h"
 #include "options.h"
-#include "reader.h"
 #include "service.h"
-#include "source.h"
+#include "sources.h"
+#include "supervise.h"
 #include "tenants.h"
 
-enum {
-    BUFFER_BYTES = 64 * 1024 * 1024,    //  for ranges on their way, where there is that much
-    READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
-    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is read, members of
-                                        //  a piece are up to 64 places apart, and a chunk is 64 or more
-    PROBE_MS = 100,                     //  for a pack's first volume, at start
-    READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
-    PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
-    PIECES_OF_POOL = 64                 //  of them
-};
+enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where there is that much
 //  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
-enum { BEAT_MS = 500, LINGER_MS = 3000, ERROR_BYTES = 1024, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64 };
+enum { BEAT_MS = 500, ERROR_BYTES = 1024, CROWD_TOLD_MS = 10000 };
+enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who asks
 
 //  All that a server is made of, in the order in which it is made.
 typedef struct {
     options_t options;
-    source_t sources [OPTIONS_DATASETS_MAX];
-    char **paths;                       //  volumes of all packs
-    size_t path_count;
-    size_t buffer_bytes;                //  that the largest read of a pack needs on its way
+    sources_t sources;
     endpoint_t *endpoint;
     int signals;
     broker_t *broker;
     tasks_t *tasks;
     door_t *door;
-    void *context, *router;
+    gate_t *gate;
+    keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
+    crowd_t *crowd;
+    uint64_t turned_away;               //  by the crowd, as the log has it
+    int64_t turned_away_ms;             //  when it was told last
     service_t *service;
     idle_t idle;
     log_t log;
     int failure;                        //  exit status where it cannot start
+    uint64_t restarts;                  //  by its supervisor, of this server before
 } server_t;
 
 static int64_t
@@ -78,195 +75,20 @@ s_complain_errno (const char *what)
     return false;
 }
 
-//  "3.2 GiB"
-static const char *
-s_size (uint64_t bytes, char *text, size_t size)
-{
-    static const char *const units [] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
-    double value = (double) bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit < 4; unit++)
-        value /= 1024;
-    snprintf (text, size, unit? "%.1f %s": "%.0f %s", value, units [unit]);
-    return text;
-}
-
 //  ---- starting
 
-//  Of the memory for compressed samples, so much at most is for ranges on their way from the disk.
+//  Clients of one host are many descriptors: as many as the system lets us have.  Returns how many.
 static size_t
-s_buffer_part (const server_t *self)
-{
-    return self->options.raw_bytes / BROKER_RAW_PARTS;
-}
-
-static int
-s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error, size_t error_bytes)
-{
-    catalogue_field_t fields [OPTIONS_FIELDS_MAX];
-    for (size_t field = 0; field < wanted->field_count; field++)
-        fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
-            .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
-    catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
-        .field_count = wanted->field_count };
-    return catalogue_open (catalogue_p, &options, error, error_bytes);
-}
-
-//  One line for the log: what was found.
-static void
-s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
-{
-    char size [32];
-    printf ("data set '%s': %u samples", wanted->name, catalogue_samples (catalogue));
-    if (catalogue_classes (catalogue))
-        printf (" in %u classes", catalogue_classes (catalogue));
-    else
-        for (size_t label = 0; label < catalogue_labels (catalogue); label++)
-            printf ("%s%s", label? ", ": " with labels ", catalogue_label (catalogue, label)->name);
-    for (size_t field = 1; field < catalogue_fields (catalogue); field++)
-        printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "image",
-            catalogue_field_name (catalogue, field));
-    printf (", %s, in %s\n", s_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
-}
-
-//  ---- packs
-
-static size_t
-s_sample_bytes (void *user, uint32_t id)
-{
-    const source_t *source = user;
-    return pack_sample_bytes (source->pack, id);
-}
-
-static uint32_t
-s_piece (void *user, uint64_t pool_samples)
-{
-    const source_t *source = user;
-    uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
-    double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
-    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
-    uint64_t least = pool_samples / PIECES_OF_POOL;
-    least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
-    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least, RAW_PIECE_MAX);
-}
-
-static bool
-s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
-{
-    const source_t *source = user;
-    //  Whole blocks are read, also where files are empty.
-    double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
-    double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
-    return cost_prefers_singles (&source->cost, samples, single_bytes, together_bytes, READS_TOGETHER);
-}
-
-//  The volumes join the files that the reading thread is to open; the first is measured.
-static bool
-s_list_volumes (server_t *self, source_t *source)
-{
-    uint32_t volumes = pack_volumes (source->pack);
-    source->first_file = (uint32_t) self->path_count;
-    source->breaks = calloc (volumes + 1, sizeof *source->breaks);
-    char **paths = realloc (self->paths, (self->path_count + volumes) * sizeof *paths);
-    self->paths = paths? paths: self->paths;
-    if (!paths || !source->breaks)
-        return s_complain ("no memory for the list of volumes");
-    char path [PATH_MAX];
-    for (uint32_t volume = 0; volume < volumes; volume++) {
-        source->breaks [volume] = pack_volume_first (source->pack, volume);
-        pack_volume_path (source->pack, volume, path, sizeof path);
-        self->paths [self->path_count] = strdup (path);
-        if (!self->paths [self->path_count])
-            return s_complain ("no memory for the list of volumes");
-        self->path_count++;
-    }
-    return true;
-}
-
-//  What reading costs here: as measured now, or where that cannot be, as assumed.
-static void
-s_measure (server_t *self, source_t *source, const options_dataset_t *wanted)
-{
-    source->cost = cost_assumed ();
-    source->cost.piece_set = wanted->piece;
-    source->cost.depth_set = self->options.reads;
-    if (pack_volumes (source->pack) > 0)
-        cost_probe (&source->cost, self->paths [source->first_file], PROBE_MS);
-}
-
-//  Names are options.c's, which refuses others.
-static raw_policy_t
-s_tier (const options_dataset_t *wanted)
-{
-    const char *name = wanted->tier? wanted->tier: "stream";
-    return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
-}
-
-static bool
-s_open_pack (server_t *self, dataset_t *dataset, const options_dataset_t *wanted)
-{
-    source_t *source = source_of (dataset);
-    uint32_t chunk = pack_chunk_samples (source->pack);
-    if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX) {
-        fprintf (stderr, "tureen serve: data set '%s': tier redox takes chunks of at most %d samples, this pack has %u: pack "
-            "it again with --chunk %d\n", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
-        return false;
-    }
-    if (!s_list_volumes (self, source))
-        return false;
-    s_measure (self, source, wanted);
-    size_t largest = 0, least, half = s_buffer_part (self) / 2;
-    for (uint32_t id = 0; id < pack_samples (source->pack); id++)
-        if (pack_sample_bytes (source->pack, id) > largest)
-            largest = pack_sample_bytes (source->pack, id);
-    size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX, together = largest > read_bytes? largest: read_bytes;
-    size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
-    self->buffer_bytes = room > self->buffer_bytes? room: self->buffer_bytes;
-    broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
-        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
-        .prefers_singles = s_prefers_singles, .user = source,
-        .policy = s_tier (wanted), .chunk = chunk,
-        .read_bytes_max = read_bytes };
-    if (broker_set_pack (self->broker, dataset, &pack, &least))
-        return true;
-    fprintf (stderr, "tureen serve: data set '%s': %llu bytes for compressed samples are too few for samples of this size: "
-        "start with --raw %zu\n", wanted->name, (unsigned long long) self->options.raw_bytes, broker_raw_setting (least));
-    return false;
-}
-
-static bool
-s_open_dataset (server_t *self, size_t index)
-{
-    const options_dataset_t *wanted = &self->options.datasets [index];
-    source_t *source = &self->sources [index];
-    char error [ERROR_BYTES];
-    if (s_open_catalogue (&source->catalogue, wanted, error, sizeof error)) {
-        fprintf (stderr, "tureen serve: data set '%s': %s\n", wanted->name, error);
-        return false;
-    }
-    source->jpeg_warnings_max = wanted->jpeg_warnings_max;
-    source->pack = catalogue_pack (source->catalogue);
-    s_describe (wanted, source->catalogue);
-    dataset_t *dataset = broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
-        wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
-    if (source->pack)
-        return s_open_pack (self, dataset, wanted);
-    if (!wanted->tier && !wanted->piece)
-        return true;
-    fprintf (stderr, "tureen serve: data set '%s': tier and piece are for packs, this is a folder of files: make a pack "
-        "of it with `tureen pack %s DIR`\n", wanted->name, wanted->path);
-    return false;
-}
-
-//  Clients of one host are many descriptors: as many as the system lets us have.
-static void
 s_raise_descriptors (void)
 {
-    struct rlimit limit;
+    struct rlimit limit = { .rlim_cur = 0 };
     if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+        rlim_t before = limit.rlim_cur;
         limit.rlim_cur = limit.rlim_max;
-        setrlimit (RLIMIT_NOFILE, &limit);
+        if (setrlimit (RLIMIT_NOFILE, &limit) != 0)
+            limit.rlim_cur = before;
     }
+    return limit.rlim_cur;
 }
 
 //  What asks for an end becomes something to poll; blocked before any thread exists, so that all inherit it.
@@ -292,7 +114,7 @@ s_policy (const char *name)
 }
 
 static bool
-s_make_broker (server_t *self)
+s_make_broker (server_t *self, size_t descriptors)
 {
     const pipeline_t *recipe;
     char error [ERROR_BYTES];
@@ -310,8 +132,9 @@ s_make_broker (server_t *self)
         return false;
     }
     broker_options_t options = {
-        .cache_bytes = self->options.cache_bytes, .raw_bytes = self->options.raw_bytes - s_buffer_part (self),
+        .cache_bytes = self->options.cache_bytes, .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
         .workers = self->options.workers,
+        .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
             .gather_ms = BROKER_GATHER_MS
     };
@@ -322,43 +145,39 @@ s_make_broker (server_t *self)
 }
 
 static bool
-s_make_router (server_t *self)
+s_is_tenant (void *context, const char *name)
 {
-    //  libzmq numbers connections from rand (): a start that a peer can guess lets it take the next one's
-    //  place.
-    unsigned seed;
-    if (getrandom (&seed, sizeof seed, 0) != sizeof seed)
-        return s_complain_errno ("no random seed to be had");
-    srand (seed);
-    self->context = zmq_ctx_new ();
-    self->router = self->context? zmq_socket (self->context, ZMQ_ROUTER): NULL;
-    if (!self->router)
-        return s_complain_errno ("no ZeroMQ socket");
-    int on = 1, linger = LINGER_MS, send = SEND_HIGH_WATER, receive = RECEIVE_HIGH_WATER;
-    int64_t frame = WIRE_FRAME_BYTES_MAX;
-    zmq_setsockopt (self->router, ZMQ_ROUTER_MANDATORY, &on, sizeof on);
-    zmq_setsockopt (self->router, ZMQ_LINGER, &linger, sizeof linger);
-    zmq_setsockopt (self->router, ZMQ_SNDHWM, &send, sizeof send);
-    zmq_setsockopt (self->router, ZMQ_RCVHWM, &receive, sizeof receive);
-    zmq_setsockopt (self->router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
-    zmq_setsockopt (self->router, ZMQ_IPV6, &on, sizeof on);
-    const char *text = endpoint_text (self->endpoint);
-    if (zmq_bind (self->router, text)) {
-        fprintf (stderr, "tureen serve: cannot listen on %s: %s; choose another --listen\n", text,
-            zmq_strerror (zmq_errno ()));
-        return false;
-    }
-    return true;
+    const server_t *self = context;
+    return broker_tenant (self->broker, name) != NULL;
+}
+
+static bool
+s_open_keys (server_t *self)
+{
+    char error [ERROR_BYTES];
+    return !self->options.keys || keys_open (&self->keys, self->options.keys, &self->log, error, sizeof error) == 0
+        || s_complain (error);
+}
+
+static bool
+s_open_gate (server_t *self)
+{
+    char error [ERROR_BYTES];
+    gate_options_t options = { .text = endpoint_text (self->endpoint), .keys = self->keys, .tenants = self->tenants,
+        .log = &self->log };
+    if (self->keys)
+        keys_judge (self->keys, s_is_tenant, self);
+    return gate_open (&self->gate, &options, error, sizeof error) == 0 || s_complain (error);
 }
 
 static bool
 s_start_tasks (server_t *self)
 {
     const char *path;
-    size_t buffer_bytes = s_buffer_part (self) < BUFFER_BYTES? s_buffer_part (self): BUFFER_BYTES;
-    buffer_bytes = buffer_bytes > self->buffer_bytes? buffer_bytes: self->buffer_bytes;
+    size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES? sources_buffer_part (&self->options): BUFFER_BYTES;
+    buffer_bytes = buffer_bytes > self->sources.buffer_bytes? buffer_bytes: self->sources.buffer_bytes;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
-        .paths = (const char *const *) self->paths, .path_count = self->path_count,
+        .paths = (const char *const *) self->sources.paths, .path_count = self->sources.path_count,
         .buffer_bytes = buffer_bytes, .depth = self->options.reads };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
@@ -368,38 +187,104 @@ s_start_tasks (server_t *self)
 }
 
 static bool
+s_claim (server_t *self)
+{
+    const options_t *options = &self->options;
+    char error [ERROR_BYTES];
+    endpoint_access_t access = { .open = options->open, .keys = options->keys, .group = options->group,
+        .group_id = options->group_id };
+    for (size_t index = 0; index < options->user_count; index++)
+        access.users = access.users || (options->users [index].uid != 0 && options->users [index].uid != geteuid ());
+    int rc = endpoint_claim (&self->endpoint, options->listen, &access, error, sizeof error);
+    if (rc == -EADDRINUSE)
+        self->failure = STATUS_TAKEN;
+    return rc == 0 || s_complain (error);
+}
+
+static size_t
+s_connections_max (void *context, uid_t uid, const void **group_p)
+{
+    const server_t *self = context;
+    const tenant_t *tenant;
+    size_t most = tenants_connections_max (self->tenants, uid, crowd_descriptors_max (self->crowd), &tenant);
+    *group_p = tenant;
+    return most;
+}
+
+static bool
+s_make_crowd (server_t *self)
+{
+    const char *path = endpoint_is_ipc (self->endpoint)? endpoint_text (self->endpoint) + strlen ("ipc://"): NULL;
+    int rc = crowd_new (&self->crowd, path, s_connections_max, self);
+    errno = -rc;
+    return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
+}
+
+static bool
 s_start (server_t *self)
 {
     char error [ERROR_BYTES];
     umask (0077);                       //  sockets are this user's alone
-    s_raise_descriptors ();
-    if (!s_take_signals (self) || !s_make_broker (self))
+    size_t descriptors = s_raise_descriptors ();
+    if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
         return false;
-    int rc = endpoint_claim (&self->endpoint, self->options.listen, error, sizeof error);
-    if (rc == -EADDRINUSE)
-        self->failure = STATUS_TAKEN;
-    if (rc)
-        return s_complain (error);
-    for (size_t index = 0; index < self->options.dataset_count; index++)
-        if (!s_open_dataset (self, index))
-            return false;
-    if (!s_start_tasks (self))
+    //  Before what takes long: keys that are wrong are said at once.
+    if (!s_open_keys (self))
         return false;
-    rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
+    if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self))
+        return false;
+    int rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
     }
-    if (!s_make_router (self))
-        return false;
-    self->tenants = tenants_new (self->broker);
+    self->tenants = tenants_new (self->broker, &self->options, self->keys);
     if (!self->tenants)
         return s_complain_errno ("no memory");
+    if (!s_open_gate (self) || !s_make_crowd (self))
+        return false;
+    //  Those whom the sockets are shared with can connect from here on.
+    if (endpoint_share (self->endpoint, error, sizeof error))
+        return s_complain (error);
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .door = self->door,
-        .router = self->router, .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
-        .idle = &self->idle };
+        .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
+        .idle = &self->idle, .gate = self->gate, .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_errno ("no memory");
+}
+
+//  Who is served, and what of it is probably not what was meant.
+static void
+s_announce_users (const server_t *self)
+{
+    const options_t *options = &self->options;
+    for (size_t index = 0; index < options->tenant_count; index++) {
+        const options_tenant_t *tenant = &options->tenants [index];
+        size_t users = 0;
+        for (size_t user = 0; user < options->user_count; user++)
+            users += options->users [user].tenant == index;
+        printf ("tenant '%s': %zu users, weight %u\n", tenant->name, users, tenant->weight);
+        if (!tenant->datasets)
+            printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * for all\n",
+                tenant->name, tenant->name);
+        if (users == 0 && endpoint_is_ipc (self->endpoint))
+            printf ("warning: tenant '%s' has no users, and without keys nobody can be one\n", tenant->name);
+    }
+    if (options->open)
+        printf ("warning: open: whoever can reach %s can read these data sets, see all jobs and end the server's service\n",
+            endpoint_text (self->endpoint));
+}
+
+static void
+s_announce_keys (const server_t *self)
+{
+    if (!self->keys)
+        return;
+    size_t count;
+    keys_grants (self->keys, &count);
+    printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, count, keys_server_public (self->keys));
+    printf ("clients need it (TUREEN_SERVER_KEY) beside their own (TUREEN_KEY): `tureen key new FILE`, and here "
+        "`tureen key allow %s FILE --tenant NAME`\n", self->options.keys);
 }
 
 static void
@@ -407,16 +292,15 @@ s_announce (const server_t *self)
 {
     char size [32];
     printf ("%u workers, a cache of %s, policy %s\n", self->options.workers,
-        s_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
-    if (self->path_count > 0)
+        sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
+    if (self->sources.path_count > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
             tasks_reads_direct (self->tasks, 0)? " and O_DIRECT": " through the page cache",
-            s_size (self->options.raw_bytes, size, sizeof size));
+            sources_size (self->options.raw_bytes, size, sizeof size));
     else
         printf ("files are read by %s\n", tasks_reading_mode (self->tasks));
-    if (endpoint_is_open (self->endpoint))
-        printf ("warning: anyone who can reach %s can read these data sets: there is no authentication yet\n",
-            endpoint_text (self->endpoint));
+    s_announce_users (self);
+    s_announce_keys (self);
     printf ("listening on %s\n", endpoint_text (self->endpoint));
     fflush (stdout);
 }
@@ -429,19 +313,63 @@ s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
     int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
     if (beat_ms < next)
         next = beat_ms;
+    if (crowd_due_ms (self->crowd) < next)
+        next = crowd_due_ms (self->crowd);
     if (due_ms < next)
         next = due_ms;
+    if (service_wakeup (self->service) < next)
+        next = service_wakeup (self->service);
     return next <= now_ms? 0: (int) (next - now_ms);
+}
+
+static bool
+s_is_gone (void *context, const caller_t *caller)
+{
+    const server_t *self = context;
+    return caller->uid == (uid_t) -1 && !keys_has_user (self->keys, caller->user);
+}
+
+//  Whose key is gone has no jobs from this moment on.
+static void
+s_look_at_keys (server_t *self, int64_t now_ms)
+{
+    if (!self->keys)
+        return;
+    bool gone = keys_look (self->keys);
+    keys_judge (self->keys, s_is_tenant, self);
+    if (gone)
+        service_revoke (self->service, s_is_gone, self, now_ms);
+}
+
+//  Who comes too often comes a thousand times: one line in ten seconds.
+static void
+s_look_at_crowd (server_t *self, int64_t now_ms)
+{
+    crowd_look (self->crowd, now_ms);
+    uint64_t turned_away = crowd_turned_away (self->crowd);
+    if (turned_away == self->turned_away || (self->turned_away > 0 && now_ms - self->turned_away_ms < CROWD_TOLD_MS))
+        return;
+    caller_t caller;
+    uid_t uid = crowd_last (self->crowd);
+    bool known = tenants_caller (self->tenants, uid, NULL, &caller);
+    uint64_t times = turned_away - self->turned_away;
+    log_event (&self->log, LOG_LEVEL_NOTICE, "crowd", LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
+        LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)), "%llu connections were closed again, the last of user %u, because "
+        "their tenants or users had more than their share; %zu of %zu descriptors are in use", (unsigned long long) times,
+        (unsigned) uid, crowd_descriptors (self->crowd), crowd_descriptors_max (self->crowd));
+    self->turned_away = turned_away;
+    self->turned_away_ms = now_ms;
 }
 
 static void
 s_run (server_t *self)
 {
-    enum { ROUTER, DOOR, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
+    enum { ROUTER, QUESTIONS, DOOR, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
     int tasks [TASKS_DESCRIPTORS];
     tasks_descriptors (self->tasks, tasks);
     zmq_pollitem_t items [ITEMS] = {
-        [ROUTER] = { .socket = self->router, .events = ZMQ_POLLIN },
+        [ROUTER] = { .socket = gate_router (self->gate), .events = ZMQ_POLLIN },
+        [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
         [DOOR] = { .fd = door_descriptor (self->door), .events = ZMQ_POLLIN },
         [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN }
     };
@@ -453,14 +381,22 @@ s_run (server_t *self)
         int64_t now_ms = s_now_ms ();
         if (now_ms >= beat_ms) {
             door_tick (self->door, now_ms);
+            s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
             beat_ms = now_ms + BEAT_MS;
         }
+        s_look_at_crowd (self, now_ms);
+        gate_answer (self->gate, now_ms);
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);
         service_act (self->service, now_ms);
         if (idle_look (&self->idle, service_jobs (self->service), broker_jobs_total (self->broker), now_ms)) {
-            log_line (&self->log, "no job is left, and none has come: ending (--until-idle)");
+            log_event (&self->log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "idle")),
+                "no job is left, and none has come: ending (--until-idle)");
+            break;
+        }
+        if (service_is_drained (self->service)) {
+            log_event (&self->log, LOG_LEVEL_NOTICE, "drained", NULL, "drained: no job is left: ending");
             break;
         }
         zmq_poll (items, ITEMS, s_patience_ms (self, s_now_ms (), beat_ms));
@@ -477,22 +413,15 @@ s_stop (server_t *self)
     else
     if (self->tasks)
         tasks_stop (self->tasks);
-    if (self->router)
-        zmq_close (self->router);
-    if (self->context)
-        zmq_ctx_term (self->context);
+    gate_destroy (&self->gate);
     service_destroy (&self->service);
+    crowd_destroy (&self->crowd);
     tenants_destroy (&self->tenants);
+    keys_destroy (&self->keys);
     door_destroy (&self->door);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
-    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
-        catalogue_destroy (&self->sources [index].catalogue);
-        free (self->sources [index].breaks);
-    }
-    for (size_t index = 0; index < self->path_count; index++)
-        free (self->paths [index]);
-    free (self->paths);
+    sources_close (&self->sources);
     endpoint_destroy (&self->endpoint);
     if (self->signals >= 0)
         close (self->signals);
@@ -513,10 +442,13 @@ command_serve (int argc, char **argv)
         status = 2;
     }
     else
+    if (!supervise_is_child (&self.restarts) && self.options.supervise)
+        status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .log = &self.log });
+    else
     if (s_start (&self)) {
         s_announce (&self);
         s_run (&self);
-        log_line (&self.log, "ending");
+        log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
     }
     else
         status = self.failure;

@@ -1,23 +1,28 @@
 #include "command_status.h"
+#include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
+#include "complain.h"
 #include "output.h"
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16 };
 
 static const char s_help [] =
-    "usage: tureen status [--connect ENDPOINT] [--json]\n"
+    "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json]\n"
     "\n"
-    "Shows what a running server serves, to whom, and how much it shared.\n"
+    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that is: to an operator\n"
+    "all of it, to others what their own tenant has.\n"
     "\n"
     "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
     "                      see `tureen serve --help`)\n"
+    "  --key PATH          of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)\n"
+    "  --server-key KEY    that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)\n"
     "  --json              one JSON object; docs/operations.md explains its keys\n"
     "  --help              this text\n"
     "\n"
@@ -59,6 +64,10 @@ s_show_pack (const json_t *pack)
 {
     if (!json_is_object (pack))
         return;
+    if (!json_is_number (json_object_get (pack, "reads"))) {        //  as a tenant is told
+        printf ("  a pack, %s\n", s_text (pack, "policy"));
+        return;
+    }
     printf ("  a pack, %s in pieces of %.0f; disk: %.0f us, %.0f MB/s (%.0f reads seen)\n", s_text (pack, "policy"),
         s_real (pack, "piece_samples"), s_real (pack, "latency_microseconds"), s_real (pack, "megabytes_per_second"),
         s_real (pack, "observed_reads"));
@@ -82,8 +91,9 @@ s_show_datasets (const json_t *status)
             printf (", %.0f classes", s_real (dataset, "classes"));
         s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
         s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
-        printf (", %.1f MB, %.0f unreadable%s, %s\n", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
-            is_fatal? " (which end jobs)": "", s_text (dataset, "path"));
+        printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
+            is_fatal? " (which end jobs)": "");
+        printf ("%s%s\n", *s_text (dataset, "path")? ", ": "", s_text (dataset, "path"));
         s_show_pack (json_object_get (dataset, "pack"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             s_show_bad (bad);
@@ -161,22 +171,65 @@ s_show_gathering (const json_t *status)
     }
 }
 
+static bool
+s_has (const json_t *object, const char *key)
+{
+    return json_is_number (json_object_get (object, key));
+}
+
+//  What there is room for: the longest number, and tenants where there are any to be told.
+typedef struct {
+    int number;
+    int tenant;                         //  0: no such column
+} columns_t;
+
+static columns_t
+s_columns (const json_t *status)
+{
+    columns_t columns = { .number = 5 };
+    size_t index;
+    const json_t *job;
+    json_array_foreach (json_object_get (status, "jobs"), index, job) {
+        int number = snprintf (NULL, 0, "%.0f", s_real (job, "job"));
+        int tenant = (int) strnlen (s_text (job, "tenant"), TENANT_SHOWN_BYTES);
+        columns.number = number > columns.number? number: columns.number;
+        columns.tenant = tenant > columns.tenant? tenant: columns.tenant;
+    }
+    int title = (int) strlen ("tenant");
+    columns.tenant = columns.tenant && columns.tenant < title? title: columns.tenant;
+    return columns;
+}
+
+//  A job's number and its tenant, or what stands above them.
+static void
+s_show_owner (columns_t columns, const char *number, const char *tenant)
+{
+    printf ("%*s ", columns.number, number);
+    if (columns.tenant)
+        printf ("%-*.*s ", columns.tenant, columns.tenant, tenant);
+}
+
 static void
 s_show_jobs (const json_t *status)
 {
     size_t index;
     const json_t *job;
+    columns_t columns = s_columns (status);
     if (json_array_size (json_object_get (status, "jobs")) == 0)
         printf ("no jobs\n");
-    else
-        printf ("%5s %-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "job", "name", "data set", "order", "memory",
+    else {
+        s_show_owner (columns, "job", "tenant");
+        printf ("%-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "name", "data set", "order", "memory",
             "epoch", "of this epoch", "delivered", "samples/s", "shared", "waiting on", "waited for");
+    }
     json_array_foreach (json_object_get (status, "jobs"), index, job) {
-        char share [40];
+        char share [40], number [32];
         snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, "epoch_delivered"), s_real (job,
             "epoch_samples"));
         char waited [WAITED_BYTES], shared [16];
-        printf ("%5.0f %-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n", s_real (job, "job"),
+        snprintf (number, sizeof number, "%.0f", s_real (job, "job"));
+        s_show_owner (columns, number, s_text (job, "tenant"));
+        printf ("%-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n",
             s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
             s_real (job, "epoch"), share, s_real (job, "delivered_samples"), s_real (job, "rate"),
             s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
@@ -186,14 +239,66 @@ s_show_jobs (const json_t *status)
     s_show_gathering (status);
 }
 
+//  ", WHAT 12.0 of 64.0 MB": what of it is told.
 static void
-s_show (const json_t *status)
+s_show_part (const json_t *tenant, const char *what, const char *used, const char *most)
 {
-    printf ("tureen %s, up %.0f s, %.1f s of CPU\n", s_text (status, "version"), s_real (status,
-        "uptime_seconds"),
-        s_real (status, "cpu_seconds"));
-    s_show_datasets (status);
-    s_show_jobs (status);
+    if (!s_has (tenant, used) && !s_has (tenant, most))
+        return;
+    printf (", %s", what);
+    if (s_has (tenant, used))
+        printf (" %.1f", s_real (tenant, used) / 1e6);
+    if (s_has (tenant, most))
+        printf (s_has (tenant, used)? " of %.1f": " at most %.1f", s_real (tenant, most) / 1e6);
+    printf (" MB");
+}
+
+//  What it was refused, the code beside the count.
+static void
+s_show_refusals (const json_t *refusals)
+{
+    const char *code, *before = "; refused: ";
+    json_t *count;
+    json_object_foreach ((json_t *) (uintptr_t) refusals, code, count) {
+        printf ("%s%s %.0f", before, code, json_number_value (count));
+        before = ", ";
+    }
+}
+
+//  A tenant's share and use, to itself and to the operator.
+static void
+s_show_tenant (const json_t *tenant)
+{
+    if (!json_is_object (tenant))
+        return;
+    printf ("tenant %-12s weight %.0f, %.0f", s_text (tenant, "name"), s_real (tenant, "weight"), s_real (tenant, "jobs"));
+    if (s_has (tenant, "jobs_max"))
+        printf (" of %.0f", s_real (tenant, "jobs_max"));
+    printf (" jobs");
+    s_show_part (tenant, "batches", "batches_bytes", "batches_bytes_max");
+    s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
+    if (s_has (tenant, "worker_seconds"))
+        printf (", %.1f s of workers", s_real (tenant, "worker_seconds"));
+    s_show_refusals (json_object_get (tenant, "refusals"));
+    printf ("\n");
+}
+
+static void
+s_show_tenants (const json_t *status)
+{
+    size_t index;
+    const json_t *tenant;
+    s_show_tenant (json_object_get (status, "tenant"));
+    json_array_foreach (json_object_get (status, "tenants"), index, tenant)
+        s_show_tenant (tenant);
+}
+
+//  What all users together make of the server, which is told to those only who may know of all.
+static void
+s_show_totals (const json_t *status)
+{
+    if (!s_has (status, "prepared"))
+        return;
     printf ("prepared %.0f, delivered %.0f", s_real (status, "prepared"), s_real (status, "delivered"));
     if (json_is_number (json_object_get (status, "prepared_per_delivered")))
         printf (", prepared per delivered %.3f", s_real (status, "prepared_per_delivered"));
@@ -205,6 +310,13 @@ s_show (const json_t *status)
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     printf ("read by %s, %.0f at once; compressed samples %.1f of %.1f MB\n", s_text (status, "reading"),
         s_real (status, "reads_max"), s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
+}
+
+static void
+s_show_end (const json_t *status)
+{
+    if (json_is_true (json_object_get (status, "draining")))
+        printf ("takes no new jobs (tureen drain), and ends with the last that it has\n");
     const json_t *idle = json_object_get (status, "until_idle");
     if (json_is_number (json_object_get (idle, "left")))
         printf ("ends in %.0f s, unless a job comes\n", s_real (idle, "left"));
@@ -213,18 +325,37 @@ s_show (const json_t *status)
         printf ("ends %.0f s after its last job\n", s_real (idle, "seconds"));
 }
 
+static void
+s_show (const json_t *status)
+{
+    printf ("tureen %s, up %.0f s", s_text (status, "version"), s_real (status, "uptime_seconds"));
+    if (s_has (status, "cpu_seconds"))
+        printf (", %.1f s of CPU", s_real (status, "cpu_seconds"));
+    if (s_real (status, "restarts") > 0)
+        printf (", restarted %.0f times", s_real (status, "restarts"));
+    printf ("\n");
+    s_show_datasets (status);
+    s_show_tenants (status);
+    s_show_jobs (status);
+    s_show_totals (status);
+    s_show_end (status);
+}
+
 //  -1: go on; else the exit status.
 static int
-s_arguments (int argc, char **argv, const char **endpoint_p, bool *json_p)
+s_arguments (int argc, char **argv, tureen_options_t *server, bool *json_p)
 {
     static const struct option options [] = {
         { "connect", required_argument, NULL, 'c' }, { "json", no_argument, NULL, 'j' },
+        { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     optind = 1;
     for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
         switch (option) {
-        case 'c': *endpoint_p = optarg; break;
+        case 'c': server->endpoint = optarg; break;
+        case 'k': server->key = optarg; break;
+        case 's': server->server_key = optarg; break;
         case 'j': *json_p = true; break;
         case 'h': fputs (s_help, stdout); return 0;
         default: fputs ("tureen status: see `tureen status --help`\n", stderr); return 2;
@@ -239,15 +370,16 @@ s_arguments (int argc, char **argv, const char **endpoint_p, bool *json_p)
 static int
 s_run (int argc, char **argv)
 {
-    const char *endpoint = NULL;
+    tureen_options_t server = { .timeout_ms = TIMEOUT_MS };
     bool as_json = false;
-    int status = s_arguments (argc, argv, &endpoint, &as_json);
+    int status = s_arguments (argc, argv, &server, &as_json);
     if (status >= 0)
         return status;
     char error [1024], *text;
-    if (tureen_status (endpoint, TIMEOUT_MS, &text, error, sizeof error)) {
-        fprintf (stderr, "tureen status: %s\n", error);
-        return 1;
+    int rc = tureen_status_with (&server, &text, error, sizeof error);
+    if (rc) {
+        complain_of_options ("status", error);
+        return rc == -EINVAL? 2: 1;
     }
     json_t *object = json_loads (text, 0, NULL);
     if (as_json)

@@ -11,14 +11,14 @@ s_is_memory (int rc)
 }
 
 int
-connection_new (connection_t **self_p, const peer_t *peer, uint64_t key, const layout_t *layout, uint32_t slots,
-    bool wants_ring, atomic_size_t *outgoing)
+connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key, const layout_t *layout,
+    uint32_t slots, bool wants_ring, atomic_size_t *outgoing)
 {
     *self_p = NULL;
     connection_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    *self = (connection_t) { .peer = *peer, .key = key, .layout = *layout, .slots = slots, .outgoing = outgoing };
+    *self = (connection_t) { .peer = *peer, .caller = *caller, .key = key, .layout = *layout, .slots = slots, .outgoing = outgoing };
     int rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
     bool good = self->ring || (!s_is_memory (rc) && connection_go_inline (self));
     if (!good) {
@@ -45,13 +45,15 @@ connection_destroy (connection_t **self_p)
 }
 
 bool
-connection_is_of (const connection_t *self, const peer_t *peer)
+connection_is_of (const connection_t *self, const peer_t *peer, const caller_t *caller)
 {
-    return self->peer.size == peer->size && memcmp (self->peer.bytes, peer->bytes, peer->size) == 0;
+    return self->peer.size == peer->size && memcmp (self->peer.bytes, peer->bytes, peer->size) == 0
+        && caller_is (&self->caller, caller);
 }
 
 typedef struct {
     const peer_t *peer;         //  or NULL:
+    const caller_t *caller;
     uint64_t key;               //  of its connection
     rank_t *rank;
 } search_t;
@@ -61,14 +63,14 @@ s_search (void *context, rank_t *rank)
 {
     search_t *search = context;
     const connection_t *connection = rank_user (rank);
-    if (search->peer? connection_is_of (connection, search->peer): connection->key == search->key)
+    if (search->peer? connection_is_of (connection, search->peer, search->caller): connection->key == search->key)
         search->rank = rank;
 }
 
 rank_t *
-connection_rank_of_peer (broker_t *broker, const peer_t *peer)
+connection_rank_of_peer (broker_t *broker, const peer_t *peer, const caller_t *caller)
 {
-    search_t search = { .peer = peer };
+    search_t search = { .peer = peer, .caller = caller };
     broker_each_rank (broker, s_search, &search);
     return search.rank;
 }
@@ -121,7 +123,7 @@ connection_take_inline (connection_t *self, uint32_t slot)
 }
 
 static void
-s_describe (const source_t *source, json_t *object)
+s_describe (const source_t *source, json_t *object, bool sees_all)
 {
     const catalogue_t *catalogue = source->catalogue;
     json_t *path = json_string (catalogue_root (catalogue)), *fields = json_array (), *labels = json_array ();
@@ -135,8 +137,9 @@ s_describe (const source_t *source, json_t *object)
     json_object_set_new (object, "fields", fields);
     json_object_set_new (object, "labels", labels);
     json_t *pack = json_object_get (object, "pack");
-    if (source->pack) {
+    if (source->pack)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
+    if (source->pack && sees_all) {
         json_object_set_new (pack, "latency_microseconds", json_real (source->cost.latency_seconds * 1e6));
         json_object_set_new (pack, "megabytes_per_second", json_real (source->cost.bytes_per_second / 1e6));
         json_object_set_new (pack, "observed_reads", json_integer ((json_int_t) source->cost.observed));
@@ -146,12 +149,12 @@ s_describe (const source_t *source, json_t *object)
 }
 
 void
-connection_describe_datasets (broker_t *broker, json_t *status)
+connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all)
 {
     size_t index;
     json_t *object;
     json_array_foreach (json_object_get (status, "datasets"), index, object) {
         dataset_t *dataset = broker_dataset (broker, NULL, json_string_value (json_object_get (object, "name")));
-        s_describe (source_of (dataset), object);
+        s_describe (source_of (dataset), object, sees_all);
     }
 }

@@ -10,12 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "broker.h"
+#include "caller.h"
 #include "layout.h"
 #include "outbox.h"
 #include "ring.h"
 
 typedef struct {
     peer_t peer;
+    caller_t caller;            //  whose it is: another one with this routing id is not its client
     uint64_t key;               //  no other connection of this server has it: names it at the door
     layout_t layout;
     uint32_t slots;
@@ -29,14 +31,14 @@ typedef struct {
 
 //  Memory as shared (wants_ring) or inline; falls back to inline where no ring is to be had for another
 //  reason than memory.  0 and *self_p, or -ENOMEM.
-int connection_new (connection_t **self_p, const peer_t *peer, uint64_t key, const layout_t *layout, uint32_t slots,
-    bool wants_ring, atomic_size_t *outgoing);
+int connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key, const layout_t *layout,
+    uint32_t slots, bool wants_ring, atomic_size_t *outgoing);
 //  The ring, if it still has one, is emptied.
 void connection_destroy (connection_t **self_p);
 
-bool connection_is_of (const connection_t *self, const peer_t *peer);
+bool connection_is_of (const connection_t *self, const peer_t *peer, const caller_t *caller);
 //  The rank that has this connection, of those that are there; NULL: none.
-rank_t *connection_rank_of_peer (broker_t *broker, const peer_t *peer);
+rank_t *connection_rank_of_peer (broker_t *broker, const peer_t *peer, const caller_t *caller);
 rank_t *connection_rank_of_key (broker_t *broker, uint64_t key);
 //  From ring to inline, before anything was written.  False: no memory, nothing changed.
 bool connection_go_inline (connection_t *self);
@@ -45,7 +47,7 @@ uint8_t *connection_slot (connection_t *self, uint32_t slot);
 //  The slot's memory, now the caller's; NULL for one in a ring.
 uint8_t *connection_take_inline (connection_t *self, uint32_t slot);
 
-//  Adds what the catalogues know to the data sets of a status object.
-void connection_describe_datasets (broker_t *broker, json_t *status);
+//  Adds what the catalogues know to the data sets of a status object.  sees_all: also what others' jobs move.
+void connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all);
 
 #endif

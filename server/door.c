@@ -201,6 +201,13 @@ s_pass_of_key (door_t *self, uint64_t key)
     return pass;
 }
 
+//  Root and our own user may bring anybody's token.
+static bool
+s_may_pass (uid_t guest, uid_t pass)
+{
+    return guest == pass || guest == 0 || guest == geteuid ();
+}
+
 //  The pass that this stranger's token opens for it now.  All are compared, and each in constant time.
 static pass_t *
 s_pass_of_guest (door_t *self, const guest_t *guest, int64_t now_ms)
@@ -211,20 +218,42 @@ s_pass_of_guest (door_t *self, const guest_t *guest, int64_t now_ms)
             found = pass;
     if (!found || now_ms >= found->deadline_ms)
         return NULL;
-    return guest->uid == found->uid || guest->uid == 0 || guest->uid == geteuid ()? found: NULL;
+    return s_may_pass (guest->uid, found->uid)? found: NULL;
 }
 
-//  Strangers come and go at the door; when it is full the one that has waited longest goes.  (Refusing the
-//  newcomer instead would let 64 idle connections keep every client out; who has a token sends it at once.)
+//  Strangers come and go at the door; when it is full, of the user who has most of them the one that has waited longest goes.
+//  (Refusing the newcomer instead would let 64 idle connections keep every client out, and if the longest waiting one of all
+//  went, whoever comes fastest would keep all others out; who has a token sends it at once.)
 static void
-s_make_room (door_t *self)
+s_make_room (door_t *self, uid_t newcomer)
 {
-    guest_t *oldest = NULL;
-    for (guest_t *guest = self->guests; guest; guest = guest->next)
+    guest_t *strangers [DOOR_STRANGERS_MAX], *leaver = NULL;    //  the youngest first
+    size_t count = 0, most = 0;
+    if (self->strangers < DOOR_STRANGERS_MAX)
+        return;
+    for (guest_t *guest = self->guests; guest && count < DOOR_STRANGERS_MAX; guest = guest->next)
         if (!guest->attached)
-            oldest = guest;
-    if (self->strangers >= DOOR_STRANGERS_MAX)
-        s_guest_end (self, oldest);
+            strangers [count++] = guest;
+    for (size_t index = 0; index < count; index++) {
+        size_t with = strangers [index]->uid == newcomer;
+        for (size_t other = 0; other < count; other++)
+            with += strangers [other]->uid == strangers [index]->uid;
+        if (with >= most) {
+            most = with;
+            leaver = strangers [index];
+        }
+    }
+    s_guest_end (self, leaver);
+}
+
+//  Another user of whom no client is expected has nothing to say here.
+static bool
+s_is_expected (const door_t *self, uid_t uid)
+{
+    bool found = uid == 0 || uid == geteuid ();
+    for (const pass_t *pass = self->passes; pass && !found; pass = pass->next)
+        found = s_may_pass (uid, pass->uid);
+    return found;
 }
 
 //  The new stranger, or NULL where it could not be kept.  Owns fd in both cases.
@@ -235,12 +264,12 @@ s_guest_new (door_t *self, int fd, int64_t now_ms)
     socklen_t peer_size = sizeof peer;
     guest_t *guest = calloc (1, sizeof *guest);
     if (!guest || getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0
-    ||  s_watch (self, fd, guest) != 0) {
+    ||  !s_is_expected (self, peer.uid) || s_watch (self, fd, guest) != 0) {
         free (guest);
         close (fd);
         return NULL;
     }
-    s_make_room (self);
+    s_make_room (self, peer.uid);
     guest->fd = fd;
     guest->process = -1;
     guest->pid = peer.pid;
@@ -258,7 +287,8 @@ s_guest_new (door_t *self, int fd, int64_t now_ms)
 static void
 s_accept (door_t *self, int64_t now_ms)
 {
-    int fd = accept4 (self->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    //  Not by the C library's name, which is ZeroMQ's to call (accepting.c): here the error itself is wanted.
+    int fd = (int) syscall (SYS_accept4, self->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
         s_guest_new (self, fd, now_ms);     //  its token makes it readable, then we see it again
     else

@@ -7,8 +7,9 @@
  *                watched as well (by a pidfd): its end is DOOR_CLOSED, whoever outlives it.  Where the kernel
  *                gives no pidfd (it is old, or the client's pid means nothing here) the socket alone decides.
  *  failure:      wrong, late or used token, wrong uid, more than the token: closed without a word, no event.
- *                A connection without a token is closed after DOOR_PATIENCE_MS; at most DOOR_STRANGERS_MAX
- *                wait at once; then the one that waited longest is closed.
+ *                A connection without a token is closed after DOOR_PATIENCE_MS, and at once if it is of a user (other
+ *                than root and our own) who has no token left to bring.  At most DOOR_STRANGERS_MAX wait at once; then
+ *                of the user who has most of them the one that waited longest is closed, so no user can keep others out.
  *                accept fails with EMFILE: the listening socket rests until the next door_tick.
  *  on close:     door_forget (key) closes the connection from our side; no event follows.  door_part (key) closes only our side
  *                of it: the client sees an end as well, and DOOR_CLOSED comes when it closes its own.
@@ -34,7 +35,7 @@ typedef struct {
     uint64_t key;
 } door_event_t;
 
-//  Listens at path (removed first if a stale socket is there), mode 0600.  0, or -errno with *self_p NULL.
+//  Listens at path (removed first if a stale socket is there), mode 0600, which the caller may widen.  0, or -errno with *self_p NULL.
 int door_new (door_t **self_p, const char *path);
 //  Closes every connection and removes the socket file.
 void door_destroy (door_t **self_p);

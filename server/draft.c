@@ -52,7 +52,7 @@ s_pipeline (draft_t *self, const pipeline_t *like, refusal_t *refusal)
             .is_mask = catalogue_field_is_mask (catalogue, field) };
     const char *present [SAMPLER_JOBS_MAX] = { like? pipeline_shared_text (like): NULL };
     size_t count = like? 1
-        : broker_shared_texts (self->dataset, s_orders [self->request.order], present, SAMPLER_JOBS_MAX);
+        : broker_shared_texts (self->dataset, self->caller.tenant, s_orders [self->request.order], present, SAMPLER_JOBS_MAX);
     char error [400];
     if (pipeline_new (&self->pipeline, self->request.pipeline, &source, present, count, error, sizeof error))
         return refuse (refusal, "bad_request", "pipeline: %s", error);

@@ -156,6 +156,7 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_
     uint32_t id = supply_pick (jobs, claimants, count);
     stock_draw (self->stock, claimants, count, id, versions, NULL);
     supply_drawn (self, jobs [0], id, versions, count);
+    sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
         place_t *place = instead? instead: s_take_place (jobs [index], id);
         if (instead)
@@ -202,7 +203,7 @@ static void
 s_close_epoch (broker_t *self, job_t *job)
 {
     s_mark_end (self, job);
-    if (job->epochs && job->epoch + 1 == job->epochs)
+    if ((job->epochs && job->epoch + 1 == job->epochs) || self->draining)
         job->state = JOB_DRAWN;
     else {
         job->epoch++;

@@ -197,7 +197,7 @@ draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
 void
 draw_send (broker_t *self, job_t *job)
 {
-    while (job->order_count > 0 && !job->held_up) {
+    while (job->order_count > 0 && !job->held_up && !drain_is_between (job)) {
         uint32_t slot = job->order_of [job->order_first];
         const batch_t *batch = &job->batches [slot];
         if (batch->state != SLOT_FULL || batch->open > 0)

@@ -1,7 +1,7 @@
 /*  endpoint.c -- see endpoint.h.
  *
- *  happy path:  parse -> look at the directory (make it where it is ours to make) -> lock -> clear away what
- *               a dead server left -> say who we are in the lock file.
+ *  happy path:  parse -> may those come who are to -> look at the directory (make it where it is ours to make) ->
+ *               lock -> clear away what a dead server left -> give it to the group -> say who we are in the lock file.
  *  failure:     each step writes its sentence and endpoint_claim destroys what there is; only our own
  *               files go.
  *  on close:    sockets, then the lock file while we still hold it, then the directory if it is empty.
@@ -35,15 +35,18 @@ enum {
     SOCKET_PATH_MAX = sizeof ((struct sockaddr_un *) 0)->sun_path - 1,
     IPC_PATH_MAX = SOCKET_PATH_MAX - 5,     //  PATH.ring is a socket too
     HOST_MAX = 255,
-    LOCK_TRIES_MAX = 100                    //  each means that another server ended in that moment
+    LOCK_TRIES_MAX = 100,                   //  each means that another server ended in that moment
+    GROUPS_MAX = 65536                      //  that a process can be in
 };
 
 struct endpoint {
     uint32_t magic;
-    bool is_open;
+    bool is_remote;                         //  tcp, and not certainly this host alone
     bool is_ipc;
     bool in_runtime;                        //  the directory is ours to make
     bool claimed;                           //  sockets at our paths are ours
+    bool has_group;
+    gid_t group;
     int lock_fd;                            //  -1: not locked
     dev_t lock_device;
     ino_t lock_inode;
@@ -184,9 +187,9 @@ s_parse_port (const char *text)
     return port <= 65535? port: 0;
 }
 
-//  Whatever is not certainly this host alone is open.
+//  Whatever is not certainly this host alone.
 static bool
-s_host_is_open (const char *host)
+s_host_is_remote (const char *host)
 {
     struct in_addr four;
     struct in6_addr six;
@@ -234,7 +237,7 @@ s_parse_tcp (endpoint_t *self, const char *address)
     if (port == 0)
         return s_fail (self, -EINVAL, "'%s' has no port from 1 to 65535, and clients could not know another: "
             "e.g. tcp://%s:5555", self->text, host);
-    self->is_open = s_host_is_open (host);
+    self->is_remote = s_host_is_remote (host);
     //  ZeroMQ resolves names when it connects, but not when it binds.
     if (strcasecmp (host, "localhost") == 0) {
         free (self->text);
@@ -261,11 +264,86 @@ s_parse (endpoint_t *self)
 }
 
 
+//  -- who may come
+
+static int
+s_check_tcp (const endpoint_t *self, const endpoint_access_t *access)
+{
+    if (access->group)
+        return s_fail (self, -EACCES, "group '%s' is for sockets with a path, and '%s' has none: listen at ipc:///PATH, or let "
+            "keys in (--keys DIR) in place of the group", access->group, self->text);
+    if (access->users)
+        return s_fail (self, -EACCES, "tenants have users of this machine, and who comes by '%s' cannot be told by a user: give "
+            "them - in place of users (--tenant NAME=-), and keys (tureen key allow)", self->text);
+    if (access->keys)
+        return 0;
+    if (!access->open)
+        return s_fail (self, -EACCES, "whoever reaches '%s' could read the data sets: let in only those with a key (--keys DIR, "
+            "see tureen key --help)%s", self->text, self->is_remote? "": ", or say that every user and program of this machine "
+            "may (--open)");
+    if (self->is_remote)
+        return s_fail (self, -EACCES, "'%s' can be reached from other machines, and open is for this machine alone: let in only "
+            "those with a key (--keys DIR in place of --open), or listen at tcp://127.0.0.1:PORT", self->text);
+    return 0;
+}
+
+//  A process can give files to groups that it is in; root to any.
+static bool
+s_is_in_group (gid_t group)
+{
+    if (geteuid () == 0 || getegid () == group)
+        return true;
+    gid_t *groups = malloc (GROUPS_MAX * sizeof *groups);
+    int count = groups? getgroups (GROUPS_MAX, groups): 0;
+    bool found = false;
+    for (int index = 0; index < count && !found; index++)
+        found = groups [index] == group;
+    free (groups);
+    return found;
+}
+
+//  Below a folder that is its owner's alone nobody of the group could reach ours: one on the way there, "" where there is none.
+static void
+s_closed_folder (const char *path, char closed [PATH_MAX])
+{
+    struct stat status;
+    snprintf (closed, PATH_MAX, "%s", path);
+    for (char *slash = strrchr (closed, '/'); slash; slash = strrchr (closed, '/')) {
+        *slash = 0;
+        if (*closed && stat (closed, &status) == 0 && (status.st_mode & 011) == 0)
+            return;
+    }
+    *closed = 0;
+}
+
+static int
+s_check_ipc (const endpoint_t *self, const endpoint_access_t *access)
+{
+    char closed [PATH_MAX];
+    if (access->keys)
+        return s_fail (self, -EACCES, "keys are for tcp, and at '%s' users are told apart by the system: take --keys out, or "
+            "listen at tcp://HOST:PORT", self->text);
+    if (access->users && !access->group)
+        return s_fail (self, -EACCES, "tenants have other users than the server's own, and those could not reach '%s': name a "
+            "group that all of them are in (--group NAME)", self->text);
+    if (!access->group)
+        return 0;
+    if (!s_is_in_group (access->group_id))
+        return s_fail (self, -EACCES, "user %u, who runs the server, is not in group '%s', and could not give it the sockets: make "
+            "it a member (usermod -a -G, then log in anew), or name another group", (unsigned int) geteuid (), access->group);
+    s_closed_folder (self->directory, closed);
+    if (*closed)
+        return s_fail (self, -EACCES, "group '%s' could not reach '%s', because the folder '%s' is its owner's alone: listen in "
+            "another, e.g. --listen ipc:///run/tureen/server.sock", access->group, self->text, closed);
+    return 0;
+}
+
+
 //  -- the directory
 
 //  Others than its owner (and root) cannot put files in place of ours: not writable for them, or sticky.
 static int
-s_check_directory (const endpoint_t *self, const struct stat *status)
+s_check_owner (const endpoint_t *self, const struct stat *status)
 {
     const char *path = self->directory;
     if (!S_ISDIR (status->st_mode))
@@ -278,6 +356,46 @@ s_check_directory (const endpoint_t *self, const struct stat *status)
         return s_fail (self, -EPERM, "others may write to the folder '%s': chmod go-w '%s', or listen in "
             "another", path, path);
     return 0;
+}
+
+//  The group may enter, and beside it nobody may do anything.
+static bool
+s_is_for_group (const endpoint_t *self, const struct stat *status)
+{
+    return status->st_gid == self->group && (status->st_mode & 027) == 0 && (status->st_mode & 010);
+}
+
+static int
+s_check_group (const endpoint_t *self, const struct stat *status)
+{
+    const char *path = self->directory;
+    if (s_is_for_group (self, status))
+        return 0;
+    return s_fail (self, -EPERM, "the folder '%s' must be for the group to enter and nobody else (now: group %u, mode %04o): "
+        "chgrp %u '%s' && chmod 0750 '%s', or listen in another", path, (unsigned int) status->st_gid,
+        (unsigned int) status->st_mode & 07777, (unsigned int) self->group, path, path);
+}
+
+//  A directory that is ours to make becomes the group's, but only once nobody else listens at our endpoint: before, it may be
+//  the door of another server's clients.
+static int
+s_give_directory (const endpoint_t *self)
+{
+    const char *path = self->directory;
+    struct stat status;
+    if (!self->has_group || !self->in_runtime || (lstat (path, &status) == 0 && s_is_for_group (self, &status)))
+        return 0;
+    if (chmod (path, 0700) == 0 && lchown (path, (uid_t) -1, self->group) == 0 && chmod (path, 0750) == 0)
+        return 0;
+    return s_fail (self, -errno, "cannot give the folder '%s' to group %u (%s): listen in another", path,
+        (unsigned int) self->group, strerror (errno));
+}
+
+static int
+s_check_directory (const endpoint_t *self, const struct stat *status)
+{
+    int rc = s_check_owner (self, status);
+    return rc == 0 && self->has_group && !self->in_runtime? s_check_group (self, status): rc;
 }
 
 //  -EAGAIN: it went away between two looks.
@@ -459,9 +577,11 @@ s_clear_socket (const endpoint_t *self, const char *path)
 //  -- claim and release
 
 int
-endpoint_claim (endpoint_t **self_p, const char *text, char *error, size_t error_bytes)
+endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error, size_t error_bytes)
 {
     assert (self_p); assert (error); assert (error_bytes > 0);
+    static const endpoint_access_t alone = { .open = false };
+    access = access? access: &alone;
     *self_p = NULL;
     error [0] = 0;
     endpoint_t *self = calloc (1, sizeof *self);
@@ -470,7 +590,7 @@ endpoint_claim (endpoint_t **self_p, const char *text, char *error, size_t error
         return -ENOMEM;
     }
     *self = (endpoint_t) { .magic = ENDPOINT_MAGIC, .lock_fd = -1, .error = error,
-        .error_bytes = error_bytes };
+        .error_bytes = error_bytes, .has_group = access->group, .group = access->group_id };
     char standard [PATH_MAX + 32];
     int rc = text? 0: endpoint_default (standard, sizeof standard);
     if (rc)
@@ -479,11 +599,15 @@ endpoint_claim (endpoint_t **self_p, const char *text, char *error, size_t error
     if (rc == 0)
         rc = self->text? s_parse (self): s_fail (self, -ENOMEM, "not enough memory to listen: free some");
     if (rc == 0)
+        rc = self->is_ipc? s_check_ipc (self, access): s_check_tcp (self, access);
+    if (rc == 0)
         rc = s_lock (self);
     if (rc == 0 && self->is_ipc)
         rc = s_clear_socket (self, self->socket_path);
     if (rc == 0)
         rc = s_clear_socket (self, self->ring_path);
+    if (rc == 0)
+        rc = s_give_directory (self);
     if (rc == 0)
         rc = s_sign (self);
     if (rc == 0) {
@@ -494,6 +618,23 @@ endpoint_claim (endpoint_t **self_p, const char *text, char *error, size_t error
     }
     endpoint_destroy (&self);
     return rc;
+}
+
+int
+endpoint_share (const endpoint_t *self, char *error, size_t error_bytes)
+{
+    assert (self && self->magic == ENDPOINT_MAGIC);
+    const char *paths [] = { self->socket_path, self->ring_path };
+    //  Nobody but ourselves can change what is in the folder.  The sockets are ours alone until the last call.
+    for (size_t index = 0; index < 2 && self->has_group; index++)
+        if (chmod (paths [index], 0600) != 0 || lchown (paths [index], (uid_t) -1, self->group) != 0
+        ||  chmod (paths [index], 0660) != 0) {
+            int rc = -errno;
+            snprintf (error, error_bytes, "cannot give the socket '%s' to group %u (%s): listen in another folder", paths [index],
+                (unsigned int) self->group, strerror (-rc));
+            return rc;
+        }
+    return 0;
 }
 
 //  Other than a socket nothing was at path when it was claimed, so what else is there now is not ours.
@@ -558,8 +699,8 @@ endpoint_ring_path (const endpoint_t *self)
 }
 
 bool
-endpoint_is_open (const endpoint_t *self)
+endpoint_is_ipc (const endpoint_t *self)
 {
     assert (self && self->magic == ENDPOINT_MAGIC);
-    return self->is_open;
+    return self->is_ipc;
 }

@@ -16,11 +16,14 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 //  One question.
 typedef struct {
     errand_t errand;            //  first: the way back from it
-    bool is_out;
+    bool is_asked, is_out;      //  there is one; and a worker has it
+    uint64_t order;             //  of asking
+    uint32_t charged_us;        //  out
     explanation_t explanation;
     const source_t *source;
     peer_t peer;
     uint64_t job, tag;
+    tenant_t *tenant;           //  the asker's: pays for the worker
     //  the answer
     char *text;                 //  NULL: it was not begun
     bool is_error;
@@ -30,6 +33,8 @@ struct explaining {
     void *router;
     broker_t *broker;
     tasks_t *tasks;
+    unread_t *unread;
+    uint64_t asked;             //  so far
     question_t questions [EXPLAINING_MAX];
 };
 
@@ -104,7 +109,7 @@ s_work (errand_t *errand, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, tasks_t *tasks)
+explaining_new (void *router, broker_t *broker, tasks_t *tasks, unread_t *unread)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -112,6 +117,7 @@ explaining_new (void *router, broker_t *broker, tasks_t *tasks)
     self->router = router;
     self->broker = broker;
     self->tasks = tasks;
+    self->unread = unread;
     return self;
 }
 
@@ -122,23 +128,24 @@ explaining_destroy (explaining_t **self_p)
     if (!self)
         return;
     for (size_t index = 0; index < EXPLAINING_MAX; index++)
-        assert (!self->questions [index].is_out);
+        assert (!self->questions [index].is_asked);
     free (self);
     *self_p = NULL;
 }
 
 //  A place for one more question of the job; NULL: not now.
 static question_t *
-s_find_room (explaining_t *self, uint64_t job)
+s_find_room (explaining_t *self, const job_t *job)
 {
     question_t *room = NULL;
-    size_t of_job = 0;
+    size_t of_job = 0, of_tenant = 0;
     for (size_t index = 0; index < EXPLAINING_MAX; index++) {
         question_t *question = &self->questions [index];
-        of_job += question->is_out && question->job == job;
-        room = question->is_out? room: question;
+        of_job += question->is_asked && question->job == job_id (job);
+        of_tenant += question->is_asked && question->tenant == job_tenant (job);
+        room = question->is_asked? room: question;
     }
-    return of_job < EXPLAINING_OF_JOB_MAX? room: NULL;
+    return of_job < EXPLAINING_OF_JOB_MAX && of_tenant < broker_share (self->broker, job_tenant (job), EXPLAINING_MAX)? room: NULL;
 }
 
 bool
@@ -147,17 +154,48 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
     request_explain_t request;
     if (!request_explain (frame, &request, refusal))
         return false;
-    question_t *question = s_find_room (self, job_id (job));
+    question_t *question = s_find_room (self, job);
     if (!question)
         return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job, %d of all): wait for "
             "an answer", EXPLAINING_OF_JOB_MAX, EXPLAINING_MAX);
     *question = (question_t) { .errand = { .work = s_work }, .source = source_of (job_dataset (job)), .peer = *peer,
-        .job = job_id (job), .tag = tag };
+        .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
         return false;
-    question->is_out = true;
-    tasks_run (self->tasks, &question->errand);
+    question->is_asked = true;
+    question->order = self->asked++;
+    broker_errand_waits (self->broker, question->tenant);
     return true;
+}
+
+void
+explaining_start (explaining_t *self, const tenant_t *tenant, uint32_t charged_us)
+{
+    question_t *oldest = NULL;
+    for (size_t index = 0; index < EXPLAINING_MAX; index++) {
+        question_t *question = &self->questions [index];
+        if (question->is_asked && !question->is_out && question->tenant == tenant && (!oldest || question->order < oldest->order))
+            oldest = question;
+    }
+    assert (oldest);
+    oldest->is_out = true;
+    oldest->charged_us = charged_us;
+    tasks_run (self->tasks, &oldest->errand);
+}
+
+//  The text is no longer the question's.
+static void
+s_send (explaining_t *self, question_t *question)
+{
+    atomic_size_t *account = unread_account (self->unread, &question->peer, tenant_number (question->tenant),
+        (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
+    wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
+    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others of its tenant have
+    //  taken that since, it is answered all the same: at most EXPLAINING_MAX answers are beyond it.
+    if (account)
+        outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag, question->text, account);
+    else
+        outbox_send_text (self->router, &question->peer, kind, question->job, question->tag, question->text);
 }
 
 void
@@ -167,11 +205,18 @@ explaining_collect (explaining_t *self, bool is_stopped)
     while ((errand = tasks_errand_done (self->tasks))) {
         question_t *question = (question_t *) errand;
         assert (question->is_out && (question->text || is_stopped));
-        //  A peer that does not listen to its answer is not our trouble.
+        broker_errand_took (self->broker, question->tenant, question->charged_us, errand->worker_ns);
         if (question->text)
-            outbox_send_text (self->router, &question->peer, question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY, question->job,
-                question->tag, question->text);
+            s_send (self, question);
         explanation_clear (&question->explanation);
-        question->is_out = false;
+        question->is_asked = question->is_out = false;
+    }
+    for (size_t index = 0; is_stopped && index < EXPLAINING_MAX; index++) {
+        question_t *question = &self->questions [index];
+        if (!question->is_asked)
+            continue;
+        broker_errand_gives_up (self->broker, question->tenant);
+        explanation_clear (&question->explanation);
+        question->is_asked = false;
     }
 }

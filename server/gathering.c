@@ -1,6 +1,7 @@
 #include "gathering.h"
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct {
 //  One job to be.
 typedef struct party {
     struct party *next;
+    const tenant_t *tenant;         //  its ranks'
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t world_size;
     uint32_t here;
@@ -31,7 +33,6 @@ struct gathering {
     log_t *log;
     party_t *parties;
     size_t count;
-    size_t bytes;
 };
 
 gathering_t *
@@ -46,15 +47,41 @@ gathering_new (void *router, broker_t *broker, log_t *log)
     return self;
 }
 
+//  rank UINT32_MAX: of all of them.
+static void
+s_log (const gathering_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+    __attribute__ ((format (printf, 6, 7)));
+
+static void
+s_log (const gathering_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+{
+    char text [LOG_LINE_BYTES_MAX], number [16];
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text, sizeof text, format, arguments);
+    va_end (arguments);
+    snprintf (number, sizeof number, "%" PRIu32, rank);
+    bool is_named = broker_tenants (self->broker) > 1;
+    log_event (self->log, level, "gathering", LOG_FIELDS (LOG_TEXT ("tenant", is_named? tenant_name (party->tenant): NULL),
+        LOG_TEXT ("name", party->name), LOG_TEXT ("rank", rank == UINT32_MAX? NULL: number), LOG_TEXT ("state", state)), "%s",
+        text);
+}
+
 //  ---- who is here
 
 static party_t *
-s_party (const gathering_t *self, const char *name)
+s_party (const gathering_t *self, const tenant_t *tenant, const char *name)
 {
     party_t *party = self->parties;
-    while (party && strcmp (party->name, name) != 0)
+    while (party && !(party->tenant == tenant && strcmp (party->name, name) == 0))
         party = party->next;
     return party;
+}
+
+static party_t *
+s_party_of (const gathering_t *self, const draft_t *draft)
+{
+    return s_party (self, draft->caller.tenant, draft->request.job);
 }
 
 //  The lowest rank that is here.
@@ -92,47 +119,36 @@ s_end_party (gathering_t *self, party_t *party)
     free (party);
 }
 
-//  From one that is not counted to one that is.
-static void
-s_yield_data (gathering_t *self, draft_t *draft, draft_t *holder)
-{
-    self->bytes -= draft_bytes (holder);
-    draft_yield_data (draft, holder);
-    self->bytes += draft_bytes (holder);
-}
-
 //  The rank waits no longer, and is the caller's.  What the job's data are stays with another.
 static draft_t *
-s_take_out (gathering_t *self, party_t *party, uint32_t rank)
+s_take_out (party_t *party, uint32_t rank)
 {
     draft_t *draft = party->waiters [rank].draft;
-    self->bytes -= draft_bytes (draft);
     party->waiters [rank].draft = NULL;
     party->here--;
     if (party->here > 0)
-        s_yield_data (self, draft, s_holder (party));
+        draft_yield_data (draft, s_holder (party));
     return draft;
 }
 
 static void
-s_put_in (gathering_t *self, party_t *party, draft_t *draft, int64_t now_ms)
+s_put_in (party_t *party, draft_t *draft, int64_t now_ms)
 {
     uint32_t rank = draft->request.rank;
     assert (rank < party->world_size && !party->waiters [rank].draft);
     if (party->here > 0)
-        s_yield_data (self, draft, s_holder (party));
+        draft_yield_data (draft, s_holder (party));
     party->waiters [rank] = (waiter_t) { draft, now_ms };
     party->here++;
-    self->bytes += draft_bytes (draft);
 }
 
 //  Forgets one that cannot be sent to.
 static void
 s_lose (gathering_t *self, party_t *party, uint32_t rank)
 {
-    log_line (self->log, "rank %" PRIu32 " of job '%s' is gone while it waited for others: its connection is closed", rank,
-        party->name);
-    draft_t *draft = s_take_out (self, party, rank);
+    s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost", "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
+        "connection is closed", rank, party->name);
+    draft_t *draft = s_take_out (party, rank);
     draft_destroy (&draft);
 }
 
@@ -140,10 +156,11 @@ s_lose (gathering_t *self, party_t *party, uint32_t rank)
 static void
 s_refuse_all (gathering_t *self, party_t *party, const refusal_t *refusal)
 {
-    log_line (self->log, "ranks of job '%s' are refused: %s", party->name, refusal->message);
+    s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s", party->name,
+        refusal->message);
     for (uint32_t rank = 0; rank < party->world_size; rank++)
         if (party->waiters [rank].draft) {
-            draft_t *draft = s_take_out (self, party, rank);
+            draft_t *draft = s_take_out (party, rank);
             outbox_send_text (self->router, &draft->peer, WIRE_ERROR, 0, draft->tag,
                 reply_error (refusal->code, refusal->message));
             draft_destroy (&draft);
@@ -161,7 +178,7 @@ gathering_destroy (gathering_t **self_p)
         party_t *party = self->parties;
         for (uint32_t rank = 0; rank < party->world_size; rank++)
             if (party->waiters [rank].draft) {
-                draft_t *draft = s_take_out (self, party, rank);
+                draft_t *draft = s_take_out (party, rank);
                 draft_destroy (&draft);
             }
         s_end_party (self, party);
@@ -171,21 +188,22 @@ gathering_destroy (gathering_t **self_p)
 }
 
 const char *
-gathering_of (const gathering_t *self, const peer_t *peer)
+gathering_of (const gathering_t *self, const peer_t *peer, const caller_t *caller)
 {
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
             const draft_t *draft = party->waiters [rank].draft;
-            if (draft && draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0)
+            if (draft && draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
+            &&  (!caller || caller_is (&draft->caller, caller)))
                 return party->name;
         }
     return NULL;
 }
 
 const pipeline_t *
-gathering_pipeline (const gathering_t *self, const char *job_name)
+gathering_pipeline (const gathering_t *self, const tenant_t *tenant, const char *job_name)
 {
-    const party_t *party = s_party (self, job_name);
+    const party_t *party = s_party (self, tenant, job_name);
     return party? party->waiters [s_first (party)].draft->pipeline: NULL;
 }
 
@@ -276,6 +294,19 @@ gathering_beat (gathering_t *self, int64_t now_ms)
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
         s_beat (self, party, now_ms);
+    }
+}
+
+void
+gathering_forget (gathering_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+{
+    refusal_t refusal;
+    refuse (&refusal, "revoked", "the key of its client was revoked");
+    for (party_t *party = self->parties, *next; party; party = next) {
+        next = party->next;
+        //  All of them are one user's.
+        if (is_gone (context, &party->waiters [s_first (party)].draft->caller))
+            s_refuse_all (self, party, &refusal);
     }
 }
 
@@ -371,12 +402,14 @@ s_begin_party (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_
 {
     if (!s_may_work (self, draft, now_ms, refusal))
         return NULL;
-    party_t *party = self->count < GATHERING_MAX? calloc (1, sizeof *party): NULL;
+    const tenant_t *tenant = draft->caller.tenant;
+    size_t count = gathering_count (self, tenant), most = (size_t) broker_share (self->broker, tenant, GATHERING_MAX);
+    party_t *party = count < most && self->count < GATHERING_MAX? calloc (1, sizeof *party): NULL;
     if (!party) {
-        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %d may: try again when one is complete", self->count,
-            GATHERING_MAX);
+        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is complete", count, most);
         return NULL;
     }
+    party->tenant = tenant;
     snprintf (party->name, sizeof party->name, "%s", draft->request.job);
     party->world_size = draft->request.world_size;
     party->since_ms = now_ms;
@@ -390,7 +423,7 @@ s_begin_party (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_
 bool
 gathering_leaves_name (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *refusal)
 {
-    party_t *party = s_party (self, draft->request.job);
+    party_t *party = s_party_of (self, draft);
     if (party)
         s_notify (self, party, now_ms);
     if (party && party->here == 0) {
@@ -451,7 +484,6 @@ s_complete (gathering_t *self, party_t *party, gathered_t *gathered)
     *gathered = (gathered_t) { .count = party->world_size };
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
         gathered->drafts [rank] = party->waiters [rank].draft;
-        self->bytes -= draft_bytes (gathered->drafts [rank]);
         party->waiters [rank].draft = NULL;
     }
     party->here = 0;
@@ -462,7 +494,8 @@ s_complete (gathering_t *self, party_t *party, gathered_t *gathered)
     gathered->join.name = gathered->drafts [0]->join.name;
     for (uint32_t rank = 0; rank < party->world_size; rank++)
         s_merge_one (gathered, rank);
-    log_line (self->log, "all %" PRIu32 " ranks of job '%s' are here", party->world_size, party->name);
+    s_log (self, party, UINT32_MAX, LOG_LEVEL_INFO, "complete", "all %" PRIu32 " ranks of job '%s' are here",
+        party->world_size, party->name);
     s_end_party (self, party);
 }
 
@@ -480,22 +513,24 @@ gathering_add (gathering_t *self, draft_t **draft_p, int64_t now_ms, gathered_t 
     draft_t *draft = *draft_p;
     uint32_t rank = draft->request.rank;
     assert (draft->request.world_size > 1 && rank < draft->request.world_size);
-    if (draft_bytes (draft) > GATHERING_BYTES_MAX - self->bytes) {
-        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most %d may: try again when "
-            "a job is complete", self->bytes, GATHERING_BYTES_MAX);
+    size_t bytes = gathering_bytes (self, draft->caller.tenant);
+    size_t most = (size_t) broker_share (self->broker, draft->caller.tenant, GATHERING_BYTES_MAX);
+    if (bytes + draft_bytes (draft) > most) {
+        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most %zu may: try again when "
+            "a job is complete", bytes, most);
         return GATHERING_REFUSED;
     }
-    party_t *party = s_party (self, draft->request.job);
+    party_t *party = s_party_of (self, draft);
     if (party && !s_fits (self, &party, draft, now_ms, refusal) && (party || refusal->code))
         return GATHERING_REFUSED;
     if (!party && !(party = s_begin_party (self, draft, now_ms, refusal)))
         return GATHERING_REFUSED;
-    draft_t *earlier = party->waiters [rank].draft? s_take_out (self, party, rank): NULL;
+    draft_t *earlier = party->waiters [rank].draft? s_take_out (party, rank): NULL;
     draft_destroy (&earlier);
-    s_put_in (self, party, draft, now_ms);
+    s_put_in (party, draft, now_ms);
     *draft_p = NULL;
-    log_line (self->log, "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32 " are here", rank, party->name,
-        party->here, party->world_size);
+    s_log (self, party, rank, LOG_LEVEL_INFO, "waits", "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
+        " are here", rank, party->name, party->here, party->world_size);
     if (party->here == party->world_size) {
         s_complete (self, party, gathered);
         return GATHERING_COMPLETE;
@@ -510,22 +545,31 @@ gathering_add (gathering_t *self, draft_t **draft_p, int64_t now_ms, gathered_t 
 //  ---- counting
 
 size_t
-gathering_count (const gathering_t *self)
+gathering_count (const gathering_t *self, const tenant_t *tenant)
 {
-    return self->count;
+    size_t count = 0;
+    for (const party_t *party = self->parties; party; party = party->next)
+        count += !tenant || party->tenant == tenant;
+    return count;
 }
 
 size_t
-gathering_bytes (const gathering_t *self)
+gathering_bytes (const gathering_t *self, const tenant_t *tenant)
 {
-    return self->bytes;
+    size_t bytes = 0;
+    for (const party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size && (!tenant || party->tenant == tenant); rank++)
+            bytes += party->waiters [rank].draft? draft_bytes (party->waiters [rank].draft): 0;
+    return bytes;
 }
 
 json_t *
-gathering_status (const gathering_t *self, int64_t now_ms)
+gathering_status (const gathering_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *list = json_array ();
     for (const party_t *party = self->parties; party; party = party->next) {
+        if (tenant && party->tenant != tenant)
+            continue;
         json_t *missing = json_array ();
         for (uint32_t rank = 0; rank < party->world_size; rank++)
             if (!party->waiters [rank].draft)
@@ -547,6 +591,7 @@ s_check_party (const party_t *party, size_t *bytes_p)
         assert (rank < party->world_size && draft->request.rank == rank);               //  G1
         assert (draft->request.world_size == party->world_size);                        //  G1
         assert (strcmp (draft->request.job, party->name) == 0);                         //  G1
+        assert (draft->caller.tenant == party->tenant);                                 //  G4
         here++;
         have_data += draft->subset || draft->list;
         *bytes_p += draft_bytes (draft);
@@ -561,7 +606,9 @@ gathering_check (const gathering_t *self)
     size_t count = 0, bytes = 0;
     for (const party_t *party = self->parties; party; party = party->next, count++) {
         s_check_party (party, &bytes);
-        assert (s_party (self, party->name) == party);                                  //  G1
+        assert (s_party (self, party->tenant, party->name) == party);                   //  G1
+        assert (gathering_count (self, party->tenant) <= broker_share (self->broker, party->tenant, GATHERING_MAX));        //  G4
+        assert (gathering_bytes (self, party->tenant) <= broker_share (self->broker, party->tenant, GATHERING_BYTES_MAX));  //  G4
     }
-    assert (count == self->count && count <= GATHERING_MAX && bytes == self->bytes);
+    assert (count == self->count && count <= GATHERING_MAX && bytes <= GATHERING_BYTES_MAX);
 }

@@ -10,6 +10,8 @@
  *    G1  who waits under one name waits for one world size, and was told to agree; of one rank there is one.
  *    G2  one of them, and only one, has the job's data (subset or list), if there are any.
  *    G3  none is empty, and none complete.
+ *    G4  a tenant has no more than its share by weight of GATHERING_MAX and GATHERING_BYTES_MAX.  What others have is as if it were
+ *        not there: names are a tenant's own.
  *  Owner: the broker's thread.
  */
 #ifndef GATHERING_H
@@ -33,10 +35,10 @@ gathering_t *gathering_new (void *router, broker_t *broker, log_t *log);
 //  Who waits hears nothing.
 void gathering_destroy (gathering_t **self_p);
 
-//  The name of the job that this connection waits for; NULL: it does not wait.  Lent.
-const char *gathering_of (const gathering_t *self, const peer_t *peer);
-//  The pipeline of those who wait for a job of this name; NULL: none do.  Lent.
-const pipeline_t *gathering_pipeline (const gathering_t *self, const char *job_name);
+//  The name of the job that this connection, if it is the caller's (NULL: anybody's), waits for; NULL: it does not wait.  Lent.
+const char *gathering_of (const gathering_t *self, const peer_t *peer, const caller_t *caller);
+//  The pipeline of those who wait for a job of the tenant's of this name; NULL: none do.  Lent.
+const pipeline_t *gathering_pipeline (const gathering_t *self, const tenant_t *tenant, const char *job_name);
 //  Whether a job of one process may have the name that it asks for; it is free if nobody waits under it.
 bool gathering_leaves_name (gathering_t *self, const draft_t *draft, int64_t now_ms, refusal_t *refusal);
 
@@ -62,14 +64,16 @@ void gathered_clear (gathered_t *gathered);
 
 //  Notices, and whoever has waited too long; at least twice a second.
 void gathering_beat (gathering_t *self, int64_t now_ms);
+//  Those of callers for whom is_gone says so are refused (`revoked`).
+void gathering_forget (gathering_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
 //  Everybody is refused: the server ends.
 void gathering_stop (gathering_t *self);
 
-//  Jobs that wait for ranks, and what is held for them.
-size_t gathering_count (const gathering_t *self);
-size_t gathering_bytes (const gathering_t *self);
-//  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}]: for status; a new reference.
-json_t *gathering_status (const gathering_t *self, int64_t now_ms);
+//  The tenant's jobs that wait for ranks, and what is held for them; NULL: all.
+size_t gathering_count (const gathering_t *self, const tenant_t *tenant);
+size_t gathering_bytes (const gathering_t *self, const tenant_t *tenant);
+//  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}], of the tenant's (NULL: of all); for status; a new reference.
+json_t *gathering_status (const gathering_t *self, const tenant_t *tenant, int64_t now_ms);
 //  Aborts at a broken invariant.
 void gathering_check (const gathering_t *self);
 

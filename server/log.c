@@ -1,16 +1,153 @@
 #include "log.h"
+#include <assert.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert (2 * LOG_LINE_BYTES_MAX <= PIPE_BUF, "a pipe that is writable takes a line whole");
 
+//  A line as it grows; what has no room any more is left out.
+typedef struct {
+    char *text;
+    size_t size;
+} line_t;
+
+static void
+s_put (line_t *self, const char *bytes, size_t size)
+{
+    size_t room = LOG_LINE_BYTES_MAX - 1 - self->size;
+    size = size < room? size: room;
+    memcpy (self->text + self->size, bytes, size);
+    self->size += size;
+}
+
+static void
+s_put_text (line_t *self, const char *text)
+{
+    s_put (self, text, strlen (text));
+}
+
 static bool
-s_write (const log_t *self, const char *text, size_t size)
+s_is_plain (char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z')
+        || (byte && strchr ("_./@+-", byte));
+}
+
+static void
+s_put_quoted (line_t *self, const char *value)
+{
+    s_put_text (self, "\"");
+    for (; *value; value++) {
+        char escaped [8];
+        if (*value == '"' || *value == '\\')
+            snprintf (escaped, sizeof escaped, "\\%c", *value);
+        else
+        if (*value >= ' ' && *value <= '~')
+            snprintf (escaped, sizeof escaped, "%c", *value);
+        else
+            snprintf (escaped, sizeof escaped, "\\x%02x", (unsigned char) *value);
+        s_put_text (self, escaped);
+    }
+    s_put_text (self, "\"");
+}
+
+enum { VALUE_BYTES_MAX = 200 };         //  of a field: no value may push the others out of the line
+
+static void
+s_put_value (line_t *self, const char *value)
+{
+    char cut [VALUE_BYTES_MAX + 1];
+    snprintf (cut, sizeof cut, "%s", value);
+    bool plain = *cut;
+    for (const char *at = cut; *at; at++)
+        plain = plain && s_is_plain (*at);
+    if (plain)
+        s_put_text (self, cut);
+    else
+        s_put_quoted (self, cut);
+}
+
+static void
+s_put_field (line_t *self, const log_field_t *field)
+{
+    char number [24];
+    if (field->is_text && !field->text)
+        return;
+    s_put_text (self, " ");
+    s_put_text (self, field->key);
+    s_put_text (self, "=");
+    snprintf (number, sizeof number, "%" PRIu64, field->number);
+    if (field->is_text)
+        s_put_value (self, field->text);
+    else
+        s_put_text (self, number);
+}
+
+//  The bytes of the UTF-8 character at text that may be shown; 0: it is none, or it ends a line or turns it around.
+static size_t
+s_shown (const uint8_t *text)
+{
+    if (text [0] < 0x80)
+        return text [0] >= 0x20 && text [0] != 0x7f;
+    size_t size = text [0] >= 0xc2 && text [0] < 0xe0? 2: text [0] >= 0xe0 && text [0] < 0xf0? 3
+        : text [0] >= 0xf0 && text [0] < 0xf5? 4: 0;
+    for (size_t at = 1; at < size; at++)
+        if ((text [at] & 0xc0) != 0x80)
+            return 0;
+    bool is_control = text [0] == 0xc2 && text [1] < 0xa0;
+    bool is_separator = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0xa8 && text [2] <= 0xae;
+    bool is_isolate = text [0] == 0xe2 && text [1] == 0x81 && text [2] >= 0xa6 && text [2] <= 0xa9;
+    bool is_mark = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f;
+    return is_control || is_separator || is_isolate || is_mark? 0: size;
+}
+
+static void
+s_put_people (line_t *self, const char *text)
+{
+    while (*text) {
+        size_t size = s_shown ((const uint8_t *) text);
+        if (size > LOG_LINE_BYTES_MAX - 1 - self->size)
+            return;                     //  no character is cut in two
+        s_put (self, size? text: "?", size? size: 1);
+        text += size? size: 1;
+    }
+}
+
+size_t
+log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level, const char *event,
+    const log_field_t *fields, const char *text)
+{
+    static const char *const levels [] = { "info", "notice", "warning", "error" };
+    assert (level <= LOG_LEVEL_ERROR);
+    line_t self = { .text = line };
+    struct tm now;
+    char begin [64];
+    time_t time = (time_t) seconds;
+    gmtime_r (&time, &now);
+    size_t size = strftime (begin, sizeof begin, "%Y-%m-%dT%H:%M:%S", &now);
+    snprintf (begin + size, sizeof begin - size, ".%03uZ ", milliseconds % 1000);
+    s_put_text (&self, begin);
+    s_put_text (&self, levels [level]);
+    s_put_text (&self, " ");
+    s_put_text (&self, event);
+    for (; fields && fields->key; fields++)
+        s_put_field (&self, fields);
+    s_put_text (&self, ": ");
+    s_put_people (&self, text);
+    line [self.size] = 0;
+    return self.size;
+}
+
+//  ---- to the descriptor
+
+static bool
+s_send (const log_t *self, const char *text, size_t size)
 {
     struct pollfd item = { .fd = self->descriptor, .events = POLLOUT };
     return poll (&item, 1, 0) == 1 && (item.revents & POLLOUT)
@@ -18,24 +155,26 @@ s_write (const log_t *self, const char *text, size_t size)
 }
 
 void
-log_line (log_t *self, const char *format, ...)
+log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields, const char *format, ...)
 {
-    char text [2 * LOG_LINE_BYTES_MAX];
-    int used = 0;
-    if (self->lost)
-        used = snprintf (text, LOG_LINE_BYTES_MAX, "(%llu lines lost: nobody read this log)\n",
-            (unsigned long long) self->lost);
-    char *line = text + used;
+    char lines [2 * LOG_LINE_BYTES_MAX], people [LOG_LINE_BYTES_MAX], lost [64];
+    struct timespec now;
+    clock_gettime (CLOCK_REALTIME, &now);
+    unsigned milliseconds = (unsigned) (now.tv_nsec / 1000000);
+    size_t used = 0;
+    if (self->lost) {
+        snprintf (lost, sizeof lost, "(%" PRIu64 " lines lost: nobody read this log)", self->lost);
+        used = log_write (lines, now.tv_sec, milliseconds, LOG_LEVEL_WARNING, "lost", LOG_FIELDS (LOG_NUMBER ("lines", self->lost)),
+            lost);
+        lines [used++] = '\n';
+    }
     va_list arguments;
     va_start (arguments, format);
-    vsnprintf (line, LOG_LINE_BYTES_MAX - 1, format, arguments);
+    vsnprintf (people, sizeof people, format, arguments);
     va_end (arguments);
-    size_t length = strlen (line);
-    for (size_t at = 0; at < length; at++)
-        if ((unsigned char) line [at] < 0x20 || line [at] == 0x7f)
-            line [at] = '?';
-    line [length] = '\n';
-    if (s_write (self, text, (size_t) used + length + 1))
+    used += log_write (lines + used, now.tv_sec, milliseconds, level, event, fields, people);
+    lines [used++] = '\n';
+    if (s_send (self, lines, used))
         self->lost = 0;
     else
         self->lost++;

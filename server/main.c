@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "command_audit.h"
+#include "command_key.h"
+#include "command_drain.h"
 #include "command_pack.h"
 #include "command_prepare.h"
 #include "command_read.h"
@@ -19,6 +21,8 @@ static const struct {
     { "serve", command_serve, "prepare samples once and feed every job that needs them" },
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
+    { "drain", command_drain, "let a server's jobs end their epochs, and then the server" },
+    { "key", command_key, "make keys for clients on other hosts, and let them in" },
     { "pack", command_pack, "pack a data set, shuffled, for reading in large pieces" },
     { "verify", command_verify, "read a pack back: is every sample whole, is the order a shuffle?" },
     { "unpack", command_unpack, "give the files of a pack back" },

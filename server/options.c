@@ -9,8 +9,9 @@
 #include "machine.h"
 #include "utf8.h"
 
-const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "until-idle", "dataset", "field",
-    "extensions", "on-bad", "jpeg-warnings", "tier", "piece" };
+const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "until-idle", "group",
+    "keys", "open", "supervise", "dataset", "field", "extensions", "on-bad", "jpeg-warnings", "tier", "piece", "tenant", "tenant-datasets",
+    "tenant-weight", "tenant-jobs", "tenant-batches", "tenant-cache" };
 static const char *const s_policies [] = { "follow", "dsa" };
 
 bool
@@ -128,8 +129,8 @@ s_replace (char **text_p, const char *value)
     *text_p = options_copy (value, strlen (value));
 }
 
-static bool
-s_set_bytes (settings_t *self, setting_t setting, const char *value, uint64_t *bytes_p)
+bool
+options_bytes (settings_t *self, setting_t setting, const char *value, uint64_t *bytes_p)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     if (options_size (value, bytes_p) && *bytes_p > 0)
@@ -151,6 +152,22 @@ options_number (settings_t *self, setting_t setting, const char *value, uint32_t
     return true;
 }
 
+//  A setting that is there or not: on the command line it may stand alone.
+static bool
+s_is_switch (setting_t setting)
+{
+    return setting == SET_OPEN || setting == SET_SUPERVISE;
+}
+
+static bool
+s_set_switch (settings_t *self, setting_t setting, const char *value, bool *on_p)
+{
+    char shown [OPTIONS_SHOWN_BYTES];
+    *on_p = strcmp (value, "1") == 0;
+    return *on_p || strcmp (value, "0") == 0
+        || options_fail (self, "%s: expected 1 or 0, got '%s'", options_names [setting], options_shown (value, shown));
+}
+
 static bool
 s_set_policy (settings_t *self, const char *value, char **policy_p)
 {
@@ -168,12 +185,12 @@ s_set_policy (settings_t *self, const char *value, char **policy_p)
 
 //  "KEY=VALUE", as the command line has it.
 static bool
-s_set_of_dataset (settings_t *self, setting_t setting, const char *value)
+s_set_named (settings_t *self, setting_t setting, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     const char *equals = strchr (value, '=');
     if (equals)
-        return options_set_of_dataset (self, setting, value, (size_t) (equals - value), equals + 1);
+        return options_set_named (self, setting, value, (size_t) (equals - value), equals + 1);
     return options_fail (self, "%s: expected %s, got '%s'", options_names [setting], options_form (setting),
         options_shown (value, shown));
 }
@@ -182,8 +199,8 @@ bool
 options_set (settings_t *self, setting_t setting, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
-    if (options_is_of_dataset (setting))
-        return s_set_of_dataset (self, setting, value);
+    if (options_is_named (setting))
+        return s_set_named (self, setting, value);
     if (!*value)
         return options_fail (self, "%s: the value is missing", options_names [setting]);
     if (self->file) {
@@ -200,10 +217,10 @@ options_set (settings_t *self, setting_t setting, const char *value)
         good = true;
         break;
     case SET_CACHE:
-        good = s_set_bytes (self, setting, value, &options->cache_bytes);
+        good = options_bytes (self, setting, value, &options->cache_bytes);
         break;
     case SET_RAW:
-        good = s_set_bytes (self, setting, value, &options->raw_bytes);
+        good = options_bytes (self, setting, value, &options->raw_bytes);
         break;
     case SET_READS:
         good = options_number (self, setting, value, OPTIONS_READS_MAX, &options->reads);
@@ -217,8 +234,21 @@ options_set (settings_t *self, setting_t setting, const char *value)
     case SET_POLICY:
         good = s_set_policy (self, value, &options->policy);
         break;
+    case SET_GROUP:
+        good = options_set_group (self, value, &options->group, &options->group_id);
+        break;
+    case SET_KEYS:
+        s_replace (&options->keys, value);
+        good = true;
+        break;
+    case SET_OPEN:
+        good = s_set_switch (self, setting, value, &options->open);
+        break;
+    case SET_SUPERVISE:
+        good = s_set_switch (self, setting, value, &options->supervise);
+        break;
     default:
-        break;                      //  of data sets: above
+        break;                      //  with a name: above
     }
     options_clear (&checked);
     if (!self->file)
@@ -235,6 +265,7 @@ s_split_argument (settings_t *self, int argc, char **argv, int *index, char name
 {
     const char *argument = argv [(*index)++];
     char shown [OPTIONS_SHOWN_BYTES];
+    setting_t setting;
     size_t size = strncmp (argument, "--", 2) == 0? strcspn (argument + 2, "="): 0;
     if (size == 0)
         return options_fail (self, "unexpected argument '%s'; data sets are given as --dataset NAME=PATH",
@@ -246,6 +277,8 @@ s_split_argument (settings_t *self, int argc, char **argv, int *index, char name
     *value = NULL;
     if (argument [2 + size])
         *value = argument + 2 + size + 1;
+    else if (options_find (name, &setting) && s_is_switch (setting))
+        *value = "1";
     else if (*index < argc && strncmp (argv [*index], "--", 2) != 0)
         *value = argv [(*index)++];
     return true;
@@ -271,8 +304,8 @@ s_take_option (settings_t *self, const char *name, const char *value)
     if (!value && setting == SET_UNTIL_IDLE)
         value = seconds;
     if (!value)
-        return options_fail (self, "--%s needs a value%s%s", name, options_is_of_dataset (setting) && !is_config? ": ": "",
-            options_is_of_dataset (setting) && !is_config? options_form (setting): "");
+        return options_fail (self, "--%s needs a value%s%s", name, options_is_named (setting) && !is_config? ": ": "",
+            options_is_named (setting) && !is_config? options_form (setting): "");
     if (!is_config)
         return options_set (self, setting, value);
     if (self->config)
@@ -324,7 +357,7 @@ s_complete (settings_t *self)
         return false;
     if (self->options->dataset_count == 0)
         return options_fail (self, "no data set: name one, as in tureen serve --dataset train=/data/train");
-    if (!options_apply (self))
+    if (!options_apply (self) || !options_check_tenants (self))
         return false;
     s_fill_defaults (self->options);
     return true;
@@ -349,8 +382,11 @@ options_clear (options_t *self)
 {
     for (size_t index = 0; index < self->dataset_count; index++)
         options_clear_dataset (&self->datasets [index]);
+    options_clear_tenants (self);
     free (self->listen);
     free (self->policy);
+    free (self->group);
+    free (self->keys);
     *self = (options_t) { 0 };
 }
 
@@ -379,8 +415,11 @@ options_help (void)
         "  --until-idle [SECONDS]\n"
         "                       end when the last job has gone and none has come for so long (10 seconds without\n"
         "                       a number); before the first job has come at least 60 seconds\n"
+        "  --supervise          start the server again when it has died (of a signal, an abort), however often\n"
+        "  --open               serve whoever can connect: without it a tcp address needs --keys, and only an\n"
+        "                       address of this machine itself may be open; on ipc users are not told apart\n"
         "  --config FILE        settings from a ZPL file, by these names; what the command line says wins,\n"
-        "                       data sets and fields add up\n"
+        "                       data sets, fields and users add up\n"
         "  -h, --help           this text\n"
         "\n"
         "Of a data set NAME, each as often as needed:\n"
@@ -398,6 +437,22 @@ options_help (void)
         "  --tier NAME=stream   how a pack is read: whole pieces, each once an epoch, in random order\n"
         "                       (default); redox: as the Redox paper has it; direct: sample by sample\n"
         "  --piece NAME=N       samples of a piece, 1 to 64 (default: as measured; status shows it)\n"
+        "\n"
+        "Of users beside the server's own, who are served as tenants (docs/operations.md):\n"
+        "  --tenant NAME=USER,USER\n"
+        "                       users of this machine, by name or number, who share what the tenant has; '-':\n"
+        "                       none, but keys\n"
+        "  --tenant-datasets NAME=train,val\n"
+        "                       what it may use; '*': all data sets (default: none)\n"
+        "  --tenant-weight NAME=N\n"
+        "                       its part of the workers and the cache when they are short, 1 to 1000 (default: 1)\n"
+        "  --tenant-jobs NAME=N, --tenant-batches NAME=BYTES\n"
+        "                       the most jobs it may have at once, and memory for their batches\n"
+        "                       (default: its share by weight of all there may be)\n"
+        "  --tenant-cache NAME=BYTES\n"
+        "                       the most prepared samples it may keep (default: what others leave)\n"
+        "  --group NAME         the group that may reach the ipc socket; its folder becomes the group's (0750)\n"
+        "  --keys DIR           encrypt tcp, and serve those keys that `tureen key allow` let in\n"
         "\n"
         "Options may be written --name VALUE or --name=VALUE.\n"
         "\n"

@@ -5,8 +5,12 @@
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
+ *  and of who is served, those with a NAME repeatable:
+ *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
+ *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight NAME=N
+ *      tenant-jobs NAME=N   tenant-batches NAME=BYTES   tenant-cache NAME=BYTES
  *
- *  A ZPL file has the same settings; what the command line says wins, data sets and fields add up:
+ *  A ZPL file has the same settings; what the command line says wins, data sets, fields and users add up:
  *      listen = "ipc:///run/tureen/server.sock"
  *      cache = 4G
  *      dataset
@@ -16,18 +20,27 @@
  *          train.mask = mask:/data/imagenet/masks
  *      on-bad
  *          val = fail
+ *      tenant
+ *          vision = alice,bob
+ *      tenant-datasets
+ *          vision = train,val
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
     OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024, OPTIONS_READS_MAX = 128, OPTIONS_PIECE_MAX = 64,
     OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle, and without a number
-    OPTIONS_FIELDS_MAX = 7                  //  of a data set, beside "image"
+    OPTIONS_FIELDS_MAX = 7,                 //  of a data set, beside "image"
+    OPTIONS_TENANTS_MAX = 63,               //  beside the operator
+    OPTIONS_USERS_MAX = 4096,               //  of all tenants
+    OPTIONS_WEIGHT_MAX = 1000, OPTIONS_JOBS_MAX = 256
 };
+#define OPTIONS_OPERATOR "operator"         //  the tenant that is always there
 
 //  A further file of every sample.
 typedef struct {
@@ -49,6 +62,19 @@ typedef struct {
 } options_dataset_t;
 
 typedef struct {
+    char *name;                 //  as that of a data set, not OPTIONS_OPERATOR; no two the same
+    uint64_t datasets;          //  a bit for each that it may use, by its place in options_t
+    uint32_t weight;            //  1 .. OPTIONS_WEIGHT_MAX
+    uint32_t jobs_max;          //  this and the next two: 0: not said
+    uint64_t batches_bytes_max, cache_bytes_max;
+} options_tenant_t;
+
+typedef struct {
+    uid_t uid;
+    size_t tenant;              //  its place in options_t
+} options_user_t;
+
+typedef struct {
     options_dataset_t datasets [OPTIONS_DATASETS_MAX];
     size_t dataset_count;
     char *listen;               //  NULL: the default endpoint
@@ -58,6 +84,16 @@ typedef struct {
     uint32_t workers;           //  default: the processors that this process may run on
     char *policy;               //  "follow" or "dsa"
     uint32_t until_idle;        //  seconds; 0: not set
+    options_tenant_t tenants [OPTIONS_TENANTS_MAX];
+    size_t tenant_count;
+    options_tenant_t own;       //  what the operator may have, beside tenants; name is NULL, datasets are not looked at
+    options_user_t *users;      //  ascending uids, none twice
+    size_t user_count;
+    char *group;                //  that may reach the socket; NULL: nobody but the server's own user
+    gid_t group_id;             //  of it
+    char *keys;                 //  folder; NULL: no keys
+    bool supervise;             //  a parent starts it, and starts it again when it has died
+    bool open;                  //  whoever can connect is served
 } options_t;
 
 typedef enum { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_ERROR } options_status_t;

@@ -1,4 +1,4 @@
-//  Data sets, and the settings that belong to one of them.
+//  Data sets, and the settings that belong to one of them; the notes of settings that name something.
 
 #include "options_state.h"
 #include <assert.h>
@@ -17,7 +17,9 @@ options_form (setting_t setting)
     static const char *const forms [SET_COUNT] = {
         [SET_DATASET] = "NAME=PATH", [SET_FIELD] = "NAME.FIELD=mask:DIR", [SET_EXTENSIONS] = "NAME=.wav,.flac",
         [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N", [SET_TIER] = "NAME=stream|redox|direct",
-        [SET_PIECE] = "NAME=N"
+        [SET_PIECE] = "NAME=N", [SET_TENANT] = "NAME=USER,USER", [SET_TENANT_DATASETS] = "NAME=DATASET,DATASET",
+        [SET_TENANT_WEIGHT] = "NAME=N", [SET_TENANT_JOBS] = "NAME=N", [SET_TENANT_BATCHES] = "NAME=BYTES",
+        [SET_TENANT_CACHE] = "NAME=BYTES"
     };
     assert (forms [setting]);
     return forms [setting];
@@ -31,9 +33,14 @@ s_is_name (const char *name, size_t size, const char *letters)
     return size > 0 && size <= OPTIONS_NAME_BYTES_MAX && strspn (name, letters) >= size;
 }
 
-//  NULL: there is none of that name.
-static options_dataset_t *
-s_dataset (options_t *options, const char *name, size_t size)
+bool
+options_is_name (const char *name, size_t size)
+{
+    return s_is_name (name, size, LETTERS "._-");
+}
+
+options_dataset_t *
+options_dataset (options_t *options, const char *name, size_t size)
 {
     for (size_t index = 0; index < options->dataset_count; index++) {
         options_dataset_t *dataset = &options->datasets [index];
@@ -49,12 +56,12 @@ s_add_dataset (settings_t *self, const char *name, size_t size, const char *path
     options_t *options = self->options;
     char shown [OPTIONS_SHOWN_BYTES];
     utf8_visible (name, size, shown, sizeof shown);
-    if (!s_is_name (name, size, LETTERS "._-"))
+    if (!options_is_name (name, size))
         return options_fail (self, "dataset: a name has 1 to %d letters, digits, '.', '_' or '-', got '%s'",
             OPTIONS_NAME_BYTES_MAX, shown);
     if (!*path)
         return options_fail (self, "dataset %s: the path is missing, as in %s=/data/%s", shown, shown, shown);
-    const options_dataset_t *other = s_dataset (options, name, size);
+    const options_dataset_t *other = options_dataset (options, name, size);
     if (other)
         return options_fail (self, "dataset %s: there are two of that name: %s and %s", shown, other->path, path);
     if (options->dataset_count == OPTIONS_DATASETS_MAX)
@@ -79,16 +86,18 @@ options_clear_dataset (options_dataset_t *dataset)
 //  --- Notes ------------------------------------------------------------------------------------------------
 
 bool
-options_set_of_dataset (settings_t *self, setting_t setting, const char *key, size_t size, const char *value)
+options_set_named (settings_t *self, setting_t setting, const char *key, size_t size, const char *value)
 {
     char shown [OPTIONS_SHOWN_BYTES];
     if (setting == SET_DATASET)
         return s_add_dataset (self, key, size, value);
+    if (setting == SET_TENANT)
+        return options_add_tenant (self, key, size, value);
     if (size == 0 || !*value)
         return options_fail (self, "%s: expected %s, got '%s%s'", options_names [setting], options_form (setting),
             utf8_visible (key, size, shown, sizeof shown), size? "=": "=...");
     if (self->note_count == OPTIONS_NOTES_MAX)
-        return options_fail (self, "more than %d settings of data sets", OPTIONS_NOTES_MAX);
+        return options_fail (self, "more than %d settings of data sets and tenants", OPTIONS_NOTES_MAX);
     self->notes [self->note_count++] = (note_t) { .setting = setting, .key = options_copy (key, size),
         .value = options_copy (value, strlen (value)), .file = self->file, .line = self->line };
     return true;
@@ -214,9 +223,8 @@ s_apply_value (settings_t *self, options_dataset_t *dataset, const note_t *note,
 
 //  --- Applying ---------------------------------------------------------------------------------------------
 
-//  What stands in the file and has been said before: by the command line, which wins, or in the file, which is an error.
-static const note_t *
-s_said_before (const settings_t *self, const note_t *note)
+const note_t *
+options_said_before (const settings_t *self, const note_t *note)
 {
     for (const note_t *other = self->notes; note->file && note->setting != SET_FIELD && other < note; other++)
         if (other->setting == note->setting && strcmp (other->key, note->key) == 0)
@@ -233,10 +241,10 @@ s_apply (settings_t *self, const note_t *note)
     if (note->setting == SET_FIELD && !dot)
         return options_fail (self, "field: expected %s, got '%s'", options_form (SET_FIELD),
             options_shown (note->key, shown));
-    options_dataset_t *dataset = s_dataset (self->options, note->key, size);
+    options_dataset_t *dataset = options_dataset (self->options, note->key, size);
     if (!dataset)
         return s_fail_without_dataset (self, note, size);
-    const note_t *other = s_said_before (self, note);
+    const note_t *other = options_said_before (self, note);
     if (other && other->file)
         return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting], dataset->name,
             options_shown (note->value, shown));
@@ -253,7 +261,8 @@ options_apply (settings_t *self)
     for (size_t index = 0; index < self->note_count && good; index++) {
         self->file = self->notes [index].file;
         self->line = self->notes [index].line;
-        good = s_apply (self, &self->notes [index]);
+        const note_t *note = &self->notes [index];
+        good = options_is_of_tenant (note->setting)? options_apply_to_tenant (self, note): s_apply (self, note);
     }
     return good;
 }

@@ -140,7 +140,7 @@ s_next_setting (settings_t *self, const char **text)
     }
 }
 
-//  The lines below a setting of data sets.
+//  The lines below a setting of data sets or tenants.
 static bool
 s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char **text)
 {
@@ -154,7 +154,7 @@ s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char *
     for (zconfig_t *child = zconfig_child (item); child; child = zconfig_next (child)) {
         s_next_setting (self, text);
         const char *of = zconfig_name (child);
-        if (!options_set_of_dataset (self, setting, of, strlen (of), zconfig_value (child)))
+        if (!options_set_named (self, setting, of, strlen (of), zconfig_value (child)))
             return false;
     }
     return true;
@@ -171,10 +171,11 @@ s_take_item (settings_t *self, zconfig_t *item, const char **text)
         const char *nearest = options_nearest (name, options_names, SET_COUNT);
         return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
             nearest? "did you mean ": "there are dataset, listen, cache, raw, reads, workers, policy, field, extensions, "
-            "on-bad, jpeg-warnings, tier and piece",
+            "on-bad, jpeg-warnings, tier, piece, tenant, tenant-datasets, tenant-weight, tenant-jobs, tenant-batches, "
+            "tenant-cache, group, keys, open and supervise",
             nearest? nearest: "", nearest? "?": "");
     }
-    if (options_is_of_dataset (setting))
+    if (options_is_named (setting))
         return s_take_lines (self, setting, item, text);
     if (zconfig_child (item))
         return options_fail (self, "%s: nothing belongs below it", name);

@@ -2,7 +2,7 @@
  *  all settings of the server), options_file.c (the ZPL file), options_datasets.c (data sets and what belongs to them).
  *  Nobody else includes this.
  *
- *  Settings of data sets are noted as they come and applied when all is read, because the data set may come later.
+ *  Settings of data sets and tenants are noted as they come and applied when all is read, because what they name may come later.
  */
 #ifndef OPTIONS_STATE_H
 #define OPTIONS_STATE_H
@@ -16,14 +16,16 @@ enum {
     OPTIONS_NOTES_MAX = 1024
 };
 
-//  From SET_FIELD on: settings of a data set, "NAME...=VALUE" on the command line, lines below the setting in the file.
+//  From SET_DATASET on: settings of a data set, and from SET_TENANT on those of a tenant: "NAME...=VALUE" on the command line,
+//  lines below the setting in the file.
 typedef enum {
-    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_WORKERS, SET_POLICY, SET_UNTIL_IDLE, SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD,
-    SET_JPEG_WARNINGS, SET_TIER, SET_PIECE,
+    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_WORKERS, SET_POLICY, SET_UNTIL_IDLE, SET_GROUP, SET_KEYS, SET_OPEN, SET_SUPERVISE,
+    SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD, SET_JPEG_WARNINGS, SET_TIER, SET_PIECE,
+    SET_TENANT, SET_TENANT_DATASETS, SET_TENANT_WEIGHT, SET_TENANT_JOBS, SET_TENANT_BATCHES, SET_TENANT_CACHE,
     SET_COUNT
 } setting_t;
 
-//  A setting of a data set that is still to be applied.
+//  A setting of a data set or a tenant that is still to be applied.
 typedef struct {
     setting_t setting;
     char *key, *value;
@@ -56,6 +58,8 @@ const char *options_nearest (const char *name, const char *const *names, size_t 
 bool options_find (const char *name, setting_t *setting);
 //  A number from 1 to most.
 bool options_number (settings_t *self, setting_t setting, const char *value, uint32_t most, uint32_t *number_p);
+//  A size of at least one byte.
+bool options_bytes (settings_t *self, setting_t setting, const char *value, uint64_t *bytes_p);
 //  Checks a value and keeps it, unless the command line has already said something else.
 bool options_set (settings_t *self, setting_t setting, const char *value);
 
@@ -65,18 +69,40 @@ bool options_read_config (settings_t *self);
 
 //  ---- options_datasets.c
 static inline bool
-options_is_of_dataset (setting_t setting)
+options_is_named (setting_t setting)
 {
     return setting >= SET_DATASET;
 }
 
+static inline bool
+options_is_of_tenant (setting_t setting)
+{
+    return setting >= SET_TENANT;
+}
+
 //  "NAME=PATH", "NAME.FIELD=mask:DIR": what the setting's value looks like.
 const char *options_form (setting_t setting);
-//  Of a data set or new: key is NAME or NAME.FIELD, size bytes of it.
-bool options_set_of_dataset (settings_t *self, setting_t setting, const char *key, size_t size, const char *value);
-//  When all is read: every note becomes part of its data set.
+//  1 to OPTIONS_NAME_BYTES_MAX letters, digits, '.', '_' or '-'.
+bool options_is_name (const char *name, size_t size);
+//  By its name, size bytes of it; NULL: there is none.
+options_dataset_t *options_dataset (options_t *options, const char *name, size_t size);
+//  Of a data set or a tenant, or a new one: key is NAME or NAME.FIELD, size bytes of it.
+bool options_set_named (settings_t *self, setting_t setting, const char *key, size_t size, const char *value);
+//  What stands in the file and has been said before, by the command line, which wins, or in the file, which is an error; NULL: nothing.
+const note_t *options_said_before (const settings_t *self, const note_t *note);
+//  When all is read: every note becomes part of its data set or tenant.
 bool options_apply (settings_t *self);
 void options_forget (settings_t *self);
 void options_clear_dataset (options_dataset_t *dataset);
+
+//  ---- options_tenants.c
+//  A tenant, new or known, and its users: "alice,1001" or "-".
+bool options_add_tenant (settings_t *self, const char *name, size_t size, const char *users);
+bool options_apply_to_tenant (settings_t *self, const note_t *note);
+//  The group of this name or number.
+bool options_set_group (settings_t *self, const char *value, char **name_p, gid_t *group_p);
+//  What cannot be together, once all is applied.
+bool options_check_tenants (settings_t *self);
+void options_clear_tenants (options_t *options);
 
 #endif

@@ -40,6 +40,48 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
     return status;
 }
 
+//  A text that is on its way.
+typedef struct {
+    atomic_size_t *account;
+    size_t size;
+} receipt_t;
+
+//  Runs on one of ZeroMQ's threads when the bytes have left.
+static void
+s_text_sent (void *data, void *hint)
+{
+    receipt_t *receipt = hint;
+    handoff_take (receipt);
+    atomic_fetch_sub (receipt->account, receipt->size);
+    free (data);
+    free (receipt);
+}
+
+outbox_status_t
+outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text,
+    atomic_size_t *account)
+{
+    wire_head_t head = reply_head (kind, job, tag);
+    receipt_t *receipt = malloc (sizeof *receipt);
+    zmq_msg_t message;
+    if (!receipt)
+        return outbox_send_text (router, peer, kind, job, tag, text);
+    *receipt = (receipt_t) { account, strlen (text) };
+    atomic_fetch_add (account, receipt->size);
+    handoff_give (receipt);
+    //  From here on the message's end frees the text, whatever comes of it.
+    if (zmq_msg_init_data (&message, text, receipt->size, s_text_sent, receipt)) {
+        s_text_sent (text, receipt);
+        return OUTBOX_GONE;
+    }
+    if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
+    ||  zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close (&message);
+        return OUTBOX_GONE;
+    }
+    return OUTBOX_SENT;
+}
+
 //  Lies behind the bytes of an inline slot.
 typedef struct {
     atomic_size_t *outgoing;

@@ -226,7 +226,7 @@ enum {
         OPTION_SUBSET,
     OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
     OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY, OPTION_JOB,
-    OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_HELP
+    OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_KEY, OPTION_SERVER_KEY, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -248,6 +248,7 @@ static const struct option s_options [] = {
     { "job", required_argument, NULL, OPTION_JOB }, { "rejoin", required_argument, NULL, OPTION_REJOIN },
     { "world-size", required_argument, NULL, OPTION_WORLD_SIZE }, { "rank", required_argument, NULL, OPTION_RANK },
     { "gather", required_argument, NULL, OPTION_GATHER }, { "rank-wait", required_argument, NULL, OPTION_RANK_WAIT },
+    { "key", required_argument, NULL, OPTION_KEY }, { "server-key", required_argument, NULL, OPTION_SERVER_KEY },
     { "help", no_argument, NULL, OPTION_HELP }, { NULL, 0, NULL, 0 }
 };
 
@@ -307,6 +308,12 @@ s_apply (read_options_t *self, int option, const char *text)
     switch (option) {
         case OPTION_CONNECT:
             self->options.endpoint = text;
+            return true;
+        case OPTION_KEY:
+            self->options.key = text;
+            return true;
+        case OPTION_SERVER_KEY:
+            self->options.server_key = text;
             return true;
         case OPTION_DATASET:
             self->options.dataset = text;
@@ -516,7 +523,8 @@ read_options_explain (const read_options_t *self, const char *error)
         { "options.subset", "subset" }, { "options.slots", "slots" }, { "options.seed", "seed" },
         { "options.pool", "pool" },
         { "options.name", "name" }, { "options.job", "job" }, { "options.state", "state" },
-        { "options.order", "order" }, { "options.timeout_ms", "timeout" }, { "options.rank:", "rank:" }
+        { "options.order", "order" }, { "options.timeout_ms", "timeout" }, { "options.rank:", "rank:" },
+        { "options.key", "key" }, { "options.server_key", "server-key" }
     };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         size_t length = strlen (names [index].field);

@@ -9,12 +9,21 @@
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
 
-//  Puts value under key; takes the reference.  Only want of memory makes it fail, and these texts are small.
+//  Only want of memory makes it fail, and these texts are small: a server that has none for them cannot go on.
+static void
+s_need (bool is_there)
+{
+    if (!is_there) {
+        fputs ("tureen: no memory for an answer\n", stderr);
+        abort ();
+    }
+}
+
+//  Puts value under key; takes the reference.
 static void
 s_put (json_t *object, const char *key, json_t *value)
 {
-    int rc = json_object_set_new (object, key, value);
-    assert (rc == 0);
+    s_need (json_object_set_new (object, key, value) == 0);
 }
 
 static json_t *
@@ -38,7 +47,7 @@ static char *
 s_finish (json_t *object)
 {
     char *text = json_dumps (object, JSON_COMPACT);
-    assert (text);
+    s_need (text != NULL);
     json_decref (object);
     return text;
 }
@@ -54,8 +63,7 @@ s_classes (const reply_joined_t *joined)
     for (size_t index = 0; index < joined->class_count && bytes <= CLASSES_BYTES_MAX; index++) {
         json_t *name = s_text (joined->classes [index]);
         bytes += json_dumpb (name, NULL, 0, JSON_ENCODE_ANY) + (index > 0);
-        int rc = json_array_append_new (classes, name);
-        assert (rc == 0);
+        s_need (json_array_append_new (classes, name) == 0);
     }
     if (bytes > CLASSES_BYTES_MAX) {
         json_decref (classes);
@@ -70,8 +78,7 @@ s_field (const reply_field_t *field)
     assert (field->dimensions <= REPLY_FIELD_DIMENSIONS_MAX);
     json_t *object = json_object (), *shape = json_array ();
     for (uint32_t index = 0; index < field->dimensions; index++) {
-        int rc = json_array_append_new (shape, json_integer (field->shape [index]));
-        assert (rc == 0);
+        s_need (json_array_append_new (shape, json_integer (field->shape [index])) == 0);
     }
     s_put (object, "name", s_text (field->name));
     s_put (object, "dtype", s_text (field->dtype));
@@ -86,8 +93,7 @@ s_fields (const reply_joined_t *joined)
 {
     json_t *fields = json_array ();
     for (size_t index = 0; index < joined->field_count; index++) {
-        int rc = json_array_append_new (fields, s_field (&joined->fields [index]));
-        assert (rc == 0);
+        s_need (json_array_append_new (fields, s_field (&joined->fields [index])) == 0);
     }
     return fields;
 }
@@ -145,10 +151,18 @@ s_two_texts (const char *key, const char *text, const char *message)
     return s_finish (object);
 }
 
+//  Clients of all versions read this one.
 char *
 reply_error (const char *code, const char *message)
 {
-    return s_two_texts ("error", code, message);
+    if (strcmp (code, "version") != 0)
+        return s_two_texts ("error", code, message);
+    json_t *object = json_object (), *versions = json_array ();
+    s_put (object, "error", s_text (code));
+    s_put (object, "message", s_text (message));
+    json_array_append_new (versions, json_integer (WIRE_VERSION));
+    s_put (object, "versions", versions);
+    return s_finish (object);
 }
 
 char *
@@ -161,6 +175,15 @@ char *
 reply_notice (const char *notice, const char *message)
 {
     return s_two_texts ("notice", notice, message);
+}
+
+char *
+reply_draining (uint64_t jobs)
+{
+    char *text;
+    int rc = asprintf (&text, "{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
+    s_need (rc > 0);
+    return text;
 }
 
 wire_head_t

@@ -42,9 +42,12 @@ typedef struct {
 } reply_joined_t;
 
 char *reply_joined (const reply_joined_t *joined);
+//  Of code `version` it names the versions that there are, in every version of the protocol by the same key.
 char *reply_error (const char *code, const char *message);
 char *reply_ended (const char *reason, const char *message);
 char *reply_notice (const char *notice, const char *message);
+//  jobs: that are still there.
+char *reply_draining (uint64_t jobs);
 
 //  Frame 0 of any message of ours.
 wire_head_t reply_head (wire_kind_t kind, uint64_t job, uint64_t tag);

@@ -1,6 +1,6 @@
 #include "reply_explained.h"
-#include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "utf8.h"
 
@@ -27,7 +27,10 @@ reply_explained (const reply_explained_t *explained, json_t *operations)
     json_object_set_new (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
     json_object_set_new (object, "operations", operations);
     char *text = json_dumps (object, JSON_COMPACT);
-    assert (text);
+    if (!text) {
+        fputs ("tureen: no memory for an answer\n", stderr);
+        abort ();
+    }
     json_decref (object);
     free (name);
     return text;

@@ -38,6 +38,7 @@ static const struct {
     { WIRE_STATUS, "STATUS", 2, 2 },
     { WIRE_HEARTBEAT, "HEARTBEAT", 1, 1 },
     { WIRE_EXPLAIN, "EXPLAIN", 2, 2 },
+    { WIRE_DRAIN, "DRAIN", 2, 2 },
 };
 
 static bool
@@ -56,7 +57,7 @@ s_check_kind (uint8_t kind, size_t count, refusal_t *refusal)
             s_kinds [index].name, min, max, count);
     }
     return refuse (refusal, "unknown_kind", "no message to the server has kind %u; there are %d to %d",
-        kind, WIRE_JOIN, WIRE_EXPLAIN);
+        kind, WIRE_JOIN, WIRE_DRAIN);
 }
 
 static bool
@@ -301,15 +302,28 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
         && request_check_ranks (join, refusal);
 }
 
-bool
-request_status (const frame_t *frame, refusal_t *refusal)
+//  An empty object: what such a message may say later is not known yet.
+static bool
+s_check_empty (const frame_t *frame, const char *name, refusal_t *refusal)
 {
     json_t *object = request_object (frame, refusal);
     if (!object)
         return false;
     bool empty = json_object_size (object) == 0;
     json_decref (object);
-    return empty || refuse (refusal, "bad_request", "STATUS takes an empty object");
+    return empty || refuse (refusal, "bad_request", "%s takes an empty object", name);
+}
+
+bool
+request_status (const frame_t *frame, refusal_t *refusal)
+{
+    return s_check_empty (frame, "STATUS", refusal);
+}
+
+bool
+request_drain (const frame_t *frame, refusal_t *refusal)
+{
+    return s_check_empty (frame, "DRAIN", refusal);
 }
 
 bool

@@ -41,6 +41,8 @@ request_status_t request_head (const frame_t *frames, size_t count, wire_head_t 
 
 //  Frame 1 of STATUS: an empty object.
 bool request_status (const frame_t *frame, refusal_t *refusal);
+//  The same of DRAIN.
+bool request_drain (const frame_t *frame, refusal_t *refusal);
 
 //  Frame 1 of PROGRESS.
 bool request_progress (const frame_t *frame, wire_progress_t *progress, refusal_t *refusal);

@@ -1,4 +1,4 @@
-//  Classes of versions and their pipelines, places that wait for a version or a copy, and when tasks are handed out.
+//  Classes of versions and their pipelines, and places that wait for a version or a copy.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -7,17 +7,19 @@
 
 //  ---- classes
 
+enum { CLASSES_IDLE_MAX = 256 };
+
 //  What the index may hold, so that a worker each always finds memory for one version that is out of the
-//  index.
+//  index, of each tenant that has jobs.
 static size_t
 s_index_limit (const broker_t *self)
 {
-    return self->options.cache_bytes - self->options.workers * self->version_bytes_max;
+    size_t beside = dispatch_beside_bytes (self);
+    return self->options.cache_bytes - (beside > self->version_bytes_max? beside: self->version_bytes_max) * self->options.workers;
 }
 
-//  The classes there are have changed: the largest version may be another.
-static void
-s_measure_classes (broker_t *self)
+void
+schedule_measure (broker_t *self)
 {
     self->version_bytes_max = 0;
     for (const class_t *class = self->classes; class; class = class->next)
@@ -47,40 +49,66 @@ s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t or
     return NULL;
 }
 
+//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use beyond that: so there is
+//  some for all of them, and what others have is no reason.
 static bool
-s_class_fits (const broker_t *self, size_t bytes, refusal_t *refusal)
+s_class_fits (const broker_t *self, const tenant_t *tenant, size_t bytes, refusal_t *refusal)
 {
-    size_t largest = bytes > self->version_bytes_max? bytes: self->version_bytes_max;
-    size_t least = ((size_t) self->options.workers + 1) * largest;
-    if (least > self->options.cache_bytes)
+    size_t least = ((size_t) self->options.workers + 1) * bytes;
+    size_t share = (size_t) broker_share (self, tenant, self->options.cache_bytes);
+    if (least <= share)
+        return true;
+    if (self->tenant_count == 1)
         return refuse (refusal, "budget",
             "a prepared sample of this pipeline takes %zu bytes, so with %u workers "
             "the cache needs at least %zu; it has %zu: start the server with --cache %zu or fewer --workers",
             bytes, self->options.workers, least, self->options.cache_bytes, least);
-    return true;
+    return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %u workers tenant '%s' needs a "
+        "share of the cache of at least %zu; it has %zu: prepare smaller samples, or have the operator raise tenant-weight %s or "
+        "--cache, or start the server with fewer --workers", bytes, self->options.workers, tenant->name, least, share,
+        tenant->name);
+}
+
+//  Versions that wait for the next job keep their class, which takes memory that is in no budget: of such classes of a tenant's
+//  only the newest stay.
+static void
+s_end_idle_classes (broker_t *self, const tenant_t *tenant)
+{
+    uint64_t count = 0, most = broker_share (self, tenant, CLASSES_IDLE_MAX);
+    class_t *oldest = NULL;
+    for (class_t *class = self->classes; class; class = class->next)
+        if (class->tenant == tenant && stock_kind_is_idle (class->kind)) {
+            oldest = class;
+            count++;
+        }
+    if (count >= most)
+        stock_kind_end (oldest->kind);
 }
 
 static class_t *
 s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
+    s_end_idle_classes (self, job->tenant);
     class_t *class = broker_need (calloc (1, sizeof *class));
     bool is_random = pipeline_shared_is_random (job->pipeline), is_apart = s_is_apart (job->order, job->pipeline);
     *class = (class_t) {
-        .next = self->classes, .dataset = job->dataset, .pipeline = pipeline_hold (job->pipeline),
+        .next = self->classes, .tenant = job->tenant, .dataset = job->dataset, .pipeline = pipeline_hold (job->pipeline),
         .version_bytes = version_bytes, .is_apart = is_apart,
         .seed = is_apart? job->seed: random_next (&self->random),
         .kind = stock_kind_new (self->stock, job->dataset->sampler, version_bytes, is_random, class)
     };
+    class->prepare_ns = self->prepare_ns;
     self->classes = class;
-    s_measure_classes (self);
     return class;
 }
 
 bool
 schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
 {
-    return s_find_class (self, join->dataset, join->order, join->pipeline)
-        || s_class_fits (self, broker_version_cost (pipeline_version_bytes (join->pipeline)), refusal);
+    size_t version_bytes = pipeline_version_bytes (join->pipeline);
+    //  Whether there is the class already is no reason: that is nothing to tell.
+    return limits_allow_version (self, limits_tenant (self, join), version_bytes, refusal)
+        && s_class_fits (self, limits_tenant (self, join), broker_version_cost (version_bytes), refusal);
 }
 
 void
@@ -91,7 +119,10 @@ schedule_join (broker_t *self, job_t *job)
         class = s_new_class (self, job, broker_version_cost (pipeline_version_bytes (job->pipeline)));
     job->claimant.kind = class->kind;
     job->claimant.numbers = class->is_apart;
+    job->claimant.tenant = job->tenant->number;
+    //  First: a class that nobody claims ends with its last version, which a smaller index may push out.
     stock_join (self->stock, &job->claimant);
+    dispatch_join (self, job);
 }
 
 void
@@ -104,16 +135,16 @@ schedule_class_over (void *context, void *user)
     *link = class->next;
     pipeline_destroy (&class->pipeline);
     free (class);
-    s_measure_classes (self);
+    schedule_measure (self);
 }
 
 size_t
-broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max)
+broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order, const char **texts, size_t texts_max)
 {
     size_t count = 0;
     for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
         const job_t *job = dataset->jobs [number];
-        if (!job || s_is_apart (job->order, job->pipeline)
+        if (!job || job->tenant != (tenant? tenant: job->broker->tenants [0]) || s_is_apart (job->order, job->pipeline)
         ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
             continue;
         const char *text = pipeline_shared_text (job->pipeline);
@@ -144,6 +175,7 @@ s_append (place_list_t *list, place_t *place)
     else
         list->first = place;
     list->last = place;
+    dispatch_waits (place);
 }
 
 static void
@@ -158,6 +190,7 @@ s_remove (place_list_t *list, place_t *place)
     else
         list->last = place->previous;
     place->previous = place->next = NULL;
+    dispatch_waits_no_more (place);
 }
 
 //  ---- a place and its version
@@ -168,6 +201,7 @@ schedule_await (place_t *place, version_t *version)
     place->version = version;
     if (version->state == VERSION_READY) {
         place->state = PLACE_READY;
+        dispatch_hold (place->job->broker, version, place->job->tenant);
         s_append (&place->job->ready, place);
         return;
     }
@@ -180,7 +214,7 @@ schedule_await (place_t *place, version_t *version)
     version->waiting = place;
     if (version->state == VERSION_WORKING)
         return;
-    version->state = supply_want (place->job->broker, version)? VERSION_QUEUED: VERSION_READING;
+    version->state = supply_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED: VERSION_READING;
     if (version->state == VERSION_QUEUED)
         s_append (&place->job->wanted, place);
 }
@@ -227,7 +261,7 @@ schedule_cancel (broker_t *self, place_t *place)
     version_t *version = place->version;
     place->state = PLACE_EMPTY;
     place->version = NULL;
-    prepared_unpin (self->prepared, version);
+    dispatch_unpin (self, version);
 }
 
 void
@@ -243,67 +277,17 @@ schedule_ready (version_t *version)
     version->waiting = NULL;
 }
 
-//  ---- handing out: jobs in turn, so that one with a large window does not stand before all others
+//  ---- handed out
 
-//  The next job from *turn_p on of which a queue is not empty; NULL: none.
-static job_t *
-s_next_turn (broker_t *self, job_t **turn_p, bool copies)
+void
+schedule_take_version (version_t *version)
 {
-    job_t *start = *turn_p? *turn_p: self->jobs, *job = start;
-    while (job) {
-        if ((copies? &job->ready: &job->wanted)->first) {
-            *turn_p = job->next;
-            return job;
-        }
-        job = job->next? job->next: self->jobs;
-        if (job == start)
-            break;
-    }
-    return NULL;
-}
-
-static void
-s_hand_out_copy (broker_t *self, place_t *place)
-{
-    s_remove (&place->job->ready, place);
-    place->state = PLACE_COPYING;
-    rank_t *rank = &place->job->ranks [place->rank];
-    place->job->copying++;
-    rank->copying++;
-    self->copying++;
-    broker_act_rank (self, ACTION_COPY, rank)->place = place;
-}
-
-static void
-s_hand_out_version (broker_t *self, version_t *version)
-{
-    assert (version->state == VERSION_QUEUED);
     for (place_t *place = version->waiting; place; place = place->next_waiting)
         s_remove (&place->job->wanted, place);
-    version->state = VERSION_WORKING;
-    version->is_fetched = false;
-    if (!version->raw)
-        self->fetching++;
-    else
-        version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
-    prepared_pin (version);
-    self->preparing++;
-    broker_act (self, ACTION_PREPARE, NULL)->version = version;
 }
 
-bool
-schedule_dispatch (broker_t *self)
+void
+schedule_take_copy (place_t *place)
 {
-    job_t *job;
-    while (self->copying < self->copy_max && (job = s_next_turn (self, &self->copy_turn, true)))
-        s_hand_out_copy (self, job->ready.first);
-    while (self->preparing < self->prepare_max && (job = s_next_turn (self, &self->prepare_turn, false))) {
-        version_t *version = job->wanted.first->version;
-        if (!prepared_reserve (self->prepared, version)) {
-            self->prepare_turn = job;           //  still its turn, when a copy has given memory back
-            return false;
-        }
-        s_hand_out_version (self, version);
-    }
-    return true;
+    s_remove (&place->job->ready, place);
 }

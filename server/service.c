@@ -1,51 +1,46 @@
-#include "service.h"
+//  A service's life, and what the broker wants done; service_messages.c: what clients ask.
+
+#include "service_state.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
-#include <zmq.h>
-#include "arrivals.h"
-#include "connection.h"
-#include "explaining.h"
-#include "lingering.h"
 #include "outbox.h"
 #include "reply.h"
 
 enum { STOP_TURNS_MAX = 64 };
 
-struct service {
-    service_options_t options;
-    bool stopping;
-    int64_t now_ms;             //  of this turn
-    explaining_t *explaining;
-    arrivals_t *arrivals;
-    lingering_t lingering;
-    atomic_size_t outgoing;     //  bytes of inline batches that ZeroMQ has not sent yet; its threads count down
-    //  scratch for one batch
-    uint32_t *rows;
-    uint64_t *ids;
-};
-
-static void s_carry_out_all (service_t *self);
-
-//  What counts in the budget of jobs, and is no job's.
-static void
-s_count_outside (service_t *self)
+void
+service_count_outside (service_t *self)
 {
-    broker_outside (self->options.broker, atomic_load (&self->outgoing) + self->lingering.bytes
-        + arrivals_bytes (self->arrivals));
+    broker_t *broker = self->options.broker;
+    for (uint32_t number = 0; number < broker_tenants (broker); number++) {
+        tenant_t *tenant = broker_tenant_of (broker, number);
+        broker_outside (broker, tenant, arrivals_count (self->arrivals, tenant), atomic_load (&self->outgoing [number])
+            + lingering_bytes (&self->lingering, number) + arrivals_bytes (self->arrivals, tenant));
+    }
 }
 
 static void
 s_settle (void *context)
 {
     service_t *self = context;
-    s_carry_out_all (self);
-    s_count_outside (self);
+    service_carry_out_all (self);
+    service_count_outside (self);
+}
+
+//  What arrivals refuse by themselves, later than in their answer: counted, and answered by them.
+static void
+s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
+{
+    service_t *self = context;
+    refusals_one_t one = { .tenant = tenant_number (caller->tenant), .name = service_tenant_name (self, caller->tenant),
+        .user = caller->user, .code = refusal->code, .message = refusal->message };
+    refusals_add (self->refusals, &one, self->now_ms);
 }
 
 service_t *
@@ -54,15 +49,20 @@ service_new (const service_options_t *options)
     service_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
+    self->unread = unread_new ();
+    self->refusals = refusals_new (options->log);
+    self->room = waiting_room_new ();
     arrivals_options_t arrivals = { .broker = options->broker, .door = options->door, .router = options->router,
-        .ring_path = options->ring_path, .log = options->log, .outgoing = &self->outgoing, .settle = s_settle, .context = self };
+        .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
+        .refused = s_count_refusal, .unread = self->unread, .context = self };
     self->options = *options;
-    atomic_init (&self->outgoing, 0);
+    for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
+        atomic_init (&self->outgoing [number], 0);
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
-    self->explaining = explaining_new (options->router, options->broker, options->tasks);
+    self->explaining = explaining_new (options->router, options->broker, options->tasks, self->unread);
     self->arrivals = arrivals_new (&arrivals);
-    if (!self->rows || !self->ids || !self->explaining || !self->arrivals)
+    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread || !self->refusals || !self->room)
         service_destroy (&self);
     return self;
 }
@@ -76,28 +76,56 @@ service_destroy (service_t **self_p)
     explaining_destroy (&self->explaining);
     arrivals_destroy (&self->arrivals);
     lingering_leave (&self->lingering);
+    if (self->room)
+        service_forget_mail (self, NULL, NULL);
+    waiting_room_destroy (&self->room);
+    refusals_destroy (&self->refusals);
+    unread_destroy (&self->unread);
     free (self->rows);
     free (self->ids);
     free (self);
     *self_p = NULL;
 }
 
-//  ---- what clients ask
+//  ---- the log
 
-//  A rank in the log: "job 3", or where there are several "job 3, rank 1".
-typedef struct {
-    char text [64];
-} label_t;
-
-static label_t
-s_label (const rank_t *rank)
+const char *
+service_tenant_name (const service_t *self, const tenant_t *tenant)
 {
-    label_t label;
-    const job_t *job = rank_job (rank);
-    int used = snprintf (label.text, sizeof label.text, "job %llu", (unsigned long long) job_id (job));
-    if (job_world_size (job) > 1)
-        snprintf (label.text + used, sizeof label.text - (size_t) used, ", rank %u", rank_number (rank));
-    return label;
+    return broker_tenants (self->options.broker) > 1? tenant_name (tenant): NULL;
+}
+
+void
+service_label (const service_t *self, rank_t *rank, service_label_t *label)
+{
+    job_t *job = rank_job (rank);
+    const connection_t *connection = rank_user (rank);
+    bool has_ranks = job_world_size (job) > 1, has_user = connection && connection->caller.user != BROKER_USER_UNKNOWN;
+    int used = snprintf (label->text, sizeof label->text, "job %" PRIu64, job_id (job));
+    if (has_ranks)
+        snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
+    if (has_user)
+        snprintf (label->user, sizeof label->user, "%" PRIu64, connection->caller.user);
+    size_t count = 0;
+    label->fields [count++] = (log_field_t) LOG_TEXT ("tenant", service_tenant_name (self, job_tenant (job)));
+    label->fields [count++] = (log_field_t) LOG_NUMBER ("job", job_id (job));
+    if (has_ranks)
+        label->fields [count++] = (log_field_t) LOG_NUMBER ("rank", rank_number (rank));
+    label->fields [count++] = (log_field_t) LOG_TEXT ("user", has_user? label->user: NULL);
+    label->fields [count++] = (log_field_t) LOG_TEXT ("reason", NULL);      //  for who has one
+    label->fields [count] = (log_field_t) { .key = NULL };
+}
+
+//  A line about a rank; reason: NULL, or a word of ours.
+static void
+s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event, const char *reason, const char *what)
+{
+    service_label_t label;
+    service_label (self, rank, &label);
+    for (log_field_t *field = label.fields; field->key; field++)
+        if (strcmp (field->key, "reason") == 0)
+            field->text = reason;
+    log_event (self->options.log, level, event, label.fields, "%s%s", label.text, what);
 }
 
 static uint64_t
@@ -106,234 +134,7 @@ s_job_of (const rank_t *rank)
     return job_id (rank_job (rank));
 }
 
-typedef struct {
-    service_t *service;
-    const peer_t *peer;
-    caller_t caller;            //  whose message it is
-    const frame_t *frames;
-    size_t count;
-    wire_head_t head;
-    int64_t now_ms;
-} message_t;
-
-static void
-s_answer_error (const message_t *message, const refusal_t *refusal)
-{
-    //  A peer that does not listen to its error is not our trouble.
-    outbox_send_text (message->service->options.router, message->peer, WIRE_ERROR, message->head.job,
-        message->head.tag, reply_error (refusal->code, refusal->message));
-}
-
-static bool
-s_join (const message_t *message, refusal_t *refusal)
-{
-    arrivals_message_t arrival = { .frames = message->frames, .count = message->count, .peer = message->peer,
-        .caller = &message->caller, .tag = message->head.tag, .now_ms = message->now_ms };
-    return arrivals_join (message->service->arrivals, &arrival, refusal);
-}
-
-//  The rank of the job that a message means, if that is this connection's; NULL: it is not.
-static rank_t *
-s_find_own (service_t *self, const peer_t *peer, uint64_t id)
-{
-    job_t *job = broker_job (self->options.broker, id);
-    for (uint32_t number = 0; job && number < job_world_size (job); number++) {
-        rank_t *rank = job_rank (job, number);
-        if (rank_is_there (rank) && connection_is_of (rank_user (rank), peer))
-            return rank;
-    }
-    return NULL;
-}
-
-//  The same; else a refusal.
-static rank_t *
-s_own_rank (const message_t *message, refusal_t *refusal)
-{
-    rank_t *rank = s_find_own (message->service, message->peer, message->head.job);
-    if (rank)
-        return rank;
-    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
-    //  one that the client knew, and the client would join anew, which a fenced one must not.
-    s_carry_out_all (message->service);
-    refuse (refusal, "unknown_job", "this connection has no job %llu (it may have ended)",
-        (unsigned long long) message->head.job);
-    return NULL;
-}
-
-static bool
-s_inline (const message_t *message, rank_t *rank, refusal_t *refusal)
-{
-    service_t *self = message->service;
-    connection_t *connection = rank_user (rank);
-    if (connection->attached)
-        return refuse (refusal, "bad_request", "the job's ring was taken already");
-    if (!rank_is_inline (rank)) {
-        door_forget (self->options.door, connection->key);
-        if (!connection_go_inline (connection))
-            return refuse (refusal, "budget", "no memory for the job's batches");
-    }
-    broker_inline (self->options.broker, rank, message->now_ms);
-    return true;
-}
-
-static void
-s_leave (const message_t *message, rank_t *rank)
-{
-    service_t *self = message->service;
-    log_line (self->options.log, "%s left", s_label (rank).text);
-    outbox_send_text (self->options.router, message->peer, WIRE_ENDED, s_job_of (rank), message->head.tag,
-        reply_ended ("left", "the job has left"));
-    broker_left (self->options.broker, rank);
-}
-
-static void
-s_status (const message_t *message)
-{
-    service_t *self = message->service;
-    s_count_outside (self);
-    json_t *status = broker_status (self->options.broker, message->caller.is_operator? NULL: message->caller.tenant, message->now_ms);
-    connection_describe_datasets (self->options.broker, status);
-    struct rusage usage;
-    getrusage (RUSAGE_SELF, &usage);
-    double cpu = (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
-               + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    json_object_set_new (status, "cpu_seconds", json_real (cpu));
-    json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
-    json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
-    json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_jobs (self), message->now_ms));
-    json_object_set_new (status, "gathering", arrivals_status (self->arrivals, message->now_ms));
-    json_object_set_new (status, "version", json_string (TUREEN_VERSION));
-    char *text = json_dumps (status, JSON_COMPACT);
-    json_decref (status);
-    rank_t *rank = s_find_own (self, message->peer, message->head.job);
-    if (rank)
-        broker_heartbeat (self->options.broker, rank, message->now_ms);     //  whatever it asks, it lives
-    if (text)
-        outbox_send_text (self->options.router, message->peer, WIRE_STATUS_REPLY, rank? message->head.job: 0,
-            message->head.tag, text);
-}
-
-static bool
-s_of_job (const message_t *message, refusal_t *refusal)
-{
-    broker_t *broker = message->service->options.broker;
-    rank_t *rank = s_own_rank (message, refusal);
-    if (!rank)
-        return false;
-    broker_heartbeat (broker, rank, message->now_ms);       //  whatever it says, it lives
-    wire_progress_t progress;
-    switch (message->head.kind) {
-    case WIRE_PROGRESS:
-        return request_progress (&message->frames [1], &progress, refusal)
-            && broker_progress (broker, rank, &progress, message->now_ms, refusal);
-    case WIRE_INLINE:
-        return s_inline (message, rank, refusal);
-    case WIRE_LEAVE:
-        s_leave (message, rank);
-        return true;
-    case WIRE_EXPLAIN:
-        return explaining_begin (message->service->explaining, rank_job (rank), message->peer, message->head.tag,
-            &message->frames [1], refusal);
-    default:
-        return true;
-    }
-}
-
-static void
-s_answer (message_t *message)
-{
-    refusal_t refusal = { .code = NULL };
-    request_status_t status = request_head (message->frames, message->count, &message->head, &refusal);
-    if (status == REQUEST_IGNORED)
-        return;
-    bool good = status == REQUEST_OK;
-    if (good && message->head.kind == WIRE_STATUS) {
-        good = request_status (&message->frames [1], &refusal);
-        if (good)
-            s_status (message);
-    }
-    else
-    //  What came of jobs just before is taken, or their clients would hear of an error first, and not of the end.
-    if (good && message->service->stopping && (message->head.kind == WIRE_JOIN || message->head.kind == WIRE_EXPLAIN))
-        good = refuse (&refusal, "stopping", "the server is ending");
-    else
-    if (good && message->head.kind == WIRE_JOIN)
-        good = s_join (message, &refusal);
-    else
-    if (good)
-        good = s_of_job (message, &refusal);
-    if (!good)
-        s_answer_error (message, &refusal);
-}
-
-//  ---- receiving
-
-enum { FRAMES_MAX = WIRE_FRAMES_MAX + 1 };      //  the routing id before them
-
-//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is known: -1.  The
-//  name is on what the peer has sent; the routing id that stands before it has it only where nobody polled first (4.3.4).
-static uid_t
-s_peer_uid (zmq_msg_t *message)
-{
-    const char *address = zmq_msg_gets (message, "Peer-Address");
-    unsigned uid, gid, pid;
-    if (address && sscanf (address, "localhost:%u:%u:%u", &uid, &gid, &pid) == 3)
-        return uid;
-    return (uid_t) -1;
-}
-
-//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
-static size_t
-s_receive_frames (void *router, zmq_msg_t *messages)
-{
-    size_t count = 0;
-    for (bool more = true; more; count++) {
-        zmq_msg_t extra, *message = count < FRAMES_MAX? &messages [count]: &extra;
-        zmq_msg_init (message);
-        if (zmq_msg_recv (message, router, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close (message);
-            return count;
-        }
-        more = zmq_msg_more (message);
-        if (message == &extra)
-            zmq_msg_close (&extra);
-    }
-    return count;
-}
-
-static bool
-s_receive_one (service_t *self, int64_t now_ms)
-{
-    zmq_msg_t messages [FRAMES_MAX];
-    frame_t frames [FRAMES_MAX];
-    size_t count = s_receive_frames (self->options.router, messages);
-    if (count == 0)
-        return false;
-    size_t held = count < FRAMES_MAX? count: FRAMES_MAX;
-    for (size_t index = 1; index < held; index++)
-        frames [index - 1] = (frame_t) { zmq_msg_data (&messages [index]), zmq_msg_size (&messages [index]) };
-    peer_t peer = { .size = (uint8_t) zmq_msg_size (&messages [0]) };
-    memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
-    //  A message with too many frames is told by its count, which request_head refuses.
-    message_t message = { .service = self, .peer = &peer, .frames = frames, .count = count - 1, .now_ms = now_ms };
-    //  Whoever is nobody's gets no answer.
-    if (count > 1 && tenants_caller (self->options.tenants, s_peer_uid (&messages [1]), zmq_msg_gets (&messages [1], "User-Id"),
-            &message.caller))
-        s_answer (&message);
-    for (size_t index = 0; index < held; index++)
-        zmq_msg_close (&messages [index]);
-    return true;
-}
-
-int
-service_receive (service_t *self, int64_t now_ms)
-{
-    int count = 0;
-    self->now_ms = now_ms;
-    while (count < SERVICE_MESSAGES_A_TURN && s_receive_one (self, now_ms))
-        count++;
-    return count;
-}
+//  ---- the door
 
 void
 service_attend (service_t *self, int64_t now_ms)
@@ -352,7 +153,7 @@ service_attend (service_t *self, int64_t now_ms)
             broker_attached (self->options.broker, rank, now_ms);
         }
         else {
-            log_line (self->options.log, "%s is gone: its client closed the ring's socket", s_label (rank).text);
+            s_log_rank (self, rank, LOG_LEVEL_NOTICE, "lost", NULL, " is gone: its client closed the ring's socket");
             broker_lost (self->options.broker, rank, now_ms);
         }
     }
@@ -395,7 +196,6 @@ s_copy (service_t *self, place_t *place)
     uint8_t *slot = connection_slot (connection, place_slot (place));
     if (!slot) {
         //  No memory for an inline batch: the job cannot go on, others can.
-        log_line (self->options.log, "%s ends: no memory for its batches", s_label (rank).text);
         broker_copied (self->options.broker, place);
         broker_end (self->options.broker, rank_job (rank), "memory", "the server has no memory for the job's batches");
         return;
@@ -405,7 +205,7 @@ s_copy (service_t *self, place_t *place)
 
 //  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say when it is done.
 static bool
-s_part (service_t *self, connection_t *connection)
+s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
     if (!connection->ended || !connection->ring)
         return false;
@@ -415,15 +215,16 @@ s_part (service_t *self, connection_t *connection)
     }
     if (!door_part (self->options.door, connection->key))
         return false;
-    lingering_keep (&self->lingering, self->options.door, connection->key, &connection->ring);
+    lingering_keep (&self->lingering, self->options.door, connection->key, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, LINGERING_MAX), &connection->ring);
     return true;
 }
 
 //  NULL: it has none, or none any more.
 static void
-s_bury_connection (service_t *self, connection_t *connection)
+s_bury_connection (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
-    if (connection && !s_part (self, connection))
+    if (connection && !s_part (self, connection, tenant))
         door_forget (self->options.door, connection->key);
     connection_destroy (&connection);
 }
@@ -431,16 +232,22 @@ s_bury_connection (service_t *self, connection_t *connection)
 static void
 s_bury_rank (service_t *self, rank_t *rank)
 {
-    s_bury_connection (self, rank_user (rank));
+    s_bury_connection (self, rank_user (rank), job_tenant (rank_job (rank)));
     broker_bury_rank (self->options.broker, rank);
 }
 
+//  To put a large ring away takes as long as to make it: measured, and its tenant's.
 static void
 s_bury (service_t *self, job_t *job)
 {
+    const tenant_t *tenant = job_tenant (job);
+    uint64_t begin = service_nanoseconds (self);
     for (uint32_t number = 0; number < job_world_size (job); number++)
-        s_bury_connection (self, rank_user (job_rank (job, number)));
+        s_bury_connection (self, rank_user (job_rank (job, number)), job_tenant (job));
     broker_bury (self->options.broker, job);
+    uint64_t took = service_nanoseconds (self) - begin;
+    self->buried_ns += took;
+    service_charge (self, tenant, took);
 }
 
 static void
@@ -448,7 +255,9 @@ s_send_notice (service_t *self, const action_t *action)
 {
     rank_t *rank = action->rank;
     const connection_t *connection = rank_user (rank);
-    log_line (self->options.log, "%s, %s: %s", s_label (rank).text, action->reason, action->message);
+    char what [LOG_LINE_BYTES_MAX];
+    snprintf (what, sizeof what, ", %s: %s", action->reason, action->message);
+    s_log_rank (self, rank, LOG_LEVEL_NOTICE, "notice", action->reason, what);
     if (rank_is_there (rank) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, s_job_of (rank), 0,
             reply_notice (action->reason, action->message)) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
@@ -469,7 +278,9 @@ static void
 s_send_ended (service_t *self, const action_t *action)
 {
     connection_t *connection = rank_user (action->rank);
-    log_line (self->options.log, "%s ended: %s", s_label (action->rank).text, action->message);
+    char what [LOG_LINE_BYTES_MAX];
+    snprintf (what, sizeof what, " ended: %s", action->message);
+    s_log_rank (self, action->rank, LOG_LEVEL_WARNING, "ended", action->reason, what);
     if (!connection)
         return;
     connection->ended = true;
@@ -489,6 +300,9 @@ s_carry_out (service_t *self, const action_t *action)
         break;
     case ACTION_COPY:
         s_copy (self, action->place);
+        break;
+    case ACTION_ERRAND:
+        explaining_start (self->explaining, action->tenant, action->charged_us);
         break;
     case ACTION_SEND_BATCH:
         s_send_batch (self, action);
@@ -511,12 +325,23 @@ s_carry_out (service_t *self, const action_t *action)
     }
 }
 
-static void
-s_carry_out_all (service_t *self)
+void
+service_carry_out_all (service_t *self)
 {
     action_t action;
     while (broker_next (self->options.broker, &action))
         s_carry_out (self, &action);
+}
+
+static void
+s_log_bad_samples (service_t *self)
+{
+    dataset_t *dataset;
+    uint32_t id;
+    const char *reason;
+    while (broker_next_bad (self->options.broker, &dataset, &id, &reason))
+        log_event (self->options.log, LOG_LEVEL_WARNING, "bad_sample", LOG_FIELDS (LOG_TEXT ("dataset", dataset_name (dataset)),
+            LOG_NUMBER ("sample", id)), "sample %u of data set '%s' cannot be read: %s", id, dataset_name (dataset), reason);
 }
 
 void
@@ -524,12 +349,13 @@ service_act (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
     tasks_collect (self->options.tasks);
+    s_log_bad_samples (self);
     explaining_collect (self->explaining, false);
     broker_advance (self->options.broker, now_ms);
-    s_carry_out_all (self);
+    service_carry_out_all (self);
     if (arrivals_act (self->arrivals, now_ms)) {
         broker_advance (self->options.broker, now_ms);
-        s_carry_out_all (self);
+        service_carry_out_all (self);
     }
 }
 
@@ -541,7 +367,7 @@ s_beat (void *context, rank_t *rank)
     if (connection->attached)
         return;
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
-        log_line (self->options.log, "%s is gone: its connection is closed", s_label (rank).text);
+        s_log_rank (self, rank, LOG_LEVEL_NOTICE, "lost", NULL, " is gone: its connection is closed");
         broker_lost (self->options.broker, rank, self->now_ms);
     }
 }
@@ -554,13 +380,61 @@ service_beat (service_t *self, int64_t now_ms)
     malloc_trim (0);
     broker_each_rank (self->options.broker, s_beat, self);
     arrivals_beat (self->arrivals, now_ms);
+    refusals_beat (self->refusals, now_ms);
+}
+
+int64_t
+service_wakeup (const service_t *self)
+{
+    return waiting_room_count (self->room) > 0? self->resting_until_ms: INT64_MAX;
 }
 
 uint64_t
 service_jobs (const service_t *self)
 {
-    return broker_jobs (self->options.broker) + arrivals_count (self->arrivals);
+    return broker_jobs (self->options.broker) + arrivals_count (self->arrivals, NULL);
 }
+
+bool
+service_is_drained (const service_t *self)
+{
+    return broker_is_draining (self->options.broker) && service_jobs (self) == 0;
+}
+
+//  ---- keys that are no more
+
+typedef struct {
+    service_t *service;
+    bool (*is_gone) (void *context, const caller_t *caller);
+    void *context;
+    size_t count;
+} revoking_t;
+
+static void
+s_revoke (void *context, rank_t *rank)
+{
+    revoking_t *revoking = context;
+    const connection_t *connection = rank_user (rank);
+    job_t *job = rank_job (rank);
+    if (job_is_over (job) || !revoking->is_gone (revoking->context, &connection->caller))
+        return;
+    revoking->count++;
+    broker_end (revoking->service->options.broker, job, "revoked", "the key of its client was revoked");
+}
+
+size_t
+service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    revoking_t revoking = { .service = self, .is_gone = is_gone, .context = context };
+    service_forget_mail (self, is_gone, context);
+    arrivals_forget (self->arrivals, is_gone, context);
+    broker_each_rank (self->options.broker, s_revoke, &revoking);
+    service_carry_out_all (self);
+    return revoking.count;
+}
+
+//  ---- the end
 
 static void
 s_tell_end (void *context, rank_t *rank)
@@ -585,6 +459,7 @@ service_stop (service_t *self, int64_t now_ms)
     self->stopping = true;
     //  Progress and leaves that came just before; not for ever, since somebody may go on sending.
     for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
+    service_empty_room (self);
     arrivals_stop (self->arrivals);
     broker_each_rank (self->options.broker, s_tell_end, self);
     broker_each_job (self->options.broker, s_end_job, self);

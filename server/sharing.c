@@ -3,6 +3,7 @@
 #include "broker_state.h"
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { RECORDS_MIN = 256 };
 
@@ -29,6 +30,7 @@ s_new_record (sharing_records_t *records)
         number = ++records->count;
     }
     records->all [number - 1] = (sharing_record_t) { .birth = ++records->births };
+    records->held++;
     return number;
 }
 
@@ -36,12 +38,21 @@ s_new_record (sharing_records_t *records)
 static uint32_t
 s_record_of (broker_t *self, version_t *version)
 {
-    if (version->record == 0 || s_record (self, version->record)->holders == 0
+    if (version->record == 0 || version->record > self->records.count || s_record (self, version->record)->holders == 0
     ||  s_record (self, version->record)->birth != version->record_birth) {
         version->record = s_new_record (&self->records);
         version->record_birth = s_record (self, version->record)->birth;
     }
     return version->record;
+}
+
+//  Nothing is remembered: what the table of busier days takes is given back.
+static void
+s_let_go (sharing_records_t *records)
+{
+    free (records->all);
+    records->all = NULL;
+    records->count = records->room = records->first_free = 0;
 }
 
 void
@@ -54,13 +65,18 @@ sharing_forget (broker_t *self, place_t *place)
     if (--record->holders == 0) {
         record->birth = self->records.first_free;
         self->records.first_free = place->record;
+        self->records.held--;
     }
     place->record = 0;
+    if (self->records.held == 0)
+        s_let_go (&self->records);
 }
 
 uint32_t
 sharing_jobs (const broker_t *self, const place_t *place)
 {
+    if (place->tenant_jobs > 0)
+        return place->tenant_jobs;
     return place->record? s_record (self, place->record)->jobs: 0;
 }
 
@@ -78,9 +94,64 @@ s_credit_maker (broker_t *self, version_t *version)
     }
 }
 
+//  Other jobs of its tenant that have used the version, and are still there.  *due_p: of these, who has only just drawn it and is
+//  not yet counted.
+static size_t
+s_others_of_tenant (const job_t *job, const version_t *version, const job_t **first_p, size_t *due_p)
+{
+    size_t count = 0;
+    for (size_t word = 0; word < PREPARED_JOBS_MAX / 64; word++)
+        for (uint64_t bits = version->seen [word]; bits; bits &= bits - 1) {
+            job_t *other = job->dataset->jobs [64 * word + (size_t) __builtin_ctzll (bits)];
+            if (!other || other == job || other->tenant != job->tenant)
+                continue;
+            count++;
+            *due_p += other->sharing.is_due;
+            *first_p = other->sharing.is_due? *first_p: other;
+        }
+    return count;
+}
+
+//  As sharing_served, in a world of one tenant.  The first of its jobs is credited when the second comes, as long as it is there:
+//  until then it is the only one that is counted.
+static void
+s_served_of_tenant (place_t *place, version_t *version)
+{
+    job_t *job = place->job;
+    const job_t *counted = NULL;
+    size_t due = 0, others = s_others_of_tenant (job, version, &counted, &due);
+    uint64_t bit = UINT64_C (1) << job->tenant->number;
+    place->is_reused = (version->served & bit) != 0;
+    place->tenant_jobs = (uint16_t) (1 + others - due);
+    version->served |= bit;
+    if (!place->is_reused) {
+        job->sharing.alone++;
+        return;
+    }
+    bool is_others = others > due || stock_kind_is_random (job->claimant.kind);
+    if (!is_others)
+        return;
+    if (!(version->told & bit) && others - due == 1 && counted->sharing.alone > 0) {
+        job_t *first = job->dataset->jobs [counted->claimant.sampler_job];
+        first->sharing.alone--;
+        first->sharing.shared++;
+    }
+    version->told |= bit;
+    job->sharing.shared++;
+}
+
+void
+sharing_drawn (job_t *const *jobs, size_t count)
+{
+    for (size_t index = 0; index < count; index++)
+        jobs [index]->sharing.is_due = true;
+}
+
 void
 sharing_served (broker_t *self, place_t *place, version_t *version)
 {
+    place->job->sharing.is_due = false;
+    place->tenant_jobs = 0;
     job_t *job = place->job;
     sharing_t *sharing = &job->sharing;
     sharing_forget (self, place);
@@ -91,6 +162,10 @@ sharing_served (broker_t *self, place_t *place, version_t *version)
     record->holders++;
     record->jobs = version->jobs;
     sharing->places++;
+    if (limits_apply (self)) {
+        s_served_of_tenant (place, version);
+        return;
+    }
     if (!place->is_reused) {
         version->maker = job->id;
         sharing->alone++;
@@ -116,9 +191,14 @@ sharing_check (const broker_t *self)
 {
     const sharing_records_t *records = &self->records;
     uint64_t holders = 0, held = 0;
-    for (uint32_t number = 1; number <= records->count; number++)
+    uint32_t used = 0;
+    for (uint32_t number = 1; number <= records->count; number++) {
         holders += s_record (self, number)->holders;
+        used += s_record (self, number)->holders > 0;
+    }
+    assert (used == records->held);
     for (const job_t *job = self->jobs; job; job = job->next) {
+        assert (!job->sharing.is_due);
         assert (job->sharing.alone + job->sharing.shared <= job->sharing.places);
         for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
             held += job->place_memory [index].record > 0;

@@ -281,7 +281,8 @@ s_is_candidate (const job_t *job)
 static bool
 s_is_company (const finding_t *self, const job_t *other)
 {
-    return other && other != self->job && other->state == JOB_RUNNING && other->order == SAMPLER_ORDER_SHARED
+    return other && other != self->job && other->tenant == self->job->tenant && other->state == JOB_RUNNING
+        && other->order == SAMPLER_ORDER_SHARED
         && s_has_drawn (self->job, other, EPOCH_PART) && s_has_drawn (other, self->job, EPOCH_PART);
 }
 

@@ -1,40 +1,12 @@
-#include "stock.h"
+#include "stock_state.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOCK_MAGIC = 0x73746f63, KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
+enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
 
 _Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX, "a version knows every job that may have used it");
-
-struct stock_kind {
-    //  set at birth
-    stock_t *stock;
-    uint32_t number;            //  of its versions: version->class
-    sampler_t *sampler;
-    size_t version_bytes;
-    bool is_random;
-    void *user;
-    //  how it stands
-    claimant_t *claimants;
-    size_t versions;            //  alive, indexed or pinned
-    uint32_t *draws;            //  random: how many versions each sample has had
-    size_t draws_room;          //  samples above this one have had none
-};
-
-struct stock {
-    uint32_t magic;
-    //  set at birth
-    prepared_t *prepared;
-    void (*ended) (void *context, void *user);
-    void *ended_context;
-    //  owner only
-    random_t random;
-    stock_kind_t **kinds;       //  by number; NULL: free
-    uint32_t kind_room;
-    uint64_t hits, misses;
-};
 
 static void *
 s_need (void *memory)
@@ -99,6 +71,13 @@ stock_on_kind_end (stock_t *self, void (*ended) (void *context, void *user), voi
     self->ended_context = context;
 }
 
+void
+stock_on_leave (stock_t *self, void (*left) (void *context, version_t *version), void *context)
+{
+    self->left = left;
+    self->left_context = context;
+}
+
 static void
 s_end_when_empty (stock_kind_t *kind)
 {
@@ -109,6 +88,7 @@ s_end_when_empty (stock_kind_t *kind)
     self->kinds [kind->number] = NULL;
     free (kind->draws);
     free (kind);
+    stock_measure_reserve (self);
     if (self->ended)
         self->ended (self->ended_context, user);
 }
@@ -143,6 +123,9 @@ s_version_left (void *context, version_t *version, bool evicted)
     if (version->ticket)
         sampler_unshelve (stock_kind_of (context, version)->sampler, version->ticket);
     version->ticket = 0;
+    const stock_t *self = context;
+    if (self->left)
+        self->left (self->left_context, version);
 }
 
 static void
@@ -159,6 +142,7 @@ stock_new (size_t budget_bytes, uint64_t seed)
 {
     stock_t *self = s_need (calloc (1, sizeof *self));
     self->magic = STOCK_MAGIC;
+    self->tenant_count = 1;
     self->random = random_from_seed (seed);
     prepared_options_t options = {
         .budget_bytes = budget_bytes, .limit_bytes = budget_bytes,
@@ -206,23 +190,25 @@ stock_misses (const stock_t *self)
 
 //  ---- claims
 
-static bool
-s_seen (const version_t *version, const claimant_t *claimant)
-{
-    return version->seen [claimant->sampler_job / 64] >> claimant->sampler_job % 64 & 1;
-}
-
 static void
 s_see (version_t *version, const claimant_t *claimant)
 {
-    version->jobs += !s_seen (version, claimant);
+    version->jobs += !stock_has_used (claimant, version);
     version->seen [claimant->sampler_job / 64] |= 1ull << claimant->sampler_job % 64;
 }
 
 static bool
 s_used_up (const version_t *version, const claimant_t *claimant)
 {
-    return claimant->kind->is_random && s_seen (version, claimant);
+    return claimant->kind->is_random && stock_has_used (claimant, version);
+}
+
+//  Whether a new version would push nothing out that is there.
+static bool
+s_has_room (const claimant_t *claimant)
+{
+    const stock_kind_t *kind = claimant->kind;
+    return prepared_has_room (kind->stock->prepared, claimant->tenant, kind->version_bytes);
 }
 
 static bool
@@ -231,18 +217,11 @@ s_wants (const claimant_t *claimant, uint32_t id)
     return sampler_needs (claimant->kind->sampler, claimant->sampler_job, id);
 }
 
-//  Whether a version is of the claimant's side: of those that follow, or of the others.
-static bool
-s_is_own (const claimant_t *claimant, const version_t *version)
-{
-    return (version->ticket != 0) == claimant->follows;
-}
-
 //  Whether the version's count counts the claimant, unless that is inside a draw.
 static bool
 s_counts (const claimant_t *claimant, const version_t *version)
 {
-    return s_is_own (claimant, version) && s_wants (claimant, version->id)
+    return stock_is_own (claimant, version) && s_wants (claimant, version->id)
         && !s_used_up (version, claimant);
 }
 
@@ -336,7 +315,7 @@ s_see_taken (void *context, version_t *version)
 {
     const claimant_t *claimant = context;
     const stock_kind_t *kind = claimant->kind;
-    if (version->class == kind->number && s_is_own (claimant, version) && !s_wants (claimant, version->id)
+    if (version->class == kind->number && stock_is_own (claimant, version) && !s_wants (claimant, version->id)
     &&  sampler_has (kind->sampler, claimant->sampler_job, version->id))
         s_see (version, claimant);
 }
@@ -350,9 +329,11 @@ stock_join (stock_t *self, claimant_t *claimant)
     claimant->drawing = false;
     claimant->next = kind->claimants;
     kind->claimants = claimant;
-    if (kind->is_random && sampler_remaining (kind->sampler, claimant->sampler_job)
-            < sampler_epoch_samples (kind->sampler, claimant->sampler_job))
+    bool goes_on = sampler_remaining (kind->sampler, claimant->sampler_job)
+        < sampler_epoch_samples (kind->sampler, claimant->sampler_job);
+    if (kind->is_random && goes_on)
         prepared_each (self->prepared, s_see_taken, claimant);
+    stock_tenant_joins (claimant, kind->is_random && goes_on);
     s_claim_all (claimant, +1);
 }
 
@@ -397,10 +378,24 @@ static void
 s_drop_versions (stock_kind_t *kind)
 {
     gather_t gather = { .kind = kind };
+    prepared_t *prepared = kind->stock->prepared;
     s_gather_all (kind->stock, &gather);
     for (size_t index = 0; index < gather.count; index++)
-        prepared_remove (kind->stock->prepared, gather.versions [index]);
+        prepared_remove (prepared, gather.versions [index]);    //  the kind may end with its last one
     free (gather.versions);
+}
+
+bool
+stock_kind_is_idle (const stock_kind_t *self)
+{
+    return !self->claimants;
+}
+
+void
+stock_kind_end (stock_kind_t *self)
+{
+    assert (!self->claimants);
+    s_drop_versions (self);
 }
 
 //  The version goes over to the others' side.
@@ -413,6 +408,7 @@ s_unshelve (stock_kind_t *kind, version_t *version)
     for (const claimant_t *claimant = kind->claimants; claimant; claimant = claimant->next)
         count += !claimant->drawing && s_counts (claimant, version);
     s_set_count (kind, version, count);
+    stock_share (kind, version);
 }
 
 //  Strata merge: which versions there are still tells whose data a sample was in, so followers must not prefer
@@ -441,6 +437,7 @@ stock_leave (stock_t *self, claimant_t *claimant)
     stock_kind_t *kind = claimant->kind;
     s_claim_all (claimant, -1);
     prepared_each (self->prepared, s_unsee, claimant);
+    stock_tenant_leaves (claimant);
     //  The last one stays until its versions are gone, so that the kind does not end under our feet.
     if (kind->is_random && kind->claimants == claimant && !claimant->next)
         s_drop_versions (kind);
@@ -465,10 +462,13 @@ stock_epoch_begin (stock_t *self, claimant_t *claimant)
 
 //  ---- the version that serves a claimant
 
-//  From now on the version counts those that follow, and they may take it.
+//  From now on the version counts those that follow, and they may take it.  Whom else it has served must not matter to them.
 static void
-s_shelve (stock_kind_t *kind, version_t *version)
+s_shelve (const claimant_t *taker, version_t *version)
 {
+    stock_kind_t *kind = taker->kind;
+    if (!stock_share_alone (taker, version))
+        return;
     uint32_t count = 0;
     version->ticket = sampler_shelve (kind->sampler, version->id);
     assert (version->ticket);
@@ -492,7 +492,7 @@ s_new_version (const claimant_t *claimant, uint32_t id)
     for (const claimant_t *other = kind->claimants; other; other = other->next)
         count += !other->drawing && other->follows == claimant->follows && s_wants (other, id);
     kind->versions++;
-    return prepared_insert (kind->stock->prepared, kind->number, id, draw, kind->version_bytes, count);
+    return prepared_insert (kind->stock->prepared, claimant->tenant, kind->number, id, draw, kind->version_bytes, count);
 }
 
 //  An indexed version that the claimant may use, one at random where there are several; NULL: none.
@@ -507,15 +507,14 @@ s_indexed (const claimant_t *claimant, uint32_t id)
     uint64_t candidates = 0;
     version_t *version = prepared_find (self->prepared, claimant->kind->number, id);
     for (; version; version = prepared_find_next (version)) {
-        bool own = s_is_own (claimant, version), chosen_is_own = chosen && s_is_own (claimant, chosen);
+        bool own = stock_is_own (claimant, version), chosen_is_own = chosen && stock_is_own (claimant, chosen);
         if (s_used_up (version, claimant) || (chosen_is_own && !own))
             continue;
         candidates = own && !chosen_is_own? 1: candidates + 1;
         if (random_below (&self->random, candidates) == 0)
             chosen = version;
     }
-    bool has_room = prepared_has_room (self->prepared, claimant->kind->version_bytes);
-    return chosen && (has_room || s_is_own (claimant, chosen))? chosen: NULL;
+    return chosen && (stock_is_own (claimant, chosen) || s_has_room (claimant))? chosen: NULL;
 }
 
 //  Whether s_indexed would find one.  One that does not follow counts only what nothing will push out, because data
@@ -529,11 +528,11 @@ s_is_served (const claimant_t *claimant, uint32_t id)
     bool others = false;
     for (; version; version = prepared_find_next (version))
         if (!s_used_up (version, claimant)) {
-            if (claimant->follows && s_is_own (claimant, version))
+            if (claimant->follows && stock_is_own (claimant, version))
                 return true;
             others = true;
         }
-    return others && prepared_has_room (kind->stock->prepared, kind->version_bytes);
+    return others && s_has_room (claimant);
 }
 
 bool
@@ -576,7 +575,8 @@ s_serve (stock_t *self, claimant_t *claimant, uint32_t id, version_t *const *ver
     }
     s_see (version, claimant);
     if (claimant->follows && version->indexed && !version->ticket)
-        s_shelve (claimant->kind, version);
+        s_shelve (claimant, version);
+    stock_share (claimant->kind, version);
     return version;
 }
 
@@ -586,7 +586,7 @@ static bool
 s_seen_by_all (const stock_kind_t *kind, const version_t *version)
 {
     for (const claimant_t *claimant = kind->claimants; claimant; claimant = claimant->next)
-        if ((claimant->follows || version->ticket == 0) && !s_seen (version, claimant)
+        if ((claimant->follows || version->ticket == 0) && !stock_has_used (claimant, version)
         &&  sampler_has (kind->sampler, claimant->sampler_job, version->id))
             return false;
     return true;
@@ -680,7 +680,7 @@ s_check_version (void *context, version_t *version)
     uint32_t count = 0;
     for (const claimant_t *claimant = kind->claimants; claimant; claimant = claimant->next) {
         count += s_counts (claimant, version);
-        if (claimant->follows && kind->is_random && s_seen (version, claimant))
+        if (claimant->follows && kind->is_random && stock_has_used (claimant, version))
             assert (version->ticket);                                           //  K2
     }
     assert (version->count == count);                                           //  K1
@@ -705,4 +705,5 @@ stock_check (stock_t *self)
         }
     }
     assert (versions >= prepared_versions (self->prepared));
+    stock_check_tenants (self);
 }

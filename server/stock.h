@@ -12,10 +12,19 @@
  *  sampler's shelf.  A claimant uses versions of its own side, and of the other only while the cache has room for
  *  more; a follower then brings it over to its own.
  *
+ *  What versions cost is shared by tenants (server/stock_tenants.c): a tenant shares a version that a claimant of it has used and
+ *  one may use again, and the version is on the account of one of its sharers, each as likely.  What must go, goes from the
+ *  tenant that has most for its weight (prepared.h).  So tenants, their weights and numbers of versions decide, and counts;
+ *  never which samples they are of.  As long as there is one tenant, it has everything, and none of this changes anything.
+ *
  *  Invariants, checked by stock_check ():
  *    K1  an indexed version's count is the number of claimants of its side that may use it.
  *    K2  a shelved version is indexed, and is allowed to just the following claimants that may use it; every indexed
  *        random one that such a claimant has used is shelved.
+ *    K3  where there are several tenants: an indexed version's sharers are those tenants that have a claimant of its side that has
+ *        used it, and one that may use it in this epoch or a later one; it is on the account of a tenant that has a claimant in
+ *        its kind, or nobody's.
+ *    K4  what a tenant has outside of the index is what stock_reserve says of its versions' size.
  *  Owner: the broker's thread.  Bookkeeping allocations abort when there is no memory.
  */
 #ifndef STOCK_H
@@ -30,12 +39,15 @@
 typedef struct stock stock_t;
 typedef struct stock_kind stock_kind_t;
 
+enum { STOCK_TENANTS_MAX = PREPARED_NOBODY };
+
 //  A job, embedded in whatever the caller keeps of it.  Set the first group, then stock_join.
 typedef struct claimant {
     stock_kind_t *kind;
     uint32_t sampler_job;
     bool numbers;               //  its versions carry `number` for their draw number, not how many the sample has had:
     uint32_t number;            //  a `seeded` job, alone in its random kind, whose pixels depend on its epoch
+    uint32_t tenant;            //  whose it is
     //  the stock's
     bool follows;
     bool drawing;               //  inside a draw, its claims on the id withdrawn
@@ -49,6 +61,16 @@ void stock_destroy (stock_t **self_p);
 //  The cache, for its limit, memory, pins and figures; lent.
 prepared_t *stock_prepared (stock_t *self);
 
+//  There is this tenant, with this weight, and at most bytes_max of the cache on its account (SIZE_MAX: as much as others
+//  leave).  Number 0 is there from birth, with weight 1 and no limit; the first of others before any claimant.  May be called
+//  again, to change them.
+void stock_tenant (stock_t *self, uint32_t number, uint32_t weight, size_t bytes_max);
+//  What is on the tenant's account now: its part of the index.
+size_t stock_tenant_bytes (const stock_t *self, uint32_t number);
+//  Outside of the index there is memory for so many of the largest versions that there are kinds of.  What it takes more than
+//  if a tenant were not there, that tenant has the use of, and less of the index in return.
+void stock_reserve (stock_t *self, uint32_t versions);
+
 //  A kind of versions of version_bytes each; random: a claimant uses a version once.  user is the caller's.
 stock_kind_t *stock_kind_new (stock_t *self, sampler_t *sampler, size_t version_bytes, bool is_random, void *user);
 void *stock_kind_user (const stock_kind_t *self);
@@ -59,6 +81,12 @@ stock_kind_t *stock_kind_of (const stock_t *self, const version_t *version);
 //  then forget the kind, which is freed.  Random versions are dropped when the last claimant leaves;
 //  deterministic ones wait for the next.
 void stock_on_kind_end (stock_t *self, void (*ended) (void *context, void *user), void *context);
+//  Called when a version has left the index, and is still there.
+void stock_on_leave (stock_t *self, void (*left) (void *context, version_t *version), void *context);
+//  Whether the last claimant has left, and only versions are there still.
+bool stock_kind_is_idle (const stock_kind_t *self);
+//  They do not wait for the next one, but go.  self ends here, unless a version is pinned: then with that.
+void stock_kind_end (stock_kind_t *self);
 
 //  The job, which has joined the sampler, claims what it needs.  Of what was taken before it joined, it counts as having
 //  used the random versions that there are of its side: the job that it goes on for may have, here.

@@ -3,13 +3,20 @@
 //  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read sample by sample,
 //  as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are in the raw store, where all tiers
 //  of a data set, and jobs without one, share a copy.
+//
+//  One tenant: all tiers have the same part of what jobs with a pool leave.  Several: half of what is resident is divided by
+//  weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take is in its part; whether a job fits there
+//  depends on nobody else.  The rest, with the parts of those who have neither, is for the data sets' tiers, which are nobody's.
+//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each with its part of the
+//  memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind what others
+//  want, may come by the lane of any tenant that waits for it.
 
 #include "broker_state.h"
 #include <assert.h>
 #include <stdlib.h>
 
 //  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not yet prepared.
-enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4 };
+enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };
 
 static size_t
 s_resident_bytes (const broker_t *self)
@@ -22,6 +29,100 @@ static size_t
 s_tier_bytes (const broker_t *self, size_t tiers)
 {
     return (s_resident_bytes (self) - self->ahead_reserved) / tiers;
+}
+
+//  What a tenant's own tiers and pools may take.
+static size_t
+s_own_bytes (const broker_t *self, const tenant_t *tenant)
+{
+    return (size_t) broker_share (self, tenant, s_resident_bytes (self) / OWN_PARTS);
+}
+
+//  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has one.
+static size_t
+s_common_least (const broker_t *self)
+{
+    size_t packs = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        packs += self->datasets [index]->supply && self->datasets [index]->supply->given.policy != RAW_DIRECT;
+    return (s_resident_bytes (self) - s_resident_bytes (self) / OWN_PARTS) / (packs? packs: 1);
+}
+
+static bool
+s_has_own (const tenant_t *tenant)
+{
+    return tenant->held.tiers > 0 || tenant->held.ahead_reserved > 0;
+}
+
+//  What there is for all of them now.
+static size_t
+s_all_common_bytes (const broker_t *self)
+{
+    size_t bytes = s_resident_bytes (self);
+    for (size_t index = 0; index < self->tenant_count; index++)
+        bytes -= s_has_own (self->tenants [index])? s_own_bytes (self, self->tenants [index]): 0;
+    return bytes;
+}
+
+static size_t
+s_common_tiers (const broker_t *self)
+{
+    size_t tiers = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        tiers += self->datasets [index]->supply && self->datasets [index]->supply->tier;
+    return tiers;
+}
+
+//  For each.
+static size_t
+s_common_bytes (const broker_t *self)
+{
+    size_t tiers = s_common_tiers (self);
+    return s_all_common_bytes (self) / (tiers? tiers: 1);
+}
+
+//  ---- lanes
+
+uint32_t
+supply_lane (const broker_t *self, const tenant_t *tenant)
+{
+    return limits_apply (self) && tenant? tenant->number + 1: 0;
+}
+
+//  Jobs that read from packs, but for one that leaves.
+static size_t
+s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        count += self->datasets [index]->supply? tenant->held.on_dataset [index]: 0;
+    return count - (leaving && leaving->tenant == tenant && leaving->dataset->supply);
+}
+
+//  Each lane has what is resident by it.  Of the rest half is for what was drawn from the data sets' tiers, if there are any; what
+//  is left is divided by weight among those who read.
+static void
+s_share_out (broker_t *self, const job_t *leaving)
+{
+    if (!self->raw || !limits_apply (self))
+        return;
+    size_t rest = self->options.raw_bytes - s_resident_bytes (self), common = s_common_tiers (self)? rest / 2: 0;
+    uint64_t weights = 0;
+    for (size_t index = 0; index < self->tenant_count; index++)
+        weights += s_readers (self, self->tenants [index], leaving)? self->tenants [index]->given.weight: 0;
+    raw_store_part (self->raw, 0, common? common + s_all_common_bytes (self): 0);
+    for (size_t index = 0; index < self->tenant_count; index++) {
+        const tenant_t *tenant = self->tenants [index];
+        size_t part = s_readers (self, tenant, leaving)? (rest - common) / weights * tenant->given.weight: 0;
+        raw_store_part (self->raw, supply_lane (self, tenant), part + (s_has_own (tenant)? s_own_bytes (self, tenant): 0));
+    }
+}
+
+//  Of one of so many that are the tenant's own.
+static size_t
+s_own_tier_bytes (const broker_t *self, const tenant_t *tenant, size_t tiers)
+{
+    return (s_own_bytes (self, tenant) - tenant->held.ahead_reserved) / tiers;
 }
 
 //  What the raw store's budget must be for so much to be resident.
@@ -102,14 +203,15 @@ s_hold (broker_t *self, const dataset_t *dataset, uint32_t id)
 }
 
 static void
-s_read_alone (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
+s_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample)
 {
-    raw_store_request (self->raw, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
+    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
 }
 
 static void
-s_attach (broker_t *self, const dataset_t *dataset, version_t *version, raw_sample_t *sample)
+s_attach (broker_t *self, const tenant_t *tenant, version_t *version, raw_sample_t *sample)
 {
+    const dataset_t *dataset = version_dataset (self, version);
     version->raw = raw_store_hold (self->raw, dataset->number, sample->id, sample->bytes);
     version_t *first = sample->waiting;
     version->previous_raw = NULL;
@@ -117,10 +219,12 @@ s_attach (broker_t *self, const dataset_t *dataset, version_t *version, raw_samp
     if (first)
         first->previous_raw = version;
     sample->waiting = version;
+    if (limits_apply (self))
+        raw_store_also (self->raw, supply_lane (self, tenant), sample);
 }
 
 bool
-supply_want (broker_t *self, version_t *version)
+supply_want (broker_t *self, const tenant_t *tenant, version_t *version)
 {
     const dataset_t *dataset = version_dataset (self, version);
     if (!dataset->supply)
@@ -128,8 +232,8 @@ supply_want (broker_t *self, version_t *version)
     if (!version->raw) {
         raw_sample_t *sample = s_hold (self, dataset, version->id);
         if (raw_sample_is_new (sample))
-            s_read_alone (self, dataset, sample);
-        s_attach (self, dataset, version, sample);
+            s_read_alone (self, supply_lane (self, tenant), dataset, sample);
+        s_attach (self, tenant, version, sample);
         raw_store_drop (self->raw, sample);
     }
     return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
@@ -187,23 +291,23 @@ typedef struct {
 } range_t;
 
 static void
-s_request (broker_t *self, const dataset_t *dataset, range_t *range)
+s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
     const broker_pack_t *given = &dataset->supply->given;
     bool singles = range->count > 0 && given->prefers_singles
         && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
     if (range->count > 0 && !singles)
-        raw_store_request (self->raw, dataset->number, range->first, range->last - range->first + 1, range->samples,
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
             range->count);
     for (uint32_t index = 0; singles && index < range->count; index++)
-        s_read_alone (self, dataset, range->samples [index]);
+        s_read_alone (self, lane, dataset, range->samples [index]);
     *range = (range_t) { .count = 0 };
 }
 
 //  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for; what lies between
 //  them is read too, unless the disk is quicker with single reads.
 static void
-s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
+s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
     const supply_t *supply = dataset->supply;
     size_t most = supply_read_bytes_max (self, supply), reach = 0;
@@ -215,7 +319,7 @@ s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
         if (!sample || !raw_sample_is_new (sample))
             continue;
         if (range.count > 0 && reach > most)
-            s_request (self, dataset, &range);
+            s_request (self, lane, dataset, &range);
         if (range.count == 0) {
             range.first = position;
             reach = sample->bytes;
@@ -225,23 +329,34 @@ s_schedule_read (broker_t *self, dataset_t *dataset, const raw_read_t *read)
         range.sample_bytes += sample->bytes;
         range.samples [range.count++] = sample;
     }
-    s_request (self, dataset, &range);
+    s_request (self, lane, dataset, &range);
 }
 
+//  owner: NULL, the tier is its data set's.
 static void
-s_fill (broker_t *self, dataset_t *dataset, tier_t *tier)
+s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
     raw_read_t read;
     while (tier_next (tier, &read))
-        s_schedule_read (self, dataset, &read);
+        s_schedule_read (self, supply_lane (self, owner), dataset, &read);
+}
+
+//  What a new tier of the job's is made for.
+static size_t
+s_new_tier_bytes (const broker_t *self, const job_t *job)
+{
+    if (!limits_apply (self))
+        return s_tier_bytes (self, self->tier_count + 1);
+    return job->tier_is_own? s_own_tier_bytes (self, job->tenant, job->tenant->held.tiers + 1): s_common_least (self);
 }
 
 static tier_t *
-s_new_tier (broker_t *self, dataset_t *dataset)
+s_new_tier (broker_t *self, job_t *job)
 {
+    dataset_t *dataset = job->dataset;
     supply_t *supply = dataset->supply;
     const broker_pack_t *given = &supply->given;
-    size_t limit = s_tier_bytes (self, self->tier_count + 1);
+    size_t limit = s_new_tier_bytes (self, job);
     uint64_t pool_samples = supply->bytes? (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes): limit;
     uint32_t piece = given->policy == RAW_REDOX? 1: given->piece (given->user, pool_samples);
     while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
@@ -253,27 +368,44 @@ s_new_tier (broker_t *self, dataset_t *dataset)
     };
     size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * supply->sample_bytes_max;
     self->tier_least = least > self->tier_least? least: self->tier_least;
+    held_t *held = &job->tenant->held;
+    held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
     supply->piece = piece;
     return tier_new (self->stock, dataset->sampler, &options, s_sample_bytes, supply, random_next (&self->random));
 }
 
-//  Calls visit for each tier there is.
+//  Calls visit for each tier there is; owner: NULL, it is its data set's.
 static void
-s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier))
+s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
 {
     for (size_t index = 0; index < self->dataset_count; index++)
         if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
-            visit (self, self->datasets [index], self->datasets [index]->supply->tier);
+            visit (self, self->datasets [index], self->datasets [index]->supply->tier, NULL);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->tier && job->tier_is_own)
-            visit (self, job->dataset, job->tier);
+            visit (self, job->dataset, job->tier, job->tenant);
+}
+
+//  Of the job's tier.
+static void
+s_fill_of (broker_t *self, const job_t *job, tier_t *tier)
+{
+    s_fill (self, job->dataset, tier, job->tier_is_own? job->tenant: NULL);
+}
+
+static size_t
+s_limit (const broker_t *self, const tenant_t *owner)
+{
+    if (!limits_apply (self))
+        return s_tier_bytes (self, self->tier_count);
+    return owner? s_own_tier_bytes (self, owner, owner->held.tiers): s_common_bytes (self);
 }
 
 static void
-s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier)
+s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
-    raw_pool_limit (tier_pool (tier), s_tier_bytes (self, self->tier_count));
-    s_fill (self, dataset, tier);
+    raw_pool_limit (tier_pool (tier), s_limit (self, owner));
+    s_fill (self, dataset, tier, owner);
 }
 
 //  Whether a job's end (NULL: nobody's) is the tier's.
@@ -294,6 +426,27 @@ static size_t
 s_reserved_without (const broker_t *self, const job_t *ghost)
 {
     return self->ahead_reserved - (ghost? ahead_bytes_max (ghost): 0);
+}
+
+//  The same of a tenant's own, where there are several.
+static size_t
+s_own_tiers_without (const tenant_t *tenant, const job_t *ghost)
+{
+    return tenant->held.tiers - (ghost && ghost->tier && ghost->tier_is_own);
+}
+
+static size_t
+s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
+{
+    return tenant->held.ahead_reserved - (ghost? ahead_bytes_max (ghost): 0);
+}
+
+//  The setting with which a tenant has so much of its own.
+static size_t
+s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
+{
+    double whole = (double) bytes * (double) self->weights / tenant->given.weight + (double) self->tenant_count;
+    return broker_raw_setting (s_budget_for (OWN_PARTS * (size_t) whole + OWN_PARTS));
 }
 
 //  Whether another epoch follows the one that the job is in.
@@ -317,6 +470,18 @@ s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *
         || s_ends_tier (ghost, dataset->supply->tier));
 }
 
+static bool
+s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t taken = tenant->held.tier_least * s_own_tiers_without (tenant, ghost) + s_own_reserved_without (tenant, ghost);
+    size_t bound = ahead_bound (join), most = s_own_bytes (self, tenant);
+    return bound + taken <= most || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with %zu of other jobs "
+        "tenant '%s' needs %zu bytes of memory for compressed samples, and may have %zu: take a smaller pool, or have the operator "
+        "start the server with --raw %zu, or give the tenant more weight", join->pool, join->dataset->name, bound, taken, tenant->name,
+        bound + taken, most, s_setting_for_own (self, tenant, bound + taken));
+}
+
 //  Of a job with a pool: the tiers that there are keep what they need at least.
 static bool
 s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
@@ -325,6 +490,8 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *gho
     if (!dataset->supply)
         return refuse (refusal, "bad_request", "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
+    if (limits_apply (self))
+        return s_allows_own_pool (self, join, ghost, refusal);
     size_t bound = ahead_bound (join), taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
     size_t needed = s_budget_for (bound + taken);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
@@ -343,12 +510,44 @@ s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghos
     return s_budget_for (least * (tiers + 1) + s_reserved_without (self, ghost));
 }
 
+//  What one own tier more, on this data set, would need, with all that the tenant has.
+static size_t
+s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost)
+{
+    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
+    size_t tiers = s_own_tiers_without (tenant, ghost), others = tiers > 0? tenant->held.tier_least: 0;
+    size_t own = together * dataset->supply->sample_bytes_max, least = own > others? own: others;
+    return least * (tiers + 1) + s_own_reserved_without (tenant, ghost);
+}
+
+//  Where there are several tenants.
+static bool
+s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
+    size_t needed = together * dataset->supply->sample_bytes_max, most = s_common_least (self);
+    if (join->order == SAMPLER_ORDER_PRIVATE) {
+        needed = s_own_with (tenant, dataset, ghost);
+        most = s_own_bytes (self, tenant);
+        return needed <= most || refuse (refusal, "budget", "with this job %zu of tenant '%s' read from packs by themselves; that "
+            "takes at least %zu bytes for compressed samples, and it may have %zu: join with order shared, or have the operator start "
+            "the server with --raw %zu, or give the tenant more weight", s_own_tiers_without (tenant, ghost) + 1, tenant->name, needed,
+            most, s_setting_for_own (self, tenant, needed));
+    }
+    return needed <= most || refuse (refusal, "budget", "data set '%s' needs at least %zu bytes for compressed samples, and there are "
+        "%zu for each: have the operator start the server with more (--raw)", dataset->name, needed, most);
+}
+
 bool
 supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
     if (join->pool > 0)
         return s_allows_pool (self, join, ghost, refusal);
+    if (limits_apply (self))
+        return !s_wants_tier (dataset, join->order) || s_allows_tier (self, join, ghost, refusal);
     if (!s_needs_new_tier (dataset, join->order, ghost))
         return true;
     size_t needed = s_budget_with (self, dataset, ghost);
@@ -359,42 +558,64 @@ supply_allows (const broker_t *self, const broker_join_t *join, const job_t *gho
 }
 
 static void
-s_reserve (broker_t *self, size_t bytes)
+s_reserve (broker_t *self, job_t *job, size_t bytes)
 {
-    self->ahead_reserved = bytes;
+    self->ahead_reserved += bytes;
+    job->tenant->held.ahead_reserved += bytes;
     if (self->tier_count > 0)
         s_each_tier (self, s_set_limit);
 }
 
-void
-supply_join (broker_t *self, job_t *job, const broker_join_t *join)
+static void
+s_join_tier (broker_t *self, job_t *job)
 {
     dataset_t *dataset = job->dataset;
-    if (job->pool > 0) {
-        s_reserve (self, self->ahead_reserved + ahead_bound (join));
-        ahead_begin (self, job, ahead_bound (join));
-    }
     if (!s_wants_tier (dataset, job->order))
         return;
     //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where
     //  there is no memory for a tier of its own.
     bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows;
-    if (is_apart && s_budget_with (self, dataset, NULL) > self->options.raw_bytes)
+    bool has_room = limits_apply (self)? s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
+        : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
+    if (is_apart && !has_room)
         return;
     job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
     if (job->tier_is_own || !dataset->supply->tier) {
-        job->tier = s_new_tier (self, dataset);
+        job->tier = s_new_tier (self, job);
         raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
         if (!job->tier_is_own)
             dataset->supply->tier = job->tier;
         self->tier_count++;
+        job->tenant->held.tiers += job->tier_is_own;
         s_each_tier (self, s_set_limit);
     }
     else
         job->tier = dataset->supply->tier;
     tier_join (job->tier, &job->claimant);
     tier_goes_on (job->tier, job->claimant.sampler_job, s_goes_on (job));
-    s_fill (self, dataset, job->tier);
+    s_fill_of (self, job, job->tier);
+}
+
+void
+supply_join (broker_t *self, job_t *job, const broker_join_t *join)
+{
+    if (job->pool > 0) {
+        s_reserve (self, job, ahead_bound (join));
+        ahead_begin (self, job, ahead_bound (join));
+    }
+    s_join_tier (self, job);
+    s_share_out (self, NULL);
+}
+
+static void
+s_clear_reserve (broker_t *self, job_t *job)
+{
+    size_t bytes = ahead_bytes_max (job);
+    ahead_end (self, job);
+    self->ahead_reserved -= bytes;
+    job->tenant->held.ahead_reserved -= bytes;
+    if (self->tier_count > 0)
+        s_each_tier (self, s_set_limit);
 }
 
 //  The counters of a tier that ends go on in the next one's.
@@ -408,21 +629,16 @@ s_remember (supply_t *supply, raw_pool_figures_t figures)
     supply->past.discarded += figures.discarded;
 }
 
-void
-supply_leave (broker_t *self, job_t *job)
+static void
+s_leave_tier (broker_t *self, job_t *job)
 {
     tier_t *tier = job->tier;
-    if (job->ahead) {
-        size_t reserved = self->ahead_reserved - ahead_bytes_max (job);
-        ahead_end (self, job);
-        s_reserve (self, reserved);
-    }
     if (!tier)
         return;
     tier_leave (tier, &job->claimant);
     job->tier = NULL;
     if (tier_jobs (tier) > 0) {
-        s_fill (self, job->dataset, tier);
+        s_fill_of (self, job, tier);
         return;
     }
     raw_pool_each (tier_pool (tier), s_left, job->dataset);
@@ -431,10 +647,22 @@ supply_leave (broker_t *self, job_t *job)
     tier_destroy (&tier);
     if (!job->tier_is_own)
         job->dataset->supply->tier = NULL;
+    held_t *held = &job->tenant->held;
+    held->tiers -= job->tier_is_own;
+    held->tier_least = held->tiers > 0? held->tier_least: 0;
     if (--self->tier_count > 0)
         s_each_tier (self, s_set_limit);
     else
         self->tier_least = 0;
+}
+
+void
+supply_leave (broker_t *self, job_t *job)
+{
+    if (job->ahead)
+        s_clear_reserve (self, job);
+    s_leave_tier (self, job);
+    s_share_out (self, job);
 }
 
 void
@@ -448,14 +676,14 @@ supply_epoch_begin (broker_t *self, job_t *job)
         return;
     tier_epoch_begin (job->tier, job->claimant.sampler_job);
     tier_goes_on (job->tier, job->claimant.sampler_job, s_goes_on (job));
-    s_fill (self, job->dataset, job->tier);
+    s_fill_of (self, job, job->tier);
 }
 
 static void
-s_forget (broker_t *self, dataset_t *dataset, tier_t *tier, uint32_t id)
+s_forget (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner, uint32_t id)
 {
     tier_forget (tier, id);
-    s_fill (self, dataset, tier);
+    s_fill (self, dataset, tier, owner);
 }
 
 void
@@ -464,12 +692,12 @@ supply_forget (broker_t *self, dataset_t *dataset, uint32_t id)
     if (!dataset->supply)
         return;
     if (dataset->supply->tier)
-        s_forget (self, dataset, dataset->supply->tier, id);
+        s_forget (self, dataset, dataset->supply->tier, NULL, id);
     for (job_t *job = self->jobs; job; job = job->next) {
         if (job->dataset != dataset)
             continue;
         if (job->tier && job->tier_is_own)
-            s_forget (self, dataset, job->tier, id);
+            s_forget (self, dataset, job->tier, job->tenant, id);
         if (job->ahead) {
             ahead_drop (self, job, id);
             ahead_fill (self, job);
@@ -496,7 +724,7 @@ s_take (broker_t *self, job_t *job, uint32_t id)
     if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id))
         raw_store_drop (self->raw, sample);
     if (raw_sample_is_new (sample)) {
-        s_read_alone (self, job->dataset, sample);
+        s_read_alone (self, supply_lane (self, job->tenant), job->dataset, sample);
         job->single_reads++;
         job->single_bytes += sample->bytes;
     }
@@ -511,14 +739,14 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
         return;
     raw_sample_t *sample = NULL;
     if (job->tier)
-        s_fill (self, dataset, job->tier);      //  redox: the pick may have scheduled the read of this very sample
+        s_fill_of (self, job, job->tier);      //  redox: the pick may have scheduled the read of this very sample
     for (size_t index = 0; index < count; index++) {
         version_t *version = versions [index];
         if (version->state != VERSION_IDLE || version->raw)
             continue;
         if (!sample)
             sample = s_take (self, job, id);
-        s_attach (self, dataset, version, sample);
+        s_attach (self, job->tenant, version, sample);
     }
     if (sample)
         raw_store_drop (self->raw, sample);
@@ -526,7 +754,7 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
     if (job->tier)
         tier_drawn (job->tier, id);
     if (job->tier)
-        s_fill (self, dataset, job->tier);
+        s_fill_of (self, job, job->tier);
     if (job->ahead) {
         ahead_drop (self, job, id);
         ahead_fill (self, job);
@@ -581,16 +809,24 @@ broker_reads_max (const broker_t *self)
 
 //  ---- questions
 
-json_t *
-supply_status (const dataset_t *dataset)
+static json_t *
+s_policy (const dataset_t *dataset)
 {
     static const char *const policies [] = { "stream", "redox", "direct" };
+    return json_string (policies [dataset->supply->given.policy]);
+}
+
+json_t *
+supply_status (const dataset_t *dataset, bool sees_all)
+{
+    if (!sees_all)
+        return json_pack ("{s:o}", "policy", s_policy (dataset));
     const supply_t *supply = dataset->supply;
     raw_pool_figures_t figures = { .passes = 0 };
     if (supply->tier)
         figures = raw_pool_figures (tier_pool (supply->tier));
     json_t *object = json_object ();
-    json_object_set_new (object, "policy", json_string (policies [supply->given.policy]));
+    json_object_set_new (object, "policy", s_policy (dataset));
     json_object_set_new (object, "piece_samples", json_integer (supply->piece));
     json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
     json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
@@ -617,9 +853,9 @@ s_check_held (void *context, uint32_t id)
 }
 
 static void
-s_check_tier (broker_t *self, dataset_t *dataset, tier_t *tier)
+s_check_tier (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
-    (void) self;
+    assert (raw_pool_figures (tier_pool (tier)).limit_bytes == s_limit (self, owner));
     raw_pool_check (tier_pool (tier));
     raw_pool_each (tier_pool (tier), s_check_held, dataset);
 }
@@ -631,13 +867,17 @@ supply_check (broker_t *self)
         return;
     raw_store_check (self->raw);
     s_each_tier (self, s_check_tier);
-    size_t reserved = 0;
+    size_t reserved = 0, limits = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
+            limits += raw_pool_figures (tier_pool (self->datasets [index]->supply->tier)).limit_bytes;
     for (const job_t *job = self->jobs; job; job = job->next) {
         reserved += ahead_bytes_max (job);
+        limits += job->tier && job->tier_is_own? raw_pool_figures (tier_pool (job->tier)).limit_bytes: 0;
         if (job->ahead)
             ahead_check (self, job);
     }
     assert (reserved == self->ahead_reserved);
-    assert (reserved <= s_resident_bytes (self));
+    assert (reserved + limits <= s_resident_bytes (self));
     assert (self->reading <= self->read_max);
 }

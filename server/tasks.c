@@ -13,12 +13,12 @@
 
 enum {
     PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256, REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
-    RETRY_MS = 20, RETRIES = 100,
+    RETRY_MS = 20,
     DEPTH_MAX = 128, DEPTH_BEGIN = 16, OBSERVED_A_TURN = 32,        //  reads between two looks at the cost model
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
-typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS } task_kind_t;
+typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS, TASK_PAUSE } task_kind_t;
 
 typedef struct task {
     struct task *next_free;
@@ -27,6 +27,7 @@ typedef struct task {
     const pipeline_t *pipeline;     //  one reference
     const source_t *source;
     pipeline_key_t key;
+    uint64_t worker_ns;             //  processor time of the worker's thread that it has taken
     //  prepare
     version_t *version;             //  the broker's; not looked at by threads
     uint8_t *memory;
@@ -35,17 +36,25 @@ typedef struct task {
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
     size_t unread;                  //  of them
-    uint32_t attempts;
-    bool pausing;                   //  it found a shortage, and waits in a worker until it may be tried again
+    bool pausing;                   //  reading found a shortage: it waits in a worker until it may be tried again
+    bool is_starved;                //  so did decoding: likewise, and then it is decoded there
     //  copy
     place_t *place;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
     errand_t *errand;
+    struct range *range;            //  pause
     //  kept from sample to sample
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
+
+//  What a thread works with.
+typedef struct {
+    decoder_t *decoder;
+    uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at the clock for each,
+                                    //  since that takes 0.6 us (measured) and a copy 15; what lies between is the later one's
+} worker_t;
 
 //  A range of a pack.
 typedef struct range {
@@ -53,6 +62,7 @@ typedef struct range {
     reader_request_t request;
     raw_request_t *raw;
     source_t *source;               //  of it, the thread uses the pack
+    task_t pause;                   //  in a worker, before it is read again
 } range_t;
 
 struct tasks {
@@ -62,6 +72,7 @@ struct tasks {
     range_t *ranges, *free_range;
     uint32_t depth;
     bool depth_is_set;
+    uint64_t shortages;
     uint32_t observed;              //  reads since the last look at the cost model
     double read_bytes;              //  of a read, running mean
     task_t *all;
@@ -99,10 +110,11 @@ s_pause (void)
     nanosleep (&(struct timespec) { .tv_nsec = RETRY_MS * 1000000L }, NULL);
 }
 
+//  The server's trouble, not the file's: however long it lasts, it says nothing of the sample.
 static bool
 s_is_shortage (int rc)
 {
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN;
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN || rc == -EINTR || rc == -ENOBUFS;
 }
 
 //  In the reading thread: what of a range is wanted goes to its samples, and is checked there.
@@ -145,14 +157,12 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     size_t at_fault = 0;
-    decoder_status_t status = DECODER_NO_MEMORY;
-    for (int attempt = 0; status == DECODER_NO_MEMORY && attempt <= RETRIES; attempt++) {
-        if (attempt)
-            s_pause ();
-        status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory, &at_fault, what,
-            sizeof what);
-    }
-    if (status != DECODER_OK)
+    if (task->is_starved)
+        s_pause ();
+    decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory, &at_fault, what,
+        sizeof what);
+    task->is_starved = status == DECODER_NO_MEMORY;
+    if (status != DECODER_OK && !task->is_starved)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }
 
@@ -167,34 +177,61 @@ s_copy (decoder_t *decoder, const task_t *task)
         catalogue_label_value (task->source->catalogue, label, s_id (task), task->targets [task->outputs + label]);
 }
 
-static void
-s_work (void *context, void *argument)
+//  Of this thread; what it waits for, and others' work on the same processor, do not count.
+static uint64_t
+s_processor_ns (void)
 {
-    task_t *task = argument;
+    struct timespec time;
+    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
+}
+
+static void
+s_carry_out (decoder_t *decoder, task_t *task)
+{
     if (task->kind == TASK_ERRAND)
-        task->errand->work (task->errand, context);
+        task->errand->work (task->errand, decoder);
     else
     if (task->kind == TASK_COPY)
-        s_copy (context, task);
+        s_copy (decoder, task);
     else
-    if (task->pausing)
+    if (task->pausing || task->kind == TASK_PAUSE)
         s_pause ();
     else
     if (task->outcome == OUTCOME_READY)     //  else its bytes are damaged
-        s_prepare (context, task);
-}
-
-static void *
-s_decoder_new (void)
-{
-    return decoder_new ();
+        s_prepare (decoder, task);
 }
 
 static void
-s_decoder_destroy (void *context)
+s_work (void *context, void *argument)
 {
-    decoder_t *decoder = context;
-    decoder_destroy (&decoder);
+    worker_t *worker = context;
+    task_t *task = argument;
+    s_carry_out (worker->decoder, task);
+    uint64_t now_ns = s_processor_ns ();
+    task->worker_ns += now_ns - worker->charged_ns;
+    worker->charged_ns = now_ns;
+}
+
+static void *
+s_worker_new (void)
+{
+    worker_t *worker = calloc (1, sizeof *worker);
+    if (worker)
+        worker->decoder = decoder_new ();
+    if (worker && !worker->decoder) {
+        free (worker);
+        worker = NULL;
+    }
+    return worker;
+}
+
+static void
+s_worker_destroy (void *context)
+{
+    worker_t *worker = context;
+    decoder_destroy (&worker->decoder);
+    free (worker);
 }
 
 //  ---- in the broker's thread
@@ -214,8 +251,8 @@ static int
 s_start_workers (tasks_t *self, uint32_t workers)
 {
     pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
-        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX),
-        .work = s_work, .context_new = s_decoder_new, .context_destroy = s_decoder_destroy };
+        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX + broker_reads_max (self->broker)),
+        .work = s_work, .context_new = s_worker_new, .context_destroy = s_worker_destroy };
     self->workers = pool_new (&decoders);
     return self->workers? 0: -errno;
 }
@@ -293,6 +330,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->key = key;
     task->source = source_of (dataset);
     task->outcome = OUTCOME_READY;
+    task->worker_ns = 0;
     return task;
 }
 
@@ -348,8 +386,7 @@ tasks_prepare (tasks_t *self, version_t *version)
     task->version = version;
     task->memory = version->memory;
     task->packed = NULL;
-    task->attempts = 0;
-    task->pausing = false;
+    task->pausing = task->is_starved = false;
     const raw_sample_t *raw = version_raw (version);
     if (raw)
         s_use_packed (self, task, raw);
@@ -394,6 +431,7 @@ tasks_run (tasks_t *self, errand_t *errand)
         index++;
     assert (index < TASKS_ERRANDS_MAX);
     self->errands [index].kind = TASK_ERRAND;
+    self->errands [index].worker_ns = 0;
     self->errands [index].errand = errand;
     pool_submit (self->workers, &self->errands [index]);
 }
@@ -410,9 +448,21 @@ tasks_errand_done (tasks_t *self)
 static void
 s_finish_errand (tasks_t *self, task_t *task)
 {
+    task->errand->worker_ns = task->worker_ns;
     task->errand->next = self->done;
     self->done = task->errand;
     task->errand = NULL;
+}
+
+//  Whatever came of it.
+static void
+s_end_range (tasks_t *self, range_t *range)
+{
+    range->raw->rc = range->request.rc;
+    range->raw->read_bytes = range->request.read_bytes;
+    broker_read (self->broker, range->raw);
+    range->next_free = self->free_range;
+    self->free_range = range;
 }
 
 static void
@@ -422,10 +472,18 @@ s_finish (tasks_t *self, task_t *task)
         s_finish_errand (self, task);
         return;
     }
-    if (task->kind == TASK_COPY)
+    if (task->kind == TASK_PAUSE) {
+        s_end_range (self, task->range);
+        return;
+    }
+    if (task->kind == TASK_COPY) {
+        broker_copy_took (self->broker, task->place, task->worker_ns);
         broker_copied (self->broker, task->place);
-    else
+    }
+    else {
+        broker_prepare_took (self->broker, task->version, task->worker_ns);
         broker_prepared (self->broker, task->version, task->outcome, task->reason);
+    }
     s_give_back (self, task);
 }
 
@@ -448,11 +506,13 @@ s_range_done (tasks_t *self, range_t *range)
     const reader_request_t *request = &range->request;
     if (request->rc == 0)
         s_learn (self, range->source, request);
-    range->raw->rc = request->rc;
-    range->raw->read_bytes = request->read_bytes;
-    broker_read (self->broker, range->raw);
-    range->next_free = self->free_range;
-    self->free_range = range;
+    if (!s_is_shortage (request->rc)) {
+        s_end_range (self, range);
+        return;
+    }
+    self->shortages++;
+    range->pause = (task_t) { .kind = TASK_PAUSE, .range = range };
+    pool_submit (self->workers, &range->pause);
 }
 
 static void
@@ -470,14 +530,14 @@ s_files_done (tasks_t *self, task_t *task)
     size_t files = pipeline_files (task->pipeline), short_of = files;
     for (size_t file = files; file-- > 0;) {
         int rc = task->requests [file].rc;
-        if (s_is_shortage (rc) && task->attempts < RETRIES)
+        if (s_is_shortage (rc))
             short_of = file;
         else
         if (rc)
             s_blame_reading (task, file, rc);
     }
     task->pausing = task->outcome == OUTCOME_READY && short_of < files;
-    task->attempts += task->pausing;
+    self->shortages += task->pausing;
     if (task->outcome) {
         s_finish (self, task);
         return;
@@ -502,10 +562,17 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 static void
 s_collect_work (tasks_t *self, task_t *task)
 {
-    bool again = task->kind == TASK_PREPARE && task->pausing;
+    bool again = task->kind == TASK_PREPARE && task->pausing, is_starved = task->kind == TASK_PREPARE && task->is_starved;
     task->pausing = false;
+    self->shortages += is_starved;
+    if (task->kind == TASK_PAUSE)
+        reading_submit (self->reading, &task->range->request);
+    else
     if (again)
         s_read_files (self, task);
+    else
+    if (is_starved)                         //  behind the others
+        pool_submit (self->workers, task);
     else
         s_finish (self, task);
 }
@@ -533,7 +600,7 @@ static void
 s_give_up (tasks_t *self, reader_request_t *request)
 {
     if (request->kind == READER_RANGE) {
-        s_range_done (self, request->user);
+        s_end_range (self, request->user);
         return;
     }
     task_t *task = request->user;
@@ -565,6 +632,12 @@ bool
 tasks_reads_direct (const tasks_t *self, uint32_t file)
 {
     return reading_is_direct (self->reading, file);
+}
+
+uint64_t
+tasks_shortages (const tasks_t *self)
+{
+    return self->shortages;
 }
 
 uint32_t

@@ -4,10 +4,12 @@
  *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) -> broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
  *  failure modes:  a file that cannot be read or decoded, or does not suit the pipeline: broker_prepared with the reason, path
- *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: the thread waits and tries
- *                  again, for two seconds before it gives a sample up, and for as long as it takes before a copy.
+ *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: it is tried again and again, for as
+ *                  long as it lasts, with a pause in a worker before each try; others get their turn meanwhile.
  *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is over), the
  *                  rest is given back undone.
+ *
+ *  What a task takes of its worker, in processor time, is told to the broker with it (broker_prepare_took ..); reading takes none.
  *
  *  A task holds all that its thread needs.  Owner: the broker's thread.
  */
@@ -23,6 +25,7 @@ typedef struct tasks tasks_t;
 //  Something else that a worker is to do, part of whatever the caller keeps of it.
 typedef struct errand {
     void (*work) (struct errand *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
+    uint64_t worker_ns;         //  the tasks': processor time that it took, when it is done
     struct errand *next;        //  the tasks'
 } errand_t;
 enum { TASKS_ERRANDS_MAX = 16 };
@@ -64,5 +67,7 @@ void tasks_stop (tasks_t *self);
 const char *tasks_reading_mode (const tasks_t *self);
 bool tasks_reads_direct (const tasks_t *self, uint32_t file);
 uint32_t tasks_depth (const tasks_t *self);
+//  How often something was tried again because memory or descriptors were short.
+uint64_t tasks_shortages (const tasks_t *self);
 
 #endif

@@ -1,16 +1,75 @@
 #include "tenants.h"
 #include <stdlib.h>
+#include <unistd.h>
+
+_Static_assert ((int) OPTIONS_TENANTS_MAX + 1 <= (int) BROKER_TENANTS_MAX, "and the operator");
+_Static_assert ((int) OPTIONS_WEIGHT_MAX <= (int) BROKER_WEIGHT_MAX && OPTIONS_DATASETS_MAX <= 64, "what settings may say");
+
+enum {
+    CONNECTIONS_LEAST = 64,         //  of a tenant: to ask for status, and to come back
+    CONNECTIONS_A_JOB = 4,          //  ranks and loaders have one each, and old ones take a moment to go
+    CONNECTIONS_OF_STRANGER = 16
+};
+
+typedef struct {
+    uid_t uid;
+    tenant_t *tenant;
+    uint32_t jobs_max;              //  of the tenant
+} user_t;
 
 struct tenants {
     broker_t *broker;
+    const keys_t *keys;
+    uid_t own;
+    bool open;
+    size_t count;
+    user_t users [];                //  ascending uids
 };
 
-tenants_t *
-tenants_new (broker_t *broker)
+static tenant_t *
+s_make_tenant (broker_t *broker, const options_t *options, size_t index)
 {
-    tenants_t *self = calloc (1, sizeof *self);
-    if (self)
-        self->broker = broker;
+    const options_tenant_t *wanted = &options->tenants [index];
+    broker_tenant_t given = { .name = wanted->name, .weight = wanted->weight, .jobs_max = wanted->jobs_max,
+        .batches_bytes_max = wanted->batches_bytes_max, .cache_bytes_max = wanted->cache_bytes_max };
+    tenant_t *tenant = broker_add_tenant (broker, &given);
+    for (size_t dataset = 0; dataset < options->dataset_count; dataset++)
+        if (wanted->datasets >> dataset & 1)
+            broker_allow (broker, tenant, broker_dataset (broker, NULL, options->datasets [dataset].name));
+    return tenant;
+}
+
+static void
+s_make_tenants (broker_t *broker, const options_t *options, tenant_t *tenants [OPTIONS_TENANTS_MAX])
+{
+    const options_tenant_t *own = &options->own;
+    broker_tenant_t given = { .weight = own->weight, .jobs_max = own->jobs_max, .batches_bytes_max = own->batches_bytes_max,
+        .cache_bytes_max = own->cache_bytes_max };
+    if (options->tenant_count > 0)
+        broker_limit (broker, broker_tenant (broker, NULL), &given);
+    for (size_t index = 0; index < options->tenant_count; index++)
+        tenants [index] = s_make_tenant (broker, options, index);
+}
+
+tenants_t *
+tenants_new (broker_t *broker, const options_t *options, const keys_t *keys)
+{
+    tenants_t *self = calloc (1, sizeof *self + options->user_count * sizeof *self->users);
+    tenant_t *tenants [OPTIONS_TENANTS_MAX];
+    if (!self)
+        return NULL;
+    s_make_tenants (broker, options, tenants);
+    self->broker = broker;
+    self->keys = keys;
+    self->own = geteuid ();
+    self->open = options->open;
+    self->count = options->user_count;
+    for (size_t index = 0; index < self->count; index++) {
+        size_t place = options->users [index].tenant;
+        uint32_t jobs_max = options->tenants [place].jobs_max;
+        self->users [index] = (user_t) { .uid = options->users [index].uid, .tenant = tenants [place],
+            .jobs_max = jobs_max? jobs_max: (uint32_t) broker_share (broker, tenants [place], OPTIONS_JOBS_MAX) };
+    }
     return self;
 }
 
@@ -21,11 +80,70 @@ tenants_destroy (tenants_t **self_p)
     *self_p = NULL;
 }
 
+static int
+s_compare (const void *uid, const void *user)
+{
+    uid_t left = *(const uid_t *) uid, right = ((const user_t *) user)->uid;
+    return left < right? -1: left > right;
+}
+
+//  NULL: it is no tenant's.  For every message: twelve comparisons for thousands of users.
+static const user_t *
+s_user (const tenants_t *self, uid_t uid)
+{
+    return bsearch (&uid, self->users, self->count, sizeof *self->users, s_compare);
+}
+
+static bool
+s_by_user (const tenants_t *self, uid_t uid, caller_t *caller)
+{
+    bool is_operator = uid == 0 || uid == self->own;
+    const user_t *user = s_user (self, uid);
+    tenant_t *tenant = user? user->tenant: is_operator? broker_tenant (self->broker, NULL): NULL;
+    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .uid = uid, .user = uid };
+    return tenant != NULL;
+}
+
+static bool
+s_by_key (const tenants_t *self, const char *key, caller_t *caller)
+{
+    const keys_grant_t *grant = key? keys_find (self->keys, key): NULL;
+    tenant_t *tenant = grant? broker_tenant (self->broker, grant->tenant): NULL;
+    if (!tenant)
+        return false;
+    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .uid = (uid_t) -1, .user = grant->user };
+    return true;
+}
+
 bool
 tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller)
 {
-    (void) key;
-    *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true, .uid = uid,
-        .user = uid == (uid_t) -1? BROKER_USER_UNKNOWN: uid };
+    //  Where there are keys it is tcp, and what looks like a user of this machine is the peer's word.
+    bool is_remote = self->keys || uid == (uid_t) -1;
+    if (self->open)
+        *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true, .uid = uid,
+            .user = is_remote? BROKER_USER_UNKNOWN: uid };
+    else
+    if (is_remote)
+        return self->keys && s_by_key (self, key, caller);
+    else
+        return s_by_user (self, uid, caller);
     return true;
+}
+
+size_t
+tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max, const tenant_t **tenant_p)
+{
+    //  Operators' connections take none of the places of their tenant's users.
+    bool is_operator = self->open || uid == 0 || uid == self->own;
+    const user_t *user = is_operator? NULL: s_user (self, uid);
+    *tenant_p = user? user->tenant: NULL;
+    if (is_operator)
+        return SIZE_MAX;
+    if (!user)
+        return CONNECTIONS_OF_STRANGER;
+    //  Half of the descriptors are for connections, by weight.
+    uint64_t share = broker_share (self->broker, user->tenant, descriptors_max / 2);
+    uint64_t wanted = CONNECTIONS_LEAST + CONNECTIONS_A_JOB * (uint64_t) user->jobs_max;
+    return share < wanted? share: wanted;
 }

@@ -1,7 +1,8 @@
 /*  tenants -- which callers there are: from users of this machine and from keys to tenants and their rights.
  *
- *  Without tenants in the settings there is one, the broker's first, whose users are the server's own and root; with --open
+ *  Without tenants in the settings there is one, the broker's first, whose users are the server's own and root; with `open`
  *  whoever can connect.  With tenants, a user or a key that is no tenant's is nobody's: it is not served.
+ *  The server's own user and root are operators, also where they are users of a tenant, and so are keys that were let in as such.
  *
  *  Owner: the broker's thread.
  */
@@ -12,14 +13,21 @@
 #include <sys/types.h>
 #include "broker.h"
 #include "caller.h"
+#include "keys.h"
+#include "options.h"
 
 typedef struct tenants tenants_t;
 
-//  broker is lent.  NULL: no memory.
-tenants_t *tenants_new (broker_t *broker);
+//  Makes the tenants of the settings the broker's, which must have its data sets and no jobs.  broker and keys (NULL: none) are
+//  lent.  NULL: no memory.
+tenants_t *tenants_new (broker_t *broker, const options_t *options, const keys_t *keys);
 void tenants_destroy (tenants_t **self_p);
 
 //  The caller with this uid ((uid_t) -1: it came by tcp) and this public key (Z85; NULL: none).  False: nobody that is served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
+
+//  The most connections on ipc that the users of the uid's tenant may have together; *tenant_p: whose, NULL: nobody's, and then
+//  of this user alone.  SIZE_MAX: as many as it likes, which is the operator's.
+size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max, const tenant_t **tenant_p);
 
 #endif

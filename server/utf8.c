@@ -47,7 +47,10 @@ utf8_repaired (const char *text)
     assert (text);
     size_t size = strlen (text);
     char *copy = malloc (3 * size + 1);     //  U+FFFD takes three bytes
-    assert (copy);
+    if (!copy) {
+        fputs ("tureen: no memory for a text\n", stderr);
+        abort ();
+    }
     char *next = copy;
     for (size_t index = 0; index < size;) {
         size_t length = utf8_sequence (text + index, size - index);

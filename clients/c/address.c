@@ -48,7 +48,11 @@ address_fail (const char *address, int timeout_ms, message_error_t *error)
 {
     char usual [ADDRESS_BYTES];
     bool ordinary = s_default (usual) < ADDRESS_BYTES && !strcmp (address, usual);
-    return message_fail (error, "no server answered at %.150s within %g seconds; start one with: "
-        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3,
+    //  A server says nothing to users that it does not serve, so that they learn nothing.
+    char whom [64] = "";
+    if (!strncmp (address, "ipc://", 6))
+        snprintf (whom, sizeof whom, ", or it does not serve user %u", (unsigned) geteuid ());
+    return message_fail (error, "no server answered at %.150s within %g seconds%s; start one with: "
+        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3, whom,
         ordinary? "": " --listen ", ordinary? "": address);
 }

@@ -129,6 +129,18 @@ s_take_stream (courier_t *self, uint8_t kind)
         courier_fail_at (self, -EPROTO, why.text);
 }
 
+//  The server has no room for another job at the moment.  False: it was asked often enough, or the time is up.
+static bool
+s_ask_again (courier_t *self)
+{
+    int64_t now_ms = dealer_now_ms (), pause_ms = (int64_t) COURIER_BUSY_MS << self->busy_tries;
+    if (self->busy_tries == COURIER_BUSY_TRIES || now_ms + pause_ms >= self->deadline_ms)
+        return false;
+    self->busy_tries++;
+    self->again_ms = now_ms + pause_ms;
+    return true;
+}
+
 //  ENDED and ERROR: the server gave the job up, refused it, or confirms that we left.
 static void
 s_take_note (courier_t *self, bool ended)
@@ -140,6 +152,8 @@ s_take_note (courier_t *self, bool ended)
         return;
     }
     message_fail (&why, ended? "the server ended the job: %s (%s)": "the server refused: %s (%s)", note.text, note.code);
+    if (!ended && self->phase == JOINING && !strcmp (note.code, "busy") && s_ask_again (self))
+        return;
     if (rejoin_helps (note.code) && courier_can_go_on (self))
         courier_go_away (self, why.text);
     else if (self->phase == AWAY && rejoin_may_pass (note.code))
@@ -238,6 +252,37 @@ s_check_loss (courier_t *self, int64_t now_ms)
     }
 }
 
+//  A server that does not let us in says so in the handshake, which ZeroMQ knows of.
+static void
+s_check_welcome (courier_t *self)
+{
+    message_error_t why;
+    bool joining = self->phase == JOINING || (self->phase == AWAY && self->dealer);
+    dealer_welcome_t welcome = joining? dealer_welcome (self->dealer, &why): DEALER_WELCOME;
+    if (welcome == DEALER_WELCOME)
+        return;
+    //  One that has other keys, or none, may be the wrong one, and ours be back in a while.
+    if (welcome == DEALER_SHUT_OUT && self->phase == AWAY)
+        courier_postpone (self, why.text);
+    else
+        courier_fail (self, -EACCES, &why);
+}
+
+//  The time for the answer goes on where it was.
+static void
+s_check_busy (courier_t *self, int64_t now_ms)
+{
+    message_error_t why;
+    if (self->phase != JOINING || self->again_ms == 0 || now_ms < self->again_ms)
+        return;
+    int64_t deadline_ms = self->deadline_ms;
+    self->again_ms = 0;
+    int rc = courier_send_join (self, &why);
+    self->deadline_ms = deadline_ms;
+    if (rc)
+        courier_fail (self, rc, &why);
+}
+
 static void
 s_check_deadline (courier_t *self, int64_t now_ms)
 {
@@ -269,6 +314,8 @@ s_patience_ms (const courier_t *self, int64_t now_ms, bool unsent)
     int64_t wake_ms = now_ms + (unsent? COURIER_RETRY_MS: self->phase == AWAY? COURIER_AWAY_TICK_MS: COURIER_TICK_MS);
     if (self->phase == JOINING || self->phase == LEAVING)
         wake_ms = s_sooner (wake_ms, self->deadline_ms);
+    if (self->phase == JOINING && self->again_ms)
+        wake_ms = s_sooner (wake_ms, self->again_ms);
     if (self->lost_ms)
         wake_ms = s_sooner (wake_ms, self->lost_ms + COURIER_GRACE_MS);
     if (self->inlined)
@@ -343,6 +390,8 @@ s_serve (courier_t *self)
         now_ms = dealer_now_ms ();
         self->heard |= view.full;       //  we did not listen
         s_check_silence (self, now_ms);
+        s_check_welcome (self);
+        s_check_busy (self, now_ms);
         s_check_loss (self, now_ms);
         s_check_deadline (self, now_ms);
     }
@@ -356,7 +405,7 @@ s_run (void *argument)
     dealer_message_init (&self->message);
     self->ticked_ms = dealer_now_ms ();
     self->context = zmq_ctx_new ();
-    int rc = dealer_new (&self->dealer, self->context, self->address, &why);
+    int rc = dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why);
     if (rc == 0)
         rc = courier_send_join (self, &why);
     if (rc)
@@ -375,7 +424,8 @@ s_run (void *argument)
 int
 courier_new (courier_t **self_p, const courier_options_t *options)
 {
-    assert (self_p && options && options->handover && options->inquiry && options->joining && options->address);
+    assert (self_p && options && options->handover && options->inquiry && options->joining && options->address
+        && options->credentials);
     *self_p = NULL;
     courier_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -384,6 +434,7 @@ courier_new (courier_t **self_p, const courier_options_t *options)
     self->handover = options->handover;
     self->inquiry = options->inquiry;
     self->joining = options->joining;
+    self->credentials = *options->credentials;
     self->timeout_ms = options->timeout_ms;
     self->rejoin.limit_ms = options->rejoin_ms? options->rejoin_ms: REJOIN_DEFAULT_MS;
     self->stream.handover = options->handover;
@@ -415,6 +466,7 @@ courier_destroy (courier_t **self_p)
         pthread_join (self->thread, NULL);
     course_destroy (&self->received);
     stream_clear (&self->stream);
+    credentials_wipe (&self->credentials);
     self->magic = 0;
     free (self);
     *self_p = NULL;

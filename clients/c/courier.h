@@ -4,7 +4,8 @@
  *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
  *                .. OVER.  A rank's JOIN is answered when all are there: until then, JOINING or AWAY, the server says
  *                every second that it waits.
- *  failure:      JOINING: refused, silent, nonsense: reported to the one who waits, OVER.
+ *  failure:      JOINING: refused, not let in, silent, nonsense: reported to the one who waits, OVER.  Where the server is only
+ *                busy, the same is asked again COURIER_BUSY_TRIES times before that, after longer and longer pauses.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent for ten
  *                heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and joined again
  *                with what was received (rejoin.h) .. RUNNING.  What came before stays readable meanwhile, and after.
@@ -21,6 +22,7 @@
  */
 #ifndef COURIER_H
 #define COURIER_H
+#include "credentials.h"
 #include "handover.h"
 #include "inquiry.h"
 #include "joining.h"
@@ -31,6 +33,8 @@ enum {
     COURIER_LEAVE_MS = 2000,
     COURIER_GRACE_MS = 300,
     COURIER_SILENT_HEARTBEATS = 10,
+    COURIER_BUSY_TRIES = 4,             //  after COURIER_BUSY_MS, and twice as long each time
+    COURIER_BUSY_MS = 250,
     COURIER_GATHERING_MS = 3000         //  a server that waits for ranks says so again within this, at least
 };
 
@@ -39,6 +43,7 @@ typedef struct {
     inquiry_t *inquiry;                 //  lent
     const joining_t *joining;           //  lent
     const char *address;                //  copied
+    const credentials_t *credentials;   //  copied, and wiped at the courier's end
     int timeout_ms;                     //  for the answer to a JOIN
     int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS; below 0: not
 } courier_options_t;

@@ -291,6 +291,6 @@ courier_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
         courier_fail (self, -ECONNRESET, &why);
     }
     else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)
-    &&  (dealer_new (&self->dealer, self->context, self->address, &why) || courier_send_join (self, &why)))
+    &&  (dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why) || courier_send_join (self, &why)))
         courier_postpone (self, why.text);
 }

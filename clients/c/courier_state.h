@@ -32,6 +32,7 @@ struct courier {
     inquiry_t *inquiry;
     const joining_t *joining;
     char address [ADDRESS_BYTES];
+    credentials_t credentials;
     int timeout_ms;
     //  The thread's own.
     phase_t phase;
@@ -49,6 +50,8 @@ struct courier {
     rejoin_t rejoin;
     wire_progress_t told;               //  the last PROGRESS
     int64_t deadline_ms;                //  of JOINING, LEAVING, and a try in AWAY
+    int busy_tries;                     //  JOINING: so often the server was busy
+    int64_t again_ms;                   //  JOINING: when it is asked again; 0: it has been asked
     bool gathering;                     //  the server has our JOIN, and waits for other ranks
     int64_t stop_ms;                    //  AWAY: when the user wanted an end; 0: not yet
     bool heard;                         //  a message of the server since ticked_ms

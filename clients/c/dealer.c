@@ -6,19 +6,50 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+#include "address.h"
 
 #define DEALER_MAGIC 0x4445414cu
 
-struct dealer {
-    uint32_t magic;
-    void *socket;
-    void *monitor;
-    bool connected;
-    bool lost;
+//  A server that has no use for our handshake may hang up before we have read why, and one that is killed meanwhile looks the
+//  same: so often it is not chance.
+enum { DEALER_SILENT_FAILURES_MAX = 3 };
+
+enum {
+    DEALER_EVENTS = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
 };
 
+struct dealer {
+    uint32_t magic;
+    //  Set at birth.
+    void *socket;
+    void *monitor;
+    char address [ADDRESS_BYTES];
+    char public_key [CREDENTIALS_KEY_CHARS + 1];    //  "": the connection is open
+    //  What the monitor told.
+    bool connected;
+    bool lost;
+    bool mismatched;                    //  one of the two has keys, and the other none
+    bool refused;
+    int silent_failures;                //  handshakes that the other side broke off, one after the other
+};
+
+//  Keys, before the socket is connected.
+static bool
+s_set_keys (dealer_t *self, const credentials_t *credentials)
+{
+    if (!credentials_are_given (credentials))
+        return true;
+    memcpy (self->public_key, credentials->public_key, sizeof self->public_key);
+    size_t size = CREDENTIALS_KEY_CHARS + 1;
+    return !zmq_setsockopt (self->socket, ZMQ_CURVE_PUBLICKEY, credentials->public_key, size)
+        && !zmq_setsockopt (self->socket, ZMQ_CURVE_SECRETKEY, credentials->secret_key, size)
+        && !zmq_setsockopt (self->socket, ZMQ_CURVE_SERVERKEY, credentials->server_key, size);
+}
+
 static int
-s_open (dealer_t *self, void *context, const char *address, message_error_t *error)
+s_open (dealer_t *self, void *context, const char *address, const credentials_t *credentials, message_error_t *error)
 {
     //  Of another dealer in this context, that is being closed, ZeroMQ may still know the name.
     char monitor [64];
@@ -34,7 +65,11 @@ s_open (dealer_t *self, void *context, const char *address, message_error_t *err
     int none = 0;
     zmq_setsockopt (self->socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt (self->monitor, ZMQ_LINGER, &none, sizeof none);
-    if (zmq_socket_monitor (self->socket, monitor, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED)
+    if (!s_set_keys (self, credentials)) {
+        message_fail (error, "the keys cannot be used: %s", zmq_strerror (errno));
+        return -errno;
+    }
+    if (zmq_socket_monitor (self->socket, monitor, DEALER_EVENTS)
     ||  zmq_connect (self->monitor, monitor)) {
         message_fail (error, "no monitor: %s", zmq_strerror (errno));
         return -errno;
@@ -47,9 +82,9 @@ s_open (dealer_t *self, void *context, const char *address, message_error_t *err
 }
 
 int
-dealer_new (dealer_t **self_p, void *context, const char *address, message_error_t *error)
+dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials, message_error_t *error)
 {
-    assert (self_p && address);
+    assert (self_p && address && credentials);
     *self_p = NULL;
     dealer_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -57,7 +92,8 @@ dealer_new (dealer_t **self_p, void *context, const char *address, message_error
         return -ENOMEM;
     }
     self->magic = DEALER_MAGIC;
-    int rc = s_open (self, context, address, error);
+    snprintf (self->address, sizeof self->address, "%s", address);
+    int rc = s_open (self, context, address, credentials, error);
     if (rc == 0) {
         *self_p = self;
         self = NULL;
@@ -171,16 +207,41 @@ dealer_receive (dealer_t *self, dealer_message_t *message)
     return true;
 }
 
-//  An event is two frames: its number (and a value), then the address.
+//  What one event means; value: the kind of error, where it is one of the handshake.
+static void
+s_take_event (dealer_t *self, uint16_t number, uint32_t value)
+{
+    switch (number) {
+        case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+            self->connected = true;
+            self->silent_failures = 0;
+            break;
+        case ZMQ_EVENT_DISCONNECTED:
+            self->lost |= self->connected;
+            break;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+            self->refused = true;
+            break;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+            self->mismatched |= value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+            break;
+        case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            self->silent_failures++;
+            break;
+    }
+}
+
+//  An event is two frames: its number and a value, then the address.
 static void
 s_read_events (dealer_t *self)
 {
     uint8_t event [16];
-    while (zmq_recv (self->monitor, event, sizeof event, ZMQ_DONTWAIT) >= 2) {
-        uint16_t number;
+    uint16_t number;
+    uint32_t value;
+    while (zmq_recv (self->monitor, event, sizeof event, ZMQ_DONTWAIT) >= (int) (sizeof number + sizeof value)) {
         memcpy (&number, event, sizeof number);
-        self->connected |= number == ZMQ_EVENT_CONNECTED;
-        self->lost |= number == ZMQ_EVENT_DISCONNECTED;
+        memcpy (&value, event + sizeof number, sizeof value);
+        s_take_event (self, number, value);
         while (s_drop_frame (self->monitor))
             continue;
     }
@@ -200,6 +261,37 @@ dealer_was_connected (dealer_t *self)
     assert (self && self->magic == DEALER_MAGIC);
     s_read_events (self);
     return self->connected;
+}
+
+dealer_welcome_t
+dealer_welcome (dealer_t *self, message_error_t *why)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    s_read_events (self);
+    bool has_keys = *self->public_key, is_local = !strncmp (self->address, "ipc://", 6);
+    if (self->refused && is_local)
+        message_fail (why, "the server at %.200s does not serve user %u of this machine", self->address, (unsigned) geteuid ());
+    else if (self->refused)
+        message_fail (why, "this client's key is unknown or revoked at %.120s: have its operator allow it (tureen key allow); "
+            "the public key is %s", self->address, has_keys? self->public_key: "none");
+    else if (self->mismatched && has_keys)
+        message_fail (why, "no keys are used at %.120s, which is open, and this client has one: is it the right server? Then "
+            "leave key and server_key out (TUREEN_KEY, TUREEN_SERVER_KEY)", self->address);
+    else if (self->mismatched)
+        message_fail (why, "only clients with a key are let in at %.120s: give key and server_key (TUREEN_KEY, "
+            "TUREEN_SERVER_KEY); tureen key new FILE makes a key", self->address);
+    else if (has_keys && self->silent_failures >= DEALER_SILENT_FAILURES_MAX)
+        message_fail (why, "the key is another at %.120s than the given server_key (TUREEN_SERVER_KEY): give the one that "
+            "the server's log names; or it is open, then give no keys", self->address);
+    else if (self->silent_failures >= DEALER_SILENT_FAILURES_MAX && is_local)
+        message_fail (why, "each connection is broken off at once at %.200s: either this user has too many of them, or it is no "
+            "Tureen server", self->address);
+    else if (self->silent_failures >= DEALER_SILENT_FAILURES_MAX)
+        message_fail (why, "each connection is broken off at once at %.120s: either it lets in only clients with a key (give key "
+            "and server_key, TUREEN_KEY and TUREEN_SERVER_KEY), or it is no Tureen server", self->address);
+    else
+        return DEALER_WELCOME;
+    return self->refused? DEALER_REFUSED: DEALER_SHUT_OUT;
 }
 
 int64_t

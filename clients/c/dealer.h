@@ -1,4 +1,4 @@
-/*  dealer -- one DEALER socket, with a monitor for the loss of its connection.
+/*  dealer -- one DEALER socket, with a monitor for the loss of its connection, and for what came of the handshake.
  *
  *  Sends never block and receives never block; who owns it polls.  Sent whole or not at all.
  *  Owner: one thread.
@@ -9,14 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <zmq.h>
+#include "credentials.h"
 #include "message.h"
 #include "wire.h"
 
 typedef struct dealer dealer_t;
 
 //  context: ZeroMQ's, from zmq_ctx_new, lent; NULL: there was no memory for one.  Each is two threads, so whoever makes one
-//  dealer after the other keeps it.  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
-int dealer_new (dealer_t **self_p, void *context, const char *address, message_error_t *error) TUREEN_CHECKED;
+//  dealer after the other keeps it.  credentials: lent for the call, but for the public key, which is copied; without keys the
+//  connection is open.  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
+int dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials,
+    message_error_t *error) TUREEN_CHECKED;
 void dealer_destroy (dealer_t **self_p);
 //  Ends a context whose dealers are destroyed; NULL inside is fine.
 void dealer_end_context (void **context_p);
@@ -41,9 +44,18 @@ bool dealer_receive (dealer_t *self, dealer_message_t *message);
 void dealer_message_init (dealer_message_t *message);
 void dealer_message_clear (dealer_message_t *message);
 
-//  Has an established connection been lost?  Was there one at all?  Both read the monitor.
+//  Has an established connection been lost?  Was there one at all?  Both read the monitor.  One whose handshake failed was none.
 bool dealer_is_lost (dealer_t *self);
 bool dealer_was_connected (dealer_t *self);
+
+//  What came of the handshake.  Reads the monitor.
+typedef enum {
+    DEALER_WELCOME,                 //  nothing bad so far
+    DEALER_SHUT_OUT,                //  the one has keys and the other not, or it is another server: as long as neither changes
+    DEALER_REFUSED                  //  the server does not know this client, or has revoked its key
+} dealer_welcome_t;
+//  why: filled unless DEALER_WELCOME.
+dealer_welcome_t dealer_welcome (dealer_t *self, message_error_t *why);
 
 //  Milliseconds of a clock that only goes on.
 int64_t dealer_now_ms (void);

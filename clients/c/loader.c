@@ -13,11 +13,16 @@ static int
 s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t *error)
 {
     char address [ADDRESS_BYTES];
+    credentials_t credentials;
     if (!address_resolve (options->endpoint, address, error))
         return -EINVAL;
+    int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
+    if (rc)
+        return rc;
     courier_options_t courier = { .handover = self->handover, .inquiry = self->inquiry, .joining = self->joining,
-        .address = address, .timeout_ms = self->timeout_ms, .rejoin_ms = options->rejoin_ms };
-    int rc = courier_new (&self->courier, &courier);
+        .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms, .rejoin_ms = options->rejoin_ms };
+    rc = courier_new (&self->courier, &courier);
+    credentials_wipe (&credentials);
     if (rc) {
         message_fail (error, "no thread");
         return rc;

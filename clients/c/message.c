@@ -59,6 +59,7 @@ s_frames_of (uint8_t kind)
         case WIRE_ERROR:
         case WIRE_NOTICE:
         case WIRE_EXPLAIN_REPLY:
+        case WIRE_DRAINING:
             return 2;
         case WIRE_BATCH:
             return 3;

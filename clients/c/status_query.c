@@ -27,7 +27,7 @@ s_take (const dealer_message_t *message, char **json_p, message_error_t *error)
     return -EAGAIN;
 }
 
-//  Waits for the answer.
+//  Waits for the answer; -EACCES: the server does not let us in.
 static int
 s_wait (dealer_t *dealer, int timeout_ms, char **json_p, message_error_t *error)
 {
@@ -39,30 +39,35 @@ s_wait (dealer_t *dealer, int timeout_ms, char **json_p, message_error_t *error)
         && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
         zmq_pollitem_t items [DEALER_POLL_ITEMS];
         dealer_poll_items (dealer, items);
-        zmq_poll (items, 1, left_ms);
+        zmq_poll (items, DEALER_POLL_ITEMS, left_ms);
         while (rc == -EAGAIN && dealer_receive (dealer, &message))
             rc = s_take (&message, json_p, error);
+        if (rc == -EAGAIN && dealer_welcome (dealer, error) != DEALER_WELCOME)
+            rc = -EACCES;
     }
     dealer_message_clear (&message);
     return rc;
 }
 
 int
-tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error, size_t error_bytes)
+tureen_status_with (const tureen_options_t *options, char **json_p, char *error, size_t error_bytes)
 {
-    assert (json_p);
+    assert (options && json_p);
     *json_p = NULL;
     message_error_t why = { "" };
     dealer_t *dealer = NULL;
     void *context = NULL;
     char address [ADDRESS_BYTES];
-    int patience_ms = timeout_ms? timeout_ms: STATUS_TIMEOUT_MS;
+    credentials_t credentials = { .public_key = "" };
+    int patience_ms = options->timeout_ms? options->timeout_ms: STATUS_TIMEOUT_MS;
     int rc = -EINVAL;
-    if (timeout_ms < 0)
-        message_fail (&why, "timeout_ms: %d; expected 0 or more", timeout_ms);
-    if (timeout_ms < 0 || !address_resolve (endpoint, address, &why)) goto exit;
+    if (patience_ms < 0)
+        message_fail (&why, "options.timeout_ms: %d; expected 0 or more", patience_ms);
+    if (patience_ms < 0 || !address_resolve (options->endpoint, address, &why)) goto exit;
+    rc = credentials_read (&credentials, options->key, options->server_key, address, &why);
+    if (rc) goto exit;
     context = zmq_ctx_new ();
-    rc = dealer_new (&dealer, context, address, &why);
+    rc = dealer_new (&dealer, context, address, &credentials, &why);
     if (rc) goto exit;
     wire_head_t head = message_head (WIRE_STATUS, 0, STATUS_TAG);
     message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
@@ -76,7 +81,15 @@ tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
 exit:
     dealer_destroy (&dealer);
     dealer_end_context (&context);
+    credentials_wipe (&credentials);
     if (error && error_bytes)
         snprintf (error, error_bytes, "%s", why.text);
     return rc;
+}
+
+int
+tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error, size_t error_bytes)
+{
+    tureen_options_t options = { .endpoint = endpoint, .timeout_ms = timeout_ms };
+    return tureen_status_with (&options, json_p, error, error_bytes);
 }

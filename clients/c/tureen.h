@@ -25,6 +25,8 @@
  *  Threads:    any thread may call any function on a loader or a batch, but tureen_loader_destroy must come
  *              last.  A loader runs one thread of its own for the sockets (and ZeroMQ's), with every signal
  *              blocked; the library handles no signals and has no globals.
+ *  Keys:       a server on tcp:// may let in only clients whose key it knows (options.key, options.server_key).  A loader keeps
+ *              them until it is destroyed, for joining again, and wipes them then.
  *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.  The loader looks for it
  *              by itself (options.rejoin_ms) and joins again where it was: tureen_loader_next gives what had been
  *              delivered, waits, and goes on; no sample comes twice, none is missing.  When it is not to be had,
@@ -112,6 +114,11 @@ typedef struct {
     uint32_t gather_seconds;        //  ranks: how long the first waits for the last, at most 86400; 0: 300
     int rank_wait_seconds;          //  ranks: how long the others stand still for one that is lost, at most 86400; the
                                     //  greatest of what they say counts; 0: 10; below 0: not at all
+    const char *key;                //  tcp://: the path of this client's certificate (tureen key new), beside which PATH_secret
+                                    //  is; NULL: $TUREEN_KEY, else none: the server is open.  At ipc:// the user counts
+                                    //  instead, and neither of the two is read
+    const char *server_key;         //  with it the server's public key, which its log names, or the path of its public
+                                    //  certificate; NULL: $TUREEN_SERVER_KEY
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -174,7 +181,8 @@ enum { TUREEN_EPOCH_ANY = -1 };     //  for tureen_loader_explain: the newest ba
 
 //  Joins: blocks until the server has answered; with ranks until all of them are there, gather_seconds at most (so one
 //  thread cannot join two ranks).  NULL: error (TUREEN_ERROR_BYTES are enough) says why and what to do, and errno is EINVAL
-//  (unusable options), ETIMEDOUT (no server answers), ECONNREFUSED (the server says no; with ranks: one has not come, or
+//  (unusable options, keys among them), ETIMEDOUT (no server answers), EACCES (it does not let this client in: the keys do not
+//  fit each other, or its own is unknown or revoked), ECONNREFUSED (the server says no; with ranks: one has not come, or
 //  asks for something else), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
 //  With an options.state after which nothing is left (its epoch is options.epochs) no server is asked: the loader gives
 //  TUREEN_END, and its info has no fields.
@@ -238,6 +246,10 @@ TUREEN_EXPORT void tureen_batch_release (tureen_batch_t **self_p);
 //  options; timeout_ms 0: 10 seconds; below 0: -EINVAL.
 TUREEN_EXPORT int tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
     size_t error_bytes) TUREEN_CHECKED;
+
+//  The same, with keys: of the options endpoint, key, server_key and timeout_ms count.
+TUREEN_EXPORT int tureen_status_with (const tureen_options_t *options, char **json_p, char *error, size_t error_bytes)
+    TUREEN_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -880,6 +880,43 @@ test_unfinished_is_refused (void **state)
     catalogue_destroy (&catalogue);
 }
 
+//  Guards: whoever cuts a pack's files short, overwrites or removes them under a server costs it samples at most, and what was read
+//  at its start stays as it was.
+static void
+test_files_that_are_cut_in_place (void **state)
+{
+    make_small (*state, true);
+    catalogue_t *catalogue = open_pack (*state), *other = open_pack (*state);
+    const char *index = in (*state, "pack/" PACK_INDEX_NAME);
+    assert_int_equal (truncate (index, PACK_BLOCK_BYTES + 1), 0);
+    make_text (*state, "pack/" PACK_INDEX_NAME, "no index");
+    assert_refused (*state, -EBADMSG, "less than its header", "pack again");
+    char volume [PATH_MAX], path [PATH_MAX], same [PATH_MAX];
+    const pack_t *pack = catalogue_pack (catalogue);
+    catalogue_buffer_t buffer = { .bytes = NULL };
+    pack_volume_path (pack, 0, volume, sizeof volume);
+    assert_int_equal (truncate (volume, PACK_BLOCK_BYTES + 1), 0);
+    size_t lost = 0;
+    for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
+        catalogue_path (catalogue, id, 0, path, sizeof path);
+        catalogue_path (other, id, 0, same, sizeof same);
+        assert_string_equal (path, same);
+        assert_int_equal (pack_sample (pack, id).offset, pack_sample (catalogue_pack (other), id).offset);
+        int rc = catalogue_read (catalogue, id, 0, &buffer);
+        assert_true (rc == 0 || (rc == -ESTALE && pack_sample (pack, id).volume == 0));
+        lost += rc != 0;
+    }
+    assert_true (lost > 0);
+    assert_int_equal (unlink (volume), 0);
+    assert_int_equal (unlink (index), 0);
+    for (uint32_t id = 0; id < catalogue_samples (catalogue); id++)
+        lost -= catalogue_read (catalogue, id, 0, &buffer) != 0;
+    assert_int_equal (lost, 0);
+    free (buffer.bytes);
+    catalogue_destroy (&catalogue);
+    catalogue_destroy (&other);
+}
+
 //  Guards: options of a folder, which a pack has in it.
 static void
 test_options_are_refused (void **state)
@@ -993,6 +1030,7 @@ main (void)
         TEST (test_forged_names_are_refused), TEST (test_forged_fields_are_refused),
         TEST (test_forged_labels_are_refused),
         TEST (test_forged_places_are_refused), TEST (test_wrong_volumes_are_refused), TEST (test_unfinished_is_refused),
+        TEST (test_files_that_are_cut_in_place),
         TEST (test_options_are_refused), TEST (test_faults_while_opening), TEST (test_faults_while_writing),
         TEST (test_wrong_index_is_not_written)
     };

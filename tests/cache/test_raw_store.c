@@ -51,7 +51,7 @@ s_ask (raw_store_t *store, uint32_t id, uint32_t count, size_t bytes, raw_sample
 {
     for (uint32_t index = 0; index < count; index++)
         samples [index] = raw_store_hold (store, 0, id + index, bytes);
-    raw_store_request (store, 0, id, count, samples, count);
+    raw_store_request (store, 0, 0, id, count, samples, count);
 }
 
 //  Guards: a request waits until its samples' memory fits; those in line behind it wait too.
@@ -178,7 +178,7 @@ s_hold_some (raw_store_t *store, model_t *model, uint64_t *random)
         samples [count++] = sample;
     }
     if (count > 0)
-        raw_store_request (store, source, low, high - low + 1, samples, count);
+        raw_store_request (store, 0, source, low, high - low + 1, samples, count);
 }
 
 static void

@@ -34,6 +34,7 @@ s_die (fake_server_t *self)
     if (self->listener >= 0)
         close (self->listener);
     self->listener = -1;
+    fake_drop_keys (self);
     if (self->router) {
         zmq_close (self->router);
         zmq_ctx_term (self->context);
@@ -62,6 +63,14 @@ s_end (fake_server_t *self, const char *reason)
         shutdown (self->client, SHUT_WR);
 }
 
+//  With which the job ends, and the server stays; NULL: it is another deed.
+static const char *
+s_reason (fake_deed_t deed)
+{
+    return deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced": deed == FAKE_END_RANK_LOST? "rank_lost":
+        deed == FAKE_END_REVOKED? "revoked": deed == FAKE_DRAIN? "stopping": NULL;
+}
+
 static void
 s_send_wrong (fake_server_t *self, fake_deed_t deed)
 {
@@ -84,6 +93,10 @@ s_send_wrong (fake_server_t *self, fake_deed_t deed)
         self->running = false;
         fake_send_text (self, WIRE_ERROR, self->job, 0,
         "{\"error\":\"unknown_job\",\"message\":\"no such job\"}");
+    }
+    else if (deed == FAKE_SEND_REVOKED) {
+        self->running = false;
+        fake_send_text (self, WIRE_ERROR, 0, 0, "{\"error\":\"revoked\",\"message\":\"this key was revoked\"}");
     }
     else if (deed == FAKE_SEND_MANY_FRAMES)
         fake_send (self, WIRE_BATCH, self->job, 0, many, 5);
@@ -117,8 +130,8 @@ s_do (fake_server_t *self, fake_deed_t deed)
         usleep (50000);
         s_die (self);
     }
-    else if (deed == FAKE_END_SILENT || deed == FAKE_END_FENCED || deed == FAKE_END_RANK_LOST)
-        s_end (self, deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced": "rank_lost");
+    else if (s_reason (deed))
+        s_end (self, s_reason (deed));
     else if (deed == FAKE_NOTICE)
         fake_send_text (self, WIRE_NOTICE, self->job, 0, "{\"notice\":\"little_shared\",\"message\":\"little is shared\"}");
     else
@@ -369,6 +382,7 @@ s_step (fake_server_t *self, fake_deed_t wish)
     zmq_pollitem_t items [3] = { { .socket = self->router, .events = ZMQ_POLLIN },
         { .fd = self->listener, .events = ZMQ_POLLIN }, { .fd = self->client, .events = ZMQ_POLLIN } };
     zmq_poll (items, self->client >= 0? 3: 2, POLL_MS);
+    fake_answer_zap (self);
     while (s_receive (self))
         continue;
     if (items [1].revents)
@@ -416,7 +430,15 @@ s_listen (fake_server_t *self)
     self->router = zmq_socket (self->context, ZMQ_ROUTER);
     int linger_ms = 500;
     zmq_setsockopt (self->router, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
-    MUST (zmq_bind (self->router, self->endpoint) == 0);
+    self->lives++;
+    fake_use_keys (self);
+    //  Of the life before a connection may still be closing.
+    int left = BIND_TRIES, rc;
+    while ((rc = zmq_bind (self->router, self->endpoint)) != 0 && errno == EADDRINUSE && left--)
+        usleep (POLL_MS * 1000);
+    MUST (rc == 0);
+    size_t size = sizeof self->endpoint;
+    MUST (zmq_getsockopt (self->router, ZMQ_LAST_ENDPOINT, self->endpoint, &size) == 0);
     self->dead = false;
 }
 
@@ -451,7 +473,10 @@ fake_new (const fake_plan_t *plan)
     self->client = self->memory = -1;
     strcpy (self->directory, "/tmp/tureen-fake-XXXXXX");
     MUST (mkdtemp (self->directory));
-    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s/server.sock", self->directory);
+    if (plan->tcp)
+        strcpy (self->endpoint, "tcp://127.0.0.1:*");
+    else
+        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s/server.sock", self->directory);
     snprintf (self->ring_path, sizeof self->ring_path, "%s/server.sock.ring", self->directory);
     self->keeper = zmq_ctx_new ();
     s_listen (self);
@@ -475,7 +500,8 @@ fake_destroy (fake_server_t **self_p)
     fake_free_ring (self);
     free (self->list);
     free (self->order);
-    unlink (self->endpoint + strlen ("ipc://"));
+    if (!self->plan.tcp)
+        unlink (self->endpoint + strlen ("ipc://"));
     rmdir (self->directory);
     free (self);
     *self_p = NULL;

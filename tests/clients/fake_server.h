@@ -36,6 +36,9 @@ typedef enum {
     FAKE_END_SILENT,        //  ENDED "silent"; the job is gone, the server stays
     FAKE_END_FENCED,        //  ENDED "fenced", likewise
     FAKE_END_RANK_LOST,     //  ENDED "rank_lost", likewise
+    FAKE_END_REVOKED,       //  ENDED "revoked", likewise
+    FAKE_SEND_REVOKED,      //  ERROR "revoked" to a message of the job, which is gone
+    FAKE_DRAIN,             //  ENDED "stopping", and the server stays
     FAKE_SEND_OTHERS,       //  a batch that is another rank's part of its step
     FAKE_NOTICE             //  NOTICE; the job goes on
 } fake_deed_t;
@@ -48,6 +51,12 @@ typedef enum {
     FAKE_RING_REFUSES,      //  accepts, and closes
     FAKE_NO_RING            //  inline from the start
 } fake_ring_t;
+
+//  Both NULL: an open server.
+typedef struct {
+    const char *secret;         //  the server's key, Z85
+    const char *allowed;        //  the one client's public key that it lets in; NULL: any.  At ipc:// it lets in nobody
+} fake_keys_t;
 
 typedef struct {
     uint64_t samples;
@@ -71,6 +80,8 @@ typedef struct {
     bool deaf;                  //  answers nothing
     uint64_t gathering;         //  so many NOTICEs `gathering` before each JOINED ...
     uint32_t gathering_ms;      //  ... with so much time between
+    bool tcp;                   //  it listens at tcp://127.0.0.1, at the same port in all its lives
+    fake_keys_t keys [2];       //  in its first life, and when it was revived
     uint64_t loose;             //  of a job with ranks: so many batches come in no slot, once it was joined again
 } fake_plan_t;
 
@@ -100,7 +111,7 @@ typedef struct {
     size_t recent_count;
 } fake_seen_t;
 
-//  Listens at a path of its own; aborts where the system fails.
+//  Listens at a path or a port of its own; aborts where the system fails.
 fake_server_t *fake_new (const fake_plan_t *plan);
 void fake_destroy (fake_server_t **self_p);
 const char *fake_endpoint (const fake_server_t *self);

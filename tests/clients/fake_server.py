@@ -34,6 +34,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 import zmq
+from zmq.utils import z85
 
 from fake_ranks import SLOT_NONE, Record, Waiting, begin_of, dealt, lacking, recent_of, same
 
@@ -159,9 +160,13 @@ class FakeServer:
     """`with FakeServer() as server:` then `server.endpoint`."""
 
     def __init__(self, samples: int = 100, *, offer_ring: bool = True, heartbeat_ms: int = 1000,
-                 silent: bool = False) -> None:
+                 silent: bool = False, tcp: bool = False, secret: str = "", allowed: str = "") -> None:
+        """`tcp`: it listens on a port of 127.0.0.1, the same in all its lives.  `secret`: its CURVE key; "": it is open.
+        `allowed`: the one client's public key that it lets in (over ipc nobody's is, so nobody is); "": all.  Both may be
+        changed between two lives."""
         self.directory = tempfile.mkdtemp(prefix="tureen-fake-")
-        self.endpoint = f"ipc://{self.directory}/server.sock"
+        self.endpoint = "tcp://127.0.0.1:*" if tcp else f"ipc://{self.directory}/server.sock"
+        self.secret, self.allowed = secret, allowed
         self.ring_path = f"{self.directory}/server.sock.ring"
         self.samples = samples
         self.offer_ring = offer_ring
@@ -174,6 +179,7 @@ class FakeServer:
         self.unreadable: Set[int] = set()               # left out where they come up
         self.shuffled = False                           # each job has an order of its own
         self.status: Dict[str, Any] = {}                # of the one job in STATUS
+        self.told_status: Dict[str, Any] = {}           # beside the jobs, or instead of them
         self.lives = 0
         self.former: List[Job] = []                     # jobs of servers that crashed
         self.told_ring_path = self.ring_path
@@ -185,6 +191,7 @@ class FakeServer:
         self.messages: List[List[bytes]] = []
         self._orders: queue.SimpleQueue[Tuple[Callable[[], Any], threading.Event]] = queue.SimpleQueue()
         self._stop = False
+        self._crash_wanted = False
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._next_job = 5
@@ -221,6 +228,14 @@ class FakeServer:
             self._stop = True
         self.do(order)
         self._thread.join()
+
+    def do_crash(self) -> None:
+        """From the test's thread: everything closes, and a server that knows nothing begins in its place."""
+        lives, self._crash_wanted = self.lives, True
+        end = time.monotonic() + 10
+        while self.lives == lives:
+            assert time.monotonic() < end
+            time.sleep(0.002)
 
     def alive(self) -> List[Job]:
         return [job for job in self.jobs.values() if not job.ended]
@@ -267,7 +282,8 @@ class FakeServer:
         self.router = self.context.socket(zmq.ROUTER)
         self.router.linger = 500
         self.router.router_mandatory = True             # what cannot be sent: that client is gone
-        self.router.bind(self.endpoint)
+        self._use_keys()
+        self._bind()
         self.door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if os.path.exists(self.ring_path):
             os.unlink(self.ring_path)
@@ -282,8 +298,42 @@ class FakeServer:
             for job in self.jobs.values():
                 job.close()
             self.door.close()
+            if self.zap is not None:
+                self.zap.close()
             self.router.close()
             self.context.term()
+
+    def _use_keys(self) -> None:
+        """Whoever asks for it is told who is let in (ZAP, RFC 27)."""
+        self.zap: Optional[Any] = None
+        if not self.secret and not self.allowed:
+            return
+        self.zap = self.context.socket(zmq.REP)
+        self.zap.bind("inproc://zeromq.zap.01")
+        self.router.zap_domain = b"fake"
+        if self.secret:
+            self.router.curve_server = True
+            self.router.curve_secretkey = self.secret.encode()
+
+    def _bind(self) -> None:
+        """Of the life before a connection may still be closing."""
+        until = time.monotonic() + 10
+        while True:
+            try:
+                self.router.bind(self.endpoint)
+                break
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE or time.monotonic() > until:
+                    raise
+                time.sleep(0.005)
+        self.endpoint = self.router.last_endpoint.rstrip(b"\0").decode()
+
+    def _answer_zap(self) -> None:
+        if self.zap is None or not self.zap.poll(0):
+            return
+        version, request, *_, credentials = self.zap.recv_multipart()
+        fine = not self.allowed or credentials == z85.decode(self.allowed.encode())
+        self.zap.send_multipart([version, request, b"200" if fine else b"400", b"", b"", b""])
 
     def _turn(self) -> None:
         poller = zmq.Poller()
@@ -293,6 +343,10 @@ class FakeServer:
             if job.attached is not None:
                 poller.register(job.attached.fileno(), zmq.POLLIN)
         ready = dict(poller.poll(5))
+        if self._crash_wanted:
+            self._crash_wanted = False
+            self.crash()
+        self._answer_zap()
         while not self._orders.empty():
             order, done = self._orders.get()
             order()
@@ -380,7 +434,7 @@ class FakeServer:
             return
         if kind == STATUS:
             jobs = [{"job": job.number, **self.status} for job in self.alive()]
-            self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": jobs})])
+            self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": jobs, **self.told_status})])
             return
         job = next((job for job in self.jobs.values() if job.number == number and job.peer == peer), self.jobs.get(number))
         if job is None or job.ended or job.peer != peer:

@@ -1,7 +1,8 @@
-/*  fake_state -- the fake server's structure, and what its two files know of each other.
+/*  fake_state -- the fake server's structure, and what its three files know of each other.
  *
  *      fake_server.c    the thread: sockets, deeds, requests
  *      fake_job.c       the job: joining, orders, batches
+ *      fake_keys.c      whom it lets in
  */
 #ifndef FAKE_STATE_H
 #define FAKE_STATE_H
@@ -13,7 +14,7 @@
 #include <jansson.h>
 #include "fake_server.h"
 
-enum { PART_MAX = 160, ROUTE_BYTES = 16, POLL_MS = 5 };
+enum { PART_MAX = 160, ROUTE_BYTES = 16, POLL_MS = 5, BIND_TRIES = 2000 };
 
 #define FAKE_DATA "00000000000000bb"
 #define FAKE_TOKEN "0123456789abcdef0123456789abcdef"
@@ -47,6 +48,8 @@ struct fake_server {
     //  The thread's own.
     void *context;
     void *router;
+    void *zap;                          //  NULL: it lets everybody in
+    uint64_t lives;
     int listener;
     int client;                         //  the ring's connection
     int memory;
@@ -89,6 +92,13 @@ struct fake_server {
     uint64_t position;                  //  in order
     int64_t beat_ms;
 };
+
+//  --- fake_keys.c
+
+//  Before the ROUTER is bound; while it lives; and before its context ends.
+void fake_use_keys (fake_server_t *self);
+void fake_answer_zap (fake_server_t *self);
+void fake_drop_keys (fake_server_t *self);
 
 //  --- fake_job.c
 

@@ -32,6 +32,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     char unforeseen [128];
     snprintf (unforeseen, sizeof unforeseen, "%s: is no ZPL", path);
     s_require (strcmp (error, unforeseen) != 0);
+    for (size_t index = 0; status == OPTIONS_RUN && index < options.user_count; index++)
+        s_require (options.users [index].tenant < options.tenant_count
+            && (index == 0 || options.users [index - 1].uid < options.users [index].uid));
+    for (size_t index = 0; status == OPTIONS_RUN && index < options.tenant_count; index++)
+        s_require (options.tenants [index].weight >= 1 && options.tenants [index].weight <= OPTIONS_WEIGHT_MAX);
+    s_require (status != OPTIONS_RUN || !options.open || (options.tenant_count == 0 && !options.keys));
     options_clear (&options);
     close (descriptor);
     return 0;

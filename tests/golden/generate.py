@@ -18,8 +18,8 @@ from typing import Any, List, Tuple
 
 HERE = Path(__file__).resolve().parent
 
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DRAIN = 1, 2, 3, 4, 5, 6, 7, 8
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRAINING = 129, 130, 131, 132, 133, 134, 135, 136, 137
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
 Message = List[Frame]
@@ -211,6 +211,9 @@ MESSAGES: List[Tuple[str, str, Message]] = [
                   {"op": "random_resized_crop", "field": "image", "view": 0, "stage": "shared",
                    "parameters": {"top": 10, "left": 4, "height": 190, "width": 220}},
                   {"op": "flip", "field": "image", "view": 0, "stage": "private", "parameters": {"flipped": True}}]})]),
+    ("drain", "client to server, an operator's", [head(DRAIN, tag=14), text({})]),
+    ("draining", "server to client, the answer to drain.hex", [
+        head(DRAINING, tag=14), text({"draining": True, "jobs": 3})]),
     ("error", "server to client, the answer to a JOIN with tag 1", [
         head(ERROR, tag=1),
         text({"error": "unknown_dataset", "message": "no data set 'trian'; this server has: train, val"})]),

@@ -107,12 +107,15 @@ simulation_new (const simulation_options_t *options)
     self->options = *options;
     broker_options_t broker = {
         .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
-        .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2, .raw_bytes = options->raw_bytes,
+        .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2,
+        .descriptors_max = options->descriptors, .raw_bytes = options->raw_bytes,
         .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
     };
     self->broker = broker_new (&broker);
     self->runs = random_from_seed (options->seed ^ 0x72756e73);
     self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
+    for (size_t index = 0; index < options->tenant_count; index++)
+        broker_allow (self->broker, broker_add_tenant (self->broker, &options->tenants [index]), self->dataset);
     if (options->raw_bytes)
         s_make_pack (self);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
@@ -150,17 +153,38 @@ simulation_figure (simulation_t *self, const char *key)
 
 //  ---- what workers do
 
+//  The next worker takes so long for the task that the event tells of.
 static void
-s_prepare (simulation_t *self, version_t *version)
+s_work (simulation_t *self, int64_t cost_us, event_t event)
 {
     uint32_t first = 0;
     for (uint32_t worker = 1; worker < self->options.workers; worker++)
         if (self->worker_free_us [worker] < self->worker_free_us [first])
             first = worker;
     int64_t start_us = self->worker_free_us [first] > self->now_us? self->worker_free_us [first]: self->now_us;
-    int64_t cost_us = self->options.cost_us? self->options.cost_us (self->options.context, version->id): 100;
-    self->worker_free_us [first] = start_us + cost_us;
-    simulation_push (self, (event_t) { .kind = EVENT_PREPARED, .at_us = start_us + cost_us, .version = version });
+    event.at_us = self->worker_free_us [first] = start_us + cost_us;
+    event.worker_us = self->options.copying_us? cost_us: 0;
+    simulation_push (self, event);
+}
+
+static void
+s_prepare (simulation_t *self, version_t *version)
+{
+    const simulation_options_t *options = &self->options;
+    int64_t cost_us = options->prepare_us? options->prepare_us (options->context, self->broker, version)
+        : options->cost_us? options->cost_us (options->context, version->id): 100;
+    s_work (self, cost_us, (event_t) { .kind = EVENT_PREPARED, .version = version });
+}
+
+static void
+s_copy (simulation_t *self, place_t *place)
+{
+    const simulation_options_t *options = &self->options;
+    event_t event = { .kind = EVENT_COPIED, .place = place, .at_us = self->now_us + (options->copy_us? options->copy_us: COPY_US) };
+    if (options->copying_us)
+        s_work (self, options->copying_us (options->context, place), event);
+    else
+        simulation_push (self, event);
 }
 
 static void
@@ -168,6 +192,17 @@ s_fetched (simulation_t *self, version_t *version)
 {
     broker_fetched (self->broker, version);
     s_prepare (self, version);
+}
+
+static void
+s_fetch (simulation_t *self, version_t *version)
+{
+    const simulation_options_t *options = &self->options;
+    int64_t fetch_us = options->fetch_cost_us? options->fetch_cost_us (options->context, version): options->fetch_us;
+    if (fetch_us > 0)
+        simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + fetch_us, .version = version });
+    else
+        s_fetched (self, version);
 }
 
 static void
@@ -285,8 +320,7 @@ s_carry_out_for_client (simulation_t *self, client_t *client, const action_t *ac
         clients_check_copy (self, client, action->place);
         if (self->options.copied && !job_is_over (action->job))
             self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
-        simulation_push (self, (event_t) { .kind = EVENT_COPIED, .place = action->place,
-            .at_us = self->now_us + (self->options.copy_us? self->options.copy_us: COPY_US) });
+        s_copy (self, action->place);
         break;
     case ACTION_SEND_BATCH:
         if (s_reaches (self, client))
@@ -320,17 +354,16 @@ s_carry_out (simulation_t *self, const action_t *action)
         if (self->options.raw_bytes > 0)
             s_prepare (self, action->version);
         else
-        if (self->options.fetch_us > 0)
-            simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + self->options.fetch_us,
-                .version = action->version });
-        else
-            s_fetched (self, action->version);
+            s_fetch (self, action->version);
         break;
     case ACTION_BURY:
         s_bury (self, action->job);
         break;
     case ACTION_BURY_RANK:
         s_bury_rank (self, action->rank);
+        break;
+    case ACTION_ERRAND:
+        fail ();                //  it asks for none
         break;
     case ACTION_COPY:
     case ACTION_SEND_BATCH:
@@ -417,11 +450,15 @@ s_happen (simulation_t *self, const event_t *event)
         s_fetched (self, event->version);
         break;
     case EVENT_PREPARED:
+        if (event->worker_us)
+            broker_prepare_took (self->broker, event->version, (uint64_t) event->worker_us * 1000);
         s_prepared (self, event->version);
         break;
     case EVENT_COPIED:
         if (rank_user (place_rank (event->place)))
             clients_copied (rank_user (place_rank (event->place)), event->place);
+        if (event->worker_us)
+            broker_copy_took (self->broker, event->place, (uint64_t) event->worker_us * 1000);
         broker_copied (self->broker, event->place);
         break;
     case EVENT_CONSUME:

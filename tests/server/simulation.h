@@ -28,9 +28,18 @@ typedef struct {
     sampler_policy_t policy;
     broker_bad_t on_bad;
     size_t jobs_bytes;          //  budget of jobs; 0: no end of it
+    size_t descriptors;         //  for ranks' connections; 0: no end of them
     bool check;                 //  broker_check () after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
+    int64_t (*prepare_us) (void *context, broker_t *broker, const version_t *version);     //  instead of cost_us
+    //  Copies take workers, too, in the order in which tasks are handed out, so long; and what tasks took is told.  NULL: copies take
+    //  copy_us, side by side, and nothing is told.
+    int64_t (*copying_us) (void *context, const place_t *place);
+    //  Beside the operator, from number 1 on; may use the data.
+    const broker_tenant_t *tenants;
+    size_t tenant_count;
     int64_t fetch_us;                                   //  of reading a plain file before it, all at once
+    int64_t (*fetch_cost_us) (void *context, const version_t *version);         //  instead
     int64_t copy_us;                                    //  0: 5
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
     bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
@@ -49,8 +58,10 @@ typedef struct {
 } simulation_options_t;
 
 typedef struct {
+    const char *tenant;         //  its name; NULL: the operator
     const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared.  Without a mark it meets those present
     uint32_t batch_size, slots;
+    size_t slot_bytes;          //  0: 4096
     uint64_t epochs;
     bool drop_last;
     sampler_order_t order;

@@ -261,7 +261,8 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
 {
     json_t *list = json_loads (job->pipeline? job->pipeline: s_pixel, 0, NULL);
     const char *present [SAMPLER_JOBS_MAX];
-    size_t present_count = broker_shared_texts (self->dataset, job->order, present, SAMPLER_JOBS_MAX);
+    const tenant_t *tenant = job->tenant? broker_tenant (self->broker, job->tenant): NULL;
+    size_t present_count = broker_shared_texts (self->dataset, tenant, job->order, present, SAMPLER_JOBS_MAX);
     char error [256];
     *ask = (simulated_ask_t) { .subset = job->to? roaring_bitmap_from_range (job->from, job->to, 1): NULL };
     if (pipeline_new (&ask->pipeline, list, NULL, present, present_count, error, sizeof error))
@@ -272,13 +273,14 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
         random_next (&self->runs));
     s_tell_data (job, ask->data);
     ask->join = (broker_join_t) {
+        .tenant = job->tenant? broker_tenant (self->broker, job->tenant): NULL,
         .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0, .taken = from? from->taken: NULL,
         .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL,
         .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run, .user = job->uid,
         .dataset = self->dataset, .pipeline = ask->pipeline, .world_size = job->world_size? job->world_size: 1,
         .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last,
         .order = job->order, .subset = ask->subset, .list = job->list, .list_count = job->list_count,
-        .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool, .slot_bytes = 4096,
+        .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool, .slot_bytes = job->slot_bytes? job->slot_bytes: 4096,
         .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds
     };
 }

@@ -16,6 +16,7 @@ typedef struct {
     version_t *version;
     place_t *place;
     raw_request_t *request;
+    int64_t worker_us;          //  PREPARED, COPIED: what it took; 0: not told
     int client;
 } event_t;
 

@@ -61,7 +61,7 @@ static bool
 s_is_told (simulation_t *simulation, sampler_order_t order, const char *pipeline)
 {
     const char *texts [SAMPLER_JOBS_MAX];
-    size_t count = broker_shared_texts (simulation_dataset (simulation), order, texts, SAMPLER_JOBS_MAX), found = 0;
+    size_t count = broker_shared_texts (simulation_dataset (simulation), NULL, order, texts, SAMPLER_JOBS_MAX), found = 0;
     json_t *list = json_loads (pipeline, 0, NULL);
     const pipeline_t *made;
     char error [256];

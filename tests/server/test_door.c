@@ -602,6 +602,187 @@ test_crowd_of_strangers (void **state)
     assert_event (self, NOW, DOOR_CLOSED, 8);
 }
 
+//  As another user: effective, which is what the kernel tells of who connects.
+static int
+knock_as (const fixture_t *self, uid_t uid)
+{
+    assert_int_equal (seteuid (uid), 0);
+    int fd = knock (self);
+    assert_int_equal (seteuid (0), 0);
+    return fd;
+}
+
+//  Everybody may come to the socket.
+static void
+open_the_way (const fixture_t *self)
+{
+    assert_int_equal (chmod (self->path, 0666), 0);
+    assert_int_equal (chmod (self->scratch.path, 0711), 0);
+}
+
+enum { ALICE = 65001, BOB = 65002, CAROL = 65003 };
+
+static void
+expect_of (const fixture_t *self, uint64_t key, uid_t uid, char token [DOOR_TOKEN_BYTES + 1])
+{
+    assert_int_equal (door_expect (self->door, key, uid, self->descriptor, NOW, token), 0);
+}
+
+//  Whom nobody expects is sent away at once, and holds no place at the door.
+static void
+test_user_who_is_not_expected (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    open_the_way (self);
+    char token [DOOR_TOKEN_BYTES + 1];
+    expect_of (self, 7, ALICE, token);
+    int bob = knock_as (self, BOB), alice = knock_as (self, ALICE);
+    assert_quiet (self, NOW);
+    assert_int_equal (hear (bob), -1);
+    assert_int_equal (hear (alice), -2);
+    say (alice, token, DOOR_TOKEN_BYTES);
+    assert_event (self, NOW, DOOR_ATTACHED, 7);
+    //  Her token is used: the next time there is nothing for her to fetch.
+    int again = knock_as (self, ALICE);
+    assert_quiet (self, NOW);
+    assert_int_equal (hear (again), -1);
+    close (again);
+    close (bob);
+    close (alice);
+    assert_event (self, NOW, DOOR_CLOSED, 7);
+}
+
+//  A user who comes again and again pushes out nobody but himself, however fast he is.
+static void
+test_crowd_of_one_user (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    enum { CROWD = 200 };
+    open_the_way (self);
+    char tokens [3] [DOOR_TOKEN_BYTES + 1];
+    static const uid_t users [] = { ALICE, BOB, CAROL };
+    for (uint64_t key = 0; key < 3; key++)
+        expect_of (self, key, users [key], tokens [key]);
+    //  Bob and Carol stand there with half a token each, Alice comes; and some of her early ones are before them.
+    int early = knock_as (self, ALICE), bob = knock_as (self, BOB), crowd [CROWD];
+    say (bob, tokens [1], 10);
+    for (int index = 0; index < CROWD / 2; index++) {
+        crowd [index] = knock_as (self, ALICE);
+        assert_quiet (self, NOW);
+    }
+    int carol = knock_as (self, CAROL);
+    say (carol, tokens [2], 10);
+    for (int index = CROWD / 2; index < CROWD; index++) {
+        crowd [index] = knock_as (self, ALICE);
+        assert_quiet (self, NOW);
+    }
+    assert_int_equal (hear (early), -1);
+    for (int index = 0; index < CROWD; index++)
+        assert_int_equal (hear (crowd [index]), index < CROWD - DOOR_STRANGERS_MAX + 2? -1: -2);
+    say (bob, tokens [1] + 10, DOOR_TOKEN_BYTES - 10);
+    assert_event (self, NOW, DOOR_ATTACHED, 1);
+    say (carol, tokens [2] + 10, DOOR_TOKEN_BYTES - 10);
+    assert_event (self, NOW, DOOR_ATTACHED, 2);
+    //  Hers is good still.
+    say (crowd [CROWD - 1], tokens [0], DOOR_TOKEN_BYTES);
+    assert_event (self, NOW, DOOR_ATTACHED, 0);
+    for (int index = 0; index < CROWD; index++)
+        close (crowd [index]);
+    close (early);
+    close (bob);
+    close (carol);
+    door_forget (self->door, 0);
+    door_forget (self->door, 1);
+    door_forget (self->door, 2);
+    assert_quiet (self, NOW);
+}
+
+//  Two who share the door as equals: neither has more than half of it when both want it.
+static void
+test_crowd_of_two_users (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    enum { CROWD = 100 };
+    open_the_way (self);
+    char token [DOOR_TOKEN_BYTES + 1];
+    expect_of (self, 1, ALICE, token);
+    expect_of (self, 2, BOB, token);
+    int fds [2] [CROWD], held [2] = { 0 };
+    for (int index = 0; index < CROWD; index++)
+        for (int which = 0; which < 2; which++) {
+            fds [which] [index] = knock_as (self, which? BOB: ALICE);
+            assert_quiet (self, NOW);
+        }
+    for (int index = 0; index < CROWD; index++)
+        for (int which = 0; which < 2; which++) {
+            held [which] += hear (fds [which] [index]) == -2;
+            close (fds [which] [index]);
+        }
+    assert_int_equal (held [0], DOOR_STRANGERS_MAX / 2);
+    assert_int_equal (held [1], DOOR_STRANGERS_MAX / 2);
+    assert_quiet (self, NOW);
+}
+
+//  The newcomer counts: at half each, a further one costs its own user a place, though the other's are older.
+static void
+test_crowd_at_the_balance (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    enum { HALF = DOOR_STRANGERS_MAX / 2 };
+    open_the_way (self);
+    char token [DOOR_TOKEN_BYTES + 1];
+    expect_of (self, 1, ALICE, token);
+    expect_of (self, 2, BOB, token);
+    int fds [DOOR_STRANGERS_MAX + 1];
+    for (int index = 0; index <= DOOR_STRANGERS_MAX; index++) {
+        fds [index] = knock_as (self, index < HALF? BOB: ALICE);
+        assert_quiet (self, NOW);
+    }
+    for (int index = 0; index <= DOOR_STRANGERS_MAX; index++) {
+        assert_int_equal (hear (fds [index]), index == HALF? -1: -2);
+        close (fds [index]);
+    }
+    assert_quiet (self, NOW);
+}
+
+//  A token is its user's, whoever has come by it; and the thief does not use it up.
+static void
+test_stolen_token (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    open_the_way (self);
+    char alices [DOOR_TOKEN_BYTES + 1], bobs [DOOR_TOKEN_BYTES + 1];
+    expect_of (self, 7, ALICE, alices);
+    expect_of (self, 8, BOB, bobs);
+    for (int times = 0; times < 3; times++) {
+        int thief = knock_as (self, BOB);       //  who is expected, with his own
+        say (thief, alices, DOOR_TOKEN_BYTES);
+        assert_quiet (self, NOW);
+        assert_int_equal (hear (thief), -1);
+        close (thief);
+    }
+    int alice = knock_as (self, ALICE), bob = knock_as (self, BOB);
+    say (alice, alices, DOOR_TOKEN_BYTES);
+    assert_event (self, NOW, DOOR_ATTACHED, 7);
+    assert_handed (self, alice);
+    say (bob, bobs, DOOR_TOKEN_BYTES);
+    assert_event (self, NOW, DOOR_ATTACHED, 8);
+    door_forget (self->door, 7);
+    door_forget (self->door, 8);
+    close (alice);
+    close (bob);
+}
+
 //  No descriptor for a newcomer: the door rests instead of spinning, and opens again with the tick.
 static void
 test_out_of_descriptors (void **state)
@@ -868,6 +1049,11 @@ main (void)
         cmocka_unit_test_setup_teardown (test_half_token_hangs, begin, end),
         cmocka_unit_test_setup_teardown (test_attached_client_stays, begin, end),
         cmocka_unit_test_setup_teardown (test_crowd_of_strangers, begin, end),
+        cmocka_unit_test_setup_teardown (test_user_who_is_not_expected, begin, end),
+        cmocka_unit_test_setup_teardown (test_crowd_of_one_user, begin, end),
+        cmocka_unit_test_setup_teardown (test_crowd_of_two_users, begin, end),
+        cmocka_unit_test_setup_teardown (test_crowd_at_the_balance, begin, end),
+        cmocka_unit_test_setup_teardown (test_stolen_token, begin, end),
         cmocka_unit_test_setup_teardown (test_out_of_descriptors, begin, end),
         cmocka_unit_test_setup_teardown (test_socket_is_for_its_owner, begin, end),
         cmocka_unit_test_setup_teardown (test_what_is_at_the_path, begin, end),

@@ -12,6 +12,7 @@
 #include "endpoint.h"
 #include "scratch.h"
 
+#include <grp.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -33,6 +34,8 @@ FAULT_CALL (int, -1, flock, (int fd, int operation), (fd, operation))
 FAULT_CALL (int, -1, ftruncate, (int fd, off_t size), (fd, size))
 FAULT_CALL (ssize_t, -1, pwrite, (int fd, const void *bytes, size_t size, off_t at), (fd, bytes, size, at))
 FAULT_CALL (int, -1, fstat, (int fd, struct stat *status), (fd, status))
+FAULT_CALL (int, -1, chmod, (const char *path, mode_t mode), (path, mode))
+FAULT_CALL (int, -1, lchown, (const char *path, uid_t uid, gid_t gid), (path, uid, gid))
 
 //  The lock file is removed and another put in its place just before it is locked: a server that ends does
 //  the first, one that starts the second.
@@ -122,27 +125,41 @@ make_socket (const char *path, bool live)
     return -1;
 }
 
+static const endpoint_access_t everybody = { .open = true }, keys = { .keys = true };
+
 static endpoint_t *
-claim (const char *text)
+claim_for (const char *text, const endpoint_access_t *access)
 {
     endpoint_t *endpoint;
     char error [ERROR_BYTES];
-    int rc = endpoint_claim (&endpoint, text, error, sizeof error);
+    int rc = endpoint_claim (&endpoint, text, access, error, sizeof error);
     if (rc)
         fail_msg ("%s: %d, %s", text? text: "default", rc, error);
     assert_string_equal (error, "");
     return endpoint;
 }
 
+static endpoint_t *
+claim (const char *text)
+{
+    return claim_for (text, NULL);
+}
+
 static void
-assert_refused (const char *text, int code, const char *what, const char *remedy)
+assert_refused_for (const char *text, const endpoint_access_t *access, int code, const char *what, const char *remedy)
 {
     endpoint_t *endpoint = (endpoint_t *) 1;
     char error [ERROR_BYTES];
-    int rc = endpoint_claim (&endpoint, text, error, sizeof error);
+    int rc = endpoint_claim (&endpoint, text, access, error, sizeof error);
     assert_null (endpoint);
     if (rc != code || !strstr (error, what) || !strstr (error, remedy))
         fail_msg ("%s: %d, not %d: '%s', not '%s', '%s'", text, rc, code, error, what, remedy);
+}
+
+static void
+assert_refused (const char *text, int code, const char *what, const char *remedy)
+{
+    assert_refused_for (text, NULL, code, what, remedy);
 }
 
 
@@ -210,7 +227,7 @@ test_default_is_claimed_and_released (void **state)
     endpoint_default (expected, sizeof expected);
     assert_string_equal (endpoint_text (endpoint), expected);
     assert_string_equal (endpoint_ring_path (endpoint), in (self, "tureen/server.sock.ring"));
-    assert_false (endpoint_is_open (endpoint));
+    assert_true (endpoint_is_ipc (endpoint));
     close (make_socket (in (self, "tureen/server.sock"), true));
     close (make_socket (endpoint_ring_path (endpoint), true));
     endpoint_destroy (&endpoint);
@@ -298,7 +315,7 @@ test_killed_server_is_taken_over (void **state)
     if (child == 0) {
         endpoint_t *endpoint;
         char error [ERROR_BYTES];
-        if (endpoint_claim (&endpoint, self->text, error, sizeof error))
+        if (endpoint_claim (&endpoint, self->text, NULL, error, sizeof error))
             _exit (1);
         make_socket (self->socket, true);
         make_socket (endpoint_ring_path (endpoint), true);
@@ -367,7 +384,7 @@ race (const char *text, int *holder)
     char error [ERROR_BYTES];
     for (int wins = 0; wins < WINS; ) {
         endpoint_t *endpoint;
-        int rc = endpoint_claim (&endpoint, text, error, sizeof error), nobody = 0, me = getpid ();
+        int rc = endpoint_claim (&endpoint, text, NULL, error, sizeof error), nobody = 0, me = getpid ();
         if (rc == -EADDRINUSE)
             continue;
         if (rc != 0 || !__atomic_compare_exchange_n (holder, &nobody, me, 0, __ATOMIC_SEQ_CST,
@@ -493,7 +510,7 @@ test_directory_and_files_of_another_user (void **state)
     //  Which of the two depends on the system's protected_regular.
     endpoint_t *endpoint;
     char error [ERROR_BYTES];
-    int rc = endpoint_claim (&endpoint, self->text, error, sizeof error);
+    int rc = endpoint_claim (&endpoint, self->text, NULL, error, sizeof error);
     assert_true (rc == -EPERM || rc == -EACCES);
     assert_non_null (strstr (error, "remove it"));
 }
@@ -585,16 +602,16 @@ test_path_of_a_socket_has_a_limit (void **state)
     assert_int_equal (mkdir (directory, 0700), 0);
     setenv ("XDG_RUNTIME_DIR", directory, 1);
     assert_refused (NULL, -ENAMETOOLONG, "at most 107", "shorter one");
-    assert_refused ("tcp://127.0.0.1:5555", -ENAMETOOLONG, "XDG_RUNTIME_DIR", "unset it");
+    assert_refused_for ("tcp://127.0.0.1:5555", &everybody, -ENAMETOOLONG, "XDG_RUNTIME_DIR", "unset it");
     assert_int_equal (scratch_entries (directory), 0);
 }
 
-//  tcp: files in the runtime directory, one server a port; open unless surely this host alone.
+//  tcp: files in the runtime directory, one server a port; open only where it is surely this host alone, else with keys.
 static void
 test_tcp (void **state)
 {
     fixture_t *self = *state;
-    static const struct { const char *text, *bound; bool open; } good [] = {
+    static const struct { const char *text, *bound; bool remote; } good [] = {
         { "tcp://127.0.0.1:5555", NULL, false },
         { "tcp://127.255.3.4:1", NULL, false },
         { "tcp://[::1]:65535", NULL, false },
@@ -611,22 +628,249 @@ test_tcp (void **state)
         { "tcp://eth0:5555", NULL, true },
         { "tcp://localhost.example.org:5555", NULL, true },
     };
-    for (size_t index = 0; index < sizeof good / sizeof good [0]; index++) {
-        endpoint_t *endpoint = claim (good [index].text);
-        assert_int_equal (endpoint_is_open (endpoint), good [index].open);
-        assert_string_equal (endpoint_text (endpoint),
-            good [index].bound? good [index].bound: good [index].text);
+    for (size_t index = 0; index < 2 * (sizeof good / sizeof good [0]); index++) {
+        const char *text = good [index / 2].text, *bound = good [index / 2].bound;
+        bool with_keys = index % 2;
+        assert_refused (text, -EACCES, good [index / 2].remote? "--keys DIR": "--open", "--keys");
+        if (good [index / 2].remote && !with_keys) {
+            assert_refused_for (text, &everybody, -EACCES, "other machines", "--keys DIR");
+            assert_int_equal (scratch_entries (self->scratch.path), 0);
+            continue;
+        }
+        endpoint_t *endpoint = claim_for (text, with_keys? &keys: &everybody);
+        assert_false (endpoint_is_ipc (endpoint));
+        assert_string_equal (endpoint_text (endpoint), bound? bound: text);
         assert_int_equal (scratch_entries (in (self, "tureen")), 1);
         endpoint_destroy (&endpoint);
         assert_int_equal (scratch_entries (self->scratch.path), 0);
     }
-    endpoint_t *endpoint = claim ("tcp://127.0.0.1:5555"), *other = claim ("tcp://127.0.0.1:5556");
+    endpoint_t *endpoint = claim_for ("tcp://127.0.0.1:5555", &everybody), *other = claim_for ("tcp://127.0.0.1:5556", &keys);
     assert_string_equal (endpoint_ring_path (endpoint), in (self, "tureen/tcp-5555.ring"));
     assert_int_equal (access (in (self, "tureen/tcp-5555.lock"), F_OK), 0);
-    assert_refused ("tcp://localhost:5555", -EADDRINUSE, "live server", "stop it");
+    assert_refused_for ("tcp://localhost:5555", &everybody, -EADDRINUSE, "live server", "stop it");
     endpoint_destroy (&endpoint);
     assert_int_equal (scratch_entries (in (self, "tureen")), 1);
     endpoint_destroy (&other);
+}
+
+
+//  -- who may come
+
+enum { OTHERS = 65534 };            //  the number of a group
+
+static const endpoint_access_t group = { .users = true, .group = "others", .group_id = OTHERS };
+
+//  A folder that everybody may enter, in which ours is.
+static void
+open_the_way (const fixture_t *self)
+{
+    assert_int_equal (chmod (self->scratch.path, 0711), 0);
+}
+
+static void
+assert_mode (const char *path, gid_t gid, mode_t mode)
+{
+    struct stat status;
+    assert_int_equal (lstat (path, &status), 0);
+    if ((status.st_mode & 07777) != mode || status.st_gid != gid || status.st_uid != geteuid ())
+        fail_msg ("%s: user %u, group %u, mode %04o; expected group %u, mode %04o", path, status.st_uid, status.st_gid,
+            status.st_mode & 07777, gid, mode);
+}
+
+//  What cannot be guarded, or would serve nobody, is refused before there is any file.
+static void
+test_access_that_cannot_be (void **state)
+{
+    fixture_t *self = *state;
+    endpoint_access_t users = { .users = true }, both = group;
+    assert_refused_for (self->text, &keys, -EACCES, "keys are for tcp", "take --keys out");
+    assert_refused_for (self->text, &users, -EACCES, "could not reach", "--group NAME");
+    users.keys = true;
+    assert_refused_for ("tcp://127.0.0.1:5555", &users, -EACCES, "cannot be told by a user", "tureen key allow");
+    both.keys = true;
+    assert_refused_for ("tcp://127.0.0.1:5555", &both, -EACCES, "group 'others'", "ipc:///PATH");
+    if (getuid () == 0) {
+        //  The scratch folder is ours alone, and the runtime folder is in it.
+        assert_int_equal (chmod (self->scratch.path, 0700), 0);
+        assert_refused_for (NULL, &group, -EACCES, "its owner's alone", self->scratch.path);
+    }
+    assert_int_equal (scratch_entries (self->scratch.path), 0);
+}
+
+//  A process that is not root can give sockets to its own groups only.
+static void
+test_group_of_others (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    open_the_way (self);
+    assert_int_equal (chown (self->scratch.path, OTHERS, OTHERS), 0);
+    pid_t child = fork ();
+    if (child == 0) {
+        gid_t further = 3;
+        char error [ERROR_BYTES];
+        endpoint_t *endpoint;
+        endpoint_access_t access = { .users = true, .group = "x", .group_id = 5 };
+        if (setgroups (1, &further) != 0 || setgid (OTHERS) != 0 || setuid (OTHERS) != 0)
+            _exit (1);
+        if (endpoint_claim (&endpoint, NULL, &access, error, sizeof error) != -EACCES || !strstr (error, "not in group 'x'")
+        ||  !strstr (error, "usermod"))
+            _exit (2);
+        static const gid_t ours [] = { OTHERS, 3 };
+        for (size_t index = 0; index < 2; index++) {
+            access.group_id = ours [index];
+            if (endpoint_claim (&endpoint, NULL, &access, error, sizeof error) != 0)
+                _exit (3);
+            assert_mode (in (self, "tureen"), ours [index], 0750);
+            endpoint_destroy (&endpoint);
+        }
+        _exit (0);
+    }
+    int status;
+    waitpid (child, &status, 0);
+    assert_int_equal (chown (self->scratch.path, 0, 0), 0);
+    assert_int_equal (status, 0);
+}
+
+//  The folder that we make is the group's to enter, both sockets are its own, and nothing is anybody else's.
+static void
+test_group_gets_the_sockets (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to give files to any group
+    open_the_way (self);
+    mode_t mask = umask (0);
+    char error [ERROR_BYTES];
+    //  As it is made, and as an earlier server without a group has left it.
+    for (int there = 0; there < 2; there++) {
+        if (there)
+            assert_int_equal (mkdir (in (self, "tureen"), 0700), 0);
+        endpoint_t *endpoint = claim_for (NULL, &group);
+        assert_mode (in (self, "tureen"), OTHERS, 0750);
+        assert_mode (in (self, "tureen/server.sock.lock"), getgid (), 0600);
+        int router = make_socket (in (self, "tureen/server.sock"), true), door = make_socket (in (self, "tureen/server.sock.ring"), true);
+        assert_int_equal (endpoint_share (endpoint, error, sizeof error), 0);
+        assert_mode (in (self, "tureen/server.sock"), OTHERS, 0660);
+        assert_mode (in (self, "tureen/server.sock.ring"), OTHERS, 0660);
+        endpoint_destroy (&endpoint);
+        close (router);
+        close (door);
+        assert_int_equal (scratch_entries (self->scratch.path), 0);
+    }
+    umask (mask);
+}
+
+//  Who comes to a live server's endpoint with another group leaves its folder as it is.
+static void
+test_group_of_a_live_server_stays (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to give files to any group
+    open_the_way (self);
+    static const endpoint_access_t other = { .users = true, .group = "other", .group_id = 3 };
+    endpoint_t *endpoint = claim_for (NULL, &group);
+    int router = make_socket (in (self, "tureen/server.sock"), true);
+    assert_refused_for (NULL, &other, -EADDRINUSE, "a live server", "listen elsewhere");
+    assert_mode (in (self, "tureen"), OTHERS, 0750);
+    //  Nor where something has removed its lock file.
+    assert_int_equal (unlink (in (self, "tureen/server.sock.lock")), 0);
+    assert_refused_for (NULL, &other, -EADDRINUSE, "a live server", "listen elsewhere");
+    assert_mode (in (self, "tureen"), OTHERS, 0750);
+    close (router);
+    assert_int_equal (unlink (in (self, "tureen/server.sock")), 0);
+    endpoint_destroy (&endpoint);
+}
+
+//  Without a group sockets stay as they are.
+static void
+test_without_a_group_nothing_is_shared (void **state)
+{
+    fixture_t *self = *state;
+    char error [ERROR_BYTES];
+    endpoint_t *endpoint = claim (NULL);
+    int router = make_socket (in (self, "tureen/server.sock"), true);
+    assert_int_equal (chmod (in (self, "tureen/server.sock"), 0700), 0);
+    assert_int_equal (endpoint_share (endpoint, error, sizeof error), 0);
+    assert_mode (in (self, "tureen"), getgid (), 0700);
+    assert_mode (in (self, "tureen/server.sock"), getgid (), 0700);
+    close (router);
+    endpoint_destroy (&endpoint);
+}
+
+//  A folder that is not ours to change must be right, and the sentence has the commands.
+static void
+test_folder_of_the_group (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to give files to any group
+    static const struct { gid_t gid; mode_t mode; bool good; } folders [] = {
+        { OTHERS, 0750, true }, { OTHERS, 0710, true }, { OTHERS, 02750, true }, { OTHERS, 0755, false }, { OTHERS, 0751, false },
+        { OTHERS, 0700, false }, { OTHERS, 0740, false }, { OTHERS, 0770, false }, { OTHERS, 01777, false }, { 3, 0750, false },
+    };
+    open_the_way (self);
+    char folder [120], text [140], chgrp [160];
+    snprintf (folder, sizeof folder, "%s/d", self->scratch.path);
+    snprintf (text, sizeof text, "ipc://%s/s.sock", folder);
+    snprintf (chgrp, sizeof chgrp, "chgrp %d '%s' && chmod 0750", OTHERS, folder);
+    assert_int_equal (mkdir (folder, 0700), 0);
+    for (size_t index = 0; index < sizeof folders / sizeof folders [0]; index++) {
+        bool written = folders [index].mode & 020 && !(folders [index].mode & S_ISVTX);
+        assert_int_equal (chown (folder, 0, folders [index].gid), 0);
+        assert_int_equal (chmod (folder, folders [index].mode), 0);
+        if (folders [index].good) {
+            endpoint_t *endpoint = claim_for (text, &group);
+            endpoint_destroy (&endpoint);
+        }
+        else
+            assert_refused_for (text, &group, -EPERM, written? "others may write": "for the group to enter",
+                written? "chmod go-w": chgrp);
+        assert_mode (folder, folders [index].gid, folders [index].mode);
+        assert_int_equal (scratch_entries (folder), 0);
+    }
+    assert_int_equal (rmdir (folder), 0);
+}
+
+//  Each call of sharing fails in turn: a sentence, and the sockets are never more open than they were to be.
+static void
+test_share_with_faults (void **state)
+{
+    fixture_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to give files to any group
+    open_the_way (self);
+    endpoint_t *endpoint = claim_for (NULL, &group);
+    const char *names [] = { "tureen/server.sock", "tureen/server.sock.ring" };
+    int fds [2];
+    for (int which = 0; which < 2; which++)
+        fds [which] = make_socket (in (self, names [which]), true);
+    bool struck = true;
+    unsigned int nth = 0;
+    while (struck) {
+        char error [ERROR_BYTES] = "";
+        for (int which = 0; which < 2; which++) {
+            assert_int_equal (chmod (in (self, names [which]), 0700), 0);
+            assert_int_equal (lchown (in (self, names [which]), 0, 0), 0);
+        }
+        fault_arm (++nth, EIO, false);
+        int rc = endpoint_share (endpoint, error, sizeof error);
+        struck = fault_disarm ();
+        assert_int_equal (rc, struck? -EIO: 0);
+        assert_int_equal (error [0] != 0, struck);
+        for (int which = 0; which < 2; which++) {
+            struct stat status;
+            assert_int_equal (lstat (in (self, names [which]), &status), 0);
+            assert_int_equal (status.st_mode & 07, 0);
+            assert_true (status.st_gid == OTHERS || !(status.st_mode & 070));
+        }
+    }
+    assert_int_equal (nth, 7);
+    endpoint_destroy (&endpoint);
+    close (fds [0]);
+    close (fds [1]);
 }
 
 
@@ -637,15 +881,17 @@ static void
 test_claim_with_faults (void **state)
 {
     fixture_t *self = *state;
-    const char *texts [] = { self->text, NULL, "tcp://localhost:5555" };
-    for (int which = 0; which < 3; which++) {
+    const char *texts [] = { self->text, NULL, "tcp://localhost:5555", NULL };
+    const endpoint_access_t *accesses [] = { NULL, NULL, &everybody, getuid () == 0? &group: NULL };
+    open_the_way (self);
+    for (int which = 0; which < 4; which++) {
         bool struck = true;
         unsigned int nth = 0;
         while (struck) {
             endpoint_t *endpoint = (endpoint_t *) 1;
             char error [ERROR_BYTES];
             fault_arm (++nth, ENOSPC, false);
-            int rc = endpoint_claim (&endpoint, texts [which], error, sizeof error);
+            int rc = endpoint_claim (&endpoint, texts [which], accesses [which], error, sizeof error);
             struck = fault_disarm ();
             assert_int_equal (rc != 0, struck);
             assert_int_equal (endpoint == NULL, struck);
@@ -681,6 +927,13 @@ main (void)
         cmocka_unit_test_setup_teardown (test_texts_that_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_path_of_a_socket_has_a_limit, begin, end),
         cmocka_unit_test_setup_teardown (test_tcp, begin, end),
+        cmocka_unit_test_setup_teardown (test_access_that_cannot_be, begin, end),
+        cmocka_unit_test_setup_teardown (test_group_of_others, begin, end),
+        cmocka_unit_test_setup_teardown (test_group_gets_the_sockets, begin, end),
+        cmocka_unit_test_setup_teardown (test_group_of_a_live_server_stays, begin, end),
+        cmocka_unit_test_setup_teardown (test_without_a_group_nothing_is_shared, begin, end),
+        cmocka_unit_test_setup_teardown (test_folder_of_the_group, begin, end),
+        cmocka_unit_test_setup_teardown (test_share_with_faults, begin, end),
         cmocka_unit_test_setup_teardown (test_claim_with_faults, begin, end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

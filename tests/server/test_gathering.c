@@ -1,6 +1,7 @@
 /*  Ranks that wait for each other: requests are read and drafted as in the server; the broker, the catalogue and the socket
  *  are made up here.
  */
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,6 +95,40 @@ broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *othe
         other->batch_size);
 }
 
+//  All tenants have the same share.
+static struct {
+    char one, other;                //  stand for them
+    tenant_t *present;              //  whose are the drafts that are made now
+    uint64_t count;
+} s_tenants;
+
+static tenant_t *
+s_tenant (char *which)
+{
+    return (tenant_t *) (void *) which;
+}
+
+size_t
+broker_tenants (const broker_t *self)
+{
+    (void) self;
+    return s_tenants.count;
+}
+
+const char *
+tenant_name (const tenant_t *self)
+{
+    return self == s_tenant (&s_tenants.one)? "one": "other";
+}
+
+uint64_t
+broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
+{
+    (void) self;
+    assert_true (tenant == s_tenant (&s_tenants.one) || tenant == s_tenant (&s_tenants.other));
+    return whole / s_tenants.count;
+}
+
 static source_t s_source;
 static const char *s_shared_text;   //  of a job that is there
 
@@ -114,9 +149,10 @@ broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 }
 
 size_t
-broker_shared_texts (const dataset_t *dataset, sampler_order_t order, const char **texts, size_t texts_max)
+broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order, const char **texts, size_t texts_max)
 {
     (void) dataset;
+    (void) tenant;
     (void) order;
     (void) texts_max;
     texts [0] = s_shared_text;
@@ -196,6 +232,8 @@ s_begin (void)
     s_broker.refuses = NULL;
     s_broker.asked = 0;
     s_shared_text = NULL;
+    s_tenants.present = s_tenant (&s_tenants.one);
+    s_tenants.count = 1;
     gathering_t *gathering = gathering_new (&s_outbox, NULL, &s_log);
     assert_non_null (gathering);
     return gathering;
@@ -217,6 +255,7 @@ s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *me
     static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
     static const uint64_t recent [] = { WIRE_IDS_RECENT, 0, 2, 0, 3, 2, 1, 7, 8, 9 };
     char json [1024];
+    assert (members);                   //  gcc asks, under sanitizers
     snprintf (json, sizeof json, "{\"dataset\":\"train\",%s%s}", strstr (members, "batch_size")? "": "\"batch_size\":8,",
         members);
     frame_t frames [5] = { frame_of ("", 0), frame_of_text (json) };
@@ -229,8 +268,9 @@ s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *me
         frames [count++] = frame_of (recent, sizeof recent);
     peer_t peer = { .bytes = { number }, .size = 1 };
     draft_t *draft = draft_new (frames, count, &peer, 100u + number, &s_refusal);
-    caller_t caller = { .uid = uid, .user = uid };
-    if (!draft || !draft_check (draft, NULL, frames, &caller, gathering_pipeline (gathering, draft->request.job), &s_refusal))
+    caller_t caller = { .tenant = s_tenants.present, .uid = uid, .user = uid };
+    const pipeline_t *like = draft? gathering_pipeline (gathering, caller.tenant, draft->request.job): NULL;
+    if (!draft || !draft_check (draft, NULL, frames, &caller, like, &s_refusal))
         fail_msg ("%s: %s", json, s_refusal.message);
     return draft;
 }
@@ -287,10 +327,10 @@ two_ranks_in_either_order (void **state)
         const char *second = turn? RANK (0) ",\"name\":\"a\"" INSTANCE (1)
             : RANK (1) ",\"name\":\"b\"" INSTANCE (2) ",\"rank_wait\":30";
         assert_int_equal (s_add (gathering, NOW, 1, first), GATHERING_WAITS);
-        assert_int_equal (gathering_count (gathering), 1);
-        assert_true (gathering_bytes (gathering) > 0);
-        assert_string_equal (gathering_of (gathering, &(peer_t) { .bytes = { 1 }, .size = 1 }), "j");
-        assert_null (gathering_of (gathering, &(peer_t) { .bytes = { 2 }, .size = 1 }));
+        assert_int_equal (gathering_count (gathering, NULL), 1);
+        assert_true (gathering_bytes (gathering, NULL) > 0);
+        assert_string_equal (gathering_of (gathering, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL), "j");
+        assert_null (gathering_of (gathering, &(peer_t) { .bytes = { 2 }, .size = 1 }, NULL));
         s_assert_sent (0, 1, WIRE_NOTICE, turn? "1 of 2 ranks of job 'j' are here; waiting for rank 0, for 300 more seconds"
             : "1 of 2 ranks of job 'j' are here; waiting for rank 1, for 300 more seconds");
         assert_non_null (strstr (s_text (0), "\"notice\":\"gathering\""));
@@ -304,8 +344,8 @@ two_ranks_in_either_order (void **state)
         assert_true (join->world_size == 2 && join->rank_wait_seconds == 30 && join->batch_size == 8 && !join->seed_given);
         assert_true (join->instances [0] [31] == '1' && join->instances [1] [31] == '2');
         assert_null (join->positions);
-        assert_int_equal (gathering_count (gathering), 0);
-        assert_int_equal (gathering_bytes (gathering), 0);
+        assert_int_equal (gathering_count (gathering, NULL), 0);
+        assert_int_equal (gathering_bytes (gathering, NULL), 0);
         gathered_clear (&s_gathered);
         s_end (gathering);
     }
@@ -383,7 +423,7 @@ ranks_have_one_share_point (void **state)
     draft_t *alone = s_draft (gathering, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]");
     assert_string_equal (pipeline_shared_text (alone->pipeline), s_shared_text);
-    assert_string_not_equal (pipeline_shared_text (gathering_pipeline (gathering, "j")), s_shared_text);
+    assert_string_not_equal (pipeline_shared_text (gathering_pipeline (gathering, s_tenants.present, "j")), s_shared_text);
     assert_int_equal (s_add (gathering, NOW, 2, of_another), GATHERING_COMPLETE);
     gathered_clear (&s_gathered);
     draft_destroy (&early);
@@ -429,7 +469,7 @@ lists_of_who_is_missing (void **state)
     s_assert_sent (1, 2, WIRE_NOTICE, "waiting for ranks 0, 1, 2, 3, 4, 5, 6, 7 and 8, for");
     s_add (gathering, NOW, 3, "\"job\":\"l\",\"world_size\":64,\"rank\":0,\"batch_size\":1");
     s_assert_sent (2, 3, WIRE_NOTICE, "waiting for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 55 more, for");
-    json_t *status = gathering_status (gathering, NOW + 1000);
+    json_t *status = gathering_status (gathering, NULL, NOW + 1000);
     assert_int_equal (json_array_size (status), 3);
     const json_t *last = json_array_get (status, 2);
     assert_string_equal (json_string_value (json_object_get (last, "job")), "j");
@@ -457,8 +497,8 @@ too_late (void **state)
     s_assert_sent (0, 1, WIRE_ERROR, "2 of 3 ranks of job 'j' came within 15 seconds; missing: rank 1: start all of them "
         "with one job name and world size, or give gather= more time");
     s_assert_sent (1, 2, WIRE_ERROR, "\"error\":\"ranks_missing\"");
-    assert_int_equal (gathering_count (gathering), 1);
-    assert_null (gathering_pipeline (gathering, "j"));
+    assert_int_equal (gathering_count (gathering, NULL), 1);
+    assert_null (gathering_pipeline (gathering, s_tenants.present, "j"));
     gathering_check (gathering);
     //  The name is free again.
     assert_int_equal (s_add (gathering, NOW + 15000, 1, RANK (0)), GATHERING_WAITS);
@@ -477,7 +517,7 @@ stopping (void **state)
     assert_int_equal (s_outbox.count, 2);
     for (size_t index = 0; index < 2; index++)
         s_assert_sent (index, s_outbox.sent [index].peer, WIRE_ERROR, "\"error\":\"stopping\"");
-    assert_true (gathering_count (gathering) == 0 && gathering_bytes (gathering) == 0);
+    assert_true (gathering_count (gathering, NULL) == 0 && gathering_bytes (gathering, NULL) == 0);
     s_end (gathering);
 }
 
@@ -493,7 +533,7 @@ same_client_takes_its_place (void **state)
     assert_int_equal (s_add (gathering, NOW + 1, 2, RANK (0) INSTANCE (1) ",\"frames\":[\"subset\"]"), GATHERING_WAITS);
     assert_int_equal (s_outbox.count, 1);
     s_assert_sent (0, 2, WIRE_NOTICE, "1 of 2 ranks");
-    assert_null (gathering_of (gathering, &(peer_t) { .bytes = { 1 }, .size = 1 }));
+    assert_null (gathering_of (gathering, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL));
     assert_int_equal (s_add (gathering, NOW + 2, 3, RANK (1) ",\"frames\":[\"subset\"]"), GATHERING_COMPLETE);
     assert_int_equal (s_gathered.drafts [0]->peer.bytes [0], 2);
     assert_int_equal (roaring_bitmap_get_cardinality (s_gathered.join.subset), SAMPLES / 2);
@@ -512,10 +552,10 @@ other_client_of_a_rank (void **state)
     assert_refusal (&s_refusal, "job_taken", "rank 0 of job 'j' is waiting already, since 7 seconds: two runs use one job name");
     assert_int_equal (s_add (gathering, NOW + 7000, 2, RANK (0)), GATHERING_REFUSED);
     assert_refusal (&s_refusal, "job_taken", "rank 0 of job 'j' is waiting already");
-    assert_int_equal (gathering_count (gathering), 1);
+    assert_int_equal (gathering_count (gathering, NULL), 1);
     s_outbox.is_gone [1] = true;
     assert_int_equal (s_add (gathering, NOW + 8000, 3, RANK (0) INSTANCE (3)), GATHERING_WAITS);
-    assert_string_equal (gathering_of (gathering, &(peer_t) { .bytes = { 3 }, .size = 1 }), "j");
+    assert_string_equal (gathering_of (gathering, &(peer_t) { .bytes = { 3 }, .size = 1 }, NULL), "j");
     //  Of two that wait one is dead.
     s_add (gathering, NOW, 4, "\"job\":\"k\",\"world_size\":3,\"rank\":0" INSTANCE (4));
     s_add (gathering, NOW, 5, "\"job\":\"k\",\"world_size\":3,\"rank\":1" INSTANCE (5));
@@ -542,10 +582,10 @@ gone_while_waiting (void **state)
     s_assert_sent (0, 2, WIRE_NOTICE, "1 of 3 ranks of job 'j' are here; waiting for ranks 0 and 2");
     s_outbox.is_gone [2] = true;
     gathering_beat (gathering, NOW + 2000);
-    assert_true (gathering_count (gathering) == 0 && gathering_bytes (gathering) == 0);
+    assert_true (gathering_count (gathering, NULL) == 0 && gathering_bytes (gathering, NULL) == 0);
     //  One that is gone before its first notice.
     assert_int_equal (s_add (gathering, NOW, 1, RANK (0)), GATHERING_WAITS);
-    assert_true (gathering_count (gathering) == 0 && gathering_bytes (gathering) == 0);
+    assert_true (gathering_count (gathering, NULL) == 0 && gathering_bytes (gathering, NULL) == 0);
     s_end (gathering);
 }
 
@@ -566,13 +606,13 @@ ranks_that_differ (void **state)
     assert_int_equal (s_outbox.count, 4);
     s_assert_sent (2, 1, WIRE_ERROR, "\"error\":\"ranks_differ\"");
     s_assert_sent (3, 2, WIRE_ERROR, "rank 0 has batch_size 8, rank 2 16");
-    assert_true (gathering_count (gathering) == 0 && gathering_bytes (gathering) == 0);
+    assert_true (gathering_count (gathering, NULL) == 0 && gathering_bytes (gathering, NULL) == 0);
     //  The world's size too, also where the rank is beyond the others'.
     s_add (gathering, NOW, 1, RANK (0));
     assert_int_equal (s_add (gathering, NOW, 2, "\"job\":\"j\",\"world_size\":40,\"rank\":39,\"batch_size\":8"),
         GATHERING_REFUSED);
     assert_refusal (&s_refusal, "ranks_differ", "");
-    assert_int_equal (gathering_count (gathering), 0);
+    assert_int_equal (gathering_count (gathering, NULL), 0);
     s_end (gathering);
 }
 
@@ -591,7 +631,7 @@ ranks_of_two_runs (void **state)
             "\"run\":\"00000000000000000000000000000001\""), GATHERING_REFUSED);
         assert_refusal (&s_refusal, "ranks_differ", silent? "rank 1 has another run than rank 2"
             : "rank 0 has another run than rank 2");
-        assert_int_equal (gathering_count (gathering), 0);
+        assert_int_equal (gathering_count (gathering, NULL), 0);
         s_end (gathering);
     }
 }
@@ -606,7 +646,7 @@ dead_ranks_differ_from_nobody (void **state)
     s_add (gathering, NOW, 2, "\"job\":\"j\",\"world_size\":3,\"rank\":1");
     s_outbox.is_gone [1] = s_outbox.is_gone [2] = true;
     assert_int_equal (s_add (gathering, NOW, 3, RANK (0) ",\"batch_size\":16"), GATHERING_WAITS);
-    assert_int_equal (gathering_count (gathering), 1);
+    assert_int_equal (gathering_count (gathering, NULL), 1);
     assert_int_equal (s_add (gathering, NOW, 4, RANK (1) ",\"batch_size\":16"), GATHERING_COMPLETE);
     gathered_clear (&s_gathered);
     s_end (gathering);
@@ -620,7 +660,7 @@ other_users_and_plain_jobs (void **state)
     s_add (gathering, NOW, 1, RANK (0));
     assert_int_equal (s_add_of (gathering, NOW, 2, UID + 1, RANK (1)), GATHERING_REFUSED);
     assert_refusal (&s_refusal, "job_taken", "the job name 'j' is another user's at present: take another");
-    assert_int_equal (gathering_count (gathering), 1);
+    assert_int_equal (gathering_count (gathering, NULL), 1);
     draft_t *plain = s_draft (gathering, 3, UID, "\"job\":\"j\""), *other = s_draft (gathering, 3, UID, "\"job\":\"k\"");
     draft_t *nameless = s_draft (gathering, 3, UID, "\"name\":\"j\"");
     draft_t *foreign = s_draft (gathering, 3, UID + 1, "\"job\":\"j\"");
@@ -632,7 +672,7 @@ other_users_and_plain_jobs (void **state)
     assert_true (gathering_leaves_name (gathering, nameless, NOW, &s_refusal));
     s_outbox.is_gone [1] = true;
     assert_true (gathering_leaves_name (gathering, plain, NOW, &s_refusal));
-    assert_int_equal (gathering_count (gathering), 0);
+    assert_int_equal (gathering_count (gathering, NULL), 0);
     draft_destroy (&plain);
     draft_destroy (&other);
     draft_destroy (&nameless);
@@ -649,7 +689,7 @@ broker_is_asked_at_first (void **state)
     s_broker.refuses = "budget";
     assert_int_equal (s_add (gathering, NOW, 1, RANK (0)), GATHERING_REFUSED);
     assert_refusal (&s_refusal, "budget", "the broker says no");
-    assert_int_equal (gathering_count (gathering), 0);
+    assert_int_equal (gathering_count (gathering, NULL), 0);
     s_broker.refuses = "job_taken";
     assert_int_equal (s_add (gathering, NOW, 1, s_with_data (RANK (0) ",\"epochs\":4" RESUME (4, 0))), GATHERING_WAITS);
     assert_true (s_broker.join.epoch == 3 && s_broker.join.epochs == 4);
@@ -682,6 +722,69 @@ bounds (void **state)
     assert_int_equal (gathering_add (gathering, &large, NOW, &s_gathered, &s_refusal), GATHERING_REFUSED);
     assert_refusal (&s_refusal, "budget", "bytes already, at most 268435456 may");
     draft_destroy (&large);
+    s_end (gathering);
+}
+
+//  ---- several tenants
+
+//  Must hold: a name is a tenant's own: ranks of two tenants do not meet, a plain job's name is free, and each is told of its own.
+static void
+tenants_do_not_meet (void **state)
+{
+    (void) state;
+    gathering_t *gathering = s_begin ();
+    tenant_t *one = s_tenant (&s_tenants.one), *other = s_tenant (&s_tenants.other);
+    s_tenants.count = 2;
+    assert_int_equal (s_add (gathering, NOW, 1, RANK (0)), GATHERING_WAITS);
+    s_tenants.present = other;
+    draft_t *plain = s_draft (gathering, 9, UID, "\"job\":\"j\"");
+    assert_null (gathering_pipeline (gathering, other, "j"));
+    assert_true (gathering_leaves_name (gathering, plain, NOW, &s_refusal));
+    draft_destroy (&plain);
+    //  Another batch size, and the rank that the first one has: no refusal, and nobody is told.
+    assert_int_equal (s_add_of (gathering, NOW, 2, UID + 1, RANK (0) ",\"batch_size\":16"), GATHERING_WAITS);
+    assert_true (gathering_count (gathering, one) == 1 && gathering_count (gathering, other) == 1);
+    assert_int_equal (gathering_bytes (gathering, one) + gathering_bytes (gathering, other), gathering_bytes (gathering, NULL));
+    json_t *status = gathering_status (gathering, other, NOW);
+    assert_int_equal (json_array_size (status), 1);
+    json_decref (status);
+    assert_int_equal (s_add_of (gathering, NOW, 3, UID + 1, RANK (1) ",\"batch_size\":16"), GATHERING_COMPLETE);
+    assert_true (s_gathered.join.batch_size == 16 && s_gathered.join.tenant == other);
+    gathered_clear (&s_gathered);
+    assert_int_equal (s_outbox.count, 2);                       //  one notice to each of those who began
+    assert_true (gathering_count (gathering, one) == 1 && gathering_count (gathering, other) == 0);
+    s_tenants.present = one;
+    assert_int_equal (s_add (gathering, NOW, 4, RANK (1)), GATHERING_COMPLETE);
+    assert_int_equal (s_gathered.join.batch_size, 8);
+    gathered_clear (&s_gathered);
+    s_end (gathering);
+}
+
+//  Must hold: one that has as many as it may have leaves the other its share, and is told its own figures.
+static void
+tenants_have_shares (void **state)
+{
+    (void) state;
+    gathering_t *gathering = s_begin ();
+    char members [100];
+    s_tenants.count = 2;
+    for (unsigned job = 0; job < GATHERING_MAX / 2; job++) {
+        snprintf (members, sizeof members, "\"job\":\"j%u\",\"world_size\":2,\"rank\":0", job);
+        assert_int_equal (s_add (gathering, NOW, (uint8_t) (1 + job), members), GATHERING_WAITS);
+    }
+    for (int turn = 0; turn < 2; turn++) {                      //  the second time the other has some, which changes nothing
+        assert_int_equal (s_add (gathering, NOW, 100, RANK (0)), GATHERING_REFUSED);
+        assert_refusal (&s_refusal, "busy", "32 jobs wait for ranks already, at most 32 may");
+        s_tenants.present = s_tenant (&s_tenants.other);
+        draft_t *large = s_draft (gathering, 101, UID, "\"job\":\"k\",\"world_size\":2,\"rank\":1");
+        large->list_count = GATHERING_BYTES_MAX / 2 / sizeof *large->list;
+        assert_int_equal (gathering_add (gathering, &large, NOW, &s_gathered, &s_refusal), GATHERING_REFUSED);
+        assert_refusal (&s_refusal, "budget", "at most 134217728 may");
+        draft_destroy (&large);
+        snprintf (members, sizeof members, "\"job\":\"j%d\",\"world_size\":2,\"rank\":0", turn);
+        assert_int_equal (s_add (gathering, NOW, (uint8_t) (102 + turn), members), GATHERING_WAITS);
+        s_tenants.present = s_tenant (&s_tenants.one);
+    }
     s_end (gathering);
 }
 
@@ -784,14 +887,14 @@ matches_a_table (void **state)
             for (unsigned job = 0; job < JOBS; job++)
                 for (unsigned rank = 0; rank < WORLD; rank++) {
                     peer_t peer = { .bytes = { table.seats [job] [rank].peer }, .size = 1 };
-                    if (peer.bytes [0] && !gathering_of (gathering, &peer))
+                    if (peer.bytes [0] && !gathering_of (gathering, &peer, NULL))
                         fail_msg ("seed %" PRIu64 ", step %u: %u is forgotten", seed, step, peer.bytes [0]);
                 }
         }
         size_t jobs = 0;
         for (unsigned job = 0; job < JOBS; job++)
             jobs += s_seated (&table, job) > 0;
-        assert_int_equal (gathering_count (gathering), jobs);
+        assert_int_equal (gathering_count (gathering, NULL), jobs);
         s_end (gathering);
     }
     assert_true (refused > 100);
@@ -818,6 +921,8 @@ main (void)
         cmocka_unit_test (other_users_and_plain_jobs),
         cmocka_unit_test (broker_is_asked_at_first),
         cmocka_unit_test (bounds),
+        cmocka_unit_test (tenants_do_not_meet),
+        cmocka_unit_test (tenants_have_shares),
         cmocka_unit_test (matches_a_table),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

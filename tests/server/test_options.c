@@ -175,6 +175,29 @@ until_idle (void **state)
     options_clear (&options);
 }
 
+//  A switch: it may stand alone on the command line, also before something else; in a file it has a value, which that overrides.
+static void
+supervise (void **state)
+{
+    (void) state;
+    static const struct { const char *arguments; bool on; } ways [] = {
+        { "--dataset a=b", false }, { "--supervise --dataset a=b", true }, { "--dataset a=b --supervise", true },
+        { "--supervise=1 --dataset a=b", true }, { "--supervise=0 --dataset a=b", false }
+    };
+    for (size_t index = 0; index < sizeof ways / sizeof *ways; index++) {
+        options_t options = s_parsed (ways [index].arguments);
+        assert_int_equal (options.supervise, ways [index].on);
+        options_clear (&options);
+    }
+    static const char file [] = "supervise = 1\ndataset\n    a = /b\n";
+    options_t options = s_parsed_file (file, "");
+    assert_true (options.supervise);
+    options_clear (&options);
+    options = s_parsed_file (file, "--supervise=0");
+    assert_false (options.supervise);
+    options_clear (&options);
+}
+
 static void
 defaults (void **state)
 {
@@ -769,6 +792,7 @@ main (void)
         cmocka_unit_test (memory_below_the_address_space),
         cmocka_unit_test (processor_limits),
         cmocka_unit_test (until_idle),
+        cmocka_unit_test (supervise),
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }

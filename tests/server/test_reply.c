@@ -87,8 +87,21 @@ error_and_ended_are_the_golden_ones (void **state)
         s_golden ("error", 1));
     s_assert_text (reply_ended ("left", "the client left"), s_golden ("ended", 1));
     s_assert_text (reply_ended ("stopping", "the server ends"), s_golden ("ended_stopping", 1));
+    s_assert_text (reply_draining (3), s_golden ("draining", 1));
     s_assert_text (reply_notice ("gathering", "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
         s_golden ("notice_gathering", 1));
+}
+
+static void
+error_of_another_version_names_ours (void **state)
+{
+    (void) state;
+    char *text = reply_error ("version", "version 2 is none");
+    assert_string_equal (text, "{\"error\":\"version\",\"message\":\"version 2 is none\",\"versions\":[1]}");
+    free (text);
+    text = reply_error ("versions", "");
+    assert_null (strstr (text, "[1]"));
+    free (text);
 }
 
 static void
@@ -271,6 +284,7 @@ main (void)
         cmocka_unit_test (joined_is_the_golden_one),
         cmocka_unit_test (joined_inline_is_the_golden_one),
         cmocka_unit_test (error_and_ended_are_the_golden_ones),
+        cmocka_unit_test (error_of_another_version_names_ours),
         cmocka_unit_test (heads_are_the_golden_ones),
         cmocka_unit_test (largest_numbers),
         cmocka_unit_test (classes_are_left_out_above_256_kib),

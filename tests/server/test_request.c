@@ -34,7 +34,7 @@ golden_messages_without_a_body (void **state)
     (void) state;
     static const struct { const char *name; wire_kind_t kind; uint64_t job, tag; } messages [] = {
         { "inline", WIRE_INLINE, 5, 0 }, { "leave", WIRE_LEAVE, 5, 4 },
-        { "status", WIRE_STATUS, 0, 6 }, { "heartbeat", WIRE_HEARTBEAT, 5, 0 },
+        { "status", WIRE_STATUS, 0, 6 }, { "heartbeat", WIRE_HEARTBEAT, 5, 0 }, { "drain", WIRE_DRAIN, 0, 14 },
     };
     for (size_t index = 0; index < sizeof messages / sizeof *messages; index++) {
         message_t message;
@@ -302,7 +302,7 @@ head_refusals (void **state)
     sent.zero = 1;
     s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
     sent = s_good_head;
-    static const uint8_t kinds [] = { 0, 8, 129, 136, 255 };
+    static const uint8_t kinds [] = { 0, 9, 129, 137, 255 };
     for (size_t index = 0; index < sizeof kinds; index++) {
         sent.kind = kinds [index];
         char fragment [16];
@@ -310,6 +310,28 @@ head_refusals (void **state)
         head = s_refused_head (&sent, 24, 2, "unknown_kind", fragment);
         assert_int_equal (head.tag, 9);
     }
+}
+
+//  An old or a new client is told so, whatever it asks, and whatever else its head is.
+static void
+heads_of_other_versions (void **state)
+{
+    (void) state;
+    static const uint8_t versions [] = { 0, 2, 255 };
+    for (size_t index = 0; index < sizeof versions; index++)
+        for (unsigned kind = 0; kind < 256; kind++)
+            for (size_t count = 1; count <= 3; count++) {
+                wire_head_t sent = s_good_head;
+                sent.version = versions [index];
+                sent.kind = (uint8_t) kind;
+                sent.zero = (uint16_t) (kind % 3);
+                char fragment [40];
+                snprintf (fragment, sizeof fragment, "version %u is none of this server's", versions [index]);
+                wire_head_t head = s_refused_head (&sent, 24, count, "version", fragment);
+                assert_int_equal (head.tag, 9);
+                s_refused_head (&sent, 6, count, "version", fragment);
+                s_refused_head (&sent, 23, count, "version", fragment);
+            }
 }
 
 static void
@@ -325,6 +347,7 @@ wrong_number_of_frames (void **state)
         { WIRE_LEAVE, 2, "LEAVE has 1 frame, got 2" },
         { WIRE_STATUS, 1, "STATUS has 2 frames, got 1" },
         { WIRE_STATUS, 3, "STATUS has 2 frames, got 3" },
+        { WIRE_DRAIN, 1, "DRAIN has 2 frames, got 1" },
         { WIRE_HEARTBEAT, 2, "HEARTBEAT has 1 frame, got 2" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
@@ -826,6 +849,7 @@ main (void)
         cmocka_unit_test (golden_join_of_a_rank),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
         cmocka_unit_test (head_refusals),
+        cmocka_unit_test (heads_of_other_versions),
         cmocka_unit_test (wrong_number_of_frames),
         cmocka_unit_test (progress_of_a_wrong_size),
         cmocka_unit_test (refusals_are_cut_at_a_character),

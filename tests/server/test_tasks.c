@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -28,6 +29,8 @@ enum { SAMPLES = 40, BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_B
 
 static struct {
     atomic_int shortages;           //  reads that find no descriptor
+    atomic_int poor_ranges;         //  reads of a pack that find no memory
+    atomic_int long_shortage;       //  reads of sample 5 that find no descriptor
     atomic_int poor_preparing;      //  shared stages that find no memory
     atomic_int poor_copies;         //  private stages
     atomic_int stalls;              //  private stages that fail; below 0: for ever
@@ -56,7 +59,7 @@ s_read_file (uint32_t id, size_t field, catalogue_buffer_t *buffer)
 {
     if (buffer->limit > KEPT_BYTES)
         atomic_fetch_add (&s_plan.large_buffers, 1);
-    if (s_take (&s_plan.shortages))
+    if (s_take (&s_plan.shortages) || (id == 5 && s_take (&s_plan.long_shortage)))
         return -EMFILE;
     if (field == 1 && (int) id == s_plan.missing_mask)
         return -ENOENT;
@@ -193,7 +196,7 @@ s_read_range (const reading_t *reading, reader_request_t *request)
             request->memory [5 + at - request->offset] = (uint8_t) id;
             request->memory [6 + at - request->offset] = field;
         }
-    request->rc = s_plan.volumes_fail? -EIO: 0;
+    request->rc = s_take (&s_plan.poor_ranges)? -ENOMEM: s_plan.volumes_fail? -EIO: 0;
     request->read_bytes = request->bytes;
     request->in_flight = 1;
     request->wait_ns = 1000;
@@ -573,6 +576,42 @@ test_shortages_are_waited_out (void **state)
     s_end (&scene);
 }
 
+//  However long they last: for seconds, of one sample, over plain files and over a pack.
+static void
+test_shortages_that_last (void **state)
+{
+    (void) state;
+    for (int packed = 0; packed < 2; packed++) {
+        scene_t scene;
+        s_begin_over (&scene, packed);
+        atomic_store (packed? &s_plan.poor_ranges: &s_plan.long_shortage, 130);
+        atomic_store (&s_plan.poor_preparing, 130);
+        s_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        assert_int_equal (atomic_load (&s_plan.long_shortage) + atomic_load (&s_plan.poor_preparing)
+            + atomic_load (&s_plan.poor_ranges), 0);
+        assert_true (tasks_shortages (scene.tasks) > 150);
+        s_end (&scene);
+    }
+}
+
+//  A shortage without an end holds nobody up who wants to end.
+static void
+test_an_end_in_a_shortage (void **state)
+{
+    (void) state;
+    for (int packed = 0; packed < 2; packed++) {
+        scene_t scene;
+        s_begin_over (&scene, packed);
+        atomic_store (packed? &s_plan.poor_ranges: &s_plan.shortages, INT_MAX);
+        while (tasks_shortages (scene.tasks) < 10)
+            s_turn_for (&scene, 10);
+        assert_int_equal (scene.delivered, 0);
+        s_end (&scene);
+        atomic_store (packed? &s_plan.poor_ranges: &s_plan.shortages, 0);
+    }
+}
+
 //  The reason names the file that is at fault, with its field unless it is the first.
 static void
 test_the_file_at_fault_is_named (void **state)
@@ -620,6 +659,21 @@ test_an_end_does_not_wait_for_memory (void **state)
     while (!atomic_load (&s_plan.stalled))
         s_turn_for (&scene, 10);
     assert_int_equal (scene.delivered, 0);
+    s_end (&scene);
+}
+
+//  What tasks take of their workers is charged to the job's tenant, and what they sleep is not.
+static void
+test_workers_time_is_told (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_begin (&scene);
+    atomic_store (&s_plan.poor_copies, 20);                 //  20 ms of waiting each
+    s_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES);
+    uint64_t worker_ns = broker_worker_ns (scene.broker, broker_tenant (scene.broker, NULL));
+    assert_true (worker_ns > 0 && worker_ns < 20 * 20000000u);
     s_end (&scene);
 }
 
@@ -721,6 +775,8 @@ test_errands_come_back (void **state)
         back += s_take_back (&scene, &undone);
     }
     assert_int_equal (undone, 0);
+    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++)
+        assert_true (walks [index].errand.worker_ns > 0);
     for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++) {
         walks [index] = (walk_t) { .errand = { .work = s_walk }, .gate = &shut, .begun = &begun };
         tasks_run (scene.tasks, &walks [index].errand);
@@ -744,9 +800,12 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
         cmocka_unit_test (test_shortages_are_waited_out),
+        cmocka_unit_test (test_shortages_that_last),
+        cmocka_unit_test (test_an_end_in_a_shortage),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_an_end_does_not_wait_for_memory),
+        cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
         cmocka_unit_test (test_errands_come_back)

@@ -185,6 +185,8 @@ class Server:
             command += ["--dataset", "%s=%s" % (name, path)]
         if self.endpoint:
             command += ["--listen", self.endpoint]
+        if self.endpoint.startswith("tcp://") and not {"--open", "--keys"} & set(self.arguments):
+            command += ["--open"]
         if self.cache:
             command += ["--cache", str(self.cache)]
         if self.workers:

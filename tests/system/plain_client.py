@@ -89,10 +89,13 @@ def ids_recent(numbers):
 class Connection:
     """A DEALER; one message at a time."""
 
-    def __init__(self, endpoint, timeout=30):
+    def __init__(self, endpoint, timeout=30, curve=None):
+        """curve: its public key, its secret one, the server's public one; Z85."""
         self.context = zmq.Context.instance()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
+        if curve:
+            self.socket.curve_publickey, self.socket.curve_secretkey, self.socket.curve_serverkey = curve
         self.socket.connect(endpoint)
         self.endpoint, self.timeout = endpoint, timeout
         self.tag = 0
@@ -150,8 +153,8 @@ def refusal(message):
 class Job(Connection):
     """One job.  Batches of the ring are lent until they are released."""
 
-    def __init__(self, endpoint, timeout=30):
-        super().__init__(endpoint, timeout)
+    def __init__(self, endpoint, timeout=30, curve=None):
+        super().__init__(endpoint, timeout, curve)
         self.joined = self.memory = self.ring_socket = None
         self.notices = {}                       # text by kind
         self.gathering = []                     # texts, until it has joined

@@ -213,7 +213,20 @@ class Starts(SystemTest):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            self.refused(*data, "--listen", "tcp://127.0.0.1:%d" % taken.getsockname()[1], contains=["cannot listen"])
+            self.refused(*data, "--listen", "tcp://127.0.0.1:%d" % taken.getsockname()[1], "--open", contains=["cannot listen"])
+
+    def test_refuses_to_listen_where_it_could_not_guard(self):
+        data = ["--dataset", "train=%s" % self.data]
+        keys = os.path.join(self.folder, "keys")
+        for arguments, words in ((["--listen", "tcp://127.0.0.1:5555"], ["--keys", "--open"]),
+                                 (["--listen", "tcp://0.0.0.0:5555"], ["--keys"]),
+                                 (["--listen", "tcp://0.0.0.0:5555", "--open"], ["--keys", "127.0.0.1"]),
+                                 (["--listen", self.endpoint, "--keys", keys], ["tcp", "--keys"]),
+                                 (["--listen", self.endpoint, "--tenant", "a=65534"], ["--group"]),
+                                 (["--listen", "tcp://127.0.0.1:5555", "--keys", keys, "--tenant", "a=65534"], ["a user", "NAME=-"])):
+            with self.subTest(arguments):
+                self.refused(*data, *arguments, contains=words)
+                self.assertFalse(os.path.exists(keys))
 
     def test_unknown_options_are_status_2(self):
         data = ["--dataset", "train=%s" % self.data]
@@ -233,7 +246,7 @@ class Starts(SystemTest):
                 reader = server.read(batch=8, epochs=20, rate=300)
                 wait_until("it reads", lambda: reader.delivered() > 0)
                 result = harness.run("serve", "--dataset", "other=%s" % self.data, "--listen", server.endpoint,
-                                     environment=server.environment)
+                                     *["--open"] * tcp, environment=server.environment)
                 self.assertEqual(result.returncode, 3)
                 self.assertRegex(result.stderr, r"live server.*\b%d\b" % server.pid)
                 self.assertEqual(server.status()["datasets"][0]["name"], "train")

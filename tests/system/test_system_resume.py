@@ -173,6 +173,7 @@ class Resume(unittest.TestCase):
             while event is not None and not isinstance(event, Ended):
                 event = ghost.event()
             self.assertEqual(event.reason, "fenced")
+            ghost.progress()                        # those before may have come before the join was served
             with self.assertRaisesRegex(Refused, "unknown_job"):
                 ghost.event()
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from . import ranks, recipes, transforms
 from .batch import Batch
-from .errors import (ForkedProcess, JobEnded, LoaderClosed, NoServer, ProtocolError, RequestRefused, ServerGone,
-                     ServerStopped, StateError, TureenError, TureenWarning)
+from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, NoServer, NotLetIn, ProtocolError,
+                     RequestRefused, ServerGone, ServerStopped, StateError, TureenError, TureenWarning)
 from .loader import BatchIterator, Loader
 from .query import status
 from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __version__ = "0.1.0"
-__all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "Loader", "LoaderClosed", "NoServer",
+__all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "KeyRefused", "KeyUnusable", "Loader",
+           "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped", "StateError",
            "TureenError", "TureenWarning", "ranks", "recipes", "serve", "status", "transforms"]

@@ -24,13 +24,14 @@ import queue
 import signal
 import threading
 import time
-from typing import Callable, Deque, Dict, List, Optional, Tuple
+from typing import Callable, Deque, Dict, Iterator, List, Optional, Tuple
 
 from . import wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
 from .errors import LoaderClosed, ProtocolError, RequestRefused, TureenError
 from .job import Arrival, Item, Job
+from .keys import Keys
 from .questions import Questions
 from .recent import Recent
 from .rejoining import Search
@@ -41,6 +42,7 @@ from .waker import Waker
 _AGAIN_S = 0.05             # a server that went away while it was asked
 _REFUSED_AGAIN_S = 0.25     # one that has not buried yet what this rank, or the process before it, had there
 _GHOST_S = 3.0              # which is found dead in less
+_BUSY_S = (0.25, 0.5, 1.0, 2.0)     # pauses, after which a server that had no room for another job is asked again
 GATHERING_QUIET_S = 10.0    # that is waited for other ranks before the user hears of it
 #  The user's thread waits for nothing that could take longer than the connection's own limits.
 _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
@@ -48,13 +50,14 @@ _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
 
 class Connection:
     def __init__(self, endpoint: str, request: Request, timeout: float, *, rejoin: float = 0.0, instance: str = "",
-                 begin: Optional[State] = None, again: bool = False) -> None:
+                 begin: Optional[State] = None, again: bool = False, keys: Optional[Keys] = None) -> None:
         """`again`: this loader had a job of that name just before, which other ranks may not have left yet."""
         #  Set at birth
         self.endpoint = endpoint
         self.pid = os.getpid()
         self.request = request
         self.instance = instance
+        self.keys = keys
         self.waker = Waker()
         self._timeout = timeout
         self._rejoin = rejoin
@@ -235,21 +238,28 @@ class Connection:
         return self.recent is not None and self._outcome is None
 
     def _joined_first(self) -> Courier:
-        begin, left_s = time.monotonic(), self._timeout
+        begin, left_s, busy = time.monotonic(), self._timeout, iter(_BUSY_S)
         while True:
             pause_s = _AGAIN_S
             try:
                 return self._joined(self._begin, left_s)
             except (BrokenOff, RequestRefused) as error:
                 if isinstance(error, RequestRefused):
-                    pause_s = _REFUSED_AGAIN_S
-                    if not self._passes(error, begin):
+                    if self._passes(error, begin):
+                        pause_s = _REFUSED_AGAIN_S
+                    else:
+                        pause_s = self._pause_if_busy(error, busy)
+                    if pause_s == math.inf:
                         raise
                 #  A rank that a server had waiting for others has as long again for the next one.
                 left_s = round(max(begin, self._heard_at) + self._timeout - time.monotonic(), 2)
-                if left_s <= 0:
+                if left_s <= pause_s:
                     raise
             self._pause(pause_s)
+
+    def _pause_if_busy(self, refused: RequestRefused, pauses: Iterator[float]) -> float:
+        """Before the same is asked again; math.inf: that is no use, or was done often enough."""
+        return next(pauses, math.inf) if self.request.world_size == 1 and refused.code == "busy" else math.inf
 
     def _passes(self, refused: RequestRefused, begin: float) -> bool:
         """Another try may mend it: what a rank is refused for can be what is left of the job before, or a server that ends

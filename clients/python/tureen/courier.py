@@ -24,6 +24,7 @@ from .finding import no_server
 from .job import Arrival, EpochOver, Job, Told
 from .request import poll_ms
 from .state import State
+from .welcome import Welcome
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -58,6 +59,7 @@ class Courier:
         self.job: Job                   # from JOINED on
         self._context: Optional[zmq.Context[zmq.Socket[bytes]]] = None
         self._dealer: Any = None
+        self._welcome: Optional[Welcome] = None
         self._descriptors: Optional[Descriptors] = None
         self._poller = zmq.Poller()
         self._ring_socket: Optional[socket.socket] = None
@@ -78,8 +80,8 @@ class Courier:
         self._frames = 3 if connection.request.world_size == 1 else 4      # of a BATCH, without its bytes
 
     def join(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Job:
-        """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time, BrokenOff, and
-        what the job was refused with.  `gather_s`: that other ranks are waited for; None: as the user said."""
+        """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time, NotLetIn,
+        BrokenOff, and what the job was refused with.  `gather_s`: that other ranks are waited for; None: as the user said."""
         self._connect()
         connection, tag = self._connection, self._next_tag()
         message = connection.request.message(tag, connection.instance, state, recent=connection.recent, gather_s=gather_s)
@@ -148,7 +150,11 @@ class Courier:
         self._context = zmq.Context()
         self._dealer = self._context.socket(zmq.DEALER)
         self._dealer.linger = 0
-        self._descriptors = Descriptors(self._context, self._dealer)
+        keys = self._connection.keys
+        if keys is not None:
+            keys.give(self._dealer)
+        self._welcome = Welcome(self._context, self._dealer, self._endpoint, keys)
+        self._descriptors = Descriptors(self._welcome)
         try:
             self._dealer.connect(self._endpoint)
         except (zmq.ZMQError, UnicodeEncodeError) as error:
@@ -183,6 +189,8 @@ class Courier:
                 if head.kind == wire.NOTICE and head.tag == tag and head.job == 0:
                     self._connection.wait_for_ranks(wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE")[1])
                     until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
+            if self._welcome is not None and self._welcome.error is not None:
+                raise self._welcome.error
             if self._broken:
                 #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it was sent.
                 raise BrokenOff(f"the server at {self._endpoint} went away before it answered; start it again")

@@ -8,46 +8,35 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
-from typing import Any, Dict, Optional, Set
+from typing import Dict, Optional, Set
 
 import zmq
 
-_ADDRESS = "inproc://descriptors"       # in the connection's own context, so one name is enough
-_EVENT = struct.Struct("=Hi")
+from .welcome import Welcome
 
 
 class Descriptors:
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any) -> None:
-        """`watched` is not connected yet."""
-        watched.monitor(_ADDRESS, zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+    def __init__(self, welcome: Welcome) -> None:
+        self._welcome = welcome
         #  Readable when `update` has something to do.
-        self.monitor: Any = context.socket(zmq.PAIR)
-        self.monitor.linger = 0
-        self.monitor.connect(_ADDRESS)
+        self.monitor = welcome.monitor
         self._inodes: Dict[int, int] = {}
 
     def update(self) -> bool:
         """True if a connection has broken."""
         opened: Set[int] = set()
-        broken = False
-        while True:
-            try:
-                frames = self.monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            event, descriptor = _EVENT.unpack(frames[0])
+        for event, descriptor in self._welcome.read():
+            if event not in (zmq.EVENT_CONNECTED, zmq.EVENT_DISCONNECTED):
+                continue
             self._inodes.pop(descriptor, None)
             opened.discard(descriptor)
             if event == zmq.EVENT_CONNECTED:
                 opened.add(descriptor)
-            else:
-                broken = True
         for descriptor in opened:
             inode = _socket_inode(descriptor)
             if inode is not None:
                 self._inodes[descriptor] = inode
-        return broken
+        return self._welcome.broken
 
     def close_copies(self) -> None:
         """In a forked child.  The number may have become another file's a moment before the fork: the inode tells."""

@@ -10,6 +10,18 @@ class NoServer(TureenError):
     """Nobody answered at the endpoint in time."""
 
 
+class NotLetIn(NoServer):
+    """A server is there, and shakes no hands with this client: one has keys and the other not, or it is another server."""
+
+
+class KeyRefused(NotLetIn):
+    """The server does not know this client's key (or, at ipc://, its user), or has revoked it."""
+
+
+class KeyUnusable(TureenError):
+    """A key that was given cannot be used: its file is missing or damaged, others may read it, or its counterpart is missing."""
+
+
 class RequestRefused(TureenError):
     """The server understood, and said no.  `code` is one of the protocol's words, `message` the server's sentence."""
 

@@ -91,10 +91,11 @@ def _at_path(path: str) -> str:
         return f"the socket is there, and nobody listens at it: its server has died{_holder(path)}"
     except PermissionError:
         return (f"the socket belongs to user {found.st_uid}, and user {os.geteuid()} may not use it: "
-                "a server is its user's alone")
+                "a server is its user's alone, or its group's where it has one")
     except OSError as error:
         return f"the socket is there, but cannot be used ({error.strerror or error})"
-    return f"a server listens there, but it does not answer: it is stopped or very busy{_holder(path)}"
+    return ("a server listens there, but it does not answer: it is stopped or very busy, or it does not "
+            f"serve user {os.geteuid()}{_holder(path)}")
 
 
 def _without_socket(path: str, folder: str) -> str:
@@ -111,7 +112,7 @@ def _closed(folder: str) -> str:
     """Which folder on the way is another user's."""
     while True:
         try:
-            return f"{folder} belongs to user {os.stat(folder).st_uid}, and a server is its user's alone"
+            return f"{folder} belongs to user {os.stat(folder).st_uid}, and a server is its user's alone, or its group's"
         except OSError:
             folder = os.path.dirname(folder)
 

@@ -5,7 +5,7 @@ import os
 import secrets
 import threading
 import weakref
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import state as states
 from . import wire
@@ -13,6 +13,7 @@ from .connection import Connection, still_there
 from .course import Ledger
 from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
+from .keys import KeyPaths
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, resolve_endpoint, seconds, within
@@ -21,6 +22,8 @@ from .state import State
 from .tally import Tally
 from .wire import Field, Joined
 
+
+Path = Union[str, "os.PathLike[str]"]
 
 _KEPT = ("batches are being kept, and fill {kept} of the ring's {slots} slots: further batches are copied. "
          "Drop batches that are done with, or ask for more slots (at most 64)")
@@ -58,6 +61,11 @@ class Loader(Owned):
     rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back
     rank, world_size    so many processes take one job together, each a loader with the same arguments and the same `job`
                 name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process alone
+    key         for a server on tcp:// that takes only clients whose key it knows: the path of this client's certificate, which
+                `tureen key new` made; PATH_secret is beside it.  None or "": $TUREEN_KEY, else the server is open.  At ipc://
+                the user counts, and no key is read
+    server_key  with it, the server's public key, which its log names, or the path of its public certificate.  None or "":
+                $TUREEN_SERVER_KEY
     gather      with ranks: seconds to wait for the others, 1 to 86400
     rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the greatest counts
 
@@ -86,9 +94,11 @@ class Loader(Owned):
                  ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False, slots: int = 4,
                  transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
                  timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0, rank: Optional[int] = None,
-                 world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0) -> None:
+                 world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0,
+                 key: Optional[Path] = None, server_key: Optional[Path] = None) -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
+        self._keys = KeyPaths(key, server_key)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
                                 ids=ids, subset=subset, pool=pool, job=job, rank=rank, world_size=world_size,
@@ -287,7 +297,8 @@ class Loader(Owned):
         if self._instance[1] != os.getpid() or self._request.world_size > 1:
             self._instance = (secrets.token_hex(16), os.getpid())
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
-                                instance=self._instance[0], begin=self._without_ghosts(begin), again=self._tally is not None)
+                                instance=self._instance[0], begin=self._without_ghosts(begin), again=self._tally is not None,
+                                keys=self._keys.read(self.endpoint))
         if begin is not None and self._at_end(begin):
             connection.close_unused()
             given = Ledger.at_end(self._request, begin)

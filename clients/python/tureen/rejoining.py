@@ -6,7 +6,7 @@ import math
 import time
 from typing import Optional
 
-from .errors import JobEnded, NoServer, RequestRefused, ServerGone, ServerStopped, TureenError
+from .errors import JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, ServerGone, ServerStopped, TureenError
 
 log = logging.getLogger("tureen")
 
@@ -28,7 +28,7 @@ class Search:
         self._seconds = seconds
         self._begin = time.monotonic()
         self._pause_s = _PAUSE_MIN_S
-        self._refusal: Optional[RequestRefused] = None
+        self._refusal: Optional[TureenError] = None
         self._ranks = ""                # what the server that is there again says of other ranks
         self._warn, self._complain = (log.debug, log.debug) if quiet else (log.warning, log.error)
         self._warn("%s; it is looked for %s", _sentence(loss), _span(seconds))
@@ -43,11 +43,11 @@ class Search:
     def failed(self, error: TureenError) -> float:
         """A try failed.  Gives the pause before the next one, in seconds; raises what no further try will mend, or that
         the time is over."""
-        if isinstance(error, RequestRefused) and error.code in _PASSING:
-            if self._refusal is None or self._refusal.code != error.code:
+        if _may_pass(error):
+            if self._refusal is None or _kind(self._refusal) != _kind(error):
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
-        elif not isinstance(error, NoServer):
+        elif not isinstance(error, NoServer) or isinstance(error, KeyRefused):
             self._complain("the job cannot be gone on with at %s: %s", self._endpoint, error)
             raise error
         if self.left_s() <= 0:
@@ -74,6 +74,17 @@ class Search:
                 "the loader's state_dict(), or give a larger rejoin (math.inf: until it is back)")
         self._complain("%s", text)
         return ServerStopped("stopping", text) if isinstance(self._loss, ServerStopped) else ServerGone(text)
+
+
+def _may_pass(error: TureenError) -> bool:
+    """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
+    if isinstance(error, RequestRefused):
+        return error.code in _PASSING
+    return isinstance(error, NotLetIn) and not isinstance(error, KeyRefused)
+
+
+def _kind(error: TureenError) -> str:
+    return error.code if isinstance(error, RequestRefused) else type(error).__name__
 
 
 def _span(seconds: float) -> str:

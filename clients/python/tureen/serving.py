@@ -24,7 +24,7 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import finding
-from .errors import NoServer, TureenError
+from .errors import NoServer, NotLetIn, TureenError
 from .query import status
 from .request import resolve_endpoint, seconds
 
@@ -194,6 +194,8 @@ class _Starting:
     def _answers(self) -> bool:
         try:
             found = status(self._endpoint, max(0.05, min(_ASK_S, self._left_s())))
+        except NotLetIn:
+            raise
         except NoServer:
             return False
         self._check_data(found["datasets"])

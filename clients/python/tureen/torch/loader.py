@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
 import torch
 
 from ..errors import LoaderClosed, TureenError
-from ..loader import BatchIterator, Loader
+from ..loader import BatchIterator, Loader, Path
 from ..owned import Owned
 from ..request import Subset
 from ..slots import lent_max
@@ -132,6 +132,7 @@ class DataLoader(Owned):
     rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
     transport   "auto" or "inline": see tureen.Loader
+    key, server_key     for a server that takes only clients whose key it knows: see tureen.Loader
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and multiprocessing_context are accepted
     and not needed, which one warning says; batch_sampler, collate_fn, worker_init_fn and generator raise TypeError, with
@@ -163,7 +164,8 @@ class DataLoader(Owned):
                  device: Union[None, str, torch.device, Device] = None, pool: Optional[int] = None, timeout: float = 10.0,
                  name: str = "", job: Optional[str] = None, rejoin: Optional[float] = None, transport: str = "auto",
                  rank: Optional[int] = None, world_size: Optional[int] = None, gather: Optional[float] = None,
-                 rank_wait: Optional[float] = None, num_workers: Any = 0, persistent_workers: Any = False,
+                 rank_wait: Optional[float] = None, key: Optional[Path] = None,
+                 server_key: Optional[Path] = None, num_workers: Any = 0, persistent_workers: Any = False,
                  prefetch_factor: Any = None, pin_memory: Any = False, pin_memory_device: Any = "",
                  multiprocessing_context: Any = None, batch_sampler: Any = None, collate_fn: Any = None,
                  worker_init_fn: Any = None, generator: Any = None) -> None:
@@ -180,7 +182,7 @@ class DataLoader(Owned):
         common: Dict[str, Any] = dict(
             endpoint=endpoint, dataset=dataset, batch_size=batch_size, order=order_asked,
             pipeline=arguments.pipeline_of(transform, dtype, normalize), drop_last=drop_last, slots=slots,
-            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S)
+            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
         self._source: Union[OneJob, JobPerEpoch]

@@ -1,0 +1,89 @@
+//  The end of service: no epoch is begun any more, and who has had one whole is told to look for another server.
+//
+//  happy path:     broker_drain -> a job that is between two epochs ends; of any other, what it draws ends with its epoch ->
+//                  the epoch's end is sent -> a turn later, when that has been carried out, the job ends
+//  failure modes:  a rank is missing: its job stands still, as ever, and ends when that is given up.  A client that takes nothing
+//                  has its epoch open, and keeps the server: whoever drains may stop it.
+//  on close:       the last job has ended; the driver sees that there is none.
+//
+//  Which epoch is the running one is settled by what was sent: the window reaches into the next one, and a client that has got
+//  nothing of that can ask another server for all of it.
+
+#include "broker_state.h"
+#include <assert.h>
+
+//  What goes out next is of this epoch.
+static uint64_t
+s_sending (const job_t *job)
+{
+    return job->order_count? job->batches [job->order_of [job->order_first]].epoch: job->epoch;
+}
+
+void
+broker_drain (broker_t *self)
+{
+    assert (self->magic == BROKER_MAGIC);
+    if (self->draining)
+        return;
+    self->draining = true;
+    //  Who has begun to draw the next epoch need not go on with that.
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (job->state == JOB_RUNNING && s_sending (job) != job->epoch)
+            job->state = JOB_DRAWN;
+}
+
+bool
+broker_is_draining (const broker_t *self)
+{
+    return self->draining;
+}
+
+bool
+drain_is_between (const job_t *job)
+{
+    return job->broker->draining && job->epoch_index == 0;
+}
+
+//  Whether nothing is left of its last epoch but what clients do with it.
+static bool
+s_is_complete (const job_t *job)
+{
+    return job->epochs && job->epoch + 1 >= job->epochs && job->state == JOB_DRAWN && job->order_count == 0;
+}
+
+//  Somebody has not taken all that he was sent, or may come back for it.
+static bool
+s_is_wanted (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        bool is_reading = rank->state == RANK_HERE && broker_done (&rank->progress) < rank->sent;
+        if (rank->is_awaited || rank->state == RANK_ATTACHING || is_reading)
+            return true;
+    }
+    return false;
+}
+
+static bool
+s_is_due (const job_t *job)
+{
+    return job->state != JOB_OVER && drain_is_between (job) && !(s_is_complete (job) && s_is_wanted (job));
+}
+
+void
+drain_mark (broker_t *self)
+{
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (s_is_due (job)) {
+            job->is_drained = true;
+            broker_wake (self, 0);
+        }
+}
+
+void
+drain_end (broker_t *self)
+{
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (job->is_drained && s_is_due (job))
+            broker_end (self, job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by another");
+}

@@ -1,0 +1,337 @@
+//  What tenants may have, and have.
+//
+//  Where there is one tenant only, its limits are the server's.  Where there are several, each has its own, which do not depend on
+//  what others have just now: so a refusal tells a tenant nothing of them, and nobody can take what is another's.  Settings may
+//  promise more than there is; then the server's own limits count too, and a refusal says no more than that.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool
+limits_apply (const broker_t *self)
+{
+    return self->tenant_count > 1;
+}
+
+tenant_t *
+limits_tenant (const broker_t *self, const broker_join_t *join)
+{
+    return join->tenant? join->tenant: self->tenants [0];
+}
+
+//  ---- how much it may have
+
+//  given: the setting; 0: none.
+static size_t
+s_part (const broker_t *self, const tenant_t *tenant, size_t given, size_t whole)
+{
+    if (!limits_apply (self))
+        return whole;
+    if (given == 0)
+        return (size_t) broker_share (self, tenant, whole);
+    return given < whole? given: whole;
+}
+
+static size_t
+s_jobs_max (const broker_t *self, const tenant_t *tenant)
+{
+    if (!limits_apply (self))
+        return SIZE_MAX;
+    return tenant->given.jobs_max? tenant->given.jobs_max: (size_t) broker_share (self, tenant, SAMPLER_JOBS_MAX);
+}
+
+static size_t
+s_bytes_max (const broker_t *self, const tenant_t *tenant)
+{
+    return s_part (self, tenant, tenant->given.batches_bytes_max, self->options.jobs_bytes_max);
+}
+
+static size_t
+s_ranks_max (const broker_t *self, const tenant_t *tenant)
+{
+    size_t ranks = self->options.descriptors_max / BROKER_RANK_DESCRIPTORS;
+    return self->options.descriptors_max == 0? SIZE_MAX: s_part (self, tenant, 0, ranks);
+}
+
+//  The sampler's numbers of a data set are divided among those who may use it.
+static size_t
+s_on_dataset_max (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
+{
+    if (!limits_apply (self))
+        return SAMPLER_JOBS_MAX;
+    uint64_t weights = 0, count = 0;
+    for (size_t index = 0; index < self->tenant_count; index++)
+        if (tenant_may_use (self->tenants [index], dataset)) {
+            weights += self->tenants [index]->given.weight;
+            count++;
+        }
+    return 1 + (size_t) ((SAMPLER_JOBS_MAX - count) * tenant->given.weight / weights);
+}
+
+//  ---- admission
+
+static bool
+s_allow_count (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const tenant_t *tenant = limits_tenant (self, join);
+    const dataset_t *dataset = join->dataset;
+    size_t jobs = tenant->held.jobs + tenant->held.outside_jobs - (ghost != NULL), jobs_max = s_jobs_max (self, tenant);
+    if (jobs >= jobs_max)
+        return refuse (refusal, "busy", "tenant '%s' has %zu jobs (those that wait for ranks included), at most %zu may be: wait "
+            "until one ends, or have the operator set tenant-jobs %s=%zu", tenant->name, jobs, jobs_max, tenant->name, jobs + 1);
+    size_t here = tenant->held.on_dataset [dataset->number] - (ghost && ghost->dataset == dataset);
+    size_t here_max = s_on_dataset_max (self, tenant, dataset);
+    if (here < here_max)
+        return true;
+    if (!limits_apply (self))
+        return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends", dataset->name, SAMPLER_JOBS_MAX);
+    return refuse (refusal, "busy", "data set '%s' has %zu jobs of tenant '%s', at most %zu may be: wait until one ends, or have the "
+        "operator give the tenant more weight (tenant-weight)", dataset->name, here, tenant->name, here_max);
+}
+
+static size_t
+s_less (size_t whole, size_t part)
+{
+    return whole > part? whole - part: 0;
+}
+
+//  What the job asks for, for a refusal.
+static const char *
+s_asked (const broker_join_t *join, size_t bytes, char text [160])
+{
+    snprintf (text, 160, "the job's batches (%" PRIu32 " slots of %zu bytes%s) and bookkeeping need %zu bytes of memory", join->slots,
+        join->slot_bytes, join->world_size > 1? " for each rank": "", bytes);
+    return text;
+}
+
+static bool
+s_allow_bytes (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t bytes, refusal_t *refusal)
+{
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t old = ghost? ghost->memory_bytes: 0, all = self->options.jobs_bytes_max;
+    size_t left_of_all = s_less (all, self->jobs_bytes - old + self->outside_bytes);
+    char asked [160];
+    if (limits_apply (self)) {
+        const held_t *held = &tenant->held;
+        size_t most = s_bytes_max (self, tenant), taken = held->jobs_bytes - old + held->outside_bytes + held->dying_bytes;
+        size_t left = s_less (most, taken);
+        if (bytes > left)
+            return refuse (refusal, "budget", "%s; %zu of %zu are left for tenant '%s': take smaller batches or fewer slots, or have "
+                "the operator set tenant-batches %s=%zu", s_asked (join, bytes, asked), left, most, tenant->name, tenant->name,
+                taken + bytes);
+    }
+    if (bytes <= left_of_all)
+        return true;
+    if (limits_apply (self))
+        return refuse (refusal, "budget", "%s; the server has less at present, for its settings (tenant-batches) promise more than "
+            "it has: try again, or take smaller batches or fewer slots", s_asked (join, bytes, asked));
+    return refuse (refusal, "budget", "%s; %zu of %zu are left on this server: take smaller batches or fewer slots",
+        s_asked (join, bytes, asked), left_of_all, all);
+}
+
+//  Of file descriptors.
+static bool
+s_allow_ranks (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t ranks = tenant->held.ranks - (ghost? ghost->world_size: 0), ranks_max = s_ranks_max (self, tenant);
+    if (join->world_size <= s_less (ranks_max, ranks))
+        return true;
+    if (limits_apply (self))
+        return refuse (refusal, "budget", "tenant '%s' has jobs of %zu processes, at most %zu may be, since each takes %d file "
+            "descriptors of the server's: wait until one ends, or have the operator start the server with more (ulimit -n)",
+            tenant->name, ranks, ranks_max, BROKER_RANK_DESCRIPTORS);
+    return refuse (refusal, "budget", "there are jobs of %zu processes, at most %zu may be, since each takes %d file descriptors of the "
+        "server's: wait until one ends, or start the server with more (ulimit -n)", ranks, ranks_max, BROKER_RANK_DESCRIPTORS);
+}
+
+bool
+limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes, refusal_t *refusal)
+{
+    return s_allow_bytes (self, join, ghost, memory_bytes, refusal) && s_allow_count (self, join, ghost, refusal)
+        && s_allow_ranks (self, join, ghost, refusal);
+}
+
+bool
+limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal)
+{
+    size_t most = tenant->given.cache_bytes_max, least = broker_cache_least (self->options.workers, version_bytes);
+    return !limits_apply (self) || most == 0 || least <= most || refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
+        "it needs a cache of at least %zu; tenant '%s' may have %zu: prepare smaller samples, or have the operator set tenant-cache "
+        "%s=%zu", version_bytes, self->options.workers, least, tenant->name, most, tenant->name, least);
+}
+
+//  ---- what it has
+
+//  Numbers of one tenant's jobs tell nothing of how many others have.
+uint64_t
+limits_new_job (broker_t *self, tenant_t *tenant)
+{
+    tenant->jobs_total++;
+    return limits_apply (self)? (uint64_t) tenant->number << 32 | (uint32_t) tenant->jobs_total: self->next_job++;
+}
+
+void
+limits_enter (job_t *job)
+{
+    held_t *held = &job->tenant->held;
+    held->jobs++;
+    held->on_dataset [job->dataset->number]++;
+    held->ranks += job->world_size;
+    held->jobs_bytes += job->memory_bytes;
+}
+
+void
+limits_leave (job_t *job)
+{
+    held_t *held = &job->tenant->held;
+    held->jobs--;
+    held->on_dataset [job->dataset->number]--;
+    held->ranks -= job->world_size;
+    held->jobs_bytes -= job->memory_bytes;
+    held->dying_bytes += job->memory_bytes;
+    job->tenant->past_delivered += job->delivered;
+}
+
+void
+limits_bury (job_t *job)
+{
+    assert (job->tenant->held.dying_bytes >= job->memory_bytes);
+    job->tenant->held.dying_bytes -= job->memory_bytes;
+}
+
+void
+broker_outside (broker_t *self, tenant_t *tenant, size_t jobs, size_t bytes)
+{
+    assert (self->magic == BROKER_MAGIC);
+    self->outside_bytes += bytes - tenant->held.outside_bytes;
+    tenant->held.outside_bytes = bytes;
+    tenant->held.outside_jobs = jobs;
+}
+
+//  ---- figures
+
+void
+limits_count (counter_t counters [COUNTERS_MAX], const char *what)
+{
+    size_t index = 0;
+    while (index < COUNTERS_MAX - 1 && counters [index].what && strcmp (counters [index].what, what) != 0)
+        index++;
+    if (!counters [index].what)
+        counters [index].what = index < COUNTERS_MAX - 1? what: "other";
+    counters [index].count++;
+}
+
+void
+limits_prepared (const version_t *version)
+{
+    uint64_t told = 0;
+    for (const place_t *place = version->waiting; place; place = place->next_waiting) {
+        tenant_t *tenant = place->job->tenant;
+        tenant->prepared += !(told >> tenant->number & 1);
+        told |= UINT64_C (1) << tenant->number;
+    }
+}
+
+static json_t *
+s_number (uint64_t number)
+{
+    return json_integer ((json_int_t) number);
+}
+
+static json_t *
+s_limit (size_t limit)
+{
+    return limit < SIZE_MAX? s_number (limit): json_null ();
+}
+
+static json_t *
+s_counters (const counter_t counters [COUNTERS_MAX])
+{
+    json_t *object = json_object ();
+    for (size_t index = 0; index < COUNTERS_MAX && counters [index].what; index++)
+        json_object_set_new (object, counters [index].what, s_number (counters [index].count));
+    return object;
+}
+
+static uint64_t
+s_delivered (const broker_t *self, const tenant_t *tenant)
+{
+    uint64_t delivered = tenant->past_delivered;
+    for (const job_t *job = self->jobs; job; job = job->next)
+        if (job->tenant == tenant && job->state != JOB_OVER)
+            delivered += job->delivered;
+    return delivered;
+}
+
+json_t *
+limits_status (const broker_t *self, const tenant_t *tenant)
+{
+    const held_t *held = &tenant->held;
+    size_t cache_max = s_part (self, tenant, tenant->given.cache_bytes_max, self->options.cache_bytes);
+    json_t *object = json_object ();
+    json_object_set_new (object, "name", json_string (tenant->name));
+    json_object_set_new (object, "weight", s_number (tenant->given.weight));
+    json_object_set_new (object, "jobs", s_number (held->jobs));
+    json_object_set_new (object, "gathering_jobs", s_number (held->outside_jobs));
+    json_object_set_new (object, "jobs_max", s_limit (s_jobs_max (self, tenant)));
+    json_object_set_new (object, "jobs_total", s_number (tenant->jobs_total));
+    json_object_set_new (object, "ranks", s_number (held->ranks));
+    json_object_set_new (object, "ranks_max", s_limit (s_ranks_max (self, tenant)));
+    json_object_set_new (object, "batches_bytes", s_number (held->jobs_bytes + held->dying_bytes + held->outside_bytes));
+    json_object_set_new (object, "batches_bytes_max", s_limit (s_bytes_max (self, tenant)));
+    json_object_set_new (object, "pools_bytes", s_number (held->ahead_reserved));
+    json_object_set_new (object, "cache_bytes_max", s_number (cache_max));
+    json_object_set_new (object, "delivered", s_number (s_delivered (self, tenant)));
+    json_object_set_new (object, "prepared", s_number (tenant->prepared));
+    json_object_set_new (object, "dropped", s_number (tenant->dropped));
+    json_object_set_new (object, "ended", s_counters (tenant->ends));
+    return object;
+}
+
+//  ---- checks
+
+//  Dumb: counted over all jobs.
+static void
+s_check_tenant (const broker_t *self, const tenant_t *tenant)
+{
+    held_t held = { .outside_jobs = tenant->held.outside_jobs, .outside_bytes = tenant->held.outside_bytes };
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        if (job->tenant != tenant)
+            continue;
+        if (job->state == JOB_OVER) {
+            held.dying_bytes += job->memory_bytes;
+            continue;
+        }
+        assert (tenant_may_use (tenant, job->dataset));
+        held.jobs++;
+        held.on_dataset [job->dataset->number]++;
+        held.ranks += job->world_size;
+        held.jobs_bytes += job->memory_bytes;
+        held.ahead_reserved += ahead_bytes_max (job);
+        held.tiers += job->tier && job->tier_is_own;
+    }
+    assert (held.jobs == tenant->held.jobs && held.ranks == tenant->held.ranks);
+    assert (held.jobs_bytes == tenant->held.jobs_bytes && held.dying_bytes == tenant->held.dying_bytes);
+    assert (held.ahead_reserved == tenant->held.ahead_reserved && held.tiers == tenant->held.tiers);
+    assert (held.jobs <= s_jobs_max (self, tenant) && held.ranks <= s_ranks_max (self, tenant));            //  B9
+    assert (held.jobs_bytes <= s_bytes_max (self, tenant));                                                 //  B9
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        assert (held.on_dataset [index] == tenant->held.on_dataset [index]);
+        assert (held.on_dataset [index] <= s_on_dataset_max (self, tenant, self->datasets [index]));        //  B9
+    }
+}
+
+void
+limits_check (const broker_t *self)
+{
+    size_t outside = 0;
+    for (size_t index = 0; index < self->tenant_count; index++) {
+        s_check_tenant (self, self->tenants [index]);
+        outside += self->tenants [index]->held.outside_bytes;
+    }
+    assert (outside == self->outside_bytes);
+}

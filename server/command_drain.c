@@ -1,0 +1,218 @@
+//  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> nobody answers at the endpoint -> gone
+//  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the server is still there: it
+//                  is asked whether it drains, on another one.
+
+#include "command_drain.h"
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "address.h"
+#include "complain.h"
+#include "credentials.h"
+#include "dealer.h"
+#include "output.h"
+#include "tureen.h"
+
+enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, DRAIN_TAG = 1 };
+
+static const char s_help [] =
+    "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
+    "\n"
+    "Lets a running server come to its end: it takes no new jobs, each of its jobs ends with the epoch that it is in, and when\n"
+    "none is left the server ends, with status 0.  Clients then look for a server at the same endpoint, and go on there.\n"
+    "Needs the rights of an operator: the server's own user, root, or a key that was allowed with --operator.\n"
+    "\n"
+    "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
+    "                      see `tureen serve --help`)\n"
+    "  --key PATH          of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)\n"
+    "  --server-key KEY    that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)\n"
+    "  --wait              return when the server has ended\n"
+    "  --help              this text\n"
+    "\n"
+    "Exit status: 0 it drains (with --wait: it has ended), 1 no answer or refused, 2 unusable arguments.\n";
+
+typedef struct {
+    tureen_options_t options;           //  endpoint and keys
+    bool wait;
+    char address [ADDRESS_BYTES];
+    void *context;
+    dealer_t *dealer;
+} drain_t;
+
+static bool
+s_complain (const char *what)
+{
+    fprintf (stderr, "tureen drain: %s\n", what);
+    return false;
+}
+
+//  How many jobs an answer says that are left; -1: it is no answer of ours.
+static long long
+s_read_jobs (const dealer_message_t *message, message_error_t *error)
+{
+    char *text;
+    if (!message_read_object (message->frames, message->count, &text, error))
+        return -1;
+    json_t *object = json_loads (text, 0, NULL);
+    free (text);
+    const json_t *jobs = json_object_get (object, "jobs");
+    long long count = json_is_integer (jobs)? json_integer_value (jobs): -1;
+    json_decref (object);
+    return count;
+}
+
+//  True: it is the answer, or an error, which *good_p tells.
+static bool
+s_take (const dealer_message_t *message, bool *good_p)
+{
+    wire_head_t head;
+    message_error_t error = { "" };
+    *good_p = false;
+    message_status_t status = message_read_head (message->frames, message->count, &head, &error);
+    if (status == MESSAGE_BROKEN) {
+        s_complain (error.text);
+        return true;
+    }
+    if (status != MESSAGE_OK || head.tag != DRAIN_TAG || (head.kind != WIRE_DRAINING && head.kind != WIRE_ERROR))
+        return false;
+    message_note_t note;
+    if (head.kind == WIRE_ERROR) {
+        if (message_read_note (message->frames, message->count, &note, &error))
+            message_fail (&error, "the server refused: %s (%s)", note.text, note.code);
+        s_complain (error.text);
+        return true;
+    }
+    long long jobs = s_read_jobs (message, &error);
+    *good_p = jobs >= 0 || s_complain ("what answers is no server of ours");
+    if (*good_p && jobs == 0)
+        printf ("the server drains: it has no jobs, and ends\n");
+    else
+    if (*good_p)
+        printf ("the server drains: %lld job%s left, each ends with its epoch\n", jobs, jobs == 1? " is": "s are");
+    fflush (stdout);
+    return true;
+}
+
+static bool
+s_ask (drain_t *self)
+{
+    message_error_t error = { "" };
+    credentials_t credentials;
+    if (credentials_read (&credentials, self->options.key, self->options.server_key, self->address, &error))
+        return complain_of_options ("drain", error.text);
+    self->context = zmq_ctx_new ();
+    int rc = dealer_new (&self->dealer, self->context, self->address, &credentials, &error);
+    credentials_wipe (&credentials);
+    if (rc)
+        return s_complain (error.text);
+    wire_head_t head = message_head (WIRE_DRAIN, 0, DRAIN_TAG);
+    message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
+    if (!dealer_send (self->dealer, &head, &frame, 1))
+        return s_complain ("nothing can be sent");
+    dealer_message_t message;
+    dealer_message_init (&message);
+    bool good = false, is_answered = false;
+    int64_t deadline_ms = dealer_now_ms () + PATIENCE_MS;
+    for (int64_t left_ms = PATIENCE_MS; !is_answered && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
+        zmq_pollitem_t items [DEALER_POLL_ITEMS];
+        dealer_poll_items (self->dealer, items);
+        zmq_poll (items, DEALER_POLL_ITEMS, left_ms);
+        while (!is_answered && dealer_receive (self->dealer, &message))
+            is_answered = s_take (&message, &good);
+        if (!is_answered && dealer_welcome (self->dealer, &error) != DEALER_WELCOME)
+            break;
+    }
+    dealer_message_clear (&message);
+    if (is_answered)
+        return good;
+    if (!*error.text)
+        address_fail (self->address, PATIENCE_MS, &error);
+    return s_complain (error.text);
+}
+
+//  Whether a server at the endpoint is still the one that drains.
+static bool
+s_is_there (drain_t *self)
+{
+    char *text;
+    tureen_options_t options = self->options;
+    if (dealer_is_lost (self->dealer))
+        options.timeout_ms = LOST_PATIENCE_MS;          //  most likely nobody is there
+    if (tureen_status_with (&options, &text, NULL, 0))
+        return false;
+    json_t *object = json_loads (text, 0, NULL);
+    free (text);
+    bool drains = json_is_true (json_object_get (object, "draining"));
+    json_decref (object);
+    return drains;
+}
+
+//  A connection breaks for other reasons too, and that of a host that is gone does not break at all: so it is asked now and then.
+static void
+s_wait (drain_t *self)
+{
+    do {
+        zmq_pollitem_t items [DEALER_POLL_ITEMS];
+        dealer_poll_items (self->dealer, items);
+        bool is_lost = dealer_is_lost (self->dealer);
+        zmq_poll (&items [1], is_lost? 0: 1, is_lost? PAUSE_MS: LOOK_MS);
+    } while (s_is_there (self));
+    printf ("the server has ended\n");
+}
+
+//  -1: go on; else the exit status.
+static int
+s_arguments (drain_t *self, int argc, char **argv)
+{
+    static const struct option options [] = {
+        { "connect", required_argument, NULL, 'c' }, { "wait", no_argument, NULL, 'w' },
+        { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
+        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+    };
+    optind = 1;
+    for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'c': self->options.endpoint = optarg; break;
+        case 'k': self->options.key = optarg; break;
+        case 's': self->options.server_key = optarg; break;
+        case 'w': self->wait = true; break;
+        case 'h': fputs (s_help, stdout); return 0;
+        default: fputs ("tureen drain: see `tureen drain --help`\n", stderr); return 2;
+        }
+    }
+    message_error_t error = { "" };
+    if (optind != argc)
+        fprintf (stderr, "tureen drain: what is '%s'? See `tureen drain --help`\n", argv [optind]);
+    else
+    if (!address_resolve (self->options.endpoint, self->address, &error))
+        s_complain (error.text);
+    else
+        return -1;
+    return 2;
+}
+
+static int
+s_run (int argc, char **argv)
+{
+    drain_t self = { .options = { .timeout_ms = PATIENCE_MS } };
+    int status = s_arguments (&self, argc, argv);
+    if (status < 0) {
+        bool good = s_ask (&self);
+        if (good && self.wait)
+            s_wait (&self);
+        status = good? 0: 1;
+    }
+    dealer_destroy (&self.dealer);
+    dealer_end_context (&self.context);
+    return status;
+}
+
+int
+command_drain (int argc, char **argv)
+{
+    output_begin ();
+    return output_end ("drain", s_run (argc, argv));
+}

@@ -1,0 +1,517 @@
+#include "command_key.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "certificate.h"
+#include "complain.h"
+#include "keys.h"
+#include "keys_folder.h"
+#include "output.h"
+#include "utf8.h"
+
+enum { STATUS_FAILED = 1, STATUS_UNUSABLE = 2, ERROR_BYTES = 1024, SHOWN_BYTES = 200, WORDS_MAX = 3 };
+
+static const char s_help [] =
+    "Usage: tureen key new FILE\n"
+    "       tureen key allow DIR FILE --tenant NAME [--operator] [--name LABEL]\n"
+    "       tureen key list DIR [--json]\n"
+    "       tureen key revoke DIR LABEL\n"
+    "Keys of clients, for servers on tcp that were started with --keys DIR.\n"
+    "\n"
+    "  tureen key new ~/.tureen.key                              on the client's machine\n"
+    "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
+    "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY ...\n"
+    "\n"
+    "  new     makes a pair of keys: FILE, to be given to whoever runs the server, and FILE_secret, which\n"
+    "          stays where it is and which nobody else may read.\n"
+    "  allow   lets a client's public key in, as of the tenant. FILE is what `tureen key new` made, or the\n"
+    "          40 characters of a key. DIR is made where it is not there.\n"
+    "  list    who is let in, and the server's own public key.\n"
+    "  revoke  lets a key in no more: by its label, or by its 40 characters.\n"
+    "\n"
+    "  --tenant NAME  whose jobs those with this key are: a tenant in the server's settings, or `operator`\n"
+    "  --operator     it may see all jobs, and drain the server\n"
+    "  --name LABEL   what the key is called; without it the name of FILE\n"
+    "  --json         one JSON object; docs/operations.md explains its keys\n"
+    "  --help         this\n"
+    "\n"
+    "A running server sees within a second what is allowed and revoked; jobs of a revoked key end at once.\n"
+    "Where DIR is another user's, run this as that user or as root.\n"
+    "\n"
+    "Exit status: 0 done, 1 it could not be done, 2 unusable arguments.\n";
+
+typedef struct {
+    const char *words [WORDS_MAX];      //  what is to be done, and with what
+    size_t word_count;
+    const char *tenant, *label;
+    bool is_operator, json, help;
+} arguments_t;
+
+//  A file in allowed/.
+typedef struct {
+    char name [NAME_MAX + 1];
+    const char *reason;                 //  why it lets nobody in; NULL: it does
+    certificate_t certificate;
+} entry_t;
+
+typedef struct {
+    keys_folder_t folder;
+    entry_t *entries;                   //  by name
+    size_t count;
+    bool is_full;                       //  of memory
+} entries_t;
+
+static const char *
+s_shown (const char *text, char shown [SHOWN_BYTES])
+{
+    return utf8_visible (text, strlen (text), shown, SHOWN_BYTES);
+}
+
+//  ---- arguments
+
+static bool
+s_parse (arguments_t *self, int argc, char **argv)
+{
+    static const struct option options [] = {
+        { "tenant", required_argument, NULL, 't' }, { "name", required_argument, NULL, 'n' },
+        { "operator", no_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 }
+    };
+    opterr = 0;
+    optind = 0;                         //  glibc: start anew, whatever was parsed before
+    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;)
+        switch (option) {
+        case 't': self->tenant = optarg; break;
+        case 'n': self->label = optarg; break;
+        case 'o': self->is_operator = true; break;
+        case 'j': self->json = true; break;
+        case 'h': self->help = true; break;
+        case ':': return complain ("key", "'%s' needs a value; see `tureen key --help`", argv [optind - 1]);
+        default: return complain ("key", "unusable option '%s'; see `tureen key --help`", argv [optind - 1]);
+        }
+    if (argc - optind > WORDS_MAX)
+        return complain ("key", "what is '%s'? See `tureen key --help`", argv [optind + WORDS_MAX]);
+    for (; optind < argc; optind++)
+        self->words [self->word_count++] = argv [optind];
+    return true;
+}
+
+//  Whether there are as many words as it takes, and no option that means nothing here.
+static bool
+s_expect (const arguments_t *self, size_t words, const char *usage, bool may_allow, bool may_list)
+{
+    if (self->word_count != words)
+        return complain ("key", "usage: tureen key %s", usage);
+    if (!may_allow && (self->tenant || self->label || self->is_operator))
+        return complain ("key", "--tenant, --name and --operator are for `tureen key allow`");
+    return may_list || !self->json || complain ("key", "--json is for `tureen key list`");
+}
+
+//  ---- new
+
+//  The folder of a path, opened, and the name in it; -1: it was complained of.
+static int
+s_open_folder (const char *path, const char **name_p)
+{
+    const char *slash = strrchr (path, '/');
+    *name_p = slash? slash + 1: path;
+    size_t size = strlen (*name_p);
+    if (size == 0 || size + strlen ("_secret") > NAME_MAX || strcmp (*name_p, ".") == 0 || strcmp (*name_p, "..") == 0) {
+        complain ("key", "'%s' is no name for a new file", path);
+        return -1;
+    }
+    //  With the slash, so that "/" stays what it is.
+    char *folder = slash? strndup (path, (size_t) (slash - path) + 1): strdup (".");
+    int fd = folder? open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC): -1;
+    if (fd < 0)
+        complain ("key", "the folder of '%s': %s", path, strerror (errno));
+    free (folder);
+    return fd;
+}
+
+static bool
+s_complain_write (const char *path, const char *suffix, int rc)
+{
+    if (rc == -EEXIST)
+        return complain ("key", "'%s%s' is there already: name another, or remove it (whoever has that key is then let in "
+            "nowhere)", path, suffix);
+    return complain ("key", "cannot write '%s%s': %s", path, suffix, strerror (-rc));
+}
+
+static bool
+s_write_pair (const certificate_t *certificate, int folder, const char *path, const char *name)
+{
+    char secret_name [NAME_MAX + 1];
+    snprintf (secret_name, sizeof secret_name, "%s_secret", name);
+    //  Looked at first, so that a pair is not begun that cannot be ended.
+    if (faccessat (folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return s_complain_write (path, "", -EEXIST);
+    int rc = certificate_write (certificate, folder, secret_name, true, geteuid ());
+    if (rc)
+        return s_complain_write (path, "_secret", rc);
+    rc = certificate_write (certificate, folder, name, false, geteuid ());
+    if (rc == 0)
+        return true;
+    unlinkat (folder, secret_name, 0);
+    return s_complain_write (path, "", rc);
+}
+
+static int
+s_new (const arguments_t *arguments)
+{
+    if (!s_expect (arguments, 2, "new FILE", false, false))
+        return STATUS_UNUSABLE;
+    const char *path = arguments->words [1], *name;
+    int folder = s_open_folder (path, &name);
+    if (folder < 0)
+        return STATUS_FAILED;
+    certificate_t certificate;
+    certificate_make (&certificate);
+    bool done = s_write_pair (&certificate, folder, path, name);
+    close (folder);
+    if (done)
+        printf ("%s: the public key %s, for whoever runs the server:\n"
+            "    tureen key allow DIR %s --tenant NAME\n"
+            "%s_secret: the secret one. It stays here; nobody else may read it.\n", path, certificate.public_text, name, path);
+    certificate_wipe (&certificate);
+    return done? 0: STATUS_FAILED;
+}
+
+//  ---- what is in the folder
+
+static int
+s_compare (const void *left, const void *right)
+{
+    return strcmp (((const entry_t *) left)->name, ((const entry_t *) right)->name);
+}
+
+static bool
+s_add (void *context, const char *name)
+{
+    entries_t *self = context;
+    entry_t *entries = reallocarray (self->entries, self->count + 1, sizeof *entries);
+    self->is_full = !entries;
+    if (!entries)
+        return false;
+    self->entries = entries;
+    entry_t *entry = &entries [self->count];
+    snprintf (entry->name, sizeof entry->name, "%s", name);
+    int rc = keys_folder_read (&self->folder, name, &entry->certificate, &entry->reason);
+    if (rc == -ENOENT)
+        return true;                    //  just revoked
+    if (rc && rc != -EBADMSG)
+        entry->reason = "cannot be read";
+    self->count++;
+    return true;
+}
+
+static void
+s_close (entries_t *self)
+{
+    keys_folder_close (&self->folder);
+    free (self->entries);
+    self->entries = NULL;
+}
+
+static bool
+s_open (entries_t *self, const char *path, bool make)
+{
+    char error [ERROR_BYTES];
+    *self = (entries_t) { .entries = NULL };
+    if (keys_folder_open (&self->folder, path, make, error, sizeof error))
+        return complain ("key", "%s", error);
+    int rc = keys_folder_each (self->folder.allowed, s_add, self);
+    if (rc || self->is_full) {
+        s_close (self);
+        return complain ("key", "cannot look at the files in '%s/allowed': %s", path, strerror (rc? -rc: ENOMEM));
+    }
+    if (self->count)
+        qsort (self->entries, self->count, sizeof *self->entries, s_compare);
+    return true;
+}
+
+//  ---- allow
+
+//  The key that FILE means.
+static bool
+s_read_key (certificate_t *certificate, const char *path)
+{
+    const char *reason;
+    if (certificate_is_key (path) && access (path, F_OK)) {
+        *certificate = (certificate_t) { .public_text = "" };
+        memcpy (certificate->public_text, path, CERTIFICATE_KEY_CHARS);
+        return true;
+    }
+    int rc = certificate_read (certificate, AT_FDCWD, path, CERTIFICATE_ANY, 0, &reason);
+    if (rc == -EBADMSG)
+        return complain ("key", "'%s' %s: give the public file that `tureen key new` made", path, reason);
+    if (rc)
+        return complain ("key", "'%s': %s", path, strerror (-rc));
+    if (!certificate->secret_text [0])
+        return true;
+    certificate_wipe (certificate);
+    return complain ("key", "'%s' holds a secret key, which must not leave its user's machine: give the file beside it, without "
+        "_secret", path);
+}
+
+//  What it is to be called; NULL: complained of.
+static const char *
+s_label (const arguments_t *arguments)
+{
+    const char *path = arguments->words [2], *slash = strrchr (path, '/');
+    const char *label = arguments->label? arguments->label: slash? slash + 1: path;
+    if (!arguments->label && certificate_is_key (path)) {
+        complain ("key", "a key needs a name to be known by: --name LABEL");
+        return NULL;
+    }
+    if (certificate_is_name (label))
+        return label;
+    complain ("key", "'%s' is no label (letters, digits, '.', '_', '-', at most %d, no '.' at the beginning): choose one with "
+        "--name", label, CERTIFICATE_NAME_MAX);
+    return NULL;
+}
+
+//  Whether it may be added to what is there.
+static bool
+s_may_add (const entries_t *entries, const certificate_t *certificate, const char *label)
+{
+    for (size_t index = 0; index < entries->count; index++) {
+        const entry_t *entry = &entries->entries [index];
+        if (strcmp (entry->name, label) == 0)
+            return complain ("key", "there is a key '%s' already: choose another label with --name, or revoke it first", label);
+        if (!entry->reason && strcmp (entry->certificate.public_text, certificate->public_text) == 0)
+            return complain ("key", "this key is let in already, as '%s' of tenant '%s': revoke that first", entry->name,
+                entry->certificate.tenant);
+    }
+    return entries->count < KEYS_MAX || complain ("key", "there are %d keys, which is the most: revoke some", KEYS_MAX);
+}
+
+static void
+s_stamp (certificate_t *certificate)
+{
+    time_t now = time (NULL);
+    struct tm utc;
+    gmtime_r (&now, &utc);
+    strftime (certificate->since, sizeof certificate->since, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+static bool
+s_allow_in (const entries_t *entries, const arguments_t *arguments, certificate_t *certificate, const char *label)
+{
+    if (!s_may_add (entries, certificate, label))
+        return false;
+    snprintf (certificate->tenant, sizeof certificate->tenant, "%s", arguments->tenant);
+    certificate->is_operator = arguments->is_operator;
+    s_stamp (certificate);
+    int rc = certificate_write (certificate, entries->folder.allowed, label, false, entries->folder.owner);
+    if (rc)
+        return complain ("key", "cannot write '%s/allowed/%s': %s", arguments->words [1], label, strerror (-rc));
+    printf ("the key '%s' is let in: tenant '%s'%s\n", label, certificate->tenant, certificate->is_operator? ", operator": "");
+    return true;
+}
+
+static int
+s_allow (const arguments_t *arguments)
+{
+    if (!s_expect (arguments, 3, "allow DIR FILE --tenant NAME [--operator] [--name LABEL]", true, false))
+        return STATUS_UNUSABLE;
+    if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
+        complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')": "whose key is it? "
+            "--tenant NAME, one of the server's tenants, or `operator` where it has no others", arguments->tenant);
+        return STATUS_UNUSABLE;
+    }
+    certificate_t certificate;
+    entries_t entries;
+    const char *label = s_label (arguments);
+    if (!label)
+        return STATUS_UNUSABLE;
+    if (!s_read_key (&certificate, arguments->words [2]) || !s_open (&entries, arguments->words [1], true))
+        return STATUS_FAILED;
+    bool done = s_allow_in (&entries, arguments, &certificate, label);
+    s_close (&entries);
+    return done? 0: STATUS_FAILED;
+}
+
+//  ---- list
+
+//  Of a key that files say different things of none holds, for the server either.
+static void
+s_judge_contradictions (entries_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        for (size_t other = 0; other < self->count; other++) {
+            const certificate_t *one = &self->entries [index].certificate, *two = &self->entries [other].certificate;
+            if (one->public_text [0] && strcmp (one->public_text, two->public_text) == 0
+            &&  (one->is_operator != two->is_operator || strcmp (one->tenant, two->tenant)))
+                self->entries [index].reason = "has a key of which another file says something else";
+        }
+}
+
+//  The server's public key; "": it has not been started yet.
+static const char *
+s_server_key (const entries_t *entries, certificate_t *certificate)
+{
+    const char *reason;
+    int rc = certificate_read (certificate, entries->folder.folder, "server", CERTIFICATE_GUARDED, entries->folder.owner,
+        &reason);
+    return rc? "": certificate->public_text;
+}
+
+static void
+s_print_json (const entries_t *entries, const char *server)
+{
+    json_t *keys = json_array (), *bad = json_array ();
+    for (size_t index = 0; index < entries->count; index++) {
+        const entry_t *entry = &entries->entries [index];
+        char *name = utf8_repaired (entry->name);
+        json_t *object = entry->reason? json_pack ("{s:s, s:s}", "file", name, "reason", entry->reason):
+            json_pack ("{s:s, s:s, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant, "operator",
+                entry->certificate.is_operator, "key", entry->certificate.public_text, "since", entry->certificate.since);
+        json_array_append_new (entry->reason? bad: keys, object);
+        free (name);
+    }
+    json_t *list = json_pack ("{s:s?, s:o, s:o}", "server", *server? server: NULL, "keys", keys, "bad", bad);
+    char *text = json_dumps (list, JSON_INDENT (1));
+    assert (text);
+    puts (text);
+    free (text);
+    json_decref (list);
+}
+
+static void
+s_print_table (const entries_t *entries, const char *server)
+{
+    char shown [SHOWN_BYTES];
+    int wide = (int) strlen ("label"), tenant = (int) strlen ("tenant");
+    for (size_t index = 0; index < entries->count; index++) {
+        const entry_t *entry = &entries->entries [index];
+        wide = !entry->reason && (int) strlen (entry->name) > wide? (int) strlen (entry->name): wide;
+        tenant = !entry->reason && (int) strlen (entry->certificate.tenant) > tenant? (int) strlen (entry->certificate.tenant):
+            tenant;
+    }
+    printf ("%-*s  %-*s  operator  %-20s  key\n", wide, "label", tenant, "tenant", "since");
+    for (size_t index = 0; index < entries->count; index++) {
+        const entry_t *entry = &entries->entries [index];
+        if (!entry->reason)
+            printf ("%-*s  %-*s  %-8s  %-20s  %s\n", wide, entry->name, tenant, entry->certificate.tenant,
+                entry->certificate.is_operator? "yes": "no", entry->certificate.since, entry->certificate.public_text);
+    }
+    for (size_t index = 0; index < entries->count; index++)
+        if (entries->entries [index].reason)
+            printf ("%s lets nobody in: it %s\n", s_shown (entries->entries [index].name, shown),
+                entries->entries [index].reason);
+    if (*server)
+        printf ("the server's key: %s\n", server);
+    else
+        puts ("the server has no key yet: it makes one when it is started with --keys");
+}
+
+static int
+s_list (const arguments_t *arguments)
+{
+    entries_t entries;
+    certificate_t server;
+    if (!s_expect (arguments, 2, "list DIR [--json]", false, true))
+        return STATUS_UNUSABLE;
+    if (!s_open (&entries, arguments->words [1], false))
+        return STATUS_FAILED;
+    s_judge_contradictions (&entries);
+    (arguments->json? s_print_json: s_print_table) (&entries, s_server_key (&entries, &server));
+    s_close (&entries);
+    return 0;
+}
+
+//  ---- revoke
+
+//  Whether the entry is what was named: by its label, or where there is no such label by its key.
+static bool
+s_is_meant (const entry_t *entry, const char *word, bool by_label)
+{
+    return by_label? strcmp (entry->name, word) == 0: !entry->reason && strcmp (entry->certificate.public_text, word) == 0;
+}
+
+static size_t
+s_count_meant (const entries_t *entries, const char *word, bool by_label)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < entries->count; index++)
+        count += s_is_meant (&entries->entries [index], word, by_label);
+    return count;
+}
+
+static bool
+s_revoke_in (const entries_t *entries, const char *directory, const char *word)
+{
+    char shown [SHOWN_BYTES];
+    bool by_label = s_count_meant (entries, word, true) > 0;
+    if (!by_label && s_count_meant (entries, word, false) == 0)
+        return complain ("key", "no key '%s' is let in; `tureen key list %s` shows those that are", s_shown (word, shown),
+            directory);
+    for (size_t index = 0; index < entries->count; index++) {
+        const entry_t *entry = &entries->entries [index];
+        if (!s_is_meant (entry, word, by_label))
+            continue;
+        if (unlinkat (entries->folder.allowed, entry->name, 0) && errno != ENOENT)
+            return complain ("key", "cannot remove '%s/allowed/%s': %s", directory, s_shown (entry->name, shown),
+                strerror (errno));
+        printf ("the key '%s' is revoked\n", s_shown (entry->name, shown));
+    }
+    fsync (entries->folder.allowed);
+    return true;
+}
+
+static int
+s_revoke (const arguments_t *arguments)
+{
+    entries_t entries;
+    if (!s_expect (arguments, 3, "revoke DIR LABEL", false, false))
+        return STATUS_UNUSABLE;
+    if (!s_open (&entries, arguments->words [1], false))
+        return STATUS_FAILED;
+    bool done = s_revoke_in (&entries, arguments->words [1], arguments->words [2]);
+    s_close (&entries);
+    return done? 0: STATUS_FAILED;
+}
+
+//  ---- the command
+
+static int
+s_run (const arguments_t *arguments)
+{
+    static const struct {
+        const char *name;
+        int (*run) (const arguments_t *arguments);
+    } actions [] = { { "new", s_new }, { "allow", s_allow }, { "list", s_list }, { "revoke", s_revoke } };
+    const char *name = arguments->word_count? arguments->words [0]: "";
+    for (size_t index = 0; index < sizeof actions / sizeof actions [0]; index++)
+        if (strcmp (actions [index].name, name) == 0)
+            return actions [index].run (arguments);
+    complain ("key", *name? "'%s' is none of new, allow, list and revoke; see `tureen key --help`":
+        "what is to be done? new, allow, list or revoke; see `tureen key --help`", name);
+    return STATUS_UNUSABLE;
+}
+
+int
+command_key (int argc, char **argv)
+{
+    output_begin ();
+    arguments_t arguments = { .word_count = 0 };
+    int status = STATUS_UNUSABLE;
+    if (s_parse (&arguments, argc, argv)) {
+        status = 0;
+        if (arguments.help)
+            fputs (s_help, stdout);
+        else
+            status = s_run (&arguments);
+    }
+    return output_end ("key", status);
+}

@@ -1,0 +1,503 @@
+//  When tasks are handed out, and whose turn it is: tenants by weight, jobs of a tenant in turn.
+//
+//  All kinds of tasks, preparing, copying and errands, are handed out in one order, that of the tenants' passes (fairness.h), because
+//  both take the same workers: with an order for each kind, a tenant that only copies and one that only prepares would share as the
+//  numbers of tasks in flight have it.  So a tenant that cannot take its turn, because too many tasks of its kind are in flight or
+//  because there is no memory for its version, holds up the others; but only as long as all workers have something to do without
+//  them, and then it is as if it had not waited.
+//
+//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  In which order tasks are handed
+//  out depends on how long others took; what is delivered, and in which order, does not.
+//
+//  Memory: beside the index each tenant has some for as many of its largest versions as there are workers (schedule.c), which no
+//  other can take.  What it has hold of outside of the index counts against it; it may have more where nobody is kept from his
+//  part.  So a version that does not fit waits for copies of its own tenant's; or, if it is in the index, for those that bring
+//  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.
+//
+//  Plain files that are being read take up tasks that may be in flight, and no worker: a tenant has its part of them by weight
+//  while others want theirs, so that one whose files come slowly does not slow down the others.
+
+#include "broker_state.h"
+#include <assert.h>
+
+enum {
+    BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come again
+    MEAN_TASKS = 16,                                //  of a running mean
+    PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  what tasks are thought to take when none was done
+    NS_A_US = 1000
+};
+
+static uint64_t
+s_bit (const tenant_t *tenant)
+{
+    return UINT64_C (1) << tenant->number;
+}
+
+//  ---- who waits
+
+static void
+s_waits (broker_t *self, tenant_t *tenant)
+{
+    if (tenant->wants.waiting++ == 0)
+        fairness_wait (self->fairness, tenant->number);
+}
+
+static void
+s_waits_no_more (broker_t *self, tenant_t *tenant)
+{
+    assert (tenant->wants.waiting > 0);
+    if (--tenant->wants.waiting == 0)
+        fairness_rest (self->fairness, tenant->number);
+}
+
+void
+dispatch_waits (place_t *place)
+{
+    s_waits (place->job->broker, place->job->tenant);
+}
+
+void
+dispatch_waits_no_more (place_t *place)
+{
+    s_waits_no_more (place->job->broker, place->job->tenant);
+}
+
+void
+broker_errand_waits (broker_t *self, tenant_t *tenant)
+{
+    tenant->wants.errands++;
+    s_waits (self, tenant);
+}
+
+void
+broker_errand_gives_up (broker_t *self, tenant_t *tenant)
+{
+    assert (tenant->wants.errands > 0);
+    tenant->wants.errands--;
+    s_waits_no_more (self, tenant);
+}
+
+//  The tenant's largest version may be another.
+static void
+s_measure (broker_t *self, tenant_t *tenant)
+{
+    wants_t *wants = &tenant->wants;
+    size_t before = wants->version_bytes_max;
+    wants->version_bytes_max = 0;
+    for (const job_t *job = wants->jobs; job; job = job->next_of_tenant) {
+        if (job->state == JOB_OVER)
+            continue;
+        size_t bytes = ((const class_t *) stock_kind_user (job->claimant.kind))->version_bytes;
+        if (bytes > wants->version_bytes_max)
+            wants->version_bytes_max = bytes;
+    }
+    if (wants->version_bytes_max > before)
+        self->is_memory_kept = false;               //  what others have hold of must be brought back first
+    schedule_measure (self);
+}
+
+void
+dispatch_join (broker_t *self, job_t *job)
+{
+    job->copy_ns = self->copy_ns;
+    job->next_of_tenant = job->tenant->wants.jobs;
+    job->tenant->wants.jobs = job;
+    s_measure (self, job->tenant);
+}
+
+void
+dispatch_leave (broker_t *self, job_t *job)
+{
+    s_measure (self, job->tenant);
+}
+
+void
+dispatch_bury (broker_t *self, job_t *job)
+{
+    (void) self;
+    wants_t *wants = &job->tenant->wants;
+    job_t **link = &wants->jobs;
+    while (*link != job)
+        link = &(*link)->next_of_tenant;
+    *link = job->next_of_tenant;
+    if (wants->prepare_turn == job)
+        wants->prepare_turn = job->next_of_tenant;
+    if (wants->copy_turn == job)
+        wants->copy_turn = job->next_of_tenant;
+}
+
+//  ---- memory
+
+//  What is in the index counts there.
+void
+dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant)
+{
+    (void) self;
+    if (version->holder)
+        return;
+    version->holder = tenant->number + 1;
+    if (!version->indexed)
+        tenant->wants.outside_bytes += version->bytes;
+}
+
+void
+dispatch_left (void *context, version_t *version)
+{
+    broker_t *self = context;
+    if (version->holder)
+        self->tenants [version->holder - 1]->wants.outside_bytes += version->bytes;
+}
+
+void
+dispatch_unpin (broker_t *self, version_t *version)
+{
+    if (version->pins == 1 && version->holder) {
+        wants_t *wants = &self->tenants [version->holder - 1]->wants;
+        assert (version->indexed || wants->outside_bytes >= version->bytes);
+        wants->outside_bytes -= version->indexed? 0: version->bytes;
+        version->holder = 0;
+    }
+    prepared_unpin (self->prepared, version);
+}
+
+size_t
+dispatch_beside_bytes (const broker_t *self)
+{
+    size_t bytes = 0;
+    for (size_t number = 0; number < self->tenant_count; number++)
+        bytes += self->tenants [number]->wants.version_bytes_max;
+    return bytes;
+}
+
+//  What tenants have not taken of what is theirs outside of the index, if this one takes so much more.
+static size_t
+s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
+{
+    size_t kept = 0;
+    for (size_t number = 0; number < self->tenant_count; number++) {
+        const wants_t *wants = &self->tenants [number]->wants;
+        size_t part = self->options.workers * wants->version_bytes_max;
+        size_t outside = wants->outside_bytes + (self->tenants [number] == tenant? taken_bytes: 0);
+        kept += part > outside? part - outside: 0;
+    }
+    return kept;
+}
+
+//  Once all that is in use and what is kept are within the budget, nothing is handed out that would change that: so what a tenant
+//  takes of its own part always fits.
+static bool
+s_is_memory_kept (const broker_t *self)
+{
+    return prepared_memory_bytes (self->prepared) + s_kept_bytes (self, NULL, 0) <= self->options.cache_bytes;
+}
+
+static bool
+s_reserve (broker_t *self, version_t *version, tenant_t *tenant)
+{
+    assert (!version->memory && !version->holder);
+    size_t used = prepared_memory_bytes (self->prepared) + version->bytes;
+    size_t kept = self->tenant_count > 1? s_kept_bytes (self, tenant, version->indexed? 0: version->bytes): 0;
+    if (used + kept > self->options.cache_bytes)
+        return false;
+    if (!prepared_reserve (self->prepared, version))
+        return false;
+    dispatch_hold (self, version, tenant);
+    return true;
+}
+
+//  ---- plain files that are being read
+
+static bool
+s_wants_workers (const tenant_t *tenant)
+{
+    return tenant->wants.waiting > 0 || tenant->wants.fetching > 0;
+}
+
+//  Whether the tenant may have one more of them.
+static bool
+s_may_fetch (const broker_t *self, const tenant_t *tenant)
+{
+    uint64_t weights = 0;
+    size_t kept = 0;
+    for (size_t number = 0; number < self->tenant_count; number++)
+        if (s_wants_workers (self->tenants [number]))
+            weights += self->tenants [number]->given.weight;
+    for (size_t number = 0; number < self->tenant_count; number++) {
+        const tenant_t *other = self->tenants [number];
+        size_t part = s_wants_workers (other)? (size_t) (self->prepare_max * other->given.weight / weights): 0;
+        part = part > 0? part: 1;
+        if (other == tenant && tenant->wants.fetching < part)
+            return true;
+        if (other != tenant && s_wants_workers (other) && part > other->wants.fetching)
+            kept += part - other->wants.fetching;
+    }
+    return self->fetching + kept < self->prepare_max;
+}
+
+void
+dispatch_fetched (broker_t *self, const version_t *version)
+{
+    assert (version->holder);
+    wants_t *wants = &self->tenants [version->holder - 1]->wants;
+    assert (wants->fetching > 0);
+    wants->fetching--;
+}
+
+//  ---- what tasks take
+
+//  Nothing is learnt of tasks that no worker has had: their files could not be read.
+static void
+s_learn (double *mean_p, uint64_t ns)
+{
+    if (ns > 0)
+        *mean_p += *mean_p > 0? ((double) ns - *mean_p) / MEAN_TASKS: (double) ns;
+}
+
+//  mean: 0: nothing is known.
+static uint32_t
+s_estimate_us (double mean_ns, uint64_t first_ns)
+{
+    double us = (mean_ns > 0? mean_ns: (double) first_ns) / NS_A_US;
+    return us < 1? 1: us < UINT32_MAX? (uint32_t) us: UINT32_MAX;
+}
+
+static void
+s_settle (broker_t *self, uint64_t payers, uint32_t charged_us, uint64_t took_ns)
+{
+    fairness_done (self->fairness, payers, (uint64_t) charged_us * NS_A_US, took_ns);
+}
+
+void
+broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns)
+{
+    assert (version->state == VERSION_WORKING && version->payers);
+    class_t *class = stock_kind_user (stock_kind_of (self->stock, version));
+    s_learn (&class->prepare_ns, worker_ns);
+    s_learn (&self->prepare_ns, worker_ns);
+    s_settle (self, version->payers, version->charged_us, worker_ns);
+    version->payers = 0;
+}
+
+void
+dispatch_prepared (broker_t *self, version_t *version)
+{
+    if (version->payers)
+        s_settle (self, version->payers, version->charged_us, (uint64_t) version->charged_us * NS_A_US);
+    version->payers = 0;
+}
+
+void
+broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns)
+{
+    assert (place->state == PLACE_COPYING && place->charged_us);
+    s_learn (&place->job->copy_ns, worker_ns);
+    s_learn (&self->copy_ns, worker_ns);
+    s_settle (self, s_bit (place->job->tenant), place->charged_us, worker_ns);
+    place->charged_us = 0;
+}
+
+void
+dispatch_copied (broker_t *self, place_t *place)
+{
+    if (place->charged_us)
+        s_settle (self, s_bit (place->job->tenant), place->charged_us, (uint64_t) place->charged_us * NS_A_US);
+    place->charged_us = 0;
+}
+
+void
+broker_errand_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
+{
+    assert (self->errands > 0);
+    self->errands--;
+    s_learn (&self->errand_ns, worker_ns);
+    s_settle (self, s_bit (tenant), charged_us, worker_ns);
+}
+
+//  ---- handing out
+
+typedef enum {
+    TURN_TAKEN,
+    TURN_FULL,                  //  too much of its kind is in flight
+    TURN_NO_MEMORY
+} turn_t;
+
+//  The next job from *turn_p on of which a queue is not empty; NULL: none.
+static job_t *
+s_next_turn (const tenant_t *tenant, job_t **turn_p, bool copies)
+{
+    job_t *start = *turn_p? *turn_p: tenant->wants.jobs, *job = start;
+    while (job) {
+        if ((copies? &job->ready: &job->wanted)->first) {
+            *turn_p = job->next_of_tenant;
+            return job;
+        }
+        job = job->next_of_tenant? job->next_of_tenant: tenant->wants.jobs;
+        if (job == start)
+            break;
+    }
+    return NULL;
+}
+
+static void
+s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
+{
+    job_t *job = place->job;
+    rank_t *rank = &job->ranks [place->rank];
+    place->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
+    fairness_serve (self->fairness, job->tenant->number, 0, passed_over, (uint64_t) place->charged_us * NS_A_US);
+    schedule_take_copy (place);
+    place->state = PLACE_COPYING;
+    job->copying++;
+    rank->copying++;
+    self->copying++;
+    broker_act_rank (self, ACTION_COPY, rank)->place = place;
+}
+
+//  All those whose places wait for it have something of it.
+static void
+s_charge_version (broker_t *self, version_t *version, const tenant_t *tenant, uint64_t passed_over)
+{
+    uint64_t others = 0;
+    for (const place_t *place = version->waiting; place; place = place->next_waiting)
+        others |= s_bit (place->job->tenant);
+    version->charged_us = s_estimate_us (schedule_class (self, version)->prepare_ns, PREPARE_FIRST_NS);
+    version->payers = fairness_serve (self->fairness, tenant->number, others & ~s_bit (tenant), passed_over,
+        (uint64_t) version->charged_us * NS_A_US);
+}
+
+static void
+s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64_t passed_over)
+{
+    assert (version->state == VERSION_QUEUED);
+    s_charge_version (self, version, tenant, passed_over);
+    schedule_take_version (version);
+    version->state = VERSION_WORKING;
+    version->is_fetched = false;
+    if (!version->raw) {
+        self->fetching++;
+        tenant->wants.fetching++;
+    }
+    else
+        version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
+    prepared_pin (version);
+    self->preparing++;
+    broker_act (self, ACTION_PREPARE, NULL)->version = version;
+}
+
+static turn_t
+s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
+{
+    job_t *turn = tenant->wants.prepare_turn, *job = s_next_turn (tenant, &turn, false);
+    if (!job || self->preparing == self->prepare_max)
+        return TURN_FULL;
+    version_t *version = job->wanted.first->version;
+    if (!version->raw && !s_may_fetch (self, tenant))
+        return TURN_FULL;
+    tenant->wants.prepare_turn = job;           //  still its turn, when a copy has given memory back
+    if (!s_reserve (self, version, tenant))
+        return TURN_NO_MEMORY;
+    tenant->wants.prepare_turn = turn;
+    s_hand_out_version (self, version, tenant, passed_over);
+    return TURN_TAKEN;
+}
+
+static void
+s_hand_out_errand (broker_t *self, tenant_t *tenant, uint64_t passed_over)
+{
+    uint32_t charged_us = s_estimate_us (self->errand_ns, PREPARE_FIRST_NS);
+    fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
+    broker_errand_gives_up (self, tenant);          //  it waits no more
+    self->errands++;
+    action_t *action = broker_act (self, ACTION_ERRAND, NULL);
+    action->tenant = tenant;
+    action->charged_us = charged_us;
+}
+
+//  Errands are few, and somebody looks at the screen; then copies: they are what gives memory back.
+static turn_t
+s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
+{
+    if (tenant->wants.errands > 0 && self->errands < self->options.workers) {
+        s_hand_out_errand (self, tenant, passed_over);
+        return TURN_TAKEN;
+    }
+    job_t *job = self->copying < self->copy_max? s_next_turn (tenant, &tenant->wants.copy_turn, true): NULL;
+    if (!job)
+        return s_take_preparing (self, tenant, passed_over);
+    s_hand_out_copy (self, job->ready.first, passed_over);
+    return TURN_TAKEN;
+}
+
+static bool
+s_are_busy (const broker_t *self)
+{
+    return self->preparing - self->fetching + self->copying + self->errands >= BUSY_TASKS * (size_t) self->options.workers;
+}
+
+bool
+dispatch_work (broker_t *self)
+{
+    uint64_t passed_over = 0;
+    uint32_t number;
+    bool has_memory = true;
+    self->is_memory_kept = self->is_memory_kept || s_is_memory_kept (self);
+    while (fairness_next (self->fairness, passed_over, &number)) {
+        tenant_t *tenant = self->tenants [number];
+        turn_t turn = s_take_turn (self, tenant, passed_over);
+        if (turn == TURN_TAKEN)
+            continue;
+        has_memory = has_memory && turn != TURN_NO_MEMORY;
+        passed_over |= s_bit (tenant);
+        if (s_are_busy (self))
+            break;
+    }
+    return has_memory;
+}
+
+//  ---- questions
+
+uint64_t
+broker_worker_ns (const broker_t *self, const tenant_t *tenant)
+{
+    return fairness_charged_ns (self->fairness, tenant->number);
+}
+
+size_t
+tenant_waiting (const tenant_t *self)
+{
+    return self->wants.waiting;
+}
+
+static size_t
+s_count_queue (const place_list_t *list)
+{
+    size_t count = 0;
+    for (const place_t *place = list->first; place; place = place->next)
+        count++;
+    return count;
+}
+
+void
+dispatch_check (const broker_t *self)
+{
+    size_t outside_bytes = 0, fetching = 0, beside = dispatch_beside_bytes (self);
+    for (size_t number = 0; number < self->tenant_count; number++) {
+        const tenant_t *tenant = self->tenants [number];
+        size_t waiting = tenant->wants.errands;
+        for (const job_t *job = tenant->wants.jobs; job; job = job->next_of_tenant) {
+            assert (job->tenant == tenant);
+            waiting += s_count_queue (&job->wanted) + s_count_queue (&job->ready);
+        }
+        assert (waiting == tenant->wants.waiting);
+        assert ((waiting > 0) == (fairness_waiting (self->fairness) >> number & 1));
+        outside_bytes += tenant->wants.outside_bytes;
+        fetching += tenant->wants.fetching;
+    }
+    assert (outside_bytes <= prepared_memory_bytes (self->prepared));
+    assert (fetching == self->fetching);
+    assert (self->errands <= self->options.workers);
+    if (self->tenant_count > 1 && self->is_memory_kept)
+        assert (s_is_memory_kept (self));
+    assert ((beside? self->options.workers * beside: 0) <= self->options.cache_bytes);
+    fairness_check (self->fairness);
+}

@@ -1,0 +1,284 @@
+#include "gate.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <zmq.h>
+#include "wire.h"
+
+enum {
+    GATE_MAGIC = 0x06a7e5ed,
+    LINGER_MS = 3000, SEND_HIGH_WATER = 1000, RECEIVE_HIGH_WATER = 64,
+    CURVE_FRAME_BYTES = 64,             //  that CURVE adds to a frame, at most
+    KEEPALIVE_IDLE_SECONDS = 60, KEEPALIVE_INTERVAL_SECONDS = 15, KEEPALIVE_COUNT = 4,
+    TELL_MS = 1000,
+    //  Frames of a ZAP request.
+    ZAP_VERSION = 0, ZAP_REQUEST, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_ROUTING_ID, ZAP_MECHANISM, ZAP_CREDENTIAL, ZAP_FRAMES,
+    ZAP_BYTES_MAX = 255
+};
+
+struct gate {
+    uint32_t magic;
+    gate_options_t options;
+    void *context, *router, *questions;
+    uint64_t let_in, refused;
+    //  for the log
+    int64_t told_ms;
+    uint64_t untold;
+};
+
+typedef struct {
+    uint8_t bytes [ZAP_BYTES_MAX];
+    size_t size;                        //  more than ZAP_BYTES_MAX: cut
+} zap_frame_t;
+
+//  ---- making
+
+//  libzmq numbers connections from rand (): a start that a peer can guess lets it take the next one's place.
+static int
+s_seed (void)
+{
+    unsigned seed;
+    if (getrandom (&seed, sizeof seed, 0) != sizeof seed)
+        return -EIO;
+    srand (seed);
+    return 0;
+}
+
+static int
+s_set (void *socket, int option, int value)
+{
+    return zmq_setsockopt (socket, option, &value, sizeof value);
+}
+
+//  Connections of hosts that are gone (a cable, a laptop that was closed) must not keep their descriptors.
+static int
+s_set_keepalive (void *router)
+{
+    return s_set (router, ZMQ_TCP_KEEPALIVE, 1) || s_set (router, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
+        || s_set (router, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_SECONDS)
+        || s_set (router, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT);
+}
+
+static int
+s_set_router (const gate_t *self)
+{
+    void *router = self->router;
+    int64_t frame = WIRE_FRAME_BYTES_MAX + (self->options.keys? CURVE_FRAME_BYTES: 0);
+    return s_set (router, ZMQ_ROUTER_MANDATORY, 1) || s_set (router, ZMQ_LINGER, LINGER_MS)
+        || s_set (router, ZMQ_SNDHWM, SEND_HIGH_WATER) || s_set (router, ZMQ_RCVHWM, RECEIVE_HIGH_WATER)
+        || s_set (router, ZMQ_HANDSHAKE_IVL, GATE_HANDSHAKE_MS) || s_set (router, ZMQ_IPV6, 1) || s_set_keepalive (router)
+        || zmq_setsockopt (router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
+}
+
+//  Whoever listens at this name is asked.  If nobody does, everybody is let in (4.3.4; the option against it is in no release's
+//  headers): so it is there before the ROUTER listens, and goes after it.
+static int
+s_guard (gate_t *self)
+{
+    const char *secret = keys_server_secret (self->options.keys);
+    self->questions = zmq_socket (self->context, ZMQ_REP);
+    if (!self->questions || s_set (self->questions, ZMQ_LINGER, 0) || zmq_bind (self->questions, "inproc://zeromq.zap.01"))
+        return -1;
+    return s_set (self->router, ZMQ_CURVE_SERVER, 1)
+        || zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, secret, strlen (secret) + 1)
+        || zmq_setsockopt (self->router, ZMQ_ZAP_DOMAIN, "tureen", strlen ("tureen"));
+}
+
+static int
+s_make (gate_t *self, char *error, size_t error_bytes)
+{
+    int rc = s_seed ();
+    if (rc) {
+        snprintf (error, error_bytes, "no random seed to be had: %s", strerror (-rc));
+        return rc;
+    }
+    self->context = zmq_ctx_new ();
+    self->router = self->context? zmq_socket (self->context, ZMQ_ROUTER): NULL;
+    if (!self->router || s_set_router (self) || (self->options.keys && s_guard (self))) {
+        rc = zmq_errno ();
+        snprintf (error, error_bytes, "no ZeroMQ socket: %s", zmq_strerror (rc));
+        return -rc;
+    }
+    if (zmq_bind (self->router, self->options.text) == 0)
+        return 0;
+    rc = zmq_errno ();
+    snprintf (error, error_bytes, "cannot listen on %s: %s; choose another --listen", self->options.text, zmq_strerror (rc));
+    return -rc;
+}
+
+int
+gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes)
+{
+    assert (options->text && options->tenants && options->log);
+    *error = 0;
+    *self_p = calloc (1, sizeof **self_p);
+    if (!*self_p) {
+        snprintf (error, error_bytes, "no memory");
+        return -ENOMEM;
+    }
+    (*self_p)->magic = GATE_MAGIC;
+    (*self_p)->options = *options;
+    int rc = s_make (*self_p, error, error_bytes);
+    if (rc)
+        gate_destroy (self_p);
+    return rc;
+}
+
+void
+gate_close (gate_t *self)
+{
+    if (self->router)
+        zmq_close (self->router);
+    if (self->questions)
+        zmq_close (self->questions);
+    //  A signal may interrupt it; then it has not ended.
+    while (self->context && zmq_ctx_term (self->context) && zmq_errno () == EINTR);
+    self->questions = self->router = self->context = NULL;
+}
+
+void
+gate_destroy (gate_t **self_p)
+{
+    gate_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == GATE_MAGIC);
+    gate_close (self);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+void *
+gate_router (const gate_t *self)
+{
+    return self->router;
+}
+
+void *
+gate_questions (const gate_t *self)
+{
+    return self->questions;
+}
+
+json_t *
+gate_status (const gate_t *self)
+{
+    return self->options.keys? json_pack ("{s:I, s:I}", "let_in", (json_int_t) self->let_in, "refused",
+        (json_int_t) self->refused): json_null ();
+}
+
+//  ---- answering
+
+//  One request, of which no frame is kept but the first ZAP_FRAMES.  Returns how many frames it had; 0: nothing there.
+static size_t
+s_receive (void *questions, zap_frame_t frames [ZAP_FRAMES])
+{
+    size_t count = 0;
+    for (int more = 1; more; count++) {
+        zap_frame_t extra, *frame = count < ZAP_FRAMES? &frames [count]: &extra;
+        int size = zmq_recv (questions, frame->bytes, sizeof frame->bytes, ZMQ_DONTWAIT);
+        if (size < 0)
+            return 0;
+        frame->size = (size_t) size;
+        size_t length = sizeof more;
+        if (zmq_getsockopt (questions, ZMQ_RCVMORE, &more, &length))
+            more = 0;
+    }
+    return count;
+}
+
+static bool
+s_is (const zap_frame_t *frame, const char *text)
+{
+    return frame->size == strlen (text) && memcmp (frame->bytes, text, frame->size) == 0;
+}
+
+//  Text of a frame for the log, which masks what is no text.
+static void
+s_text (const zap_frame_t *frame, char *text, size_t text_bytes)
+{
+    snprintf (text, text_bytes, "%.*s", (int) (frame->size < ZAP_BYTES_MAX? frame->size: ZAP_BYTES_MAX),
+        (const char *) frame->bytes);
+}
+
+//  A key that is nobody's is told, for whoever is to let it in; but a flood of them in one line a second.
+static void
+s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64_t now_ms)
+{
+    char from [ZAP_BYTES_MAX + 1], others [64] = "";
+    self->refused++;
+    if (self->told_ms && now_ms < self->told_ms + TELL_MS) {
+        self->untold++;
+        return;
+    }
+    if (self->untold)
+        snprintf (others, sizeof others, " (and %llu more since the last line)", (unsigned long long) self->untold);
+    s_text (address, from, sizeof from);
+    const keys_grant_t *grant = keys_find (self->options.keys, key);
+    log_field_t fields [] = { LOG_TEXT ("address", from), LOG_TEXT ("key", key), { .key = NULL } };
+    if (grant)
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields, "the key '%s' is refused: this server has no "
+            "tenant '%s'%s", grant->label, grant->tenant, others);
+    else
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields, "a key that is not let in is refused%s", others);
+    self->told_ms = now_ms;
+    self->untold = 0;
+}
+
+//  Whether the request is ours and its key is let in; writes the key, "" where there is none.
+static bool
+s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int64_t now_ms,
+    char key [CERTIFICATE_KEY_CHARS + 1])
+{
+    caller_t caller;
+    key [0] = 0;
+    if (count != ZAP_FRAMES || !s_is (&frames [ZAP_VERSION], "1.0") || !s_is (&frames [ZAP_DOMAIN], "tureen")
+    ||  !s_is (&frames [ZAP_MECHANISM], "CURVE") || frames [ZAP_CREDENTIAL].size != CERTIFICATE_KEY_BYTES
+    ||  !zmq_z85_encode (key, frames [ZAP_CREDENTIAL].bytes, CERTIFICATE_KEY_BYTES))
+        return false;
+    if (tenants_caller (self->options.tenants, (uid_t) -1, key, &caller))
+        return true;
+    s_tell_refused (self, &frames [ZAP_ADDRESS], key, now_ms);
+    return false;
+}
+
+static void
+s_send (void *questions, const char *text, bool more)
+{
+    //  Whoever asked may be gone: then nobody gets it.
+    zmq_send (questions, text, strlen (text), ZMQ_DONTWAIT | (more? ZMQ_SNDMORE: 0));
+}
+
+static void
+s_reply (void *questions, const zap_frame_t *request, bool is_let_in, const char *key)
+{
+    size_t size = request->size < ZAP_BYTES_MAX? request->size: ZAP_BYTES_MAX;
+    s_send (questions, "1.0", true);
+    zmq_send (questions, request->bytes, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    s_send (questions, is_let_in? "200": "400", true);
+    s_send (questions, is_let_in? "OK": "this key is not let in", true);
+    s_send (questions, is_let_in? key: "", true);
+    s_send (questions, "", false);
+}
+
+void
+gate_answer (gate_t *self, int64_t now_ms)
+{
+    assert (self->magic == GATE_MAGIC);
+    zap_frame_t frames [ZAP_FRAMES];
+    char key [CERTIFICATE_KEY_CHARS + 1];
+    for (int turn = 0; self->questions && turn < GATE_ANSWERS_A_TURN; turn++) {
+        size_t count = s_receive (self->questions, frames);
+        if (count == 0)
+            return;
+        bool is_let_in = s_judge (self, frames, count, now_ms, key);
+        self->let_in += is_let_in;
+        //  A REP must answer before it hears the next.
+        s_reply (self->questions, count > ZAP_REQUEST? &frames [ZAP_REQUEST]: &(zap_frame_t) { .size = 0 }, is_let_in, key);
+    }
+}

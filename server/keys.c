@@ -1,0 +1,566 @@
+/*  keys.c -- see keys.h.
+ *
+ *  happy path:  keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants by key, each with the
+ *               user's number that it had.
+ *  failure:     for want of something (descriptors, memory, a disk that works) the file, or all of them, stay as they were.
+ *
+ *  What was written within the same tick as it was read may be changed again without a sign of it, so a young file is read anew
+ *  until it is not young any more.
+ */
+#include "keys.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "keys_folder.h"
+
+enum { KEYS_MAGIC = 0x0b3e4a71, YOUNG_SECONDS = 2, NAME_BYTES = 256, PATH_BYTES = 4096, ERROR_BYTES = 512 };
+
+//  A file in allowed/, as it was when it was read.
+typedef struct {
+    char name [NAME_BYTES];
+    struct stat status;
+    time_t read_at;
+    const char *reason;             //  why it lets nobody in; static; NULL: it lets in certificate's
+    certificate_t certificate;
+} file_t;
+
+typedef struct {
+    file_t *files;                  //  by name
+    size_t count;
+    bool too_many;
+} files_t;
+
+typedef struct {
+    keys_grant_t *grants;           //  by key
+    size_t count;
+} grants_t;
+
+struct keys {
+    uint32_t magic;
+    char *directory;
+    log_t *log;
+    certificate_t server;
+    files_t files;
+    grants_t grants;
+    uint64_t next_user, judged_user;
+    char trouble [ERROR_BYTES];     //  that the log has heard of; "": all was well
+};
+
+//  ---- files
+
+static int
+s_compare_files (const void *left, const void *right)
+{
+    return strcmp (((const file_t *) left)->name, ((const file_t *) right)->name);
+}
+
+static const file_t *
+s_file (const files_t *files, const char *name)
+{
+    file_t wanted;
+    snprintf (wanted.name, sizeof wanted.name, "%s", name);
+    return bsearch (&wanted, files->files, files->count, sizeof wanted, s_compare_files);
+}
+
+static bool
+s_is_same (const struct stat *left, const struct stat *right)
+{
+    return left->st_dev == right->st_dev && left->st_ino == right->st_ino && left->st_size == right->st_size
+        && left->st_mode == right->st_mode && left->st_uid == right->st_uid
+        && memcmp (&left->st_mtim, &right->st_mtim, sizeof left->st_mtim) == 0
+        && memcmp (&left->st_ctim, &right->st_ctim, sizeof left->st_ctim) == 0;
+}
+
+static bool
+s_is_young (const file_t *file)
+{
+    return file->status.st_ctim.tv_sec >= file->read_at - YOUNG_SECONDS;
+}
+
+//  What says nothing of the file: it may be as good as it was.
+static bool
+s_is_want (int rc)
+{
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || rc == -EINTR || rc == -EAGAIN || rc == -ESTALE
+        || rc == -ENOBUFS || rc == -ETIMEDOUT;
+}
+
+typedef struct {
+    const keys_t *keys;
+    keys_folder_t folder;
+    files_t found;
+    bool wants;                     //  something could not be looked at
+} look_t;
+
+//  Reads file->name.  False: it is not there.
+static bool
+s_read_file (look_t *look, file_t *file)
+{
+    file->read_at = time (NULL);
+    int rc = keys_folder_read (&look->folder, file->name, &file->certificate, &file->reason);
+    if (rc == -ENOENT)
+        return false;
+    if (s_is_want (rc)) {
+        const file_t *before = s_file (&look->keys->files, file->name);
+        look->wants = true;
+        if (!before)
+            return false;
+        *file = *before;
+        return true;
+    }
+    if (rc && rc != -EBADMSG)
+        file->reason = "cannot be read by the server";
+    return true;
+}
+
+static bool
+s_look_at (void *context, const char *name)
+{
+    look_t *look = context;
+    if (look->found.count == KEYS_MAX) {
+        look->found.too_many = true;
+        return false;
+    }
+    file_t *file = &look->found.files [look->found.count];
+    const file_t *before = s_file (&look->keys->files, name);
+    struct stat status;
+    if (fstatat (look->folder.allowed, name, &status, AT_SYMLINK_NOFOLLOW)) {
+        if (errno == ENOENT)
+            return true;
+        //  Let reading say what it is.
+        status = (struct stat) { .st_ino = 0 };
+    }
+    if (before && s_is_same (&before->status, &status) && !s_is_young (before))
+        *file = *before;
+    else {
+        *file = (file_t) { .status = status };
+        snprintf (file->name, sizeof file->name, "%s", name);
+        if (!s_read_file (look, file))
+            return true;
+    }
+    look->found.count++;
+    return true;
+}
+
+//  ---- grants
+
+static int
+s_compare_grants (const void *left, const void *right)
+{
+    return strcmp (((const keys_grant_t *) left)->key, ((const keys_grant_t *) right)->key);
+}
+
+static const keys_grant_t *
+s_find (const grants_t *grants, const char *key)
+{
+    keys_grant_t wanted;
+    snprintf (wanted.key, sizeof wanted.key, "%s", key);
+    return bsearch (&wanted, grants->grants, grants->count, sizeof wanted, s_compare_grants);
+}
+
+static bool
+s_agree (const keys_grant_t *left, const keys_grant_t *right)
+{
+    return left->is_operator == right->is_operator && strcmp (left->tenant, right->tenant) == 0;
+}
+
+//  The run of grants of one key that begins at first: how many, and whether they say the same.
+static size_t
+s_run (const grants_t *grants, size_t first, bool *agree)
+{
+    size_t count = 1;
+    *agree = true;
+    for (; first + count < grants->count
+        && s_compare_grants (&grants->grants [first], &grants->grants [first + count]) == 0; count++)
+        *agree = *agree && s_agree (&grants->grants [first], &grants->grants [first + count]);
+    return count;
+}
+
+//  One grant of each key: K1.
+static void
+s_merge (keys_t *self, grants_t *grants)
+{
+    size_t kept = 0;
+    bool agree;
+    for (size_t first = 0, count; first < grants->count; first += count) {
+        count = s_run (grants, first, &agree);
+        if (agree)
+            grants->grants [kept++] = grants->grants [first];
+        else
+            log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", grants->grants [first].label)),
+                "the key of '%s' lets nobody in: '%s' says something else of it", grants->grants [first].label,
+                grants->grants [first + 1].label);
+    }
+    grants->count = kept;
+}
+
+//  What the files grant; by key, and with the numbers that users have.
+static void
+s_grant (keys_t *self, grants_t *grants)
+{
+    grants->count = 0;
+    for (size_t index = 0; index < self->files.count; index++) {
+        const file_t *file = &self->files.files [index];
+        if (file->reason)
+            continue;
+        keys_grant_t *grant = &grants->grants [grants->count++];
+        *grant = (keys_grant_t) { .is_operator = file->certificate.is_operator };
+        memcpy (grant->key, file->certificate.public_text, sizeof grant->key);
+        memcpy (grant->tenant, file->certificate.tenant, sizeof grant->tenant);
+        snprintf (grant->label, sizeof grant->label, "%.*s", CERTIFICATE_NAME_MAX, file->name);
+    }
+    qsort (grants->grants, grants->count, sizeof *grants->grants, s_compare_grants);
+    s_merge (self, grants);
+    for (size_t index = 0; index < grants->count; index++) {
+        keys_grant_t *grant = &grants->grants [index];
+        const keys_grant_t *before = s_find (&self->grants, grant->key);
+        grant->user = before && strcmp (before->tenant, grant->tenant) == 0? before->user: self->next_user++;
+    }
+}
+
+//  Lines for what came and what went.  True: something went.
+static bool
+s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after)
+{
+    bool gone = false;
+    for (size_t index = 0; index < before->count; index++) {
+        const keys_grant_t *grant = &before->grants [index], *now = s_find (after, grant->key);
+        if (now && now->user == grant->user)
+            continue;
+        gone = true;
+        log_event (self->log, LOG_LEVEL_NOTICE, "key_revoked", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+            grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' of tenant '%s' is revoked", grant->label,
+            grant->tenant);
+    }
+    for (size_t index = 0; index < after->count; index++) {
+        const keys_grant_t *grant = &after->grants [index], *was = s_find (before, grant->key);
+        if (!was || was->user != grant->user || was->is_operator != grant->is_operator)
+            log_event (self->log, LOG_LEVEL_INFO, "key_allowed", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+                grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s", grant->label,
+                grant->tenant, grant->is_operator? ", operator": "");
+    }
+    return gone;
+}
+
+static void
+s_tell_bad_files (const keys_t *self, const files_t *before, const files_t *after)
+{
+    for (size_t index = 0; index < after->count; index++) {
+        const file_t *file = &after->files [index], *was = file->reason? s_file (before, file->name): NULL;
+        if (file->reason && !(was && was->reason && strcmp (was->reason, file->reason) == 0))
+            log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", file->name)),
+                "%s/allowed/%s lets nobody in: it %s", self->directory, file->name, file->reason);
+    }
+    if (after->too_many && !before->too_many)
+        log_event (self->log, LOG_LEVEL_WARNING, "keys_full", NULL, "%s/allowed has more than %d files: those beyond let nobody in",
+            self->directory, KEYS_MAX);
+}
+
+//  ---- looking
+
+static bool
+s_is_unchanged (const files_t *before, const files_t *after)
+{
+    if (before->count != after->count || before->too_many != after->too_many)
+        return false;
+    for (size_t index = 0; index < after->count; index++) {
+        const file_t *left = &before->files [index], *right = &after->files [index];
+        if (strcmp (left->name, right->name) || left->reason != right->reason
+        ||  memcmp (&left->certificate, &right->certificate, sizeof left->certificate))
+            return false;
+    }
+    return true;
+}
+
+//  Told once as long as it lasts; "": it is over.
+static void
+s_tell_trouble (keys_t *self, const char *trouble)
+{
+    if (strcmp (self->trouble, trouble) == 0)
+        return;
+    if (*trouble)
+        log_event (self->log, LOG_LEVEL_WARNING, "keys_trouble", NULL, "keys stay as they are: %s", trouble);
+    else
+        log_event (self->log, LOG_LEVEL_NOTICE, "keys_trouble", NULL, "keys in '%s' can be looked at again", self->directory);
+    snprintf (self->trouble, sizeof self->trouble, "%s", trouble);
+}
+
+//  Takes what was found.  True: a grant has gone.
+static bool
+s_take (keys_t *self, look_t *look)
+{
+    qsort (look->found.files, look->found.count, sizeof *look->found.files, s_compare_files);
+    files_t before = self->files;
+    bool unchanged = s_is_unchanged (&before, &look->found);
+    self->files = look->found;
+    look->found = before;               //  the caller's to free
+    if (unchanged)
+        return false;
+    grants_t grants = { .grants = calloc (KEYS_MAX, sizeof *grants.grants) };
+    if (!grants.grants) {
+        //  Neither: the next look finds the change again.
+        look->found = self->files;
+        self->files = before;
+        s_tell_trouble (self, "no memory");
+        return false;
+    }
+    s_tell_bad_files (self, &before, &self->files);
+    s_grant (self, &grants);
+    bool gone = s_tell_grants (self, &self->grants, &grants);
+    free (self->grants.grants);
+    self->grants = grants;
+    return gone;
+}
+
+//  0, or -errno and the sentence: nothing is known of what is there.
+static int
+s_find_files (look_t *look, char *error, size_t error_bytes)
+{
+    int rc = keys_folder_open (&look->folder, look->keys->directory, false, error, error_bytes);
+    //  Without the folder nobody is let in: who takes it away means it.
+    if (rc == -ENOENT)
+        return 0;
+    if (rc)
+        return rc;
+    //  Root may open anybody's: whoever has the folder above may have put another in the place of ours.
+    bool is_ours = look->folder.owner == geteuid ();
+    rc = is_ours? keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
+    if (!is_ours)
+        snprintf (error, error_bytes, "the folder '%s' is another one now, of user %u: put the right one back", look->keys->directory,
+            (unsigned) look->folder.owner);
+    else
+    if (rc)
+        snprintf (error, error_bytes, "cannot look at the files in '%s/allowed': %s", look->keys->directory, strerror (-rc));
+    keys_folder_close (&look->folder);
+    return rc;
+}
+
+//  Without a descriptor to be had: of the files that are known, those that are there still.  Peers who take all descriptors must
+//  keep no revoked key in.
+static void
+s_find_known (look_t *look)
+{
+    char path [PATH_BYTES];
+    struct stat status;
+    const files_t *known = &look->keys->files;
+    look->found.count = 0;
+    look->found.too_many = known->too_many;
+    for (size_t index = 0; index < known->count; index++) {
+        snprintf (path, sizeof path, "%s/allowed/%s", look->keys->directory, known->files [index].name);
+        if (lstat (path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR))
+            look->found.files [look->found.count++] = known->files [index];
+    }
+}
+
+bool
+keys_look (keys_t *self)
+{
+    assert (self->magic == KEYS_MAGIC);
+    char error [ERROR_BYTES] = "no memory";
+    look_t look = { .keys = self, .found.files = calloc (KEYS_MAX, sizeof *look.found.files) };
+    bool gone = false;
+    int rc = look.found.files? s_find_files (&look, error, sizeof error): -ENOMEM;
+    bool poor = rc == -EMFILE || rc == -ENFILE;
+    if (poor)
+        s_find_known (&look);
+    if (rc == 0 || poor)
+        gone = s_take (self, &look);
+    s_tell_trouble (self, rc? error: look.wants? "some files cannot be read now": "");
+    free (look.found.files);
+    return gone;
+}
+
+void
+keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context)
+{
+    for (size_t index = 0; index < self->grants.count; index++) {
+        const keys_grant_t *grant = &self->grants.grants [index];
+        if (grant->user >= self->judged_user && !is_tenant (context, grant->tenant))
+            log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+                grant->tenant)), "the key '%s' lets nobody in: this server has no tenant '%s'", grant->label, grant->tenant);
+    }
+    self->judged_user = self->next_user;
+}
+
+//  ---- the server's own
+
+//  Where the sentence goes.
+typedef struct {
+    char *error;
+    size_t error_bytes;
+} failing_t;
+
+__attribute__ ((format (printf, 3, 4)))
+static int
+s_fail (const failing_t *failing, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (failing->error, failing->error_bytes, format, arguments);
+    va_end (arguments);
+    return rc;
+}
+
+//  The public certificate is there, and is the secret one's.
+static int
+s_match_public (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+{
+    const char *reason;
+    certificate_t known;
+    int rc = certificate_read (&known, folder->folder, "server", CERTIFICATE_GUARDED, folder->owner, &reason);
+    if (rc == -ENOENT)
+        rc = certificate_write (&self->server, folder->folder, "server", false, folder->owner);
+    else
+    if (rc == 0 && strcmp (known.public_text, self->server.public_text))
+        return s_fail (failing, -EBADMSG, "'%s/server' is not the public key of '%s/server_secret': "
+            "put the one back that belongs to it, or remove it", self->directory, self->directory);
+    if (rc == -EBADMSG)
+        return s_fail (failing, rc, "'%s/server' %s: mend it, or remove it", self->directory, reason);
+    return rc == 0? 0: s_fail (failing, rc, "'%s/server': %s", self->directory, strerror (-rc));
+}
+
+//  Makes the server's certificate where there is none.
+static int
+s_make_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+{
+    if (faccessat (folder->folder, "server", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return s_fail (failing, -ENOENT, "'%s/server' is there, and '%s/server_secret' is not: put it "
+            "back, or remove both (clients then need the server's new key)", self->directory, self->directory);
+    certificate_make (&self->server);
+    int rc = certificate_write (&self->server, folder->folder, "server_secret", true, folder->owner);
+    return rc == 0? 0: s_fail (failing, rc, "cannot write '%s/server_secret': %s", self->directory,
+        strerror (-rc));
+}
+
+static int
+s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
+{
+    const char *reason;
+    int rc = certificate_read (&self->server, folder->folder, "server_secret", CERTIFICATE_SECRET, folder->owner, &reason);
+    if (rc == -ENOENT)
+        rc = s_make_server (self, folder, failing);
+    else
+    if (rc == -EBADMSG)
+        s_fail (failing, rc, "'%s/server_secret' %s", self->directory, reason);
+    else
+    if (rc)
+        s_fail (failing, rc, "'%s/server_secret': %s", self->directory, strerror (-rc));
+    return rc? rc: s_match_public (self, folder, failing);
+}
+
+//  ---- the whole
+
+//  The folder, the server's certificate, and who is let in now.
+static int
+s_open (keys_t *self, const failing_t *failing)
+{
+    keys_folder_t folder;
+    int rc = keys_folder_open (&folder, self->directory, true, failing->error, failing->error_bytes);
+    if (rc)
+        return rc;
+    rc = folder.owner == geteuid ()? s_open_server (self, &folder, failing):
+        s_fail (failing, -EPERM, "the folder '%s' belongs to user %u: run the server as that user, or "
+            "chown it", self->directory, (unsigned) folder.owner);
+    keys_folder_close (&folder);
+    if (rc)
+        return rc;
+    keys_look (self);
+    return self->trouble [0]? s_fail (failing, -EIO, "%s", self->trouble): 0;
+}
+
+int
+keys_open (keys_t **self_p, const char *directory, log_t *log, char *error, size_t error_bytes)
+{
+    failing_t failing = { error, error_bytes };
+    *error = 0;
+    *self_p = calloc (1, sizeof **self_p);
+    keys_t *self = *self_p;
+    if (self) {
+        self->magic = KEYS_MAGIC;
+        self->log = log;
+        self->next_user = KEYS_USER_FIRST;
+        self->directory = strdup (directory);
+        self->files.files = calloc (KEYS_MAX, sizeof *self->files.files);
+        self->grants.grants = calloc (KEYS_MAX, sizeof *self->grants.grants);
+    }
+    int rc = self && self->directory && self->files.files && self->grants.grants? s_open (self, &failing): -ENOMEM;
+    if (rc == 0)
+        return 0;
+    if (!*error)
+        snprintf (error, error_bytes, "%s: no memory for keys", directory);
+    keys_destroy (self_p);
+    return rc;
+}
+
+void
+keys_destroy (keys_t **self_p)
+{
+    keys_t *self = *self_p;
+    if (!self)
+        return;
+    certificate_wipe (&self->server);
+    free (self->directory);
+    free (self->files.files);
+    free (self->grants.grants);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+const char *
+keys_server_public (const keys_t *self)
+{
+    return self->server.public_text;
+}
+
+const char *
+keys_server_secret (const keys_t *self)
+{
+    return self->server.secret_text;
+}
+
+const keys_grant_t *
+keys_find (const keys_t *self, const char *key)
+{
+    assert (self->magic == KEYS_MAGIC);
+    return strnlen (key, CERTIFICATE_KEY_CHARS + 1) == CERTIFICATE_KEY_CHARS? s_find (&self->grants, key): NULL;
+}
+
+bool
+keys_has_user (const keys_t *self, uint64_t user)
+{
+    for (size_t index = 0; index < self->grants.count; index++)
+        if (self->grants.grants [index].user == user)
+            return true;
+    return false;
+}
+
+const keys_grant_t *
+keys_grants (const keys_t *self, size_t *count_p)
+{
+    *count_p = self->grants.count;
+    return self->grants.grants;
+}
+
+void
+keys_check (const keys_t *self)
+{
+    assert (self->magic == KEYS_MAGIC);
+    for (size_t index = 0; index < self->grants.count; index++) {
+        const keys_grant_t *grant = &self->grants.grants [index];
+        assert (certificate_is_key (grant->key));
+        assert (certificate_is_name (grant->tenant));
+        assert (grant->user >= KEYS_USER_FIRST && grant->user < self->next_user);
+        if (index)
+            assert (strcmp (grant [-1].key, grant->key) < 0);       //  K1
+        for (size_t other = 0; other < index; other++)
+            assert (self->grants.grants [other].user != grant->user);
+    }
+}

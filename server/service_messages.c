@@ -1,0 +1,516 @@
+//  What clients ask: from the socket to the answer.
+//
+//  happy path:     a message is received, its caller found, its head read.  What costs little is done at once.  What costs much
+//                  (JOIN, STATUS, EXPLAIN) waits in the room, and with it what must not overtake it; from the room it is
+//                  served by weight over tenants, a slice a turn.
+//  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is full: `busy`.  More
+//                  errors than a user's ration: counted, not answered.
+//  on close:       the room is emptied: each request gets its answer, a JOIN `stopping`.
+
+#include "service_state.h"
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+#include "outbox.h"
+#include "reply.h"
+
+enum {
+    FRAMES_MAX = WIRE_FRAMES_MAX + 1,       //  the routing id before them
+    RECEIVE_NS = 1000000,                   //  a turn's receiving
+    SLICE_NS = 2000000,                     //  a turn's serving: at least one request
+    //  While other tenants' jobs run, the room has one part in so many of the thread's time: a request of 50 ms cannot be divided,
+    //  and workers run dry behind a row of them.
+    REST_PARTS = 10,
+    AUTOMATIC_ID_BYTES = 5                  //  of a routing id that ZeroMQ gave: a zero, and four more
+};
+
+uint64_t
+service_nanoseconds (const service_t *self)
+{
+    if (self->options.nanoseconds)
+        return self->options.nanoseconds (self->options.clock);
+    struct timespec now;
+    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+}
+
+//  ---- refusing
+
+void
+service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal)
+{
+    const caller_t *caller = &mail->caller;
+    refusals_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant): REFUSALS_NOBODY,
+        .name = caller->tenant? service_tenant_name (self, caller->tenant): NULL, .user = caller->user, .code = refusal->code,
+        .message = refusal->message };
+    refusals_add (self->refusals, &one, self->now_ms);
+    if (!rations_take (&self->rations, one.tenant, caller->user, self->now_ms > 0? self->now_ms: 1)) {
+        self->dropped [one.tenant]++;
+        return;
+    }
+    //  A peer that does not listen to its error is not our trouble.
+    outbox_send_text (self->options.router, &mail->peer, WIRE_ERROR, mail->head.job, mail->head.tag,
+        reply_error (refusal->code, refusal->message));
+}
+
+static void
+s_refuse_revoked (refusal_t *refusal)
+{
+    refuse (refusal, "revoked", "this key is not served any more");
+}
+
+//  Where the answer to this connection is counted; NULL: refused, it does not read what it has.
+static atomic_size_t *
+s_account (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    const tenant_t *tenant = mail->caller.tenant;
+    atomic_size_t *account = unread_account (self->unread, &mail->peer, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
+    if (!account)
+        refuse (refusal, "busy", "answers of before have not been read: read them first");
+    return account;
+}
+
+//  ---- jobs
+
+static bool
+s_join (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    //  A routing id that the client chose may be one that another client had: what is still on its way to that one would
+    //  reach this one.
+    if (mail->peer.size != AUTOMATIC_ID_BYTES || mail->peer.bytes [0] != 0)
+        return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
+    if (!s_account (self, mail, refusal))
+        return false;
+    arrivals_message_t arrival = { .frames = mail->frames, .count = mail->count, .peer = &mail->peer,
+        .caller = &mail->caller, .tag = mail->head.tag, .now_ms = self->now_ms };
+    return arrivals_join (self->arrivals, &arrival, refusal);
+}
+
+//  The rank of the job that a message means, if that is this connection's; NULL: it is not.
+static rank_t *
+s_find_own (service_t *self, const mail_t *mail)
+{
+    job_t *job = broker_job (self->options.broker, mail->head.job);
+    for (uint32_t number = 0; job && number < job_world_size (job); number++) {
+        rank_t *rank = job_rank (job, number);
+        if (rank_is_there (rank) && connection_is_of (rank_user (rank), &mail->peer, &mail->caller))
+            return rank;
+    }
+    return NULL;
+}
+
+//  The same; else a refusal.
+static rank_t *
+s_own_rank (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    rank_t *rank = s_find_own (self, mail);
+    if (rank)
+        return rank;
+    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
+    //  one that the client knew, and the client would join anew, which a fenced one must not.
+    service_carry_out_all (self);
+    refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)", mail->head.job);
+    return NULL;
+}
+
+static bool
+s_inline (service_t *self, rank_t *rank, refusal_t *refusal)
+{
+    connection_t *connection = rank_user (rank);
+    if (connection->attached)
+        return refuse (refusal, "bad_request", "the job's ring was taken already");
+    if (!rank_is_inline (rank)) {
+        door_forget (self->options.door, connection->key);
+        if (!connection_go_inline (connection))
+            return refuse (refusal, "budget", "no memory for the job's batches");
+    }
+    broker_inline (self->options.broker, rank, self->now_ms);
+    return true;
+}
+
+static void
+s_leave (service_t *self, const mail_t *mail, rank_t *rank)
+{
+    service_label_t label;
+    service_label (self, rank, &label);
+    log_event (self->options.log, LOG_LEVEL_INFO, "left", label.fields, "%s left", label.text);
+    outbox_send_text (self->options.router, &mail->peer, WIRE_ENDED, job_id (rank_job (rank)), mail->head.tag,
+        reply_ended ("left", "the job has left"));
+    broker_left (self->options.broker, rank);
+}
+
+static bool
+s_explain (service_t *self, const mail_t *mail, rank_t *rank, refusal_t *refusal)
+{
+    return s_account (self, mail, refusal)
+        && explaining_begin (self->explaining, rank_job (rank), &mail->peer, mail->head.tag, &mail->frames [1], refusal);
+}
+
+static bool
+s_of_job (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    broker_t *broker = self->options.broker;
+    rank_t *rank = s_own_rank (self, mail, refusal);
+    if (!rank)
+        return false;
+    broker_heartbeat (broker, rank, self->now_ms);      //  whatever it says, it lives
+    wire_progress_t progress;
+    switch (mail->head.kind) {
+    case WIRE_PROGRESS:
+        return request_progress (&mail->frames [1], &progress, refusal)
+            && broker_progress (broker, rank, &progress, self->now_ms, refusal);
+    case WIRE_INLINE:
+        return s_inline (self, rank, refusal);
+    case WIRE_LEAVE:
+        s_leave (self, mail, rank);
+        return true;
+    case WIRE_EXPLAIN:
+        return s_explain (self, mail, rank, refusal);
+    default:
+        return true;
+    }
+}
+
+//  ---- of no job
+
+static bool
+s_status (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    atomic_size_t *account = s_account (self, mail, refusal);
+    if (!account || !request_status (&mail->frames [1], refusal))
+        return false;
+    char *text = service_status (self, &mail->caller, self->now_ms);
+    rank_t *rank = s_find_own (self, mail);
+    if (rank)
+        broker_heartbeat (self->options.broker, rank, self->now_ms);        //  whatever it asks, it lives
+    if (text)
+        outbox_send_counted (self->options.router, &mail->peer, WIRE_STATUS_REPLY, rank? mail->head.job: 0, mail->head.tag, text,
+            account);
+    return true;
+}
+
+//  No new jobs and no new epochs from now on; the loop ends when the last job has gone.
+static bool
+s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    if (!request_drain (&mail->frames [1], refusal))
+        return false;
+    if (!mail->caller.is_operator)
+        return refuse (refusal, "forbidden", "only an operator may drain the server");
+    if (!broker_is_draining (self->options.broker))
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
+            broker_jobs (self->options.broker))), "draining: no new jobs and no new epochs; %" PRIu64 " jobs are left",
+            broker_jobs (self->options.broker));
+    broker_drain (self->options.broker);
+    arrivals_drain (self->arrivals);
+    outbox_send_text (self->options.router, &mail->peer, WIRE_DRAINING, 0, mail->head.tag,
+        reply_draining (service_jobs (self)));
+    return true;
+}
+
+static void
+s_answer (service_t *self, const mail_t *mail)
+{
+    refusal_t refusal = { .code = NULL };
+    bool good;
+    switch (mail->head.kind) {
+    case WIRE_JOIN:
+        good = self->stopping? refuse (&refusal, "stopping", "the server is ending"): s_join (self, mail, &refusal);
+        break;
+    case WIRE_EXPLAIN:
+        good = self->stopping? refuse (&refusal, "stopping", "the server is ending"): s_of_job (self, mail, &refusal);
+        break;
+    case WIRE_STATUS:
+        good = s_status (self, mail, &refusal);
+        break;
+    case WIRE_DRAIN:
+        good = s_drain (self, mail, &refusal);
+        break;
+    default:
+        good = s_of_job (self, mail, &refusal);
+    }
+    if (!good)
+        service_refuse (self, mail, &refusal);
+}
+
+//  ---- waiting
+
+static uint32_t
+s_weight (const service_t *self, const tenant_t *tenant)
+{
+    return (uint32_t) broker_share (self->options.broker, tenant, 1 << 20);
+}
+
+//  Whether a job of another tenant than this one is there.
+typedef struct {
+    const tenant_t *tenant;
+    bool found;
+} others_t;
+
+static void
+s_look_for_others (void *context, job_t *job)
+{
+    others_t *others = context;
+    others->found = others->found || job_tenant (job) != others->tenant;
+}
+
+//  The room rests, if others are there whom that held up.
+void
+service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
+{
+    waiting_room_charge (self->room, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
+    others_t others = { .tenant = tenant };
+    if (broker_tenants (self->options.broker) > 1)
+        broker_each_job (self->options.broker, s_look_for_others, &others);
+    if (!others.found)
+        return;
+    //  What is less than a millisecond adds up: many small requests are as much as a large one.
+    self->rest_ns += nanoseconds * (REST_PARTS - 1);
+    int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
+    self->resting_until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
+    self->rest_ns %= 1000000;
+}
+
+//  Measured, and charged to whom it was done for; burials on the way have been.
+static void
+s_answer_measured (service_t *self, const mail_t *mail)
+{
+    uint64_t begin = service_nanoseconds (self), buried_ns = self->buried_ns;
+    s_answer (self, mail);
+    service_charge (self, mail->caller.tenant, service_nanoseconds (self) - begin - (self->buried_ns - buried_ns));
+}
+
+//  False: nobody waits.
+static bool
+s_serve_one (service_t *self)
+{
+    mail_t *mail = (mail_t *) waiting_room_take (self->room);
+    if (!mail)
+        return false;
+    s_answer_measured (self, mail);
+    mail_destroy (&mail);
+    return true;
+}
+
+void
+service_serve (service_t *self, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    if (self->now_ms < self->resting_until_ms)
+        return;
+    uint64_t begin = service_nanoseconds (self);
+    while (s_serve_one (self) && service_nanoseconds (self) - begin < SLICE_NS);
+}
+
+void
+service_empty_room (service_t *self)
+{
+    while (s_serve_one (self));
+}
+
+typedef struct {
+    bool (*is_gone) (void *context, const caller_t *caller);        //  NULL: all are
+    void *context;
+} gone_t;
+
+static bool
+s_is_gone (void *context, const waiting_t *waiting)
+{
+    const gone_t *gone = context;
+    return !gone->is_gone || gone->is_gone (gone->context, &((const mail_t *) waiting)->caller);
+}
+
+void
+service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+{
+    gone_t gone = { is_gone, context };
+    refusal_t refusal;
+    s_refuse_revoked (&refusal);
+    for (waiting_t *waiting; (waiting = waiting_room_take_if (self->room, s_is_gone, &gone)); ) {
+        mail_t *mail = (mail_t *) waiting;
+        if (is_gone)
+            service_refuse (self, mail, &refusal);
+        mail_destroy (&mail);
+    }
+}
+
+static void
+s_refuse_to_wait (service_t *self, const mail_t *mail)
+{
+    refusal_t refusal;
+    refuse (&refusal, "busy", "too many requests are waiting already: try again in a moment");
+    service_refuse (self, mail, &refusal);
+}
+
+static void
+s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
+{
+    mail_t *kept = mail_keep (mail, messages);
+    refusal_t refusal;
+    if (!kept) {
+        refuse (&refusal, "busy", "no memory for the request: try again in a moment");
+        service_refuse (self, mail, &refusal);
+        return;
+    }
+    const tenant_t *tenant = mail->caller.tenant;
+    kept->waiting = (waiting_t) { .connection = mail_connection (mail), .bytes = mail_bytes (mail),
+        .is_first = mail->head.kind == WIRE_JOIN };
+    waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
+    //  Where there is one tenant, nobody is hurt by who waits at the socket instead.
+    while (refused && broker_tenants (self->options.broker) == 1) {
+        assert (refused == &kept->waiting || waiting_room_count (self->room) > 0);
+        s_serve_one (self);
+        refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), refused);
+    }
+    mail_t *loser = (mail_t *) refused;
+    if (loser)
+        s_refuse_to_wait (self, loser);
+    mail_destroy (&loser);
+}
+
+//  What costs much waits; so does what must not come before something of its connection that waits: anything before a JOIN,
+//  since it is about that job; and before STATUS and EXPLAIN what ends the job, but not PROGRESS, or a job would stand still
+//  while its question waits.
+static bool
+s_must_wait (const service_t *self, const mail_t *mail)
+{
+    uint32_t line = tenant_number (mail->caller.tenant);
+    switch (mail->head.kind) {
+    case WIRE_JOIN:
+    case WIRE_STATUS:
+    case WIRE_EXPLAIN:
+        return true;
+    case WIRE_PROGRESS:
+    case WIRE_HEARTBEAT:
+        return waiting_room_holds_back (self->room, line, mail_connection (mail));
+    default:
+        return waiting_room_has (self->room, line, mail_connection (mail));
+    }
+}
+
+static void
+s_take (service_t *self, mail_t *mail, zmq_msg_t *messages)
+{
+    refusal_t refusal;
+    request_status_t status = request_head (mail->frames, mail->count, &mail->head, &refusal);
+    if (status == REQUEST_IGNORED)
+        self->ignored++;
+    else
+    if (status == REQUEST_REFUSED)
+        service_refuse (self, mail, &refusal);
+    else
+    if (s_must_wait (self, mail))
+        s_let_wait (self, mail, messages);
+    else
+    if (mail->head.kind == WIRE_LEAVE)
+        s_answer_measured (self, mail);         //  what a job has is put away: as dear as its coming
+    else
+        s_answer (self, mail);
+}
+
+//  ---- receiving
+
+//  A key that was let in when its connection was made, and that is nobody's now.
+static void
+s_refuse_key (service_t *self, mail_t *mail)
+{
+    refusal_t refusal;
+    mail->caller = (caller_t) { .tenant = NULL, .uid = (uid_t) -1, .user = BROKER_USER_UNKNOWN };
+    if (request_head (mail->frames, mail->count, &mail->head, &refusal) == REQUEST_IGNORED) {
+        self->ignored++;
+        return;
+    }
+    s_refuse_revoked (&refusal);
+    service_refuse (self, mail, &refusal);
+}
+
+void
+service_take (service_t *self, const service_message_t *message, int64_t now_ms)
+{
+    mail_t mail = { .peer = *message->peer, .frames = message->frames, .count = message->count };
+    self->now_ms = now_ms;
+    if (tenants_caller (self->options.tenants, message->uid, message->key, &mail.caller))
+        s_take (self, &mail, message->messages);
+    else
+    //  On ipc nobody has a key, whatever the peer says of itself.
+    if (message->key && message->uid == (uid_t) -1)
+        s_refuse_key (self, &mail);
+    else
+        self->strangers++;
+}
+
+//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is known: -1.  The
+//  name is on what the peer has sent; the routing id that stands before it has it only where nobody polled first (4.3.4).
+static uid_t
+s_peer_uid (zmq_msg_t *message)
+{
+    const char *address = zmq_msg_gets (message, "Peer-Address");
+    unsigned uid, gid, pid;
+    if (address && sscanf (address, "localhost:%u:%u:%u", &uid, &gid, &pid) == 3)
+        return uid;
+    return (uid_t) -1;
+}
+
+//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
+static size_t
+s_receive_frames (void *router, zmq_msg_t *messages)
+{
+    size_t count = 0;
+    for (bool more = true; more; count++) {
+        zmq_msg_t extra, *message = count < FRAMES_MAX? &messages [count]: &extra;
+        zmq_msg_init (message);
+        if (zmq_msg_recv (message, router, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close (message);
+            return count;
+        }
+        more = zmq_msg_more (message);
+        if (message == &extra)
+            zmq_msg_close (&extra);
+    }
+    return count;
+}
+
+static bool
+s_receive_one (service_t *self, int64_t now_ms)
+{
+    zmq_msg_t messages [FRAMES_MAX];
+    frame_t frames [FRAMES_MAX];
+    size_t count = s_receive_frames (self->options.router, messages);
+    if (count == 0)
+        return false;
+    size_t held = count < FRAMES_MAX? count: FRAMES_MAX;
+    for (size_t index = 1; index < held; index++)
+        frames [index - 1] = (frame_t) { zmq_msg_data (&messages [index]), zmq_msg_size (&messages [index]) };
+    peer_t peer = { .size = (uint8_t) zmq_msg_size (&messages [0]) };
+    memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
+    //  A message with too many frames is told by its count, which request_head refuses.
+    if (count > 1) {
+        service_message_t message = { .peer = &peer, .uid = s_peer_uid (&messages [1]),
+            .key = zmq_msg_gets (&messages [1], "User-Id"), .frames = frames, .count = count - 1, .messages = &messages [1] };
+        service_take (self, &message, now_ms);
+    }
+    for (size_t index = 0; index < held; index++)
+        zmq_msg_close (&messages [index]);
+    return true;
+}
+
+int
+service_receive (service_t *self, int64_t now_ms)
+{
+    int count = 0;
+    self->now_ms = now_ms;
+    uint64_t begin = service_nanoseconds (self);
+    while (count < SERVICE_MESSAGES_A_TURN && s_receive_one (self, now_ms)) {
+        count++;
+        if (count % 16 == 0 && service_nanoseconds (self) - begin > RECEIVE_NS)
+            break;
+    }
+    service_serve (self, now_ms);
+    return count;
+}

@@ -1,0 +1,68 @@
+/*  service_state -- what a service is made of: for service.c (actions), service_messages.c (requests) and service_status.c.  */
+#ifndef SERVICE_STATE_H
+#define SERVICE_STATE_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "service.h"
+#include "arrivals.h"
+#include "connection.h"
+#include "explaining.h"
+#include "lingering.h"
+#include "mail.h"
+#include "rations.h"
+#include "refusals.h"
+#include "unread.h"
+#include "waiting_room.h"
+
+struct service {
+    service_options_t options;
+    bool stopping;
+    int64_t now_ms;             //  of this turn
+    explaining_t *explaining;
+    arrivals_t *arrivals;
+    lingering_t lingering;
+    atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has not sent yet; its
+                                                    //  threads count down
+    //  requests: those that wait, and answers
+    waiting_room_t *room;
+    int64_t resting_until_ms;   //  nobody is taken from the room before
+    uint64_t rest_ns;           //  that are to be rested besides: less than a millisecond
+    uint64_t buried_ns;         //  charged for burials so far
+    rations_t rations;
+    refusals_t *refusals;
+    unread_t *unread;
+    uint64_t ignored, strangers;        //  messages that are not ours, or nobody's
+    uint64_t dropped [REFUSALS_LINES_MAX];      //  refusals that were not sent, by tenant
+    //  scratch for one batch
+    uint32_t *rows;
+    uint64_t *ids;
+};
+
+//  What the log says of a rank: fields, and "job 3" or where there are several "job 3, rank 1".
+typedef struct {
+    char text [64], user [24];
+    log_field_t fields [6];
+} service_label_t;
+
+void service_label (const service_t *self, rank_t *rank, service_label_t *label);
+//  The tenant's name in the log; NULL: there is only one.
+const char *service_tenant_name (const service_t *self, const tenant_t *tenant);
+
+void service_carry_out_all (service_t *self);
+//  What counts in the budget of jobs, and is no job's.
+void service_count_outside (service_t *self);
+
+//  Counts a refusal, tells the log of it, and answers it if the caller has not had too many.
+void service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal);
+//  What this thread has worked, and that so much of it was done for one tenant and held up the others.
+uint64_t service_nanoseconds (const service_t *self);
+void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
+//  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go without a word).
+void service_empty_room (service_t *self);
+void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+
+//  STATUS_REPLY: JSON, malloc'ed, the caller's.  NULL: no memory.
+char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
+
+#endif

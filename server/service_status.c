@@ -1,0 +1,108 @@
+//  What `tureen status` shows beyond what the broker knows: to each caller what is its own to know.
+
+#include "service_state.h"
+#include <dirent.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static void
+s_put (json_t *object, const char *key, uint64_t number)
+{
+    json_object_set_new (object, key, json_integer ((json_int_t) number));
+}
+
+static double
+s_cpu_seconds (void)
+{
+    struct rusage usage;
+    getrusage (RUSAGE_SELF, &usage);
+    return (double) (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+         + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+//  What was refused to the tenant, and what of it waits.
+static void
+s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
+{
+    json_object_set_new (object, "refusals", refusals_status (self->refusals, number));
+    s_put (object, "unanswered", self->dropped [number]);
+    s_put (object, "waiting_requests", waiting_room_line_count (self->room, number));
+}
+
+static void
+s_describe_tenants (const service_t *self, json_t *status)
+{
+    size_t index;
+    json_t *object, *own = json_object_get (status, "tenant");
+    const tenant_t *tenant = own? broker_tenant (self->options.broker, json_string_value (json_object_get (own, "name"))): NULL;
+    if (tenant)
+        s_describe_tenant (self, own, tenant_number (tenant));
+    json_array_foreach (json_object_get (status, "tenants"), index, object) {
+        tenant = broker_tenant (self->options.broker, json_string_value (json_object_get (object, "name")));
+        if (tenant)
+            s_describe_tenant (self, object, tenant_number (tenant));
+    }
+}
+
+static json_t *
+s_descriptors (void)
+{
+    size_t count = 0;
+    DIR *folder = opendir ("/proc/self/fd");
+    while (folder && readdir (folder))
+        count++;
+    if (folder)
+        closedir (folder);
+    struct rlimit limit = { 0 };
+    getrlimit (RLIMIT_NOFILE, &limit);
+    json_t *object = json_object ();
+    //  Less ".", ".." and the folder itself.
+    s_put (object, "open", count > 3? count - 3: 0);
+    s_put (object, "max", limit.rlim_cur);
+    return object;
+}
+
+//  What the whole server does and has: others move these figures.
+static void
+s_describe_server (service_t *self, json_t *status, int64_t now_ms)
+{
+    uint64_t unanswered = 0;
+    for (size_t number = 0; number < REFUSALS_LINES_MAX; number++)
+        unanswered += self->dropped [number];
+    json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
+    json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_jobs (self), now_ms));
+    s_put (status, "restarts", self->options.restarts);
+    json_object_set_new (status, "refusals", refusals_status (self->refusals, REFUSALS_LINES_MAX));
+    s_put (status, "unanswered", unanswered);
+    s_put (status, "ignored", self->ignored);
+    s_put (status, "strangers", self->strangers);
+    s_put (status, "waiting_requests", waiting_room_count (self->room));
+    s_put (status, "waiting_request_bytes", waiting_room_bytes (self->room));
+    s_put (status, "unread_bytes", unread_bytes (self->unread));
+    s_put (status, "shortages", tasks_shortages (self->options.tasks));
+    s_put (status, "log_lines_lost", self->options.log->lost);
+    json_object_set_new (status, "descriptors", s_descriptors ());
+    if (self->options.gate)
+        json_object_set_new (status, "handshakes", gate_status (self->options.gate));
+}
+
+char *
+service_status (service_t *self, const caller_t *caller, int64_t now_ms)
+{
+    //  Operators see all; so does everybody where there is one tenant, as it has always been.
+    bool sees_all = caller->is_operator || broker_tenants (self->options.broker) == 1;
+    service_count_outside (self);
+    json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
+    connection_describe_datasets (self->options.broker, status, sees_all);
+    json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
+    json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
+    json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
+    json_object_set_new (status, "gathering", arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
+    json_object_set_new (status, "version", json_string (TUREEN_VERSION));
+    if (sees_all)
+        s_describe_server (self, status, now_ms);
+    s_describe_tenants (self, status);
+    char *text = json_dumps (status, JSON_COMPACT);
+    json_decref (status);
+    return text;
+}

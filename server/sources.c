@@ -1,0 +1,212 @@
+#include "sources.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "complain.h"
+#include "reader.h"
+
+enum {
+    READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
+    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is read, members of
+                                        //  a piece are up to 64 places apart, and a chunk is 64 or more
+    PROBE_MS = 100,                     //  for a pack's first volume, at start
+    READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
+    PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
+    PIECES_OF_POOL = 64,                //  of them
+    ERROR_BYTES = 1024
+};
+
+const char *
+sources_size (uint64_t bytes, char *text, size_t size)
+{
+    static const char *const units [] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
+    double value = (double) bytes;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 4; unit++)
+        value /= 1024;
+    snprintf (text, size, unit? "%.1f %s": "%.0f %s", value, units [unit]);
+    return text;
+}
+
+size_t
+sources_buffer_part (const options_t *options)
+{
+    return options->raw_bytes / BROKER_RAW_PARTS;
+}
+
+static int
+s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error, size_t error_bytes)
+{
+    catalogue_field_t fields [OPTIONS_FIELDS_MAX];
+    for (size_t field = 0; field < wanted->field_count; field++)
+        fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
+            .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
+    catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
+        .field_count = wanted->field_count };
+    return catalogue_open (catalogue_p, &options, error, error_bytes);
+}
+
+//  One line for the log: what was found.
+static void
+s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
+{
+    char size [32];
+    printf ("data set '%s': %u samples", wanted->name, catalogue_samples (catalogue));
+    if (catalogue_classes (catalogue))
+        printf (" in %u classes", catalogue_classes (catalogue));
+    else
+        for (size_t label = 0; label < catalogue_labels (catalogue); label++)
+            printf ("%s%s", label? ", ": " with labels ", catalogue_label (catalogue, label)->name);
+    for (size_t field = 1; field < catalogue_fields (catalogue); field++)
+        printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "image",
+            catalogue_field_name (catalogue, field));
+    printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
+}
+
+//  ---- packs
+
+static size_t
+s_sample_bytes (void *user, uint32_t id)
+{
+    const source_t *source = user;
+    return pack_sample_bytes (source->pack, id);
+}
+
+static uint32_t
+s_piece (void *user, uint64_t pool_samples)
+{
+    const source_t *source = user;
+    uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
+    double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
+    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
+    uint64_t least = pool_samples / PIECES_OF_POOL;
+    least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
+    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least, RAW_PIECE_MAX);
+}
+
+static bool
+s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
+{
+    const source_t *source = user;
+    //  Whole blocks are read, also where files are empty.
+    double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
+    double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
+    return cost_prefers_singles (&source->cost, samples, single_bytes, together_bytes, READS_TOGETHER);
+}
+
+//  The volumes join the files that the reading thread is to open; the first is measured.
+static bool
+s_list_volumes (sources_t *self, source_t *source)
+{
+    uint32_t volumes = pack_volumes (source->pack);
+    source->first_file = (uint32_t) self->path_count;
+    source->breaks = calloc (volumes + 1, sizeof *source->breaks);
+    char **paths = realloc (self->paths, (self->path_count + volumes) * sizeof *paths);
+    self->paths = paths? paths: self->paths;
+    if (!paths || !source->breaks)
+        return complain ("serve", "no memory for the list of volumes");
+    char path [PATH_MAX];
+    for (uint32_t volume = 0; volume < volumes; volume++) {
+        source->breaks [volume] = pack_volume_first (source->pack, volume);
+        pack_volume_path (source->pack, volume, path, sizeof path);
+        self->paths [self->path_count] = strdup (path);
+        if (!self->paths [self->path_count])
+            return complain ("serve", "no memory for the list of volumes");
+        self->path_count++;
+    }
+    return true;
+}
+
+//  What reading costs here: as measured now, or where that cannot be, as assumed.
+static void
+s_measure (sources_t *self, source_t *source, const options_dataset_t *wanted)
+{
+    source->cost = cost_assumed ();
+    source->cost.piece_set = wanted->piece;
+    source->cost.depth_set = self->options->reads;
+    if (pack_volumes (source->pack) > 0)
+        cost_probe (&source->cost, self->paths [source->first_file], PROBE_MS);
+}
+
+//  Names are options.c's, which refuses others.
+static raw_policy_t
+s_tier (const options_dataset_t *wanted)
+{
+    const char *name = wanted->tier? wanted->tier: "stream";
+    return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
+}
+
+static bool
+s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wanted)
+{
+    source_t *source = source_of (dataset);
+    uint32_t chunk = pack_chunk_samples (source->pack);
+    if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
+        return complain ("serve", "data set '%s': tier redox takes chunks of at most %d samples, this pack has %u: pack "
+            "it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
+    if (!s_list_volumes (self, source))
+        return false;
+    s_measure (self, source, wanted);
+    size_t largest = 0, least, half = sources_buffer_part (self->options) / 2;
+    for (uint32_t id = 0; id < pack_samples (source->pack); id++)
+        if (pack_sample_bytes (source->pack, id) > largest)
+            largest = pack_sample_bytes (source->pack, id);
+    size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX, together = largest > read_bytes? largest: read_bytes;
+    size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
+    self->buffer_bytes = room > self->buffer_bytes? room: self->buffer_bytes;
+    broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
+        .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
+        .prefers_singles = s_prefers_singles, .user = source,
+        .policy = s_tier (wanted), .chunk = chunk,
+        .read_bytes_max = read_bytes };
+    if (broker_set_pack (self->broker, dataset, &pack, &least))
+        return true;
+    return complain ("serve", "data set '%s': %llu bytes for compressed samples are too few for samples of this size: "
+        "start with --raw %zu", wanted->name, (unsigned long long) self->options->raw_bytes, broker_raw_setting (least));
+}
+
+static bool
+s_open_dataset (sources_t *self, size_t index)
+{
+    const options_dataset_t *wanted = &self->options->datasets [index];
+    source_t *source = &self->all [index];
+    char error [ERROR_BYTES];
+    if (s_open_catalogue (&source->catalogue, wanted, error, sizeof error))
+        return complain ("serve", "data set '%s': %s", wanted->name, error);
+    source->jpeg_warnings_max = wanted->jpeg_warnings_max;
+    source->pack = catalogue_pack (source->catalogue);
+    s_describe (wanted, source->catalogue);
+    dataset_t *dataset = broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
+        wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
+    if (source->pack)
+        return s_open_pack (self, dataset, wanted);
+    if (!wanted->tier && !wanted->piece)
+        return true;
+    return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make a pack "
+        "of it with `tureen pack %s DIR`", wanted->name, wanted->path);
+}
+
+bool
+sources_open (sources_t *self, broker_t *broker, const options_t *options)
+{
+    self->broker = broker;
+    self->options = options;
+    for (size_t index = 0; index < options->dataset_count; index++)
+        if (!s_open_dataset (self, index))
+            return false;
+    return true;
+}
+
+void
+sources_close (sources_t *self)
+{
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
+        catalogue_destroy (&self->all [index].catalogue);
+        free (self->all [index].breaks);
+    }
+    for (size_t index = 0; index < self->path_count; index++)
+        free (self->paths [index]);
+    free (self->paths);
+    *self = (sources_t) { .paths = NULL };
+}

@@ -1,0 +1,33 @@
+/*  sources -- the data sets of the settings, opened: files listed, packs checked and measured, each told to the broker.
+ *
+ *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; a source's cost is the broker's thread's.
+ */
+#ifndef SOURCES_H
+#define SOURCES_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "broker.h"
+#include "options.h"
+#include "source.h"
+
+typedef struct {
+    broker_t *broker;                   //  lent, and the options too
+    const options_t *options;
+    source_t all [OPTIONS_DATASETS_MAX];
+    char **paths;                       //  volumes of all packs
+    size_t path_count;
+    size_t buffer_bytes;                //  that the largest read of a pack needs on its way
+} sources_t;
+
+//  Opens them in the order of the settings, and says on standard output what was found.  False: standard error says why.
+//  sources_close in either case, when no thread uses them any more.
+bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
+void sources_close (sources_t *self);
+
+//  Of the memory for compressed samples, so much at most is for ranges on their way from the disk.
+size_t sources_buffer_part (const options_t *options);
+//  "3.2 GiB"; returns text.
+const char *sources_size (uint64_t bytes, char *text, size_t size);
+
+#endif

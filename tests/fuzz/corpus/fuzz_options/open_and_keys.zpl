@@ -1,0 +1,4 @@
+dataset
+    train = /data/train
+open = 1
+keys = /etc/tureen/keys

@@ -1,0 +1,5 @@
+dataset
+    train = /data/train
+tenant
+    a = 1,2
+    b = 3,2

@@ -1,0 +1,533 @@
+#include "service_play.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "door.h"
+#include "reply.h"
+#include "service_state.h"
+#include "source.h"
+#include "tasks.h"
+
+enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 };
+
+//  Stand for what the service is given: there is one play at a time.
+struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; place_t *copy [TASKS_MAX]; size_t copies;
+    errand_t *errands [TASKS_ERRANDS_MAX]; size_t errand_count, errands_done; decoder_t *decoder; broker_t *broker; };
+struct door { uint64_t expected; };
+struct tenants { tenant_t *of [4]; bool has_key; };
+
+struct play {
+    struct tasks tasks;
+    struct door door;
+    struct tenants tenants;
+    broker_t *broker;
+    service_t *service;
+    log_t log;
+    char log_text [LOG_BYTES];
+    source_t sources [2];
+    idle_t idle;
+    int64_t now_ms;
+    uint64_t clock_ns, cost_ns;
+    play_sent_t sent [PLAY_SENT_MAX];
+    size_t sent_count;
+    peer_t gone [GONE_MAX];
+    size_t gone_count;
+    bool reads_nothing;
+    struct { atomic_size_t *account; size_t size; } unread [UNREAD_MAX];
+    size_t unread_count;
+};
+
+//  ---- the socket: router is the play
+
+static bool
+s_is_gone (const play_t *self, const peer_t *peer)
+{
+    for (size_t index = 0; index < self->gone_count; index++)
+        if (self->gone [index].size == peer->size && memcmp (self->gone [index].bytes, peer->bytes, peer->size) == 0)
+            return true;
+    return false;
+}
+
+outbox_status_t
+outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size)
+{
+    play_t *self = router;
+    if (s_is_gone (self, peer))
+        return OUTBOX_GONE;
+    if (self->sent_count == PLAY_SENT_MAX)      //  the first half is forgotten
+        memmove (self->sent, &self->sent [PLAY_SENT_MAX / 2], (self->sent_count = PLAY_SENT_MAX / 2) * sizeof *self->sent);
+    play_sent_t *sent = &self->sent [self->sent_count++];
+    *sent = (play_sent_t) { .peer = *peer, .kind = kind, .job = job, .tag = tag, .size = size };
+    if (body)
+        memcpy (sent->text, body, size < PLAY_TEXT_BYTES? size: PLAY_TEXT_BYTES - 1);
+    return OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text)
+{
+    outbox_status_t status = outbox_send (router, peer, kind, job, tag, text, strlen (text));
+    free (text);
+    return status;
+}
+
+outbox_status_t
+outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text, atomic_size_t *account)
+{
+    play_t *self = router;
+    size_t size = strlen (text);
+    outbox_status_t status = outbox_send_text (router, peer, kind, job, tag, text);
+    if (status == OUTBOX_SENT && self->reads_nothing && self->unread_count < UNREAD_MAX) {
+        atomic_fetch_add (account, size);
+        self->unread [self->unread_count].account = account;
+        self->unread [self->unread_count++].size = size;
+    }
+    return status;
+}
+
+uint8_t *
+outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
+{
+    (void) outgoing;
+    return calloc (1, slot_bytes);
+}
+
+void
+outbox_slot_free (uint8_t *slot)
+{
+    free (slot);
+}
+
+outbox_status_t
+outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
+{
+    free (batch->inline_slot);
+    return outbox_send (router, peer, WIRE_BATCH, job, 0, batch->batch, sizeof *batch->batch);
+}
+
+//  ---- the door
+
+int
+door_expect (door_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms, char token [DOOR_TOKEN_BYTES + 1])
+{
+    (void) uid;
+    (void) descriptor;
+    (void) now_ms;
+    self->expected++;
+    snprintf (token, DOOR_TOKEN_BYTES + 1, "%032llx", (unsigned long long) key);
+    return 0;
+}
+
+void
+door_forget (door_t *self, uint64_t key)
+{
+    (void) self;
+    (void) key;
+}
+
+bool
+door_part (door_t *self, uint64_t key)
+{
+    (void) self;
+    (void) key;
+    return false;
+}
+
+bool
+door_next (door_t *self, int64_t now_ms, door_event_t *event)
+{
+    (void) self;
+    (void) now_ms;
+    (void) event;
+    return false;
+}
+
+//  ---- the workers
+
+void
+tasks_read (tasks_t *self, raw_request_t *raw)
+{
+    (void) self;
+    (void) raw;
+    abort ();                   //  there are no packs
+}
+
+void
+tasks_prepare (tasks_t *self, version_t *version)
+{
+    assert (self->prepares < TASKS_MAX);
+    self->prepare [self->prepares++] = version;
+}
+
+void
+tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot)
+{
+    (void) layout;
+    (void) slot;
+    assert (self->copies < TASKS_MAX);
+    self->copy [self->copies++] = place;
+}
+
+void
+tasks_run (tasks_t *self, errand_t *errand)
+{
+    errand->work (errand, self->decoder);
+    assert (self->errand_count < TASKS_ERRANDS_MAX);
+    self->errands [self->errand_count++] = errand;
+}
+
+errand_t *
+tasks_errand_done (tasks_t *self)
+{
+    return self->errand_count > 0? self->errands [--self->errand_count]: NULL;
+}
+
+void
+tasks_collect (tasks_t *self)
+{
+    //  What comes of one may hand out others: only those that are there now.
+    size_t prepares = self->prepares, copies = self->copies;
+    version_t *prepare [TASKS_MAX];
+    place_t *copy [TASKS_MAX];
+    memcpy (prepare, self->prepare, prepares * sizeof *prepare);
+    memcpy (copy, self->copy, copies * sizeof *copy);
+    self->prepares = self->copies = 0;
+    for (size_t index = 0; index < copies; index++)
+        broker_copied (self->broker, copy [index]);
+    for (size_t index = 0; index < prepares; index++) {
+        broker_fetched (self->broker, prepare [index]);
+        broker_prepared (self->broker, prepare [index], OUTCOME_READY, NULL);
+    }
+}
+
+void
+tasks_stop (tasks_t *self)
+{
+    tasks_collect (self);
+}
+
+const char *
+tasks_reading_mode (const tasks_t *self)
+{
+    (void) self;
+    return "play";
+}
+
+uint64_t
+tasks_shortages (const tasks_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+uint32_t
+tasks_depth (const tasks_t *self)
+{
+    (void) self;
+    return 1;
+}
+
+//  ---- the users
+
+bool
+tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller)
+{
+    bool is_remote = uid == (uid_t) -1;
+    if ((is_remote && (!key || !self->has_key)) || (!is_remote && uid > PLAY_B))
+        return false;
+    bool is_operator = uid == PLAY_ROOT;
+    tenant_t *tenant = is_operator? self->of [0]: is_remote || uid <= PLAY_A2? self->of [1]: self->of [2];
+    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator || !self->of [3], .uid = uid,
+        .user = is_remote? PLAY_KEY: uid };
+    return true;
+}
+
+//  ---- the play
+
+//  The data sets' files, made by the first play, for all: a fuzzer plays thousands of times.
+static char s_folder [64];
+
+static void
+s_make_files (const char *name)
+{
+    char path [120], file [200];
+    snprintf (path, sizeof path, "%s/%s", s_folder, name);
+    int rc = mkdir (path, 0700);
+    snprintf (file, sizeof file, "%s/class", path);
+    rc |= mkdir (file, 0700);
+    for (int sample = 0; sample < PLAY_SAMPLES; sample++) {
+        snprintf (file, sizeof file, "%s/class/%s-%03d.jpg", path, name, sample);
+        int descriptor = open (file, O_WRONLY | O_CREAT, 0600);
+        rc |= descriptor < 0 || write (descriptor, "none", 4) != 4;
+        close (descriptor);
+    }
+    assert (rc == 0);
+}
+
+static void
+s_remove_files (void)
+{
+    static const char *const names [] = { "train", "secret" };
+    char path [200];
+    for (int dataset = 0; dataset < 2; dataset++) {
+        for (int sample = 0; sample < PLAY_SAMPLES; sample++) {
+            snprintf (path, sizeof path, "%s/%s/class/%s-%03d.jpg", s_folder, names [dataset], names [dataset], sample);
+            unlink (path);
+        }
+        snprintf (path, sizeof path, "%s/%s/class", s_folder, names [dataset]);
+        rmdir (path);
+        snprintf (path, sizeof path, "%s/%s", s_folder, names [dataset]);
+        rmdir (path);
+    }
+    rmdir (s_folder);
+}
+
+static void
+s_need_files (void)
+{
+    if (*s_folder)
+        return;
+    strcpy (s_folder, "/tmp/tureen-play-XXXXXX");
+    char *folder = mkdtemp (s_folder);
+    assert (folder);
+    s_make_files ("train");
+    s_make_files ("secret");
+    atexit (s_remove_files);
+}
+
+static dataset_t *
+s_add_dataset (play_t *self, int index, const char *name)
+{
+    char path [120], error [1024];
+    snprintf (path, sizeof path, "%s/%s", s_folder, name);
+    catalogue_options_t options = { .path = path };
+    int rc = catalogue_open (&self->sources [index].catalogue, &options, error, sizeof error);
+    assert (rc == 0);
+    self->sources [index].jpeg_warnings_max = UINT32_MAX;
+    return broker_add_dataset (self->broker, name, PLAY_SAMPLES, BROKER_BAD_DROP, &self->sources [index]);
+}
+
+static void
+s_add_tenants (play_t *self, bool with_tenants, const dataset_t *train, const dataset_t *secret)
+{
+    self->tenants.of [0] = self->tenants.of [1] = self->tenants.of [2] = broker_tenant (self->broker, NULL);
+    if (!with_tenants)
+        return;
+    self->tenants.of [1] = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "a", .weight = 1 });
+    self->tenants.of [2] = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "b", .weight = 1 });
+    self->tenants.of [3] = self->tenants.of [2];
+    broker_allow (self->broker, self->tenants.of [1], train);
+    broker_allow (self->broker, self->tenants.of [2], train);
+    broker_allow (self->broker, self->tenants.of [2], secret);
+}
+
+//  A request costs as much as play_cost says: the clock goes on each second time that it is looked at.
+static uint64_t
+s_clock (void *clock)
+{
+    play_t *self = clock;
+    return self->clock_ns += self->cost_ns / 2;
+}
+
+play_t *
+play_new (bool with_tenants)
+{
+    play_t *self = calloc (1, sizeof *self);
+    assert (self);
+    s_need_files ();
+    self->log.descriptor = open ("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    assert (self->log.descriptor >= 0);
+    broker_options_t options = { .cache_bytes = 64 << 20, .workers = 2, .jobs_bytes_max = (size_t) 2 << 30,
+        .policy = SAMPLER_POLICY_FOLLOW, .seed = 1, .gather_ms = 0 };
+    self->broker = broker_new (&options);
+    dataset_t *train = s_add_dataset (self, 0, "train"), *secret = s_add_dataset (self, 1, "secret");
+    s_add_tenants (self, with_tenants, train, secret);
+    self->tenants.has_key = true;
+    self->tasks.broker = self->broker;
+    self->tasks.decoder = decoder_new ();
+    assert (self->tasks.decoder);
+    self->now_ms = 1000000;
+    service_options_t service = { .broker = self->broker, .tasks = &self->tasks, .door = &self->door, .router = self,
+        .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle, .nanoseconds = s_clock,
+        .clock = self };
+    self->service = service_new (&service);
+    assert (self->service);
+    return self;
+}
+
+void
+play_destroy (play_t **self_p)
+{
+    play_t *self = *self_p;
+    service_stop (self->service, self->now_ms);
+    play_read_all (self);
+    service_destroy (&self->service);
+    broker_destroy (&self->broker);
+    decoder_destroy (&self->tasks.decoder);
+    for (int index = 0; index < 2; index++)
+        catalogue_destroy (&self->sources [index].catalogue);
+    close (self->log.descriptor);
+    free (self);
+    *self_p = NULL;
+}
+
+service_t *
+play_service (play_t *self)
+{
+    return self->service;
+}
+
+broker_t *
+play_broker (play_t *self)
+{
+    return self->broker;
+}
+
+int64_t
+play_now_ms (const play_t *self)
+{
+    return self->now_ms;
+}
+
+peer_t
+play_peer (uint32_t number)
+{
+    peer_t peer = { .size = 5 };
+    memcpy (&peer.bytes [1], &number, sizeof number);
+    return peer;
+}
+
+void
+play_say_frames (play_t *self, uint32_t number, uint32_t user, const frame_t *frames, size_t count)
+{
+    peer_t peer = play_peer (number);
+    service_message_t message = { .peer = &peer, .uid = user == PLAY_KEY? (uid_t) -1: user,
+        .key = user == PLAY_KEY? "0123456789012345678901234567890123456789": NULL, .frames = frames, .count = count };
+    service_take (self->service, &message, self->now_ms);
+}
+
+void
+play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size)
+{
+    wire_head_t head = reply_head (kind, job, tag);
+    frame_t frames [2] = { { (const uint8_t *) &head, sizeof head }, { body, size } };
+    play_say_frames (self, peer, user, frames, body? 2: 1);
+}
+
+void
+play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const char *text)
+{
+    play_say (self, peer, user, kind, job, tag, text, text? strlen (text): 0);
+}
+
+void
+play_turn (play_t *self, int64_t milliseconds)
+{
+    for (int64_t passed = 0; passed <= milliseconds; passed += 5) {
+        service_serve (self->service, self->now_ms);
+        service_act (self->service, self->now_ms);
+        if (passed % 500 == 0)
+            service_beat (self->service, self->now_ms);
+        self->now_ms += milliseconds > 0? 5: 0;
+    }
+    broker_check (self->broker);
+    waiting_room_check (self->service->room);
+}
+
+void
+play_cost (play_t *self, uint64_t nanoseconds)
+{
+    self->cost_ns = nanoseconds;
+}
+
+static bool
+s_has_the_key (void *context, const caller_t *caller)
+{
+    (void) context;
+    return caller->user == PLAY_KEY;
+}
+
+size_t
+play_revoke (play_t *self)
+{
+    self->tenants.has_key = false;
+    return service_revoke (self->service, s_has_the_key, NULL, self->now_ms);
+}
+
+void
+play_close (play_t *self, uint32_t peer)
+{
+    assert (self->gone_count < GONE_MAX);
+    self->gone [self->gone_count++] = play_peer (peer);
+}
+
+void
+play_stop_reading (play_t *self)
+{
+    self->reads_nothing = true;
+}
+
+void
+play_read_all (play_t *self)
+{
+    for (size_t index = 0; index < self->unread_count; index++)
+        atomic_fetch_sub (self->unread [index].account, self->unread [index].size);
+    self->unread_count = 0;
+}
+
+static bool
+s_matches (const play_sent_t *sent, uint32_t number, wire_kind_t kind)
+{
+    peer_t peer = play_peer (number);
+    return (kind == 0 || sent->kind == kind) && sent->peer.size == peer.size
+        && memcmp (sent->peer.bytes, peer.bytes, peer.size) == 0;
+}
+
+const play_sent_t *
+play_last (const play_t *self, uint32_t peer, wire_kind_t kind)
+{
+    for (size_t index = self->sent_count; index-- > 0; )
+        if (s_matches (&self->sent [index], peer, kind))
+            return &self->sent [index];
+    return NULL;
+}
+
+size_t
+play_count (const play_t *self, uint32_t peer, wire_kind_t kind)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < self->sent_count; index++)
+        count += s_matches (&self->sent [index], peer, kind);
+    return count;
+}
+
+void
+play_forget_sent (play_t *self)
+{
+    self->sent_count = 0;
+}
+
+json_t *
+play_status (play_t *self, uint32_t user)
+{
+    caller_t caller;
+    bool known = tenants_caller (&self->tenants, user == PLAY_KEY? (uid_t) -1: user, user == PLAY_KEY? "": NULL, &caller);
+    assert (known);
+    char *text = service_status (self->service, &caller, self->now_ms);
+    json_t *status = json_loads (text, 0, NULL);
+    free (text);
+    assert (status);
+    return status;
+}
+
+const char *
+play_log (play_t *self)
+{
+    ssize_t size = pread (self->log.descriptor, self->log_text, LOG_BYTES - 1, 0);
+    self->log_text [size > 0? size: 0] = 0;
+    return self->log_text;
+}

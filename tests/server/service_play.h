@@ -1,0 +1,66 @@
+/*  service_play -- a real service and broker, with the socket, the door, the workers and the users made up: messages go in by
+ *  service_take, what is sent is written down.
+ *
+ *  Workers do what they are given when play_turn says so; a sample is never looked at.  Two data sets: `train`, which tenants a
+ *  and b may use, and `secret`, which is b's alone; PLAY_SAMPLES samples each.
+ */
+#ifndef SERVICE_PLAY_H
+#define SERVICE_PLAY_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "broker.h"
+#include "service.h"
+#include "wire.h"
+
+enum { PLAY_SAMPLES = 48, PLAY_SENT_MAX = 4096, PLAY_TEXT_BYTES = 400 };
+
+//  Users: of the operator, of a (two), of b, of nobody.  With keys: a's user K1, revoked by play_revoke.
+enum { PLAY_ROOT = 0, PLAY_A1 = 1, PLAY_A2 = 2, PLAY_B = 3, PLAY_STRANGER = 9, PLAY_KEY = 100 };
+
+typedef struct {
+    peer_t peer;
+    wire_kind_t kind;
+    uint64_t job, tag;
+    size_t size;
+    char text [PLAY_TEXT_BYTES];            //  as far as it fits
+} play_sent_t;
+
+typedef struct play play_t;
+
+//  with_tenants: a and b; else the operator is alone.
+play_t *play_new (bool with_tenants);
+//  Ends the service; everything must be gone.
+void play_destroy (play_t **self_p);
+service_t *play_service (play_t *self);
+broker_t *play_broker (play_t *self);
+int64_t play_now_ms (const play_t *self);
+
+//  The routing id number so and so, as ZeroMQ makes them.
+peer_t play_peer (uint32_t number);
+//  A message of this user by this connection.
+void play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size);
+void play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const char *text);
+void play_say_frames (play_t *self, uint32_t peer, uint32_t user, const frame_t *frames, size_t count);
+//  Serves what waits, and lets workers, broker and time go on: so many milliseconds.
+void play_turn (play_t *self, int64_t milliseconds);
+//  What a request costs the thread from now on, in nanoseconds.
+void play_cost (play_t *self, uint64_t nanoseconds);
+//  The key is no more.
+size_t play_revoke (play_t *self);
+//  Sending to this connection fails from now on.
+void play_close (play_t *self, uint32_t peer);
+//  Texts stay unread (counted) from now on, or are all read now.
+void play_stop_reading (play_t *self);
+void play_read_all (play_t *self);
+
+//  What was sent to a connection and of this kind last (0: of any); NULL: nothing.  And how many.
+const play_sent_t *play_last (const play_t *self, uint32_t peer, wire_kind_t kind);
+size_t play_count (const play_t *self, uint32_t peer, wire_kind_t kind);
+void play_forget_sent (play_t *self);
+//  STATUS of this user, whole; the caller's reference.
+json_t *play_status (play_t *self, uint32_t user);
+//  The log so far.
+const char *play_log (play_t *self);
+
+#endif

@@ -1,0 +1,296 @@
+//  A supervisor over small shell scripts that stand in for a server: what ends and what is begun again, signals passed on, nobody
+//  left over.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "scratch.h"
+#include "seed.h"
+#include "supervise.h"
+
+enum { PATIENCE_MS = 60000, TEXT_BYTES = 8192, FAST_MS = 5 };
+
+typedef struct {
+    scratch_t scratch;
+    char seen [PATH_MAX];       //  scripts write here
+    char log [PATH_MAX];
+} world_t;
+
+static int
+begin (void **state)
+{
+    world_t *world = calloc (1, sizeof *world);
+    *state = world;
+    alarm (300);                //  what hangs fails
+    if (!world || !scratch_begin (&world->scratch))
+        return -1;
+    snprintf (world->seen, sizeof world->seen, "%s/seen", world->scratch.path);
+    snprintf (world->log, sizeof world->log, "%s/log", world->scratch.path);
+    //  Children of a supervisor that was killed become ours.
+    return prctl (PR_SET_CHILD_SUBREAPER, 1);
+}
+
+static int
+end (void **state)
+{
+    world_t *world = *state;
+    unlink (world->seen);
+    unlink (world->log);
+    bool clean = scratch_end (&world->scratch);
+    free (world);
+    return clean? 0: -1;
+}
+
+static void
+s_read (const char *path, char text [TEXT_BYTES])
+{
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0? 0: read (fd, text, TEXT_BYTES - 1);
+    text [size > 0? size: 0] = 0;
+    if (fd >= 0)
+        close (fd);
+}
+
+static size_t
+s_count (const char *path, const char *what)
+{
+    char text [TEXT_BYTES];
+    size_t count = 0;
+    s_read (path, text);
+    for (const char *at = text; (at = strstr (at, what)); at++)
+        count++;
+    return count;
+}
+
+static void
+s_pause (void)
+{
+    nanosleep (&(struct timespec) { .tv_nsec = 2000000 }, NULL);
+}
+
+//  Waits until the file says this so often.
+static void
+s_wait_for (const char *path, const char *what, size_t count)
+{
+    for (int waited = 0; s_count (path, what) < count; waited += 2) {
+        if (waited > PATIENCE_MS)
+            fail_msg ("'%s' did not come %zu times", what, count);
+        s_pause ();
+    }
+}
+
+//  A supervisor in a process of its own; the script's $0 is the file that is looked at.
+static pid_t
+s_begin (const world_t *world, const char *script, int64_t pause_ms)
+{
+    pid_t process = fork ();
+    assert_true (process >= 0);
+    if (process)
+        return process;
+    char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script, (char *) (uintptr_t) world->seen, NULL };
+    log_t log = { .descriptor = open (world->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) };
+    supervise_options_t options = { .path = "/bin/sh", .argv = argv, .pause_ms = pause_ms, .log = &log };
+    _exit (supervise_run (&options));
+}
+
+static int
+s_status (pid_t process)
+{
+    int status;
+    while (waitpid (process, &status, 0) < 0)
+        assert_int_equal (errno, EINTR);
+    return status;
+}
+
+//  Its exit status.
+static int
+s_end (pid_t process)
+{
+    int status = s_status (process);
+    assert_true (WIFEXITED (status));
+    return WEXITSTATUS (status);
+}
+
+//  Guards: a server that ends by itself, whatever it says, is not begun again.
+static void
+test_an_exit_status_goes_through (void **state)
+{
+    const world_t *world = *state;
+    static const int statuses [] = { 0, 1, 2, 3, 77, 127 };
+    char script [64];
+    for (size_t index = 0; index < sizeof statuses / sizeof *statuses; index++) {
+        snprintf (script, sizeof script, "echo here >> $0; exit %d", statuses [index]);
+        assert_int_equal (s_end (s_begin (world, script, FAST_MS)), statuses [index]);
+        assert_int_equal (s_count (world->seen, "here"), index + 1);
+    }
+    assert_int_equal (s_count (world->log, "restart"), 0);
+}
+
+//  Guards: one that dies of a signal is begun again, is told how often, and the log says why.
+static void
+test_death_by_a_signal (void **state)
+{
+    const world_t *world = *state;
+    const char *script = "echo \"begun $TUREEN_SUPERVISED.\" >> $0; case $TUREEN_SUPERVISED in "
+        "*:0) kill -ABRT $$;; *:1) kill -SEGV $$;; *:2) kill -KILL $$;; *:3) kill -TERM $$;; *) exit 9;; esac; sleep 60";
+    pid_t process = s_begin (world, script, FAST_MS);
+    assert_int_equal (s_end (process), 9);
+    char line [64];
+    for (int life = 0; life < 5; life++) {
+        snprintf (line, sizeof line, "begun %ld:%d.\n", (long) process, life);
+        assert_int_equal (s_count (world->seen, line), 1);
+    }
+    assert_int_equal (s_count (world->seen, "begun"), 5);
+    assert_int_equal (s_count (world->log, "restart "), 4);
+    assert_int_equal (s_count (world->log, "signal 6 (Aborted"), 1);
+    assert_int_equal (s_count (world->log, "signal 11 (Segm"), 1);
+    assert_int_equal (s_count (world->log, "signal 9 (Killed"), 1);
+    assert_int_equal (s_count (world->log, "for the 4. time"), 1);
+}
+
+//  Guards: pauses double, have a limit, and begin anew after a life that was long enough.
+static void
+test_pauses (void **state)
+{
+    (void) state;
+    int64_t pause_ms = 0, all_ms = 0;
+    static const int64_t expected [] = { 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000 };
+    for (size_t index = 0; index < sizeof expected / sizeof *expected; index++) {
+        pause_ms = supervise_pause_ms (SUPERVISE_PAUSE_MS, pause_ms, SUPERVISE_GOOD_MS - 1);
+        assert_int_equal (pause_ms, expected [index]);
+        all_ms += pause_ms;
+    }
+    assert_true (all_ms < 120000);
+    assert_int_equal (supervise_pause_ms (SUPERVISE_PAUSE_MS, pause_ms, SUPERVISE_GOOD_MS), SUPERVISE_PAUSE_MS);
+}
+
+//  Guards: each signal that asks for an end is passed on, and the child is waited for.
+static void
+test_signals_are_passed_on (void **state)
+{
+    const world_t *world = *state;
+    static const struct { int number; const char *name; } signals [] = {
+        { SIGTERM, "TERM" }, { SIGINT, "INT" }, { SIGHUP, "HUP" }
+    };
+    char script [256], begun [16];
+    for (size_t index = 0; index < 3; index++) {
+        snprintf (begun, sizeof begun, "begun %s", signals [index].name);
+        snprintf (script, sizeof script, "trap 'sleep .1; echo ended >> $0; exit 5' %s; echo %s >> $0; "
+            "while :; do sleep .02; done", signals [index].name, begun);
+        pid_t process = s_begin (world, script, FAST_MS);
+        s_wait_for (world->seen, begun, 1);
+        kill (process, signals [index].number);
+        assert_int_equal (s_end (process), 5);
+        assert_int_equal (s_count (world->seen, "ended"), index + 1);
+    }
+    //  One that has not taken the signal yet dies of it: that is what was asked for.
+    pid_t process = s_begin (world, "echo deaf >> $0; exec sleep 60", FAST_MS);
+    s_wait_for (world->seen, "deaf", 1);
+    kill (process, SIGTERM);
+    assert_int_equal (s_end (process), 0);
+    assert_int_equal (s_count (world->log, "restart"), 0);
+    //  One that dies otherwise meanwhile is not begun again.
+    process = s_begin (world, "trap 'kill -ABRT $$' TERM; echo dying >> $0; while :; do sleep .02; done", FAST_MS);
+    s_wait_for (world->seen, "dying", 1);
+    kill (process, SIGTERM);
+    assert_int_equal (s_end (process), 1);
+    assert_int_equal (s_count (world->seen, "dying"), 1);
+    assert_int_equal (s_count (world->log, "while it was ending"), 1);
+}
+
+//  Guards: nobody waits for the end of a pause to be rid of it.
+static void
+test_a_signal_in_a_pause (void **state)
+{
+    const world_t *world = *state;
+    pid_t process = s_begin (world, "kill -KILL $$", 10 * PATIENCE_MS);
+    s_wait_for (world->log, "restart ", 1);
+    kill (process, SIGTERM);
+    assert_int_equal (s_end (process), 0);
+}
+
+//  Guards: whenever the supervisor dies without a word, its child dies, also one that has hardly begun.
+static void
+test_its_own_death (void **state)
+{
+    const world_t *world = *state;
+    uint64_t random = test_seed ();
+    for (int round = 0; round < 25; round++) {
+        pid_t process = s_begin (world, "echo \"pid $$\" >> $0; exec sleep 600", FAST_MS);
+        nanosleep (&(struct timespec) { .tv_nsec = (long) test_below (&random, 4000000) }, NULL);
+        kill (process, SIGKILL);
+        assert_true (WIFSIGNALED (s_status (process)));
+        //  Its child is ours now, if there is one, and dead: or this waits for as long as it sleeps.
+        int status;
+        pid_t child = waitpid (-1, &status, 0);
+        if (child < 0)
+            assert_int_equal (errno, ECHILD);
+        else
+            assert_true (WIFSIGNALED (status)? WTERMSIG (status) == SIGKILL: WEXITSTATUS (status) == 127);
+    }
+}
+
+//  Guards: started by somebody who ignores his children, it still hears of its own.
+static void
+test_children_that_are_ignored (void **state)
+{
+    const world_t *world = *state;
+    signal (SIGCHLD, SIG_IGN);
+    pid_t process = s_begin (world, "echo here >> $0; [ $TUREEN_SUPERVISED != ${TUREEN_SUPERVISED%:0} ] && kill -KILL $$; exit 4",
+        FAST_MS);
+    signal (SIGCHLD, SIG_DFL);
+    assert_int_equal (s_end (process), 4);
+    assert_int_equal (s_count (world->seen, "here"), 2);
+}
+
+//  Guards: who is not a supervisor's child does not take himself for one, whatever was inherited.
+static void
+test_who_is_a_child (void **state)
+{
+    (void) state;
+    uint64_t restarts = 5;
+    static const char *const texts [] = { NULL, "", "nonsense", "1", "999999999:3" };
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
+        if (texts [index])
+            setenv ("TUREEN_SUPERVISED", texts [index], 1);
+        assert_false (supervise_is_child (&restarts));
+        assert_null (getenv ("TUREEN_SUPERVISED"));
+    }
+    char text [64];
+    snprintf (text, sizeof text, "%ld:7", (long) getppid ());
+    setenv ("TUREEN_SUPERVISED", text, 1);
+    char name [16];
+    prctl (PR_GET_NAME, name);
+    assert_true (supervise_is_child (&restarts));
+    prctl (PR_SET_NAME, name);
+    assert_int_equal (restarts, 7);
+    assert_false (supervise_is_child (&restarts));
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_an_exit_status_goes_through, begin, end),
+        cmocka_unit_test_setup_teardown (test_death_by_a_signal, begin, end),
+        cmocka_unit_test (test_pauses),
+        cmocka_unit_test_setup_teardown (test_signals_are_passed_on, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_signal_in_a_pause, begin, end),
+        cmocka_unit_test_setup_teardown (test_its_own_death, begin, end),
+        cmocka_unit_test_setup_teardown (test_children_that_are_ignored, begin, end),
+        cmocka_unit_test (test_who_is_a_child)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

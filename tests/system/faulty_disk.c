@@ -1,0 +1,100 @@
+/*  faulty_disk -- a library to preload that makes the files which the server reads fail or slow, as told while it runs:
+ *  test_system_storage.py.
+ *
+ *  TUREEN_DISK names a file of rules, one a line, looked at with each call: "open ERRNO TEXT" and "read ERRNO TEXT" let the opening
+ *  and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT" lets reading them wait.  There is no io_uring,
+ *  so that all reading comes through here.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RULES_BYTES = 1024, WORD_BYTES = 8, TEXT_BYTES = 200 };
+
+struct io_uring;
+int io_uring_queue_init (unsigned entries, struct io_uring *ring, unsigned flags);
+int openat (int folder, const char *path, int flags, ...);
+ssize_t preadv (int file, const struct iovec *parts, int count, off_t offset);
+
+static int
+s_openat (int folder, const char *path, int flags, mode_t mode)
+{
+    static int (*real) (int, const char *, int, ...);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "openat");
+    return real (folder, path, flags, mode);
+}
+
+//  The number of the first rule of this kind that the path falls under; 0: none.
+static int
+s_rule (const char *kind, const char *path)
+{
+    const char *file = getenv ("TUREEN_DISK");
+    char rules [RULES_BYTES], word [WORD_BYTES], text [TEXT_BYTES];
+    int fd = file? s_openat (AT_FDCWD, file, O_RDONLY | O_CLOEXEC, 0): -1;
+    ssize_t size = fd < 0? 0: read (fd, rules, sizeof rules - 1);
+    if (fd >= 0)
+        close (fd);
+    rules [size > 0? size: 0] = 0;
+    int number, length;
+    for (const char *at = rules; sscanf (at, "%7s %d %199s%n", word, &number, text, &length) == 3; at += length)
+        if (strcmp (word, kind) == 0 && strstr (path, text))
+            return number;
+    return 0;
+}
+
+static bool
+s_fails (const char *kind, const char *path)
+{
+    int number = s_rule (kind, path);
+    if (number)
+        errno = number;
+    return number != 0;
+}
+
+int
+io_uring_queue_init (unsigned entries, struct io_uring *ring, unsigned flags)
+{
+    (void) entries;
+    (void) ring;
+    (void) flags;
+    return -ENOSYS;
+}
+
+int
+openat (int folder, const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start (rest, flags);
+    mode_t mode = flags & O_CREAT? va_arg (rest, mode_t): 0;
+    va_end (rest);
+    return s_fails ("open", path)? -1: s_openat (folder, path, flags, mode);
+}
+
+ssize_t
+preadv (int file, const struct iovec *parts, int count, off_t offset)
+{
+    static ssize_t (*real) (int, const struct iovec *, int, off_t);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "preadv");
+    char link [64], path [PATH_MAX];
+    snprintf (link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink (link, path, sizeof path - 1);
+    path [length > 0? length: 0] = 0;
+    int slow_ms = s_rule ("slow", path);
+    if (slow_ms)
+        nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L }, NULL);
+    return s_fails ("read", path)? -1: real (file, parts, count, offset);
+}

@@ -1,0 +1,151 @@
+"""Storage that fails under a real server: what passes costs no sample, what does not costs that sample and is named, and nothing
+that happens to files that are served ends the server."""
+import errno
+import os
+import shutil
+import tempfile
+import unittest
+
+import harness
+from harness import Server, SystemTest, run, wait_until
+
+LIBRARY = os.path.join(os.path.dirname(harness.TUREEN), "faulty_disk.so")
+
+
+class StorageTest(SystemTest):
+    SAMPLES = 200
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tu-storage-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.copy = os.path.join(self.folder, "data")
+        shutil.copytree(self.data, self.copy)
+        self.rules = os.path.join(self.folder, "rules")
+
+    def rule(self, *lines):
+        """From now on; without any the disk is whole."""
+        with open(self.rules + ".new", "w") as file:
+            file.write("".join(line + "\n" for line in lines))
+        os.rename(self.rules + ".new", self.rules)
+
+    def path(self, number):
+        return os.path.join(self.copy, "class_%d" % self.labels[number], "%05d.jpg" % number)
+
+    def serve_faulty(self, folder=None, **options):
+        self.rule()
+        return Server({"train": folder or self.copy}, cache="4M", environment={"LD_PRELOAD": LIBRARY, "TUREEN_DISK": self.rules},
+                      **options)
+
+    def bad(self, server):
+        return {entry["id"]: entry["reason"] for entry in server.status()["datasets"][0]["bad"]}
+
+    def pack(self):
+        folder = os.path.join(self.folder, "pack")
+        packed = run("pack", self.copy, folder)
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+        return folder
+
+    def read(self, server, *arguments, **options):
+        """With random crops, which do not stay in the cache for the next one."""
+        return server.read(*arguments, **dict({"batch": 16}, **options))
+
+
+@unittest.skipUnless(os.path.exists(LIBRARY), "there is no faulty_disk.so in this build")
+class Disk(StorageTest):
+    def test_what_passes_costs_no_sample(self):
+        """No descriptors, no memory: for longer than anybody would wait for one sample."""
+        for kind, number in (("open", errno.EMFILE), ("read", errno.ENOMEM)):
+            with self.subTest(kind=kind, number=number), self.serve_faulty() as server:
+                reader = self.read(server, epochs=2, rate=400)
+                wait_until("batches", lambda: reader.delivered() > 0)
+                self.rule("%s %d .jpg" % (kind, number))
+                before = server.status().get("shortages", 0)
+                wait_until("much was tried again", lambda: server.status()["shortages"] > before + 300)
+                self.rule()
+                self.assert_epochs(reader.finish(), 2)
+                self.assertEqual(server.status()["bad_samples"], 0)
+
+    def test_what_passes_costs_no_sample_of_a_pack(self):
+        with self.serve_faulty(folder=self.pack(), arguments=["--raw", "8M"]) as server:
+            self.rule("read %d volume-" % errno.ENOMEM)
+            reader = self.read(server, epochs=2)
+            wait_until("much was tried again", lambda: server.status()["shortages"] > 120)
+            self.rule()
+            self.assert_epochs(reader.finish(), 2)
+            self.assertEqual(server.status()["bad_samples"], 0)
+
+    def test_a_broken_sector_and_a_slow_disk(self):
+        """One file cannot be read, a class of them only slowly; the server answers meanwhile, and each epoch is the rest."""
+        with self.serve_faulty() as server:
+            self.rule("read %d 00017.jpg" % errno.EIO, "slow 100 class_1/")
+            readers = [self.read(server, epochs=2), self.read(server, "--inline", epochs=2, order="private")]
+            wait_until("the server answers", lambda: len(server.status()["jobs"]) == 2)
+            for reader in readers:
+                self.assert_epochs(reader.finish(), 2, [number for number in range(self.SAMPLES) if number != 17])
+            self.assertEqual(list(self.bad(server)), [17])
+            self.assertIn("Input/output error", self.bad(server)[17])
+
+
+class Files(StorageTest):
+    def test_whatever_takes_a_files_place(self):
+        with Server({"train": self.copy}, cache="4M") as server:
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            shapes = {3: "fifo", 40: "folder", 77: "loop", 78: "shorter", 120: "longer", 121: "nothing", 160: "socket",
+                      199: "elsewhere"}
+            for number, shape in shapes.items():
+                path = self.path(number)
+                with open(path, "rb") as file:
+                    content = file.read()
+                os.remove(path)
+                if shape == "fifo":
+                    os.mkfifo(path)
+                elif shape == "folder":
+                    os.mkdir(path)
+                elif shape == "loop":
+                    os.symlink(os.path.basename(path), path)
+                elif shape in ("shorter", "longer"):
+                    with open(path, "wb") as file:
+                        file.write(content[:len(content) // 2] if shape == "shorter" else content + b"more")
+                elif shape == "socket":
+                    with harness.socket.socket(harness.socket.AF_UNIX) as made:
+                        made.bind(path)
+                elif shape == "elsewhere":
+                    os.symlink("/dev/zero", path)
+            self.assert_epochs(self.read(server, epochs=2).finish(), 2,
+                               [number for number in range(self.SAMPLES) if number not in shapes])
+            self.assertEqual(sorted(self.bad(server)), sorted(shapes))
+            self.assertIn("changed since", self.bad(server)[120])
+
+    def test_the_folder_goes_away(self):
+        with Server({"train": self.copy}, cache="4M") as server:
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            shutil.rmtree(self.copy)
+            reader = self.read(server, "--rejoin", "0", epochs=1)
+            self.assertEqual(reader.wait(), 1)
+            self.assertIn("unreadable", reader.texts()[1])
+            self.assertEqual(server.status()["bad_samples"], self.SAMPLES)
+
+    def test_a_pack_is_cut_and_removed(self):
+        """The index, whatever becomes of it, is the server's own; of volumes the rest is served, and a removed one whole."""
+        pack = self.pack()
+        index, volume = os.path.join(pack, "index.tureen"), os.path.join(pack, "volume-00000.tureen")
+        with Server({"train": pack}, cache="4M", arguments=["--raw", "256K"]) as server:
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            os.truncate(index, 100)
+            self.assert_epochs(self.read(server, "--seed", "3", epochs=2).finish(), 2)
+            with open(index, "r+b") as file:
+                file.write(os.urandom(50000))
+            os.remove(index)
+            os.truncate(volume, os.path.getsize(volume) * 7 // 10)      # status names a hundred at most
+            rest = self.read(server, epochs=2, order="private").finish()
+            lost = set(self.bad(server))
+            self.assertTrue(0 < len(lost) < self.SAMPLES)
+            self.assertIn("shrank", self.bad(server)[min(lost)])
+            self.assert_epochs(rest, 2, [number for number in range(self.SAMPLES) if number not in lost])
+            os.remove(volume)
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1,
+                               [number for number in range(self.SAMPLES) if number not in lost])
+
+
+if __name__ == "__main__":
+    unittest.main()
