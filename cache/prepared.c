@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1, MEMORY_ALIGNMENT = 64 };
+enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKET_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1, MEMORY_ALIGNMENT = 64 };
 
 //  Versions of one count, dense, so that a random one is one access away.
 typedef struct {
@@ -170,7 +170,7 @@ s_bucket_enter (prepared_t *self, version_t *version)
     account_t *account = s_account (self, version->account);
     bucket_t *bucket = s_bucket (account, version);
     if (bucket->count == bucket->room) {
-        bucket->room = bucket->room? bucket->room * 2: 64;
+        bucket->room = bucket->room? bucket->room * 2: BUCKET_MIN;
         size_t bytes = bucket->room * sizeof *bucket->versions;
         bucket->versions = s_need (realloc (bucket->versions, bytes), bytes);
     }
@@ -178,6 +178,19 @@ s_bucket_enter (prepared_t *self, version_t *version)
     bucket->versions [bucket->count++] = version;
     account->versions++;
     account->bytes += version->bytes;
+}
+
+//  What a bucket of busier days takes is given back: as claimants come and go, all versions pass through all counts.
+static void
+s_bucket_shrink (bucket_t *bucket)
+{
+    if (bucket->room <= BUCKET_MIN || bucket->count > bucket->room / 4)
+        return;
+    version_t **versions = realloc (bucket->versions, bucket->room / 2 * sizeof *versions);
+    if (!versions)
+        return;
+    bucket->versions = versions;
+    bucket->room /= 2;
 }
 
 static void
@@ -189,6 +202,7 @@ s_bucket_leave (prepared_t *self, version_t *version)
     version_t *last = bucket->versions [--bucket->count];
     bucket->versions [version->place] = last;
     last->place = version->place;
+    s_bucket_shrink (bucket);
     account->versions--;
     account->bytes -= version->bytes;
 }

@@ -246,6 +246,19 @@ raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample)
     s_queue (self, request);
 }
 
+void
+raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane)
+{
+    assert (self->magic == STORE_MAGIC);
+    lane_t *home = s_lane (self, lane);
+    sample->home = lane + 1;
+    if (!sample->memory)
+        return;
+    self->lanes [sample->lane].bytes -= sample->bytes;
+    home->bytes += sample->bytes;
+    sample->lane = lane;
+}
+
 static void
 s_take_first (raw_store_t *self, lane_t *lane)
 {
@@ -315,9 +328,9 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
         sample->memory = malloc (sample->bytes? sample->bytes: 1);
         if (!sample->memory)
             break;
-        sample->lane = request->lane;
+        sample->lane = sample->home? sample->home - 1: request->lane;
         self->memory_bytes += sample->bytes;
-        self->lanes [request->lane].bytes += sample->bytes;
+        self->lanes [sample->lane].bytes += sample->bytes;
     }
     bool all = given == request->sample_count;
     for (uint32_t index = 0; !all && index < given; index++)
@@ -361,8 +374,10 @@ static raw_request_t *
 s_next (raw_store_t *self, lane_t *lane)
 {
     raw_request_t *request = s_first (self, lane);
-    if (!request)
+    if (!request) {
+        lane->passed_over = 0;
         return NULL;
+    }
     if (!s_has_memory_for (self, lane, s_bytes (request)) || !s_give_memory (self, request)) {
         lane->passed_over += !s_is_waited_for (lane);
         return NULL;
@@ -373,6 +388,14 @@ s_next (raw_store_t *self, lane_t *lane)
     s_trim (self, request);
     self->handed_out++;
     return request;
+}
+
+void
+raw_store_hurry (raw_store_t *self)
+{
+    assert (self->magic == STORE_MAGIC);
+    for (uint32_t lane = 0; lane < self->lane_count; lane++)
+        self->lanes [lane].passed_over = self->lanes [lane].first? PASSED_OVER_MAX: 0;
 }
 
 raw_request_t *

@@ -18,7 +18,7 @@
  *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
- *    R4  a lane's bytes are those of samples with memory that its requests brought; what is queued is what stands in lanes.
+ *    R4  a lane's bytes are those of samples with memory that count on it; what is queued is what stands in lanes.
  *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples,
  *  and nothing else.
  */
@@ -45,7 +45,8 @@ typedef struct raw_sample {
     raw_sample_state_t state;
     int rc;                             //  BAD: -errno, or -EBADMSG: the checksum differs
     uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
-    uint32_t lane;                      //  with memory: whose request brought it
+    uint32_t home;                      //  raw_store_count's lane + 1; 0: none
+    uint32_t lane;                      //  with memory: on which it counts
     uint32_t holds;
     struct raw_request *request;        //  AWAITED: that brings it
     struct raw_sample *chain;
@@ -96,8 +97,12 @@ void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint3
 //  The sample, if it is awaited and its request in another lane not handed out, is read alone when its turn comes in this lane,
 //  unless the other comes first.  Of lane 0 only while that has no memory for its next request: what it reads, it reads together.
 void raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample);
+//  The sample's memory counts on this lane, whichever brings it, not on the one that does.
+void raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane);
 //  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
+//  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept for them.
+void raw_store_hurry (raw_store_t *self);
 //  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together each
 //  is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that is
 //  READY or BAD now and held; it must not drop the last hold of another sample of the request.  Frees the request.

@@ -155,13 +155,34 @@ limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghos
         && s_allow_ranks (self, join, ghost, refusal);
 }
 
+//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use beyond that: so there is
+//  some for all of them, and what others have is no reason.
+static bool
+s_allow_share (const broker_t *self, const tenant_t *tenant, size_t bytes, size_t least, refusal_t *refusal)
+{
+    size_t share = (size_t) broker_share (self, tenant, self->options.cache_bytes);
+    if (least <= share)
+        return true;
+    if (!limits_apply (self))
+        return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
+            "the cache needs at least %zu; it has %zu: start the server with --cache %zu or fewer --workers",
+            bytes, self->options.workers, least, self->options.cache_bytes, least);
+    return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers tenant '%s' "
+        "needs a share of the cache of at least %zu; it has %zu: prepare smaller samples, or have the operator raise tenant-weight %s "
+        "or --cache, or start the server with fewer --workers", bytes, self->options.workers, tenant->name, least, share,
+        tenant->name);
+}
+
 bool
 limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal)
 {
     size_t most = tenant->given.cache_bytes_max, least = broker_cache_least (self->options.workers, version_bytes);
-    return !limits_apply (self) || most == 0 || least <= most || refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
-        "it needs a cache of at least %zu; tenant '%s' may have %zu: prepare smaller samples, or have the operator set tenant-cache "
-        "%s=%zu", version_bytes, self->options.workers, least, tenant->name, most, tenant->name, least);
+    size_t bytes = broker_version_cost (version_bytes);
+    if (limits_apply (self) && most && least > most)
+        return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
+            "it needs a cache of at least %zu; tenant '%s' may have %zu: prepare smaller samples, or have the operator set "
+            "tenant-cache %s=%zu", bytes, self->options.workers, least, tenant->name, most, tenant->name, least);
+    return s_allow_share (self, tenant, bytes, least, refusal);
 }
 
 //  ---- what it has

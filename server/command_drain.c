@@ -1,6 +1,6 @@
 //  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> nobody answers at the endpoint -> gone
 //  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the server is still there: it
-//                  is asked whether it drains, on another one.
+//                  is asked whether it drains, on another one.  One that is there and says nothing is waited for, for a minute.
 
 #include "command_drain.h"
 #include <getopt.h>
@@ -16,7 +16,7 @@
 #include "output.h"
 #include "tureen.h"
 
-enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, DRAIN_TAG = 1 };
+enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000, DRAIN_TAG = 1 };
 
 static const char s_help [] =
     "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
@@ -133,34 +133,47 @@ s_ask (drain_t *self)
     return s_complain (error.text);
 }
 
-//  Whether a server at the endpoint is still the one that drains.
-static bool
-s_is_there (drain_t *self)
+//  What is known of the server that drains.
+typedef enum { DRAINS, ENDED, SILENT } there_t;
+
+static there_t
+s_look (drain_t *self)
 {
     char *text;
     tureen_options_t options = self->options;
     if (dealer_is_lost (self->dealer))
         options.timeout_ms = LOST_PATIENCE_MS;          //  most likely nobody is there
-    if (tureen_status_with (&options, &text, NULL, 0))
-        return false;
+    int rc = tureen_status_with (&options, &text, NULL, 0);
+    //  Slow, stopped, or busy: it is there as long as our connection to it is.
+    if (rc)
+        return dealer_is_lost (self->dealer)? ENDED: SILENT;
     json_t *object = json_loads (text, 0, NULL);
     free (text);
     bool drains = json_is_true (json_object_get (object, "draining"));
     json_decref (object);
-    return drains;
+    return drains? DRAINS: ENDED;
 }
 
 //  A connection breaks for other reasons too, and that of a host that is gone does not break at all: so it is asked now and then.
-static void
+//  False: nobody knows what has become of it.
+static bool
 s_wait (drain_t *self)
 {
+    there_t there;
+    int64_t heard_ms = dealer_now_ms ();
     do {
         zmq_pollitem_t items [DEALER_POLL_ITEMS];
         dealer_poll_items (self->dealer, items);
         bool is_lost = dealer_is_lost (self->dealer);
         zmq_poll (&items [1], is_lost? 0: 1, is_lost? PAUSE_MS: LOOK_MS);
-    } while (s_is_there (self));
+        there = s_look (self);
+        heard_ms = there == SILENT? heard_ms: dealer_now_ms ();
+    } while (there != ENDED && dealer_now_ms () - heard_ms < SILENT_MS);
+    if (there != ENDED)
+        return s_complain ("the server has not answered for a minute, and its connection is not closed: look at its host and its "
+            "process");
     printf ("the server has ended\n");
+    return true;
 }
 
 //  -1: go on; else the exit status.
@@ -202,7 +215,7 @@ s_run (int argc, char **argv)
     if (status < 0) {
         bool good = s_ask (&self);
         if (good && self.wait)
-            s_wait (&self);
+            good = s_wait (&self);
         status = good? 0: 1;
     }
     dealer_destroy (&self.dealer);

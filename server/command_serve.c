@@ -100,7 +100,10 @@ s_take_signals (server_t *self)
     sigemptyset (&ends);
     sigaddset (&ends, SIGTERM);
     sigaddset (&ends, SIGINT);
-    sigaddset (&ends, SIGHUP);
+    //  Ignored (nohup), it is none: blocked, the kernel would give it to us all the same.
+    struct sigaction hangup;
+    if (sigaction (SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset (&ends, SIGHUP);
     sigprocmask (SIG_BLOCK, &ends, NULL);
     self->signals = signalfd (-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     return self->signals >= 0 || s_complain_errno ("no signal descriptor");

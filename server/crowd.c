@@ -151,7 +151,8 @@ s_meet (crowd_t *self, int fd, visitor_t *visitor)
     if (fstat (fd, &status) != 0 || !S_ISSOCK (status.st_mode))
         return false;
     visitor_t wanted = { .inode = status.st_ino };
-    const visitor_t *known = bsearch (&wanted, self->before, self->before_count, sizeof *self->before, s_by_inode);
+    const visitor_t *known = self->before_count == 0? NULL:
+        bsearch (&wanted, self->before, self->before_count, sizeof *self->before, s_by_inode);
     if (known) {
         *visitor = *known;
         visitor->fd = fd;

@@ -15,7 +15,8 @@
 //  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.
 //
 //  Plain files that are being read take up tasks that may be in flight, and no worker: a tenant has its part of them by weight
-//  while others want theirs, so that one whose files come slowly does not slow down the others.
+//  while others want theirs, so that one whose files come slowly does not slow down the others; and some are kept for those that
+//  have jobs and want none just now, since slow ones that were begun meanwhile are not to be had back.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -213,25 +214,44 @@ s_wants_workers (const tenant_t *tenant)
     return tenant->wants.waiting > 0 || tenant->wants.fetching > 0;
 }
 
+//  So many are kept for those that have jobs and want none at present: half of what they would have, and no more than half of all.
+static size_t
+s_kept_files (const broker_t *self)
+{
+    uint64_t weights = 0;
+    size_t kept = 0;
+    for (size_t number = 0; number < self->tenant_count; number++)
+        if (self->tenants [number]->held.jobs > 0 || s_wants_workers (self->tenants [number]))
+            weights += self->tenants [number]->given.weight;
+    for (size_t number = 0; number < self->tenant_count; number++) {
+        const tenant_t *tenant = self->tenants [number];
+        if (tenant->held.jobs == 0 || s_wants_workers (tenant))
+            continue;
+        size_t half = (size_t) (self->prepare_max * tenant->given.weight / weights) / 2;
+        kept += half > 0? half: 1;
+    }
+    return kept < self->prepare_max / 2? kept: self->prepare_max / 2;
+}
+
 //  Whether the tenant may have one more of them.
 static bool
 s_may_fetch (const broker_t *self, const tenant_t *tenant)
 {
     uint64_t weights = 0;
-    size_t kept = 0;
+    size_t kept = 0, most = self->prepare_max - s_kept_files (self);
     for (size_t number = 0; number < self->tenant_count; number++)
         if (s_wants_workers (self->tenants [number]))
             weights += self->tenants [number]->given.weight;
     for (size_t number = 0; number < self->tenant_count; number++) {
         const tenant_t *other = self->tenants [number];
-        size_t part = s_wants_workers (other)? (size_t) (self->prepare_max * other->given.weight / weights): 0;
+        size_t part = s_wants_workers (other)? (size_t) (most * other->given.weight / weights): 0;
         part = part > 0? part: 1;
         if (other == tenant && tenant->wants.fetching < part)
             return true;
         if (other != tenant && s_wants_workers (other) && part > other->wants.fetching)
             kept += part - other->wants.fetching;
     }
-    return self->fetching + kept < self->prepare_max;
+    return self->fetching + kept < most;
 }
 
 void

@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -376,21 +377,6 @@ s_check_group (const endpoint_t *self, const struct stat *status)
         (unsigned int) status->st_mode & 07777, (unsigned int) self->group, path, path);
 }
 
-//  A directory that is ours to make becomes the group's, but only once nobody else listens at our endpoint: before, it may be
-//  the door of another server's clients.
-static int
-s_give_directory (const endpoint_t *self)
-{
-    const char *path = self->directory;
-    struct stat status;
-    if (!self->has_group || !self->in_runtime || (lstat (path, &status) == 0 && s_is_for_group (self, &status)))
-        return 0;
-    if (chmod (path, 0700) == 0 && lchown (path, (uid_t) -1, self->group) == 0 && chmod (path, 0750) == 0)
-        return 0;
-    return s_fail (self, -errno, "cannot give the folder '%s' to group %u (%s): listen in another", path,
-        (unsigned int) self->group, strerror (errno));
-}
-
 static int
 s_check_directory (const endpoint_t *self, const struct stat *status)
 {
@@ -571,6 +557,45 @@ s_clear_socket (const endpoint_t *self, const char *path)
             "cannot remove the stale socket '%s' (%s): remove it, or listen elsewhere", path,
             strerror (errno));
     return 0;
+}
+
+//  Whether a server listens in the directory, at another endpoint than ours.
+static bool
+s_has_neighbours (const endpoint_t *self)
+{
+    char path [PATH_MAX];
+    struct stat status;
+    bool found = false;
+    DIR *directory = opendir (self->directory);
+    for (struct dirent *entry; directory && !found && (entry = readdir (directory));) {
+        int length = snprintf (path, sizeof path, "%s/%s", self->directory, entry->d_name);
+        found = length > 0 && length <= (int) SOCKET_PATH_MAX && lstat (path, &status) == 0 && S_ISSOCK (status.st_mode)
+            && s_listener (path) != 0;
+    }
+    if (directory)
+        closedir (directory);
+    return found;
+}
+
+//  A directory that is ours to make becomes the group's; but not while it is the way of another group's members to a live server.
+static int
+s_give_directory (const endpoint_t *self)
+{
+    const char *path = self->directory;
+    struct stat status;
+    if (!self->has_group || !self->in_runtime)
+        return 0;
+    if (lstat (path, &status) != 0)
+        return s_fail (self, -errno, "cannot look at the folder '%s' (%s): listen in another", path, strerror (errno));
+    if (s_is_for_group (self, &status))
+        return 0;
+    if ((status.st_mode & 010) && s_has_neighbours (self))
+        return s_fail (self, -EPERM, "the folder '%s' is for group %u, and a live server listens in it: take the same group, or "
+            "listen in another folder", path, (unsigned int) status.st_gid);
+    if (chmod (path, 0700) == 0 && lchown (path, (uid_t) -1, self->group) == 0 && chmod (path, 0750) == 0)
+        return 0;
+    return s_fail (self, -errno, "cannot give the folder '%s' to group %u (%s): listen in another", path,
+        (unsigned int) self->group, strerror (errno));
 }
 
 

@@ -6,7 +6,7 @@
  *
  *  Who can reach it:
  *    ipc, alone    the folder and the sockets are this user's (0700, 0600); a folder of one's own choice may be readable for
- *                  others, the sockets in it are not.
+ *                  others, and the default one be a group's to enter since another server; the sockets in it are not.
  *    ipc, group    the folder is the group's to enter (0750) and nobody else's; the sockets are 0660 and the group's.
  *    tcp           everybody who reaches the port: with keys, or open on an address of this host alone; else refused.
  *  At no moment is a file more open than it will be in the end: what is made is made 0700 or 0600, then given to the group, then

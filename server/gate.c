@@ -1,11 +1,13 @@
 #include "gate.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 #include <zmq.h>
 #include "wire.h"
 
@@ -15,6 +17,7 @@ enum {
     CURVE_FRAME_BYTES = 64,             //  that CURVE adds to a frame, at most
     KEEPALIVE_IDLE_SECONDS = 60, KEEPALIVE_INTERVAL_SECONDS = 15, KEEPALIVE_COUNT = 4,
     TELL_MS = 1000,
+    DESCRIPTORS_LEAST = 24,             //  a context and its sockets take ten; and somebody is to connect
     //  Frames of a ZAP request.
     ZAP_VERSION = 0, ZAP_REQUEST, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_ROUTING_ID, ZAP_MECHANISM, ZAP_CREDENTIAL, ZAP_FRAMES,
     ZAP_BYTES_MAX = 255
@@ -46,6 +49,23 @@ s_seed (void)
         return -EIO;
     srand (seed);
     return 0;
+}
+
+//  libzmq aborts the process where it has no descriptor for its threads (4.3.4, epoll.cpp): tried before.
+static int
+s_check_descriptors (void)
+{
+    int fds [DESCRIPTORS_LEAST], count = 0, rc = 0;
+    while (rc == 0 && count < DESCRIPTORS_LEAST) {
+        fds [count] = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fds [count] < 0)
+            rc = -errno;
+        else
+            count++;
+    }
+    while (count > 0)
+        close (fds [--count]);
+    return rc;
 }
 
 static int
@@ -94,6 +114,12 @@ s_make (gate_t *self, char *error, size_t error_bytes)
     int rc = s_seed ();
     if (rc) {
         snprintf (error, error_bytes, "no random seed to be had: %s", strerror (-rc));
+        return rc;
+    }
+    rc = s_check_descriptors ();
+    if (rc) {
+        snprintf (error, error_bytes, "connections take descriptors, and fewer than %d are left (%s): raise the limit of open "
+            "files (ulimit -n, LimitNOFILE=)", DESCRIPTORS_LEAST, strerror (-rc));
         return rc;
     }
     self->context = zmq_ctx_new ();

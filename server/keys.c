@@ -333,8 +333,8 @@ s_find_files (look_t *look, char *error, size_t error_bytes)
     bool is_ours = look->folder.owner == geteuid ();
     rc = is_ours? keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
     if (!is_ours)
-        snprintf (error, error_bytes, "the folder '%s' is another one now, of user %u: put the right one back", look->keys->directory,
-            (unsigned) look->folder.owner);
+        snprintf (error, error_bytes, "the folder '%s' is another one now, of user %u: put the right one back",
+            look->keys->directory, (unsigned) look->folder.owner);
     else
     if (rc)
         snprintf (error, error_bytes, "cannot look at the files in '%s/allowed': %s", look->keys->directory, strerror (-rc));

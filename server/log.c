@@ -103,8 +103,12 @@ s_shown (const uint8_t *text)
     bool is_control = text [0] == 0xc2 && text [1] < 0xa0;
     bool is_separator = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0xa8 && text [2] <= 0xae;
     bool is_isolate = text [0] == 0xe2 && text [1] == 0x81 && text [2] >= 0xa6 && text [2] <= 0xa9;
-    bool is_mark = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f;
-    return is_control || is_separator || is_isolate || is_mark? 0: size;
+    bool is_mark = (text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f)
+        || (text [0] == 0xd8 && text [1] == 0x9c);
+    //  Longer than needed (of which some readers make the short one: a line's end), a half of a pair, beyond the last.
+    bool is_wrong = (text [0] == 0xe0 && text [1] < 0xa0) || (text [0] == 0xed && text [1] >= 0xa0)
+        || (text [0] == 0xf0 && text [1] < 0x90) || (text [0] == 0xf4 && text [1] >= 0x90);
+    return is_control || is_separator || is_isolate || is_mark || is_wrong? 0: size;
 }
 
 static void

@@ -49,26 +49,6 @@ s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t or
     return NULL;
 }
 
-//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use beyond that: so there is
-//  some for all of them, and what others have is no reason.
-static bool
-s_class_fits (const broker_t *self, const tenant_t *tenant, size_t bytes, refusal_t *refusal)
-{
-    size_t least = ((size_t) self->options.workers + 1) * bytes;
-    size_t share = (size_t) broker_share (self, tenant, self->options.cache_bytes);
-    if (least <= share)
-        return true;
-    if (self->tenant_count == 1)
-        return refuse (refusal, "budget",
-            "a prepared sample of this pipeline takes %zu bytes, so with %u workers "
-            "the cache needs at least %zu; it has %zu: start the server with --cache %zu or fewer --workers",
-            bytes, self->options.workers, least, self->options.cache_bytes, least);
-    return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %u workers tenant '%s' needs a "
-        "share of the cache of at least %zu; it has %zu: prepare smaller samples, or have the operator raise tenant-weight %s or "
-        "--cache, or start the server with fewer --workers", bytes, self->options.workers, tenant->name, least, share,
-        tenant->name);
-}
-
 //  Versions that wait for the next job keep their class, which takes memory that is in no budget: of such classes of a tenant's
 //  only the newest stay.
 static void
@@ -105,10 +85,8 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 bool
 schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
 {
-    size_t version_bytes = pipeline_version_bytes (join->pipeline);
     //  Whether there is the class already is no reason: that is nothing to tell.
-    return limits_allow_version (self, limits_tenant (self, join), version_bytes, refusal)
-        && s_class_fits (self, limits_tenant (self, join), broker_version_cost (version_bytes), refusal);
+    return limits_allow_version (self, limits_tenant (self, join), pipeline_version_bytes (join->pipeline), refusal);
 }
 
 void

@@ -26,6 +26,8 @@ enum {
     //  While other tenants' jobs run, the room has one part in so many of the thread's time: a request of 50 ms cannot be divided,
     //  and workers run dry behind a row of them.
     REST_PARTS = 10,
+    //  But nobody waits for long because of what was done for another: to put a ring of some gigabytes away takes a second.
+    REST_MS_MAX = 1000,
     AUTOMATIC_ID_BYTES = 5                  //  of a routing id that ZeroMQ gave: a zero, and four more
 };
 
@@ -273,7 +275,8 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
     //  What is less than a millisecond adds up: many small requests are as much as a large one.
     self->rest_ns += nanoseconds * (REST_PARTS - 1);
     int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
-    self->resting_until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
+    int64_t until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
+    self->resting_until_ms = until_ms < self->now_ms + REST_MS_MAX? until_ms: self->now_ms + REST_MS_MAX;
     self->rest_ns %= 1000000;
 }
 

@@ -67,8 +67,8 @@ prepared_t *stock_prepared (stock_t *self);
 void stock_tenant (stock_t *self, uint32_t number, uint32_t weight, size_t bytes_max);
 //  What is on the tenant's account now: its part of the index.
 size_t stock_tenant_bytes (const stock_t *self, uint32_t number);
-//  Outside of the index there is memory for so many of the largest versions that there are kinds of.  What it takes more than
-//  if a tenant were not there, that tenant has the use of, and less of the index in return.
+//  Outside of the index there is memory for so many of the largest versions of each tenant: that tenant has the use of it, and less
+//  of the index in return.
 void stock_reserve (stock_t *self, uint32_t versions);
 
 //  A kind of versions of version_bytes each; random: a claimant uses a version once.  user is the caller's.

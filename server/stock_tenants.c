@@ -188,20 +188,15 @@ stock_reserve (stock_t *self, uint32_t versions)
     stock_measure_reserve (self);
 }
 
-//  The largest versions: of each tenant, and of kinds that nobody is in.
+//  The largest versions of each tenant.
 static void
-s_largest (const stock_t *self, size_t largest [STOCK_TENANTS_MAX + 1])
+s_largest (const stock_t *self, size_t largest [STOCK_TENANTS_MAX])
 {
-    for (uint32_t tenant = 0; tenant <= STOCK_TENANTS_MAX; tenant++)
+    for (uint32_t tenant = 0; tenant < STOCK_TENANTS_MAX; tenant++)
         largest [tenant] = 0;
     for (uint32_t number = 0; number < self->kind_room; number++) {
         const stock_kind_t *kind = self->kinds [number];
-        if (!kind)
-            continue;
-        uint64_t tenants = kind->tenants;
-        if (!tenants && largest [STOCK_TENANTS_MAX] < kind->version_bytes)
-            largest [STOCK_TENANTS_MAX] = kind->version_bytes;
-        for (; tenants; tenants &= tenants - 1) {
+        for (uint64_t tenants = kind? kind->tenants: 0; tenants; tenants &= tenants - 1) {
             uint32_t tenant = (uint32_t) __builtin_ctzll (tenants);
             if (largest [tenant] < kind->version_bytes)
                 largest [tenant] = kind->version_bytes;
@@ -209,26 +204,15 @@ s_largest (const stock_t *self, size_t largest [STOCK_TENANTS_MAX + 1])
     }
 }
 
-//  What the tenant has outside of the index: what the reserve is larger for its sake.
-static size_t
-s_outside (const stock_t *self, const size_t largest [STOCK_TENANTS_MAX + 1], uint32_t tenant)
-{
-    size_t others = 0;
-    for (uint32_t other = 0; other <= STOCK_TENANTS_MAX; other++)
-        if (other != tenant && largest [other] > others)
-            others = largest [other];
-    return largest [tenant] > others? self->reserved_versions * (largest [tenant] - others): 0;
-}
-
 void
 stock_measure_reserve (stock_t *self)
 {
     if (self->tenant_count == 1)
         return;
-    size_t largest [STOCK_TENANTS_MAX + 1];
+    size_t largest [STOCK_TENANTS_MAX];
     s_largest (self, largest);
     for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
-        prepared_account_outside (self->prepared, tenant, s_outside (self, largest, tenant));
+        prepared_account_outside (self->prepared, tenant, self->reserved_versions * largest [tenant]);
 }
 
 //  ---- checks
@@ -255,8 +239,8 @@ stock_check_tenants (stock_t *self)
     if (self->tenant_count == 1)
         return;
     prepared_each (self->prepared, s_check_version, self);
-    size_t largest [STOCK_TENANTS_MAX + 1];
+    size_t largest [STOCK_TENANTS_MAX];
     s_largest (self, largest);
     for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
-        assert (prepared_account_outside_bytes (self->prepared, tenant) == s_outside (self, largest, tenant));      //  K4
+        assert (prepared_account_outside_bytes (self->prepared, tenant) == self->reserved_versions * largest [tenant]);      //  K4
 }

@@ -200,7 +200,10 @@ supervise_run (const supervise_options_t *options)
     sigemptyset (&self.waited);
     sigaddset (&self.waited, SIGTERM);
     sigaddset (&self.waited, SIGINT);
-    sigaddset (&self.waited, SIGHUP);
+    //  nohup: whoever has us ignore it wants that of us and of the child.
+    struct sigaction hangup;
+    if (sigaction (SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+        sigaddset (&self.waited, SIGHUP);
     sigaddset (&self.waited, SIGCHLD);
     signal (SIGCHLD, SIG_DFL);                  //  ignored, children would vanish without their status
     sigprocmask (SIG_BLOCK, &self.waited, &self.before);

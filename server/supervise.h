@@ -4,7 +4,7 @@
  *  failure modes:  it dies of a signal, its own abort included: it is started again after a pause, which doubles from
  *                  SUPERVISE_PAUSE_MS to SUPERVISE_PAUSE_MS_MAX and is the first one again after SUPERVISE_GOOD_MS of life.
  *                  There is no last time.  A child that ends by itself is never started again: it would find what it found.
- *  on close:       SIGTERM, SIGINT and SIGHUP are passed on, and the child is waited for.  When this process dies without a
+ *  on close:       SIGTERM, SIGINT and SIGHUP (unless it is ignored: nohup) are passed on, and the child is waited for.  When this process dies without a
  *                  word, the kernel kills the child, so that nobody holds the endpoint.
  *
  *  The child is a new execution of the same program: memory is laid out anew each time, which a fork alone would not do.
@@ -26,7 +26,8 @@ typedef struct {
 } supervise_options_t;
 
 //  Runs it until it ends by itself or a signal asks for it; blocks.  The exit status: the child's, 0 where it died of the signal
-//  that was passed on to it, 1 where it died otherwise while it was to end, or cannot be started at all.
+//  that was passed on to it, 1 where it died otherwise while it was to end, or no process is
+//  to be had for it, 127 where that cannot be executed.
 int supervise_run (const supervise_options_t *options);
 
 //  The pause before the next start, after one of before_ms (0: there was none) and then so much of life.

@@ -239,6 +239,24 @@ supply_want (broker_t *self, const tenant_t *tenant, version_t *version)
     return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
 }
 
+//  The sample's memory counts on the lane, unless it is resident for all.
+static void
+s_count (broker_t *self, const dataset_t *dataset, raw_sample_t *sample, uint32_t lane)
+{
+    tier_t *tier = dataset->supply->tier;
+    raw_store_count (self->raw, sample, tier && raw_pool_is_resident (tier_pool (tier), sample->id)? 0: lane);
+}
+
+//  Who is done with it does not pay for those that still wait for it.
+static void
+s_count_on_waiting (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
+{
+    const version_t *version = sample->waiting;
+    const place_t *place = version? version->waiting: NULL;
+    if (place)
+        s_count (self, dataset, sample, supply_lane (self, place->job->tenant));
+}
+
 void
 supply_release (broker_t *self, version_t *version)
 {
@@ -253,6 +271,7 @@ supply_release (broker_t *self, version_t *version)
         version->next_raw->previous_raw = version->previous_raw;
     version->raw = NULL;
     version->next_raw = version->previous_raw = NULL;
+    s_count_on_waiting (self, version_dataset (self, version), sample);
     raw_store_drop (self->raw, sample);
 }
 
@@ -316,6 +335,8 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
         uint32_t position = read->first + index, id = supply->given.order [position];
         reach += s_sample_bytes (dataset->supply, id);
         raw_sample_t *sample = read->keep >> index & 1? s_hold (self, dataset, id): NULL;
+        if (sample)
+            s_count (self, dataset, sample, lane);
         if (!sample || !raw_sample_is_new (sample))
             continue;
         if (range.count > 0 && reach > most)
@@ -721,8 +742,10 @@ s_take (broker_t *self, job_t *job, uint32_t id)
 {
     bool was_resident = job->tier && tier_take (job->tier, id);
     raw_sample_t *sample = s_hold (self, job->dataset, id);
-    if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id))
+    if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id)) {
         raw_store_drop (self->raw, sample);
+        s_count (self, job->dataset, sample, supply_lane (self, job->tenant));
+    }
     if (raw_sample_is_new (sample)) {
         s_read_alone (self, supply_lane (self, job->tenant), job->dataset, sample);
         job->single_reads++;
@@ -766,6 +789,8 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
 bool
 supply_dispatch (broker_t *self)
 {
+    if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
+        raw_store_hurry (self->raw);
     while (self->raw && self->reading < self->read_max) {
         raw_request_t *request = raw_store_next (self->raw);
         if (!request)

@@ -251,6 +251,53 @@ test_random_use_keeps_the_invariants (void **state)
     }
 }
 
+//  Must hold: who has asked for much in one lane holds up no other: that one's part is kept for it; and what it wants that stands far
+//  behind in the first lane comes by its own.
+static void
+test_lanes_hold_up_nobody (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_store_part (store, 1, 500);
+    raw_store_part (store, 2, 500);
+    raw_sample_t *greedy [20], *modest;
+    raw_request_t *requests [20];
+    for (uint32_t id = 0; id < 20; id++) {
+        greedy [id] = raw_store_hold (store, 0, id, 100);
+        raw_store_request (store, 1, 0, id, 1, &greedy [id], 1);
+    }
+    size_t taken = 0;
+    while (taken < 20 && (requests [taken] = raw_store_next (store)))
+        taken++;
+    assert_int_equal (taken, 5);
+    for (size_t index = 0; index < taken; index++)
+        s_done (store, requests [index]);
+    assert_null (raw_store_next (store));
+    modest = raw_store_hold (store, 0, 30, 100);
+    raw_store_request (store, 2, 0, 30, 1, &modest, 1);
+    raw_store_also (store, 2, greedy [19]);
+    raw_store_check (store);
+    for (uint32_t id = 30; id >= 19; id -= 11) {
+        raw_request_t *request = raw_store_next (store);
+        assert_true (request && request->sample_count == 1 && request->samples [0]->id == id);
+        s_done (store, request);
+    }
+    assert_null (raw_store_next (store));
+    raw_store_count (store, greedy [0], 2);                 //  so the first lane has room again
+    raw_request_t *request = raw_store_next (store);
+    assert_true (request && request->samples [0]->id == 5);
+    s_done (store, request);
+    raw_store_hurry (store);
+    assert_non_null (request = raw_store_next (store));     //  from what is kept for the other: nothing else goes on
+    s_done (store, request);
+    assert_null (raw_store_next (store));
+    for (uint32_t id = 0; id < 20; id++)
+        raw_store_drop (store, greedy [id]);
+    raw_store_drop (store, modest);
+    raw_store_check (store);
+    raw_store_destroy (&store);
+}
+
 int
 main (void)
 {
@@ -259,6 +306,7 @@ main (void)
         cmocka_unit_test (test_requests_wait_in_line_for_memory),
         cmocka_unit_test (test_what_nobody_wants_is_not_read),
         cmocka_unit_test (test_damage_costs_what_it_hits),
+        cmocka_unit_test (test_lanes_hold_up_nobody),
         cmocka_unit_test (test_random_use_keeps_the_invariants)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -494,6 +494,75 @@ test_slow_files_hold_up_nobody (void **state)
     s_end (&world);
 }
 
+//  Must hold: neither do they one that wants samples only now and then, so that the slow files have the time between to themselves.
+static void
+test_slow_files_do_not_hold_up_who_rests (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1, 1 };
+    uint64_t got [2];
+    for (int crowded = 0; crowded < 2; crowded++) {
+        world_t world;
+        s_make (&world, test_seed (), weights, 2);
+        world.costs.fetch_us [1] = 2 * SECOND_US;
+        world.options.fetch_cost_us = s_fetch_us;
+        s_start (&world);
+        simulated_job_t quick = s_greedy (&world, 0, 16, 8), slow = s_greedy (&world, 1, 64, 16);
+        quick.sample_us = 1000;
+        int client = s_join (&world, &quick);
+        if (crowded)
+            s_join (&world, &slow);
+        simulation_run (world.simulation, SECOND_US);
+        uint64_t before = simulation_consumed (world.simulation, client);
+        simulation_run (world.simulation, 6 * SECOND_US);
+        got [crowded] = simulation_consumed (world.simulation, client) - before;
+        s_end (&world);
+    }
+    if (got [1] < 0.95 * (double) got [0])
+        fail_msg ("%" PRIu64 " batches alone, %" PRIu64 " beside slow files", got [0], got [1]);
+}
+
+static int64_t
+s_quick_read (void *context, const raw_request_t *request)
+{
+    (void) context;
+    (void) request;
+    return 20;
+}
+
+//  Must hold: how far ahead a tenant draws from packs, so that what it waits for fills the memory for compressed samples, does not
+//  matter to one that draws in another way; nor whether that one wants samples that the other waits for too.
+static void
+test_deep_windows_on_packs_hold_up_nobody (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1, 1 };
+    static const struct { int jobs; sampler_order_t greedy, modest; bool same; } cases [] = {
+        { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, false }, { 1, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_PRIVATE, false },
+        { 1, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SHARED, false }, { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, true } };
+    for (size_t number = 0; number < sizeof cases / sizeof *cases; number++) {
+        world_t world;
+        s_make (&world, test_seed (), weights, 2);
+        world.options.raw_bytes = 400000;
+        world.options.sample_bytes = 1000;
+        world.options.tier = RAW_STREAM;
+        world.options.read_us = s_quick_read;
+        s_start (&world);
+        simulated_job_t greedy = s_greedy (&world, 0, 64, 64), modest = s_greedy (&world, 1, 16, 8);
+        greedy.order = cases [number].greedy;
+        modest.order = cases [number].modest;
+        greedy.to = cases [number].same? 2 * IDS: greedy.to;
+        for (int job = 0; job < cases [number].jobs; job++)
+            s_join (&world, &greedy);
+        s_join (&world, &modest);
+        double charged [TENANTS];
+        s_measure (&world, 1, charged);
+        s_measure (&world, 4, charged);
+        s_expect_shares (&world, charged, 3, 0.05);
+        simulation_destroy (&world.simulation);
+    }
+}
+
 int
 main (void)
 {
@@ -509,6 +578,8 @@ main (void)
         cmocka_unit_test (test_large_versions_hold_up_nobody),
         cmocka_unit_test (test_memory_is_kept_for_everybody),
         cmocka_unit_test (test_slow_files_hold_up_nobody),
+        cmocka_unit_test (test_slow_files_do_not_hold_up_who_rests),
+        cmocka_unit_test (test_deep_windows_on_packs_hold_up_nobody),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -779,7 +779,17 @@ test_group_of_a_live_server_stays (void **state)
     assert_int_equal (unlink (in (self, "tureen/server.sock.lock")), 0);
     assert_refused_for (NULL, &other, -EADDRINUSE, "a live server", "listen elsewhere");
     assert_mode (in (self, "tureen"), OTHERS, 0750);
+    //  Nor does who comes to another endpoint in the folder, as long as a server listens there.
+    char text [140];
+    snprintf (text, sizeof text, "ipc://%s", in (self, "tureen/second.sock"));
+    assert_refused_for (text, &other, -EPERM, "is for group", "take the same group");
+    assert_mode (in (self, "tureen"), OTHERS, 0750);
+    endpoint_t *second = claim_for (text, &group);
+    endpoint_destroy (&second);
     close (router);
+    second = claim_for (text, &other);
+    assert_mode (in (self, "tureen"), 3, 0750);
+    endpoint_destroy (&second);
     assert_int_equal (unlink (in (self, "tureen/server.sock")), 0);
     endpoint_destroy (&endpoint);
 }

@@ -46,6 +46,8 @@ text_ends_no_line (void **state)
     //  C1 controls, line and paragraph separators, what turns the writing around; and bytes that are no character.
     s_assert_line (NULL, "\xc2\x85|\xe2\x80\xa8|\xe2\x80\xa9|\xe2\x80\xae|\xe2\x81\xa7|\xff|\xc3", BEGIN
         "info joined: ??|???|???|???|???|?|?");
+    s_assert_line (NULL, "\xe0\x80\x8a|\xe0\x82\x85|\xf0\x80\x80\x8a|\xed\xa0\x80|\xf4\x90\x80\x80|\xd8\x9c", BEGIN
+        "info joined: ???|???|????|???|????|??");
     s_assert_line (NULL, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2", BEGIN "info joined: \xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2");
 }
 

@@ -342,6 +342,26 @@ small_requests_add_up (void **state)
     play_destroy (&play);
 }
 
+//  However much was done for one tenant, another's request waits for it a second at most.
+static void
+a_rest_has_an_end (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    s_join (play, 1, PLAY_B, JOIN_TRAIN);
+    play_cost (play, UINT64_C (4000000000));
+    play_say_text (play, 2, PLAY_A1, WIRE_STATUS, 0, 1, "{}");
+    play_turn (play, 0);
+    assert_non_null (play_last (play, 2, WIRE_STATUS_REPLY));
+    play_cost (play, 0);
+    play_say_text (play, 3, PLAY_B, WIRE_STATUS, 0, 1, "{}");
+    play_turn (play, 500);
+    assert_null (play_last (play, 3, WIRE_STATUS_REPLY));
+    play_turn (play, 600);
+    assert_non_null (play_last (play, 3, WIRE_STATUS_REPLY));
+    play_destroy (&play);
+}
+
 //  Nobody rests where nobody else is there.
 static void
 a_tenant_alone_does_not_wait (void **state)
@@ -671,6 +691,7 @@ main (void)
         cmocka_unit_test (errors_are_rationed_by_user),
         cmocka_unit_test (one_tenant_does_not_have_the_thread),
         cmocka_unit_test (small_requests_add_up),
+        cmocka_unit_test (a_rest_has_an_end),
         cmocka_unit_test (a_tenant_alone_does_not_wait),
         cmocka_unit_test (a_full_line_is_busy),
         cmocka_unit_test (a_connections_order_is_kept),

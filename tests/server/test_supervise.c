@@ -241,6 +241,24 @@ test_its_own_death (void **state)
     }
 }
 
+//  Guards: started by nohup, SIGHUP is none of its business: no end was asked for.
+static void
+test_a_hangup_that_is_ignored (void **state)
+{
+    const world_t *world = *state;
+    signal (SIGHUP, SIG_IGN);
+    pid_t process = s_begin (world, "case $TUREEN_SUPERVISED in *:0) echo begun >> $0; while [ ! -e $0.go ]; do sleep .02; done; "
+        "rm $0.go; kill -KILL $$;; *) exit 4;; esac", FAST_MS);
+    signal (SIGHUP, SIG_DFL);
+    s_wait_for (world->seen, "begun", 1);
+    kill (process, SIGHUP);
+    char go [PATH_MAX + 8];
+    snprintf (go, sizeof go, "%s.go", world->seen);
+    close (open (go, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal (s_end (process), 4);
+    assert_int_equal (s_count (world->log, "restart "), 1);
+}
+
 //  Guards: started by somebody who ignores his children, it still hears of its own.
 static void
 test_children_that_are_ignored (void **state)
@@ -289,6 +307,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_signals_are_passed_on, begin, end),
         cmocka_unit_test_setup_teardown (test_a_signal_in_a_pause, begin, end),
         cmocka_unit_test_setup_teardown (test_its_own_death, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_hangup_that_is_ignored, begin, end),
         cmocka_unit_test_setup_teardown (test_children_that_are_ignored, begin, end),
         cmocka_unit_test (test_who_is_a_child)
     };

@@ -1,6 +1,7 @@
 """`tureen drain` on real servers: whole epochs, then the end; another server goes on, and over both lives nothing comes twice."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -43,6 +44,29 @@ class Drain(SystemTest):
         self.assertEqual(nobody.returncode, 1)
         self.assertIn("tureen drain: ", nobody.stderr)
         self.assertEqual(run("drain", "nonsense").returncode, 2)
+
+    def test_a_server_that_stands_still_has_not_ended(self):
+        """Who waits for its end starts the next one then."""
+        with self.serve(expect_clean=False) as server:
+            reader = self.reader(server, "slow", rate=60, epochs=2)
+            wait_until("batches", lambda: reader.delivered() > 0)
+            waiting = subprocess.Popen([harness.TUREEN, "drain", "--wait", "--connect", server.endpoint], env=server.environment,
+                                       stdout=subprocess.PIPE, universal_newlines=True)
+            try:
+                self.assertIn("1 job is left", waiting.stdout.readline())
+                os.kill(server.pid, signal.SIGSTOP)
+                #  It looks after five seconds, and waits five for an answer.
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    waiting.wait(13)
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+                said, _ = waiting.communicate(timeout=4 * harness.PATIENCE)
+            self.assertEqual(waiting.returncode, 0)
+            self.assertEqual(said, "the server has ended\n")
+            self.assert_ended(server)
+            server.start()
+            self.assert_epochs(reader.finish(), 2)
+            server.stop()
 
     def test_jobs_end_with_their_epoch_and_go_on_elsewhere(self):
         """Readers at several speeds, with and without an end to come, one inline; a second drain; a joiner is refused."""

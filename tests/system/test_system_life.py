@@ -228,6 +228,25 @@ class Starts(SystemTest):
                 self.refused(*data, *arguments, contains=words)
                 self.assertFalse(os.path.exists(keys))
 
+    def test_too_few_descriptors(self):
+        """However few: it serves, or says what it lacks; ZeroMQ, which would abort, is not asked."""
+        outcomes = set()
+        for most in range(8, 72, 4):
+            server = Server({"train": self.data}, wrapper=["prlimit", "--nofile=%d:%d" % (most, most)], expect_clean=False,
+                            folder=self.folder)
+            with self.subTest(descriptors=most):
+                try:
+                    with server:
+                        server.stop()
+                    outcomes.add("serves")
+                except AssertionError as failure:
+                    self.assertEqual(server.process.returncode, 1, failure)
+                    self.assertRegex(str(failure), "tureen serve: .*(Too many open files|LimitNOFILE)")
+                    self.assertNotIn("src/", str(failure))
+                    outcomes.add("says why")
+                self.assertEqual(server.left_behind(), [])
+        self.assertEqual(outcomes, {"serves", "says why"})
+
     def test_unknown_options_are_status_2(self):
         data = ["--dataset", "train=%s" % self.data]
         for arguments, words in ((["--cach", "3M"], ["--cach", "--cache"]), (["--colour"], ["--colour", "--help"]),

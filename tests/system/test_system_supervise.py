@@ -109,6 +109,17 @@ class Supervised(SystemTest):
             self.assert_epochs(read.finish(), EPOCHS)
             server.stop()
 
+    def test_nohup(self):
+        """A hangup ends neither the server nor who supervises it."""
+        for arguments in ([], ["--supervise"]):
+            with self.serve(arguments=arguments, wrapper=("nohup",)) as server:
+                child = self.child(server) or server.pid
+                for process in {server.pid, child}:
+                    os.kill(process, signal.SIGHUP)
+                self.assertIn("jobs", server.status())
+                self.assertEqual(self.child(server) or server.pid, child)
+                self.assertNotIn("ending", server.log())
+
     def test_draining_ends_both(self):
         with self.supervised(expect_clean=False) as server:
             child = self.child(server)
