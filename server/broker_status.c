@@ -190,7 +190,8 @@ s_tenants (const broker_t *self)
     return list;
 }
 
-//  Nothing that another one's jobs move.
+//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes, worker_seconds) is more or
+//  less as others share it too.
 static json_t *
 s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {

@@ -98,6 +98,7 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
     else
         s_take_seeded (job, request, explanation);
     const class_t *class = stock_kind_user (job->claimant.kind);
+    explanation->is_version_told = self->tenant_count == 1 || class->is_apart;
     explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version, .id = explanation->id };
     return true;
 }

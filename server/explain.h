@@ -17,6 +17,7 @@ typedef struct {
     uint32_t id;
     uint64_t epoch;
     uint32_t version;           //  its draw number
+    bool is_version_told;       //  jobs of several tenants may move it, and nobody is to learn of another's
     bool is_placed;             //  the job has it in a batch:
     uint64_t index;             //  that one's, in its epoch
     uint32_t row;               //  of its rank's part, where there are ranks

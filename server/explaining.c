@@ -86,7 +86,8 @@ s_write (const question_t *self, json_t *operations)
     catalogue_path (self->source->catalogue, what->id, 0, path, sizeof path);
     reply_explained_t explained = {
         .id = what->id, .epoch = what->epoch, .is_placed = what->is_placed, .index = what->index, .row = what->row,
-        .name = path, .version = what->version, .prepared_for = what->prepared_for, .is_reused = what->is_reused
+        .name = path, .version = what->version, .has_no_version = !what->is_version_told,
+        .prepared_for = what->prepared_for, .is_reused = what->is_reused
     };
     return reply_explained (&explained, operations);
 }
@@ -156,8 +157,8 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         return false;
     question_t *question = s_find_room (self, job);
     if (!question)
-        return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job, %d of all): wait for "
-            "an answer", EXPLAINING_OF_JOB_MAX, EXPLAINING_MAX);
+        return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job): wait for an answer",
+            EXPLAINING_OF_JOB_MAX);
     *question = (question_t) { .errand = { .work = s_work }, .source = source_of (job_dataset (job)), .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))

@@ -11,6 +11,7 @@ typedef struct {
     uint64_t index;
     uint32_t row;
     const char *name;           //  bytes that are no UTF-8 are replaced by U+FFFD
+    bool has_no_version;        //  it is told as null
     uint32_t version;
     uint32_t prepared_for;
     bool is_reused;

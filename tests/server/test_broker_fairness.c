@@ -518,7 +518,7 @@ test_slow_files_do_not_hold_up_who_rests (void **state)
         got [crowded] = simulation_consumed (world.simulation, client) - before;
         s_end (&world);
     }
-    if (got [1] < 0.95 * (double) got [0])
+    if ((double) got [1] < 0.95 * (double) got [0])
         fail_msg ("%" PRIu64 " batches alone, %" PRIu64 " beside slow files", got [0], got [1]);
 }
 
