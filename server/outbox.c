@@ -66,11 +66,12 @@ outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     zmq_msg_t message;
     if (!receipt)
         return outbox_send_text (router, peer, kind, job, tag, text);
-    *receipt = (receipt_t) { account, strlen (text) };
-    atomic_fetch_add (account, receipt->size);
-    handoff_give (receipt);
+    size_t size = strlen (text);
+    *receipt = (receipt_t) { account, size };
+    atomic_fetch_add (account, size);
+    handoff_give (receipt);        //  not looked at from here on
     //  From here on the message's end frees the text, whatever comes of it.
-    if (zmq_msg_init_data (&message, text, receipt->size, s_text_sent, receipt)) {
+    if (zmq_msg_init_data (&message, text, size, s_text_sent, receipt)) {
         s_text_sent (text, receipt);
         return OUTBOX_GONE;
     }
