@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "clock.h"
 #include "crowd.h"
 #include "decoder.h"
 #include "endpoint.h"
@@ -52,14 +53,6 @@ typedef struct {
     int failure;                        //  exit status where it cannot start
     uint64_t restarts;                  //  by its supervisor, of this server before
 } server_t;
-
-static int64_t
-s_now_ms (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool
 s_complain (const char *what)
@@ -379,9 +372,9 @@ s_run (server_t *self)
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [TASKS + index] = (zmq_pollitem_t) { .fd = tasks [index], .events = ZMQ_POLLIN };
     int64_t beat_ms = 0;
-    idle_begin (&self->idle, (int64_t) self->options.until_idle * 1000, s_now_ms ());
+    idle_begin (&self->idle, (int64_t) self->options.until_idle * 1000, clock_now_ms ());
     while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
-        int64_t now_ms = s_now_ms ();
+        int64_t now_ms = clock_now_ms ();
         if (now_ms >= beat_ms) {
             door_tick (self->door, now_ms);
             s_look_at_keys (self, now_ms);
@@ -402,7 +395,7 @@ s_run (server_t *self)
             log_event (&self->log, LOG_LEVEL_NOTICE, "drained", NULL, "drained: no job is left: ending");
             break;
         }
-        zmq_poll (items, ITEMS, s_patience_ms (self, s_now_ms (), beat_ms));
+        zmq_poll (items, ITEMS, s_patience_ms (self, clock_now_ms (), beat_ms));
     }
 }
 
@@ -412,7 +405,7 @@ static void
 s_stop (server_t *self)
 {
     if (self->service)
-        service_stop (self->service, s_now_ms ());
+        service_stop (self->service, clock_now_ms ());
     else
     if (self->tasks)
         tasks_stop (self->tasks);

@@ -166,16 +166,6 @@ fairness_done (fairness_t *self, uint64_t payers, uint64_t estimate_ns, uint64_t
             self->users [user].charged_ns += part_ns;
 }
 
-void
-fairness_charge (fairness_t *self, uint32_t user, uint64_t took_ns)
-{
-    assert (user < self->count);
-    s_note_longest (self, took_ns);
-    if (!s_is_far_ahead (self, &self->users [user], took_ns))
-        s_move (self, s_bit (user), (double) took_ns);
-    self->users [user].charged_ns += took_ns;
-}
-
 uint64_t
 fairness_charged_ns (const fairness_t *self, uint32_t user)
 {

@@ -46,8 +46,6 @@ bool fairness_next (const fairness_t *self, uint64_t without, uint32_t *user_p);
 uint64_t fairness_serve (fairness_t *self, uint32_t user, uint64_t others, uint64_t passed_over, uint64_t estimate_ns);
 //  The turn is over, and took so long.
 void fairness_done (fairness_t *self, uint64_t payers, uint64_t estimate_ns, uint64_t took_ns);
-//  Something that was no turn took so long; the pass is moved on as far as another's turn would move it.
-void fairness_charge (fairness_t *self, uint32_t user, uint64_t took_ns);
 
 //  What it was charged for what is done.
 uint64_t fairness_charged_ns (const fairness_t *self, uint32_t user);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 #include <zmq.h>
+#include "clock.h"
 #include "outbox.h"
 #include "reply.h"
 
@@ -36,9 +37,7 @@ service_nanoseconds (const service_t *self)
 {
     if (self->options.nanoseconds)
         return self->options.nanoseconds (self->options.clock);
-    struct timespec now;
-    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t) now.tv_sec * 1000000000 + (uint64_t) now.tv_nsec;
+    return clock_thread_ns ();
 }
 
 //  ---- refusing

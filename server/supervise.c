@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
 #define VARIABLE "TUREEN_SUPERVISED"    //  PARENT:RESTARTS
 
@@ -23,14 +24,6 @@ typedef struct {
     int64_t began_ms, pause_ms;
     int passed;                 //  the last signal that asked for an end; 0: none
 } supervise_t;
-
-static int64_t
-s_now_ms (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 int64_t
 supervise_pause_ms (int64_t first_ms, int64_t before_ms, int64_t lived_ms)
@@ -75,7 +68,7 @@ static bool
 s_start (supervise_t *self)
 {
     pid_t parent = getpid ();
-    self->began_ms = s_now_ms ();
+    self->began_ms = clock_now_ms ();
     self->child = fork ();
     if (self->child == 0)
         s_execute (self, parent);
@@ -134,8 +127,8 @@ s_attend (supervise_t *self)
 static bool
 s_pause (supervise_t *self, int64_t pause_ms)
 {
-    int64_t until_ms = s_now_ms () + pause_ms;
-    for (int64_t left_ms = pause_ms; left_ms > 0; left_ms = until_ms - s_now_ms ()) {
+    int64_t until_ms = clock_now_ms () + pause_ms;
+    for (int64_t left_ms = pause_ms; left_ms > 0; left_ms = until_ms - clock_now_ms ()) {
         int number = s_wait (self, left_ms);
         if (number == SIGCHLD)
             while (waitpid (-1, NULL, WNOHANG) > 0);
@@ -153,7 +146,7 @@ static bool
 s_again (supervise_t *self, int status)
 {
     int number = WTERMSIG (status);
-    int64_t lived_ms = s_now_ms () - self->began_ms;
+    int64_t lived_ms = clock_now_ms () - self->began_ms;
     self->pause_ms = supervise_pause_ms (self->options->pause_ms? self->options->pause_ms: SUPERVISE_PAUSE_MS, self->pause_ms,
         lived_ms);
     self->restarts++;

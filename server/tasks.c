@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "clock.h"
 #include "decoder.h"
 #include "pool.h"
 #include "reading.h"
@@ -177,15 +178,6 @@ s_copy (decoder_t *decoder, const task_t *task)
         catalogue_label_value (task->source->catalogue, label, s_id (task), task->targets [task->outputs + label]);
 }
 
-//  Of this thread; what it waits for, and others' work on the same processor, do not count.
-static uint64_t
-s_processor_ns (void)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &time);
-    return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
-}
-
 static void
 s_carry_out (decoder_t *decoder, task_t *task)
 {
@@ -208,7 +200,7 @@ s_work (void *context, void *argument)
     worker_t *worker = context;
     task_t *task = argument;
     s_carry_out (worker->decoder, task);
-    uint64_t now_ns = s_processor_ns ();
+    uint64_t now_ns = clock_thread_ns ();
     task->worker_ns += now_ns - worker->charged_ns;
     worker->charged_ns = now_ns;
 }

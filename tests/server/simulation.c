@@ -363,7 +363,8 @@ s_carry_out (simulation_t *self, const action_t *action)
         s_bury_rank (self, action->rank);
         break;
     case ACTION_ERRAND:
-        fail ();                //  it asks for none
+        s_work (self, self->options.errand_us, (event_t) { .kind = EVENT_ERRAND, .tenant = action->tenant,
+            .charged_us = action->charged_us });
         break;
     case ACTION_COPY:
     case ACTION_SEND_BATCH:
@@ -461,6 +462,11 @@ s_happen (simulation_t *self, const event_t *event)
             broker_copy_took (self->broker, event->place, (uint64_t) event->worker_us * 1000);
         broker_copied (self->broker, event->place);
         break;
+    case EVENT_ERRAND:
+        broker_errand_took (self->broker, event->tenant, event->charged_us, (uint64_t) event->worker_us * 1000);
+        if (self->errands_go_on)
+            broker_errand_waits (self->broker, event->tenant);
+        break;
     case EVENT_CONSUME:
         clients_release (self, event->client);
         break;
@@ -469,6 +475,14 @@ s_happen (simulation_t *self, const event_t *event)
         simulation_push (self, (event_t) { .kind = EVENT_TICK, .at_us = self->now_us + TICK_US });
         break;
     }
+}
+
+void
+simulation_errands (simulation_t *self, const char *tenant, uint32_t count)
+{
+    self->errands_go_on = true;
+    for (uint32_t errand = 0; errand < count; errand++)
+        broker_errand_waits (self->broker, broker_tenant (self->broker, tenant));
 }
 
 bool
@@ -501,6 +515,7 @@ void
 simulation_destroy (simulation_t **self_p)
 {
     simulation_t *self = *self_p;
+    self->errands_go_on = false;
     for (int number = 0; number < self->client_count; number++)
         simulation_gone (self, number);
     while (!simulation_run (self, self->now_us + TICK_US));

@@ -244,27 +244,6 @@ test_shared_turns_are_split (void **state)
     fairness_destroy (&fairness);
 }
 
-//  Guards: what is no turn is charged too, but to nobody's ruin.
-static void
-test_errands_are_charged (void **state)
-{
-    (void) state;
-    fairness_t *fairness = s_of_weights ((const uint32_t []) { 1, 1 }, 2);
-    fairness_wait (fairness, 0);
-    fairness_wait (fairness, 1);
-    for (int errand = 0; errand < 10; errand++)
-        fairness_charge (fairness, 0, 100);
-    int got [2] = { 0 };
-    s_run (fairness, 10, got);
-    assert_int_equal (got [0], 0);
-    for (int errand = 0; errand < 100000; errand++)
-        fairness_charge (fairness, 0, 100);
-    fairness_check (fairness);
-    s_run (fairness, TASKS_MAX + 10, got);
-    assert_true (got [0] > 0);
-    fairness_destroy (&fairness);
-}
-
 int
 main (void)
 {
@@ -273,7 +252,6 @@ main (void)
         cmocka_unit_test (test_the_past_does_not_count),
         cmocka_unit_test (test_who_is_passed_over_is_as_if_idle),
         cmocka_unit_test (test_shared_turns_are_split),
-        cmocka_unit_test (test_errands_are_charged),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
