@@ -8,19 +8,13 @@
 #      --keep       keep logs and the delivered ids, and say where they are
 set -eu
 
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
-PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
-export PATH
+. "$(dirname -- "$0")/runner.sh"
 
-usage () {
-    sed -n '2,/^set/s/^#  \{0,1\}//p' "$0"
-}
-
-data= rate= keep=
+rate=
 while [ $# -gt 0 ]; do
     case $1 in
     --data | --rate)
-        [ $# -ge 2 ] || { echo "demo.sh: $1 needs a value" >&2; exit 2; }
+        [ $# -ge 2 ] || wrong "$1 needs a value"
         if [ "$1" = --data ]; then data=$2; else rate=$2; fi
         shift 2 ;;
     --keep) keep=yes; shift ;;
@@ -28,49 +22,8 @@ while [ $# -gt 0 ]; do
     *) echo "demo.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
     esac
 done
-if [ -n "$data" ]; then
-    [ -d "$data" ] || { echo "demo.sh: no folder '$data'" >&2; exit 2; }
-    data=$(CDPATH= cd -- "$data" && pwd -P)
-fi
 
-cd "$root"
-sh scripts/install-packages.sh build test demo
-sh scripts/build.sh release tureen
-if [ -z "$data" ]; then
-    data=$root/build/demo-data
-    /usr/bin/python3 bench/make_photographs.py --out "$data"
-    made=yes
-else
-    made=
-fi
-
-#  A socket's path has at most 107 bytes.
-base=${TMPDIR:-/tmp}
-[ ${#base} -le 60 ] || base=/tmp
-directory=$(mktemp -d "$base/tureen-demo.XXXXXX")
-python=
-clean_up () {
-    if [ -n "$keep" ]; then
-        echo "kept: $directory"
-    else
-        rm -rf "$directory"
-    fi
-}
-#  Python ends its children itself; the shell passes a signal on, waits for that, and removes the folder.
-stop () {
-    trap '' INT TERM HUP
-    [ -z "$python" ] || { kill -TERM "$python" 2>/dev/null || true; wait "$python" || true; }
-    exit "$1"
-}
-trap clean_up EXIT
-trap 'stop 130' INT
-trap 'stop 143' TERM
-trap 'stop 129' HUP
-
-PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/demo.py --data "$data" \
-    --binary build/release/bin/tureen --directory "$directory" ${rate:+--rate "$rate"} &
-python=$!
-status=0
-wait "$python" || status=$?
+prepare
+run demo ${rate:+--rate "$rate"}
 [ -z "$made" ] || echo "the generated data set stays in build/demo-data"
 exit "$status"

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
-from demo_processes import DATASET, Child, DemoError, Settings, processes_naming, shared_memory
+from demo_processes import DATASET, Child, DemoError, processes_naming, shared_memory
 from hostile_attacks import ATTACKS
 from soak_clients import Tenant, make_tenants
-from soak_server import SoakServer
+from soak_server import SoakServer, add_arguments, make_settings
 
-CACHE_BYTES = 256 << 20
 SETTLE_S = 1.5              # of a phase, not counted: what was drawn before is delivered in it
 FAIR = 0.5                  # of the machine: two tenants of equal weight
 LEAST_OF_FAIR = 0.9
@@ -45,15 +44,12 @@ class Row:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--binary", required=True, type=Path)
-    parser.add_argument("--directory", required=True, type=Path)
+    add_arguments(parser)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--attack", action="append", choices=sorted({*ATTACKS, POLITE} - {"spinning"}))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--one-user", action="store_true", help="both are one user, of a server without tenants: for comparison")
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
     options = parser.parse_args()
     if os.geteuid() != 0 and not options.one_user:
         parser.error("only root can be two users")
@@ -70,16 +66,13 @@ def percentile(values: Sequence[float], part: float) -> float:
 class Hostile:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.settings = Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.data,
-                                 options.directory, CACHE_BYTES, os.cpu_count() or 1)
-        (options.directory / "runtime").mkdir(mode=0o700)
+        self.settings = make_settings(options)
         self.tenants = make_tenants(options.directory, 2)
         if options.one_user:
             self.tenants = [Tenant(tenant.name, tenant.folder) for tenant in self.tenants]
         self.server = SoakServer(self.settings, self.tenants, True)
         self.children: List[Child] = []
         self.started = 0
-        self.aborted = 0.0          # seconds in which the victim got nothing because the server was away
 
     def start(self, tenant: Tenant, name: str, command: List[str]) -> Child:
         self.started += 1

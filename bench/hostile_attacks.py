@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import socket
 import struct
@@ -25,6 +24,8 @@ JOIN, INLINE, PROGRESS_KIND, LEAVE, STATUS, HEARTBEAT, EXPLAIN = range(1, 8)
 JOINED, BATCH, ENDED = 129, 130, 132
 SPECIAL = [0, 1, 63, 64, 2 ** 32 - 1, 2 ** 53, 2 ** 63, 2 ** 64 - 1]
 HIGH_WATER = 1000
+BEAT_S = 0.5
+PAUSE_S = 0.0005
 
 
 def head(kind: int, job: int = 0, tag: int = 0, magic: bytes = b"TURN", version: int = 1) -> bytes:
@@ -56,6 +57,19 @@ class Peer:
                 messages.append(self.socket.recv_multipart(zmq.DONTWAIT))
             except zmq.Again:
                 return messages
+
+
+class Beats:
+    """Heartbeats of jobs without a ring, when they are due."""
+
+    def __init__(self) -> None:
+        self.sent_at = 0.0
+
+    def send(self, jobs: Dict[Peer, int]) -> None:
+        if time.monotonic() - self.sent_at > BEAT_S:
+            self.sent_at = time.monotonic()
+            for peer, job in jobs.items():
+                peer.send(head(HEARTBEAT, job))
 
 
 def join_text(batch: int, slots: int, **keys: object) -> bytes:
@@ -99,7 +113,7 @@ def joins(endpoint: str, chance: random.Random) -> None:
                 job = joined(message)
                 if job is not None:
                     peer.send(head(LEAVE, job, 2))
-        time.sleep(0.0005)
+        time.sleep(PAUSE_S)
 
 
 def lists(endpoint: str, chance: random.Random) -> None:
@@ -128,7 +142,7 @@ def _jobs(endpoint: str, count: int, text: Callable[[int], bytes], releases: boo
     for number, peer in enumerate(peers):
         poller.register(peer.socket, zmq.POLLIN)
         peer.send(head(JOIN, 0, 1), text(number))
-    beat = time.monotonic()
+    beats = Beats()
     while True:
         for ready, _ in poller.poll(200):
             peer = by_socket[ready]
@@ -144,10 +158,7 @@ def _jobs(endpoint: str, count: int, text: Callable[[int], bytes], releases: boo
                 elif len(message[0]) > 5 and message[0][5] == ENDED:
                     had.pop(peer, None)
                     peer.send(head(JOIN, 0, 1), text(0))
-        if time.monotonic() - beat > 0.5:
-            beat = time.monotonic()
-            for peer, (job, _) in had.items():
-                peer.send(head(HEARTBEAT, job))
+        beats.send({peer: job for peer, (job, _) in had.items()})
 
 
 def holding(endpoint: str, chance: random.Random) -> None:
@@ -184,18 +195,19 @@ def explains(endpoint: str, chance: random.Random) -> None:
     jobs: Dict[Peer, int] = {}
     for peer in peers:
         peer.send(head(JOIN, 0, 1), join_text(64, 4, seed="1"))
-    beat = 0.0
+    beats = Beats()
     while True:
         for peer in peers:
             for message in peer.drain():
                 jobs[peer] = joined(message) or jobs.get(peer, 0)
             for _ in range(4):
                 peer.send(head(EXPLAIN, jobs.get(peer, 0), 3), json.dumps({"id": str(chance.randrange(1000)), "epoch": "9"}).encode())
-        if time.monotonic() - beat > 0.5:
-            beat = time.monotonic()
-            for peer, job in jobs.items():
-                peer.send(head(HEARTBEAT, job))
-        time.sleep(0.0005)
+        beats.send(jobs)
+        time.sleep(PAUSE_S)
+
+
+def _path(endpoint: str) -> str:
+    return endpoint[len("ipc://"):]
 
 
 def _unix(path: str) -> Optional[socket.socket]:
@@ -209,25 +221,6 @@ def _unix(path: str) -> Optional[socket.socket]:
         return None
 
 
-def doors(endpoint: str, chance: random.Random) -> None:
-    """Strangers at the socket that hands out rings, with tokens that are none."""
-    path = endpoint[len("ipc://"):] + ".ring"
-    held: List[socket.socket] = []
-    while True:
-        stream = _unix(path)
-        if stream is None:
-            time.sleep(0.0005)
-            continue
-        held.append(stream)
-        try:
-            if chance.random() < 0.5:
-                stream.send(bytes(chance.choice(b"0123456789abcdef") for _ in range(chance.choice((1, 31, 32, 33)))))
-        except OSError:
-            pass
-        if len(held) > 100:
-            held.pop(chance.randrange(100)).close()
-
-
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + bytes(31)
 
 
@@ -239,13 +232,13 @@ def _ready(identity: bytes) -> bytes:
     return bytes([4, len(body)]) + body
 
 
-def _raw(endpoint: str, chance: random.Random, say: Callable[[], bytes], most: int) -> None:
-    path = endpoint[len("ipc://"):]
+def _strangers(path: str, say: Callable[[], bytes], most: int, pause: float, chance: random.Random) -> None:
+    """Connects again and again, says something (perhaps nothing) each time, and keeps so many connections."""
     held: List[socket.socket] = []
     while True:
         stream = _unix(path)
         if stream is None:
-            time.sleep(0.001)
+            time.sleep(PAUSE_S)
             continue
         held.append(stream)
         try:
@@ -254,18 +247,26 @@ def _raw(endpoint: str, chance: random.Random, say: Callable[[], bytes], most: i
             pass
         if len(held) > most:
             held.pop(chance.randrange(most)).close()
-        time.sleep(0.0005)
+        time.sleep(pause)
+
+
+def doors(endpoint: str, chance: random.Random) -> None:
+    """Strangers at the socket that hands out rings, with tokens that are none."""
+    def say() -> bytes:
+        size = chance.choice((0, 0, 0, 0, 1, 31, 32, 33))
+        return bytes(chance.choice(b"0123456789abcdef") for _ in range(size))
+    _strangers(_path(endpoint) + ".ring", say, 100, 0.0, chance)
 
 
 def squatting(endpoint: str, chance: random.Random) -> None:
     """Takes names of connections that the server will give out."""
-    _raw(endpoint, chance, lambda: GREETING + _ready(b"\0" + struct.pack(">I", chance.getrandbits(32))), 2000)
+    _strangers(_path(endpoint), lambda: GREETING + _ready(b"\0" + struct.pack(">I", chance.getrandbits(32))), 2000, PAUSE_S, chance)
 
 
 def halves(endpoint: str, chance: random.Random) -> None:
     """Connections that stop in the middle: of the greeting, of a command, of a message of a megabyte."""
     whole = GREETING + _ready(b"") + b"\x02" + struct.pack(">Q", 1 << 20) + bytes(5000)
-    _raw(endpoint, chance, lambda: whole[:chance.randrange(1, len(whole))], 2000)
+    _strangers(_path(endpoint), lambda: whole[:chance.randrange(1, len(whole))], 2000, PAUSE_S, chance)
 
 
 def spinning(endpoint: str, chance: random.Random) -> None:

@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from demo_processes import DATASET, DemoError, Settings, processes_naming, shared_memory
+from demo_processes import DATASET, DemoError, processes_naming, shared_memory
 from soak_clients import RANKS, Client, Finding, Tally, make_tenants
-from soak_server import (BLOCKS, DESCRIPTORS_MAY, MEMORY_MAY, Sample, Slope, SoakServer, judged, slope)
+from soak_server import (BLOCKS, DESCRIPTORS_MAY, MEMORY_MAY, Sample, Slope, SoakServer, add_arguments, judged, make_settings,
+                         slope)
 
 TURN_S = 0.05
 SAMPLE_S = 1.0
 TELL_S = 60.0
 JUDGED_MINUTES = 5.0        # slopes of shorter runs are told only
 AFTER_S = 30.0              # in which the server must have let go of all clients
-CACHE_BYTES = 256 << 20
 
 
 class Stopped(Exception):
@@ -30,14 +30,11 @@ class Stopped(Exception):
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, type=Path)
-    parser.add_argument("--binary", required=True, type=Path)
-    parser.add_argument("--directory", required=True, type=Path)
+    add_arguments(parser)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--tenants", type=int, default=1)
     parser.add_argument("--aborts", type=float, default=0.0)
-    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
     options = parser.parse_args()
     if options.tenants > 1 and os.geteuid() != 0:
         parser.error("--tenants: only root can be several users")
@@ -49,9 +46,7 @@ def parse() -> argparse.Namespace:
 class Soak:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.settings = Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.data,
-                                 options.directory, CACHE_BYTES, os.cpu_count() or 1)
-        (options.directory / "runtime").mkdir(mode=0o700)
+        self.settings = make_settings(options)
         self.tally = Tally()
         self.clients: List[Client] = []
         self.samples: List[Sample] = []

@@ -15,24 +15,18 @@
 #  and nothing was left behind.  1: not so; the table says what.
 set -eu
 
-root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
-PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
-export PATH
+. "$(dirname -- "$0")/runner.sh"
 
-usage () {
-    sed -n '2,/^set/s/^#  \{0,1\}//p' "$0"
-}
-
-data= keep= options=
+options=
 while [ $# -gt 0 ]; do
     case $1 in
     --minutes | --clients | --seed | --tenants | --aborts)
-        [ $# -ge 2 ] || { echo "soak.sh: $1 needs a value" >&2; exit 2; }
-        case $2 in '' | *[!0-9.]*) echo "soak.sh: $1 takes a number, not '$2'" >&2; exit 2 ;; esac
+        [ $# -ge 2 ] || wrong "$1 needs a value"
+        case $2 in '' | *[!0-9.]*) wrong "$1 takes a number, not '$2'" ;; esac
         options="$options $1 $2"
         shift 2 ;;
     --data)
-        [ $# -ge 2 ] || { echo "soak.sh: $1 needs a value" >&2; exit 2; }
+        [ $# -ge 2 ] || wrong "$1 needs a value"
         data=$2
         shift 2 ;;
     --keep) keep=yes; shift ;;
@@ -40,47 +34,9 @@ while [ $# -gt 0 ]; do
     *) echo "soak.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
     esac
 done
-if [ -n "$data" ]; then
-    [ -d "$data" ] || { echo "soak.sh: no folder '$data'" >&2; exit 2; }
-    data=$(CDPATH= cd -- "$data" && pwd -P)
-fi
 
-cd "$root"
-sh scripts/install-packages.sh build test demo
-sh scripts/build.sh release tureen
-if [ -z "$data" ]; then
-    data=$root/build/demo-data
-    /usr/bin/python3 bench/make_photographs.py --out "$data"
-fi
-
-#  A socket's path has at most 107 bytes.
-base=${TMPDIR:-/tmp}
-[ ${#base} -le 60 ] || base=/tmp
-directory=$(mktemp -d "$base/tureen-soak.XXXXXX")
-python=
-clean_up () {
-    if [ -n "$keep" ]; then
-        echo "kept: $directory"
-    else
-        rm -rf "$directory"
-    fi
-}
-#  Python ends its children itself; the shell passes a signal on, waits for that, and removes the folder.
-stop () {
-    trap '' INT TERM HUP
-    [ -z "$python" ] || { kill -TERM "$python" 2>/dev/null || true; wait "$python" || true; }
-    exit "$1"
-}
-trap clean_up EXIT
-trap 'stop 130' INT
-trap 'stop 143' TERM
-trap 'stop 129' HUP
-
-#  Its options are single words of digits.
+prepare
+#  Options are single words.
 # shellcheck disable=SC2086
-PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/soak.py --data "$data" --binary build/release/bin/tureen \
-    --directory "$directory" $options &
-python=$!
-status=0
-wait "$python" || status=$?
+run soak $options
 exit "$status"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -14,11 +15,27 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from demo_processes import DATASET, START_TIMEOUT_S, STATUS_TIMEOUT_S, Child, DemoError, Settings, environment
 from soak_clients import Tenant
 
+CACHE_BYTES = 256 << 20
 WARM_PART = 0.25            # of the time, before which nothing is judged
 BLOCKS = 12                 # means of so many stretches are what a line is drawn through: neighbours in time are alike
 SURE = 3.0                  # standard errors
 MEMORY_MAY = 4 << 20         # that may be gained from the end of warming up to the end
 DESCRIPTORS_MAY = 16
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What runner.sh gives, and the seed."""
+    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--binary", required=True, type=Path)
+    parser.add_argument("--directory", required=True, type=Path)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
+
+
+def make_settings(options: argparse.Namespace) -> Settings:
+    """Of a server that uses the whole machine, in the directory, which gets a runtime folder."""
+    (options.directory / "runtime").mkdir(mode=0o700)
+    return Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.data, options.directory, CACHE_BYTES,
+                    os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -77,7 +94,7 @@ class SoakServer(Child):
         super().__init__(settings, "server", command)
 
     def tenant_options(self, tenants: List[Tenant]) -> List[str]:
-        """Every user is in the group of the first, who alone is nobody else's."""
+        """All users have one group, which may reach the socket."""
         group = tenants[0].uid
         os.chown(self.folder, 0, group)
         self.folder.chmod(0o750)

@@ -1,0 +1,67 @@
+#  What demo.sh, soak.sh and hostile.sh share; they read it with `.` after `set -eu`, and set keep and data from their arguments.
+
+root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
+export PATH
+program=${0##*/}
+data= keep= made=
+
+#  The comment at the script's head.
+usage () {
+    sed -n '2,/^set/s/^#  \{0,1\}//p' "$0"
+}
+
+wrong () {
+    echo "$program: $1" >&2
+    exit 2
+}
+
+#  Packages, the server, and data if none were given; in the repository from then on.
+prepare () {
+    if [ -n "$data" ]; then
+        [ -d "$data" ] || wrong "no folder '$data'"
+        data=$(CDPATH= cd -- "$data" && pwd -P)
+    fi
+    cd "$root"
+    sh scripts/install-packages.sh build test demo
+    sh scripts/build.sh release tureen
+    if [ -z "$data" ]; then
+        data=$root/build/demo-data
+        /usr/bin/python3 bench/make_photographs.py --out "$data"
+        made=yes
+    fi
+}
+
+directory= python=
+clean_up () {
+    if [ -n "$keep" ]; then
+        echo "kept: $directory"
+    else
+        rm -rf "$directory"
+    fi
+}
+#  Python ends its children itself; the shell passes a signal on, waits for that, and removes the folder.
+stop () {
+    trap '' INT TERM HUP
+    [ -z "$python" ] || { kill -TERM "$python" 2>/dev/null || true; wait "$python" || true; }
+    exit "$1"
+}
+
+#  run NAME [OPTION...]: bench/NAME.py on the data, in a folder that goes afterwards.  Sets status.
+run () {
+    #  A socket's path has at most 107 bytes.
+    base=${TMPDIR:-/tmp}
+    [ ${#base} -le 60 ] || base=/tmp
+    directory=$(mktemp -d "$base/tureen-$1.XXXXXX")
+    trap clean_up EXIT
+    trap 'stop 130' INT
+    trap 'stop 143' TERM
+    trap 'stop 129' HUP
+    name=$1
+    shift
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$name.py" --data "$data" --binary build/release/bin/tureen \
+        --directory "$directory" "$@" &
+    python=$!
+    status=0
+    wait "$python" || status=$?
+}
