@@ -244,7 +244,7 @@ s_start (server_t *self)
         return s_complain (error);
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .door = self->door,
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
-        .idle = &self->idle, .gate = self->gate, .restarts = self->restarts };
+        .idle = &self->idle, .gate = self->gate, .crowd = self->crowd, .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_errno ("no memory");
 }

@@ -19,6 +19,7 @@
 #include <zmq.h>
 #include "broker.h"
 #include "door.h"
+#include "crowd.h"
 #include "gate.h"
 #include "idle.h"
 #include "log.h"
@@ -39,6 +40,7 @@ typedef struct {
     const tenants_t *tenants;
     const idle_t *idle;         //  for status
     const gate_t *gate;         //  the same; NULL: without
+    const crowd_t *crowd;       //  for status; never NULL
     //  Processor time of this thread; NULL: the system's.  For simulations.
     uint64_t (*nanoseconds) (void *clock);
     void *clock;

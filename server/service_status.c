@@ -1,7 +1,6 @@
 //  What `tureen status` shows beyond what the broker knows: to each caller what is its own to know.
 
 #include "service_state.h"
-#include <dirent.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -44,21 +43,13 @@ s_describe_tenants (const service_t *self, json_t *status)
     }
 }
 
+//  As of the crowd's last look, half a second ago at most.
 static json_t *
-s_descriptors (void)
+s_descriptors (const crowd_t *crowd)
 {
-    size_t count = 0;
-    DIR *folder = opendir ("/proc/self/fd");
-    while (folder && readdir (folder))
-        count++;
-    if (folder)
-        closedir (folder);
-    struct rlimit limit = { 0 };
-    getrlimit (RLIMIT_NOFILE, &limit);
     json_t *object = json_object ();
-    //  Less ".", ".." and the folder itself.
-    s_put (object, "open", count > 3? count - 3: 0);
-    s_put (object, "max", limit.rlim_cur);
+    s_put (object, "open", crowd_descriptors (crowd));
+    s_put (object, "max", crowd_descriptors_max (crowd));
     return object;
 }
 
@@ -81,7 +72,7 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     s_put (status, "unread_bytes", unread_bytes (self->unread));
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
-    json_object_set_new (status, "descriptors", s_descriptors ());
+    json_object_set_new (status, "descriptors", s_descriptors (self->options.crowd));
     if (self->options.gate)
         json_object_set_new (status, "handshakes", gate_status (self->options.gate));
 }

@@ -26,6 +26,7 @@ struct play {
     struct tenants tenants;
     broker_t *broker;
     service_t *service;
+    crowd_t *crowd;
     log_t log;
     char log_text [LOG_BYTES];
     source_t sources [2];
@@ -354,6 +355,9 @@ play_new (bool with_tenants)
     service_options_t service = { .broker = self->broker, .tasks = &self->tasks, .door = &self->door, .router = self,
         .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle, .nanoseconds = s_clock,
         .clock = self };
+    int rc = crowd_new (&self->crowd, NULL, NULL, NULL);
+    assert (rc == 0);
+    service.crowd = self->crowd;
     self->service = service_new (&service);
     assert (self->service);
     return self;
@@ -366,6 +370,7 @@ play_destroy (play_t **self_p)
     service_stop (self->service, self->now_ms);
     play_read_all (self);
     service_destroy (&self->service);
+    crowd_destroy (&self->crowd);
     broker_destroy (&self->broker);
     decoder_destroy (&self->tasks.decoder);
     for (int index = 0; index < 2; index++)
