@@ -56,4 +56,34 @@ key_remove (const char *path)
     unlink (secret);
 }
 
+//  What a group of tests has: a folder, in which a client (key_own) and a server have their files; and a pair that is neither's.
+static char key_folder [] = "/tmp/tureen-keys-XXXXXX", key_path [128], key_server_path [128];
+static key_pair_t key_own, key_server, key_other;
+
+static inline int
+key_set_up (void **state)
+{
+    (void) state;
+    assert_non_null (mkdtemp (key_folder));
+    unsetenv ("TUREEN_KEY");
+    unsetenv ("TUREEN_SERVER_KEY");
+    key_own = key_make ();
+    key_server = key_make ();
+    key_other = key_make ();
+    snprintf (key_path, sizeof key_path, "%s/own", key_folder);
+    snprintf (key_server_path, sizeof key_server_path, "%s/server", key_folder);
+    key_write (&key_own, key_path);
+    key_write (&key_server, key_server_path);
+    return 0;
+}
+
+static inline int
+key_tear_down (void **state)
+{
+    (void) state;
+    key_remove (key_path);
+    key_remove (key_server_path);
+    return rmdir (key_folder);
+}
+
 #endif

@@ -15,35 +15,6 @@
 
 #define TCP "tcp://127.0.0.1:7"
 
-static char s_directory [] = "/tmp/tureen-credentials-XXXXXX";
-static key_pair_t s_own, s_server, s_other;
-static char s_path [128], s_server_path [128];
-
-static int
-s_set_up (void **state)
-{
-    (void) state;
-    assert_non_null (mkdtemp (s_directory));
-    unsetenv ("TUREEN_KEY");
-    unsetenv ("TUREEN_SERVER_KEY");
-    s_own = key_make ();
-    s_server = key_make ();
-    s_other = key_make ();
-    snprintf (s_path, sizeof s_path, "%s/own", s_directory);
-    snprintf (s_server_path, sizeof s_server_path, "%s/server", s_directory);
-    key_write (&s_own, s_path);
-    key_write (&s_server, s_server_path);
-    return 0;
-}
-
-static int
-s_tear_down (void **state)
-{
-    (void) state;
-    key_remove (s_path);
-    key_remove (s_server_path);
-    return rmdir (s_directory);
-}
 
 static void
 s_expect (const char *key, const char *server_key)
@@ -53,9 +24,9 @@ s_expect (const char *key, const char *server_key)
     if (credentials_read (&credentials, key, server_key, TCP, &error))
         fail_msg ("%s", error.text);
     assert_true (credentials_are_given (&credentials));
-    assert_string_equal (credentials.public_key, s_own.public_key);
-    assert_string_equal (credentials.secret_key, s_own.secret_key);
-    assert_string_equal (credentials.server_key, s_server.public_key);
+    assert_string_equal (credentials.public_key, key_own.public_key);
+    assert_string_equal (credentials.secret_key, key_own.secret_key);
+    assert_string_equal (credentials.server_key, key_server.public_key);
     credentials_wipe (&credentials);
     assert_false (credentials_are_given (&credentials));
 }
@@ -69,8 +40,8 @@ s_expect_refused (const char *key, const char *server_key, const char *says)
     assert_int_equal (credentials_read (&credentials, key, server_key, TCP, &error), -EINVAL);
     if (!strstr (error.text, says))
         fail_msg ("\"%s\" does not say \"%s\"", error.text, says);
-    assert_null (strstr (error.text, s_own.secret_key));
-    assert_null (strstr (error.text, s_server.secret_key));
+    assert_null (strstr (error.text, key_own.secret_key));
+    assert_null (strstr (error.text, key_server.secret_key));
     assert_memory_equal (&credentials, &wiped, sizeof wiped);
 }
 
@@ -81,22 +52,22 @@ test_where_keys_come_from (void **state)
     (void) state;
     credentials_t none;
     message_error_t error;
-    s_expect (s_path, s_server.public_key);
-    s_expect (s_path, s_server_path);
+    s_expect (key_path, key_server.public_key);
+    s_expect (key_path, key_server_path);
     assert_int_equal (credentials_read (&none, NULL, "", TCP, &error), 0);
     assert_false (credentials_are_given (&none));
-    setenv ("TUREEN_KEY", s_path, 1);
-    setenv ("TUREEN_SERVER_KEY", s_server_path, 1);
+    setenv ("TUREEN_KEY", key_path, 1);
+    setenv ("TUREEN_SERVER_KEY", key_server_path, 1);
     s_expect (NULL, "");
     assert_int_equal (credentials_read (&none, "/nowhere", NULL, "ipc:///tmp/there", &error), 0);
     assert_false (credentials_are_given (&none));
     setenv ("TUREEN_KEY", "/nowhere", 1);
-    s_expect (s_path, NULL);
+    s_expect (key_path, NULL);
     s_expect_refused (NULL, NULL, "options.key: /nowhere_secret: No such file");
     unsetenv ("TUREEN_KEY");
     s_expect_refused (NULL, NULL, "options.key: required with options.server_key");
     unsetenv ("TUREEN_SERVER_KEY");
-    s_expect_refused (s_path, NULL, "options.server_key: required with options.key");
+    s_expect_refused (key_path, NULL, "options.server_key: required with options.key");
 }
 
 //  A folder, a pipe, a file that is not there, one that others may read.
@@ -105,31 +76,31 @@ test_files_that_are_no_use (void **state)
 {
     (void) state;
     char secret [160], pipe [160];
-    snprintf (secret, sizeof secret, "%s_secret", s_path);
-    snprintf (pipe, sizeof pipe, "%s_pipe_secret", s_path);
-    s_expect_refused (s_path, s_directory, "it is no file");
-    s_expect_refused (s_path, "no such key", "options.server_key: no such key: it is neither a public key (40 characters of Z85) "
+    snprintf (secret, sizeof secret, "%s_secret", key_path);
+    snprintf (pipe, sizeof pipe, "%s_pipe_secret", key_path);
+    s_expect_refused (key_path, key_folder, "it is no file");
+    s_expect_refused (key_path, "no such key", "options.server_key: no such key: it is neither a public key (40 characters of Z85) "
         "nor a file: No such");
-    s_expect_refused (secret, s_server_path, "without \"_secret\"");
+    s_expect_refused (secret, key_server_path, "without \"_secret\"");
     static const mode_t modes [] = { 0640, 0604, 0620, 0602 };
     for (size_t index = 0; index < sizeof modes / sizeof *modes; index++) {
         assert_int_equal (chmod (secret, modes [index]), 0);
-        s_expect_refused (s_path, s_server_path, "chmod 600");
+        s_expect_refused (key_path, key_server_path, "chmod 600");
     }
     assert_int_equal (chmod (secret, 0400), 0);
-    s_expect (s_path, s_server_path);
+    s_expect (key_path, key_server_path);
     assert_int_equal (mkfifo (pipe, 0600), 0);
     pipe [strlen (pipe) - strlen ("_secret")] = 0;
-    s_expect_refused (pipe, s_server_path, "it is no file");
+    s_expect_refused (pipe, key_server_path, "it is no file");
     strcat (pipe, "_secret");
     unlink (pipe);
     //  The public certificate in the secret's place.
     char text [256];
-    int size = snprintf (text, sizeof text, "curve\n    public-key = \"%s\"\n", s_own.public_key);
+    int size = snprintf (text, sizeof text, "curve\n    public-key = \"%s\"\n", key_own.public_key);
     chmod (secret, 0600);
     key_write_text (secret, text, (size_t) size, 0600);
-    s_expect_refused (s_path, s_server_path, "it has no secret key");
-    key_write (&s_own, s_path);
+    s_expect_refused (key_path, key_server_path, "it has no secret key");
+    key_write (&key_own, key_path);
 }
 
 //  --------------------------------------------------------------------------
@@ -160,11 +131,11 @@ test_certificates_that_are_read (void **state)
     };
     for (size_t index = 0; index < sizeof forms / sizeof *forms; index++) {
         credentials_t credentials;
-        const char *reason = s_parse (&credentials, forms [index], s_own.public_key, s_own.secret_key);
+        const char *reason = s_parse (&credentials, forms [index], key_own.public_key, key_own.secret_key);
         if (reason)
             fail_msg ("form %zu: %s", index, reason);
-        assert_string_equal (credentials.public_key, s_own.public_key);
-        assert_string_equal (credentials.secret_key, s_own.secret_key);
+        assert_string_equal (credentials.public_key, key_own.public_key);
+        assert_string_equal (credentials.secret_key, key_own.secret_key);
     }
 }
 
@@ -190,7 +161,7 @@ test_certificates_that_are_refused (void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         credentials_t credentials, wiped = { .public_key = "" };
-        const char *reason = s_parse (&credentials, cases [index].form, s_own.public_key, s_own.secret_key);
+        const char *reason = s_parse (&credentials, cases [index].form, key_own.public_key, key_own.secret_key);
         if (!reason || !strstr (reason, cases [index].says))
             fail_msg ("case %zu: \"%s\", not \"%s\"", index, reason? reason: "read", cases [index].says);
         assert_memory_equal (&credentials, &wiped, sizeof wiped);
@@ -208,7 +179,7 @@ test_a_damaged_certificate (void **state)
     char whole [512], damaged [512];
     int size = snprintf (whole, sizeof whole, "metadata\n    name = \"x\"\n"
         "curve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
-        s_own.public_key, s_own.secret_key);
+        key_own.public_key, key_own.secret_key);
     uint64_t random = test_seed ();
     for (int round = 0; round < 2000; round++) {
         credentials_t credentials;
@@ -216,8 +187,8 @@ test_a_damaged_certificate (void **state)
         size_t place = test_below (&random, (uint64_t) size);
         damaged [place] = (char) test_below (&random, 256);
         const char *reason = credentials_parse (&credentials, damaged, (size_t) size);
-        if (!reason && (strcmp (credentials.public_key, s_own.public_key)
-        ||  (*credentials.secret_key && strcmp (credentials.secret_key, s_own.secret_key))))
+        if (!reason && (strcmp (credentials.public_key, key_own.public_key)
+        ||  (*credentials.secret_key && strcmp (credentials.secret_key, key_own.secret_key))))
             fail_msg ("seed %" PRIu64 ", round %d: other keys after a change at %zu", test_seed (), round, place);
     }
 }
@@ -232,5 +203,5 @@ main (void)
         cmocka_unit_test (test_certificates_that_are_refused),
         cmocka_unit_test (test_a_damaged_certificate),
     };
-    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests (tests, key_set_up, key_tear_down);
 }

@@ -16,39 +16,13 @@
 
 enum { SAMPLES = 40, EPOCHS = 2, BATCH = 4, BATCHES = SAMPLES / BATCH };
 
-static char s_directory [] = "/tmp/tureen-welcome-XXXXXX";
 static char s_error [TUREEN_ERROR_BYTES];
-static key_pair_t s_own, s_server, s_other;
-static char s_path [128];
-
-static int
-s_set_up (void **state)
-{
-    (void) state;
-    assert_non_null (mkdtemp (s_directory));
-    unsetenv ("TUREEN_KEY");
-    unsetenv ("TUREEN_SERVER_KEY");
-    s_own = key_make ();
-    s_server = key_make ();
-    s_other = key_make ();
-    snprintf (s_path, sizeof s_path, "%s/own", s_directory);
-    key_write (&s_own, s_path);
-    return 0;
-}
-
-static int
-s_tear_down (void **state)
-{
-    (void) state;
-    key_remove (s_path);
-    return rmdir (s_directory);
-}
 
 //  A server with keys that lets our client in, in both its lives.
 static fake_plan_t
 s_plan (void)
 {
-    fake_keys_t keys = { s_server.secret_key, s_own.public_key };
+    fake_keys_t keys = { key_server.secret_key, key_own.public_key };
     return (fake_plan_t) { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .tcp = true, .keys = { keys, keys } };
 }
 
@@ -56,7 +30,7 @@ static tureen_options_t
 s_options (fake_server_t *fake)
 {
     return (tureen_options_t) { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = BATCH, .epochs = EPOCHS,
-        .timeout_ms = PATIENCE_MS, .rejoin_ms = PATIENCE_MS, .key = s_path, .server_key = s_server.public_key };
+        .timeout_ms = PATIENCE_MS, .rejoin_ms = PATIENCE_MS, .key = key_path, .server_key = key_server.public_key };
 }
 
 static tureen_loader_t *
@@ -132,8 +106,8 @@ test_the_right_keys (void **state)
     char *json;
     assert_int_equal (tureen_status_with (&options, &json, s_error, sizeof s_error), 0);
     free (json);
-    setenv ("TUREEN_KEY", s_path, 1);
-    setenv ("TUREEN_SERVER_KEY", s_server.public_key, 1);
+    setenv ("TUREEN_KEY", key_path, 1);
+    setenv ("TUREEN_SERVER_KEY", key_server.public_key, 1);
     assert_int_equal (tureen_status (fake_endpoint (fake), PATIENCE_MS, &json, s_error, sizeof s_error), 0);
     free (json);
     unsetenv ("TUREEN_KEY");
@@ -161,7 +135,7 @@ s_expect_shut_out (const fake_plan_t *plan, const char *key, const char *server_
     assert_null (loader);
     if (!s_says (s_error, says, or_says))
         fail_msg ("\"%s\" does not say \"%s\"", s_error, says);
-    assert_null (strstr (s_error, s_own.secret_key));
+    assert_null (strstr (s_error, key_own.secret_key));
     char *json;
     assert_int_equal (tureen_status_with (&options, &json, s_error, sizeof s_error), -EACCES);
     assert_null (json);
@@ -177,14 +151,14 @@ test_who_is_not_let_in (void **state)
     fake_plan_t plan = s_plan ();
     s_expect_shut_out (&plan, NULL, NULL, "only clients with a key are let in at tcp://127.0.0.1:",
         "each connection is broken off");
-    s_expect_shut_out (&plan, s_path, s_other.public_key, "than the given server_key", NULL);
-    plan.keys [0].allowed = s_other.public_key;
-    s_expect_shut_out (&plan, s_path, s_server.public_key, "this client's key is unknown or revoked at tcp://127.0.0.1:", NULL);
-    s_expect_shut_out (&plan, s_path, s_server.public_key, s_own.public_key, NULL);
+    s_expect_shut_out (&plan, key_path, key_other.public_key, "than the given server_key", NULL);
+    plan.keys [0].allowed = key_other.public_key;
+    s_expect_shut_out (&plan, key_path, key_server.public_key, "this client's key is unknown or revoked at tcp://127.0.0.1:", NULL);
+    s_expect_shut_out (&plan, key_path, key_server.public_key, key_own.public_key, NULL);
     plan.keys [0] = (fake_keys_t) { .secret = NULL };
-    s_expect_shut_out (&plan, s_path, s_server.public_key, "no keys are used at tcp://127.0.0.1:", "or it is open");
+    s_expect_shut_out (&plan, key_path, key_server.public_key, "no keys are used at tcp://127.0.0.1:", "or it is open");
     plan.tcp = false;
-    plan.keys [0].allowed = s_other.public_key;
+    plan.keys [0].allowed = key_other.public_key;
     s_expect_shut_out (&plan, NULL, NULL, "does not serve user ", NULL);
 }
 
@@ -193,7 +167,7 @@ static void
 test_unusable_keys (void **state)
 {
     (void) state;
-    tureen_options_t options = { .endpoint = "tcp://127.0.0.1:9", .dataset = "train", .key = s_path };
+    tureen_options_t options = { .endpoint = "tcp://127.0.0.1:9", .dataset = "train", .key = key_path };
     char *json;
     assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
     assert_int_equal (errno, EINVAL);
@@ -270,11 +244,11 @@ static void
 test_the_server_comes_back_otherwise (void **state)
 {
     (void) state;
-    assert_true (s_is_told ((fake_keys_t) { s_server.secret_key, s_other.public_key }, PATIENCE_MS,
+    assert_true (s_is_told ((fake_keys_t) { key_server.secret_key, key_other.public_key }, PATIENCE_MS,
         "this client's key is unknown or revoked", NULL));
     const struct { fake_keys_t keys; const char *says, *or_says; } cases [] = {
         { { NULL, NULL }, "no keys are used at", "the key is another at" },
-        { { s_other.secret_key, NULL }, "the key is another at", NULL }
+        { { key_other.secret_key, NULL }, "the key is another at", NULL }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         int rejoin_ms = 1000;           //  on a busy machine a longer look is needed to see anything
@@ -393,5 +367,5 @@ main (void)
         cmocka_unit_test (test_a_busy_server),
         cmocka_unit_test (test_a_busy_server_and_no_patience),
     };
-    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+    return cmocka_run_group_tests (tests, key_set_up, key_tear_down);
 }
