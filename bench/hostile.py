@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import statistics
 import sys
 import time
 from dataclasses import dataclass, field
@@ -28,24 +27,34 @@ POLITE = "polite"           # no attack: an equal job of the other tenant
 
 @dataclass
 class Figures:
-    """Of one phase."""
-    rate: float             # samples a second
-    p50: float              # waits for a batch, in seconds
-    p99: float
-    most: float
+    """Of all phases of a kind together: in one of them the largest of some fifty waits would stand for the 99th percentile."""
+    samples: float = 0.0
+    seconds: float = 0.0
+    waits: List[float] = field(default_factory=list)        # for a batch, in seconds
+
+    def rate(self) -> float:
+        return self.samples / self.seconds
+
+    def add(self, lines: List[Tuple[float, ...]], bounds: Tuple[float, float]) -> None:
+        """One phase.  One in which nothing came had one wait, as long as itself."""
+        began, ended = bounds
+        inside = [line for line in lines if began <= line[0] <= ended]
+        self.samples += sum(samples for _, _, samples in inside)
+        self.seconds += ended - began
+        self.waits += [wait for _, wait, _ in inside] or [ended - began]
 
 
 @dataclass
 class Row:
-    before: List[Figures] = field(default_factory=list)
-    during: List[Figures] = field(default_factory=list)
+    before: Figures = field(default_factory=Figures)
+    during: Figures = field(default_factory=Figures)
     restarts: int = 0
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--attack", action="append", choices=sorted({*ATTACKS, POLITE} - {"spinning"}))
     parser.add_argument("--processes", type=int, default=1)
@@ -123,35 +132,23 @@ class Hostile:
         lines = [tuple(map(float, line.split())) for line in out.read_text(encoding="ascii").splitlines(keepends=True)
                  if line.endswith("\n")]
         for attack, is_attack, bounds in phases:
-            figures = measured(lines, bounds)
-            (rows[attack].during if is_attack else rows[attack].before).append(figures)
+            (rows[attack].during if is_attack else rows[attack].before).add(lines, bounds)
         return rows
 
 
-def measured(lines: List[Tuple[float, ...]], bounds: Tuple[float, float]) -> Figures:
-    """A phase in which nothing came had one wait, as long as itself."""
-    began, ended = bounds
-    inside = [line for line in lines if began <= line[0] <= ended]
-    waits = [wait for _, wait, _ in inside] or [ended - began]
-    return Figures(sum(samples for _, _, samples in inside) / (ended - began), percentile(waits, 0.5), percentile(waits, 0.99),
-                   max(waits))
-
-
 def report(rows: Dict[str, Row], options: argparse.Namespace, faults: List[str]) -> bool:
-    print(f"\nthe victim beside {options.processes} process(es) of the hostile tenant, each phase {options.seconds:g} s, medians of "
-          f"{options.rounds}, seed {options.seed}")
+    print(f"\nthe victim beside {options.processes} process(es) of the hostile tenant, {options.rounds} phases of "
+          f"{options.seconds:g} s together, seed {options.seed}")
     print(f"{'attack':10} {'samples/s':>15} {'of fair share':>14} {'p50 ms':>13} {'p99 ms':>13} {'p99 ratio':>10} {'most ms':>9} "
-          f"{'restarts':>8}")
+          f"{'waits':>6} {'restarts':>8}")
     for attack, row in rows.items():
-        def middle(name: str, of: List[Figures]) -> float:
-            return statistics.median(getattr(figures, name) for figures in of)
-        ratios = [during.rate / before.rate / FAIR if before.rate else 0.0 for before, during in zip(row.before, row.during)]
-        slower = [during.p99 / before.p99 for before, during in zip(row.before, row.during)]
-        share, p99 = statistics.median(ratios), statistics.median(slower)
-        print(f"{attack:10} {middle('rate', row.before):7.0f} {middle('rate', row.during):7.0f} {share:14.2f}"
-              f" {1e3 * middle('p50', row.before):6.1f} {1e3 * middle('p50', row.during):6.1f}"
-              f" {1e3 * middle('p99', row.before):6.1f} {1e3 * middle('p99', row.during):6.1f} {p99:10.2f}"
-              f" {1e3 * max(figures.most for figures in row.during):9.1f} {row.restarts:8}")
+        before, during = row.before, row.during
+        share = during.rate() / before.rate() / FAIR if before.samples else 0.0
+        p99 = percentile(during.waits, 0.99) / percentile(before.waits, 0.99)
+        print(f"{attack:10} {before.rate():7.0f} {during.rate():7.0f} {share:14.2f}"
+              f" {1e3 * percentile(before.waits, 0.5):6.1f} {1e3 * percentile(during.waits, 0.5):6.1f}"
+              f" {1e3 * percentile(before.waits, 0.99):6.1f} {1e3 * percentile(during.waits, 0.99):6.1f} {p99:10.2f}"
+              f" {1e3 * max(during.waits):9.1f} {len(during.waits):6} {row.restarts:8}")
         minutes = options.rounds * options.seconds / 60
         if share < LEAST_OF_FAIR:
             faults.append(f"{attack}: {share:.2f} of the fair share, at least {LEAST_OF_FAIR} was promised")

@@ -3,11 +3,11 @@
 #
 #      sh bench/hostile.sh [--seconds S] [--rounds R] [--processes N] [--attack NAME]... [--seed S] [--one-user] [--data DIR] [--keep]
 #
-#      --seconds S        of a phase (8)
-#      --rounds R         of all attacks; medians are told (3)
+#      --seconds S        of a phase (12)
+#      --rounds R         of all attacks, told together (3)
 #      --processes N      of the attacker at once (1)
 #      --attack NAME      only these: polite (an equal job, no attack), malformed, joins, lists, holding, tiny, huge, statuses,
-#                         explains, doors, squatting, halves (all)
+#                         explains, doors, squatting, halves, endless (all)
 #      --one-user         both are the same user, of a server without tenants: for comparison (then also as another user than root)
 #      --seed S           of all that is random (drawn, and printed)
 #      --data DIR         your own ImageFolder of JPEGs; otherwise 3,000 are made in build/demo-data (and stay there)

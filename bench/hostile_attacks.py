@@ -269,6 +269,26 @@ def halves(endpoint: str, chance: random.Random) -> None:
     _strangers(_path(endpoint), lambda: whole[:chance.randrange(1, len(whole))], 2000, PAUSE_S, chance)
 
 
+def endless(endpoint: str, chance: random.Random) -> None:
+    """Messages of a megabyte after the other that never end, on several connections; whoever is cut off begins again."""
+    frame = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
+    streams: List[socket.socket] = []
+    while True:
+        begins = len(streams) < 8
+        stream = _unix(_path(endpoint)) if begins else chance.choice(streams)
+        if stream is None:
+            time.sleep(PAUSE_S)
+            continue
+        if begins:
+            stream.settimeout(1.0)
+            streams.append(stream)
+        try:
+            stream.sendall(GREETING + _ready(b"") if begins else frame)
+        except OSError:
+            stream.close()
+            streams.remove(stream)
+
+
 def spinning(endpoint: str, chance: random.Random) -> None:
     """Nothing: what an attacker's process costs by itself."""
     while True:
@@ -277,7 +297,8 @@ def spinning(endpoint: str, chance: random.Random) -> None:
 
 ATTACKS: Dict[str, Callable[[str, random.Random], None]] = {
     "malformed": malformed, "joins": joins, "lists": lists, "holding": holding, "tiny": tiny, "huge": huge,
-    "statuses": statuses, "explains": explains, "doors": doors, "squatting": squatting, "halves": halves, "spinning": spinning,
+    "statuses": statuses, "explains": explains, "doors": doors, "squatting": squatting, "halves": halves, "endless": endless,
+    "spinning": spinning,
 }
 
 

@@ -14,9 +14,8 @@ struct demand {
     uint32_t magic;
     //  Set at birth.
     sampler_order_t order;
-    uint32_t *list;                 //  NULL: no list, or the data ascending
-    size_t list_count;
-    uint64_t *last;                 //  a bit per place of the list: the id does not occur after it
+    sampler_list_t *list;           //  NULL: no list, or the data ascending
+    size_t list_count;              //  of the list, or of a seeded order
     history_t *history;             //  NULL: sets
     //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing else.
     roaring_bitmap_t *ranked;       //  the rank-th is found by select; NULL: it is ranked_first + rank
@@ -41,7 +40,7 @@ struct demand {
 static bool
 s_is_last (const demand_t *self, size_t place)
 {
-    return !self->list || self->last [place / 64] >> (place % 64) & 1;
+    return !self->list || sampler_list_is_last (self->list, place);
 }
 
 bool
@@ -50,39 +49,22 @@ demand_is_given (const demand_t *self)
     return self->order == SAMPLER_ORDER_LIST || self->order == SAMPLER_ORDER_SEEDED;
 }
 
-//  The set of these bits.
-static roaring_bitmap_t *
-s_set_of (const uint64_t *words, size_t count)
+static sampler_list_t *
+s_copy_list (const sampler_join_t *join, uint32_t sample_count)
 {
-    roaring_bitmap_t *set = sampler_need (roaring_bitmap_create ());
-    for (size_t word = 0; word < count; word++)
-        for (uint64_t bits = words [word]; bits; bits &= bits - 1)
-            roaring_bitmap_add (set, (uint32_t) (64 * word + (size_t) __builtin_ctzll (bits)));
-    return set;
+    uint32_t *ids = sampler_need (malloc (join->list_count * sizeof *ids));
+    memcpy (ids, join->list, join->list_count * sizeof *ids);
+    return sampler_need (sampler_list_new (ids, join->list_count, sample_count));
 }
 
-//  Copies the list, marks each id's last place and collects the ids in data.  Of ids that repeat, lists have millions more than the
-//  data set has samples: so which were seen is kept in plain bits (1 ns an id, where the set takes 20).
 static void
 s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
-    size_t words = sample_count / 64 + 1;
     assert (join->list_count > 0);
+    assert (!join->made || sampler_list_ids (join->made) == join->list);
+    self->list = join->made? sampler_list_hold (join->made): s_copy_list (join, sample_count);
     self->list_count = join->list_count;
-    self->list = sampler_need (malloc (join->list_count * sizeof *self->list));
-    memcpy (self->list, join->list, join->list_count * sizeof *self->list);
-    self->last = sampler_need (calloc (join->list_count / 64 + 1, sizeof *self->last));
-    uint64_t *seen = sampler_need (calloc (words, sizeof *seen));
-    for (size_t place = self->list_count; place-- > 0; ) {
-        uint32_t id = self->list [place];
-        assert (id < sample_count);
-        if (seen [id / 64] >> (id % 64) & 1)
-            continue;
-        seen [id / 64] |= UINT64_C (1) << (id % 64);
-        self->last [place / 64] |= UINT64_C (1) << (place % 64);
-    }
-    self->data = s_set_of (seen, words);
-    free (seen);
+    self->data = sampler_need (roaring_bitmap_copy (sampler_list_set (self->list)));
 }
 
 static void
@@ -127,7 +109,7 @@ s_at (const demand_t *self, size_t place)
 {
     assert (!self->stream);
     if (self->list)
-        return self->list [place];
+        return sampler_list_ids (self->list) [place];
     uint32_t rank = permutation_at (&self->permutation, (uint32_t) place);
     if (self->ranked_ids)
         return self->ranked_ids [rank];
@@ -178,13 +160,28 @@ s_epoch_begin (demand_t *self)
     s_skip_gone (self);
 }
 
-//  How often an id that is still in data occurs in list [from ..].
+//  How many of places [from ..] have an id that is still in data.
 static uint64_t
 s_count_from (const demand_t *self, size_t from)
 {
     uint64_t count = 0;
     for (size_t place = from; place < self->list_count; place++)
         count += roaring_bitmap_contains (self->data, s_at (self, place));
+    return count;
+}
+
+//  The same of a list, in a tenth of the time: looked up in plain bits.
+static uint64_t
+s_count_listed (const demand_t *self, size_t from, uint32_t sample_count)
+{
+    const uint32_t *ids = sampler_list_ids (self->list);
+    uint64_t count = 0, *bits = sampler_need (calloc (sample_count / 64 + 1, sizeof *bits));
+    roaring_uint32_iterator_t data;
+    for (roaring_init_iterator (self->data, &data); data.has_value; roaring_advance_uint32_iterator (&data))
+        bits [data.current_value / 64] |= UINT64_C (1) << data.current_value % 64;
+    for (size_t place = from; place < self->list_count; place++)
+        count += bits [ids [place] / 64] >> ids [place] % 64 & 1;
+    free (bits);
     return count;
 }
 
@@ -208,13 +205,12 @@ s_take (demand_t *self, roaring_bitmap_t *taken)
 
 //  The same of a list.
 static void
-s_take_places (demand_t *self, size_t places)
+s_take_places (demand_t *self, size_t places, uint32_t sample_count)
 {
     assert (places <= self->list_count);
-    for (size_t place = 0; place < places; place++)
-        if (s_is_last (self, place))
-            roaring_bitmap_remove (self->remaining, self->list [place]);
-    self->remaining_count = s_count_from (self, places);
+    bool is_whole = self->epoch_count == self->list_count;
+    sampler_list_remove_over (self->list, places, self->remaining);
+    self->remaining_count = is_whole? self->list_count - places: s_count_listed (self, places, sample_count);
     self->drawn_count = self->epoch_count - self->remaining_count;
     self->cursor = places;
     s_look_next (self);
@@ -254,7 +250,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     assert (roaring_bitmap_maximum (self->data) < sample_count);
     bool is_whole = s_keep_readable (self, readable);
     self->epoch_count = !self->list? roaring_bitmap_get_cardinality (self->data): is_whole? self->list_count
-        : s_count_from (self, 0);
+        : s_count_listed (self, 0, sample_count);
     roaring_bitmap_t *taken = s_readable_taken (self, join, readable);
     if (remembers) {
         assert (self->epoch_count > 0);
@@ -267,7 +263,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     else
         s_epoch_begin (self);
     if (join->taken_places > 0)
-        s_take_places (self, join->taken_places);
+        s_take_places (self, join->taken_places, sample_count);
     if (taken && !remembers)
         s_take (self, taken);
     else
@@ -294,8 +290,7 @@ demand_destroy (demand_t **self_p)
         roaring_bitmap_free (self->ranked);
     history_destroy (&self->history);
     stream_order_destroy (&self->stream);
-    free (self->list);
-    free (self->last);
+    sampler_list_destroy (&self->list);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -413,9 +408,10 @@ demand_drop (demand_t *self, uint32_t id)
     uint64_t to_come = roaring_bitmap_contains (self->remaining, id);
     uint64_t occurrences = 1;
     if (self->list) {
+        const uint32_t *ids = sampler_list_ids (self->list);
         to_come = occurrences = 0;
         for (size_t place = 0; place < self->list_count; place++)
-            if (self->list [place] == id) {
+            if (ids [place] == id) {
                 occurrences++;
                 to_come += place >= self->cursor;
             }

@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
+#include "sampler_list.h"
 #include "stream_order.h"
 
 typedef struct sampler sampler_t;
@@ -67,6 +68,7 @@ typedef struct {
     //  LIST only: ids < sample_count in order of delivery, repeats allowed, copied; NULL: data ascending.
     const uint32_t *list;
     size_t list_count;
+    sampler_list_t *made;       //  the same list, made before: held, so that nothing is copied; NULL: it is made here
     uint64_t seed;              //  SEEDED only
     uint32_t pool;              //  SEEDED only: stream_order's; 0: an order without one
     const uint32_t *pack_order; //  with a pool: the id at each position of the pack; lent for the job's life

@@ -286,26 +286,35 @@ s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *r
     return gathers != GATHERING_REFUSED;
 }
 
-bool
-arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
+draft_t *
+arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
 {
     self->now_ms = message->now_ms;
     if (!s_is_free (self, message->peer, message->caller, refusal))
-        return false;
+        return NULL;
     draft_t *draft = draft_new (message->frames, message->count, message->peer, message->tag, refusal);
     if (!draft)
-        return false;
-    if (broker_is_draining (self->options.broker) && draft->request.world_size == 1) {
-        draft_destroy (&draft);
-        return s_refuse_drained (refusal);
-    }
+        return NULL;
+    bool good = !broker_is_draining (self->options.broker) || draft->request.world_size > 1 || s_refuse_drained (refusal);
+    //  What has ended is gone before the pipeline is compared with those that are there.
     self->options.settle (self->options.context);
-    bool good = draft_check (draft, self->options.broker, message->frames, message->caller,
-        s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal);
+    if (!good || !draft_place (draft, self->options.broker, message->caller,
+            s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal))
+        draft_destroy (&draft);
+    return draft;
+}
+
+bool
+arrivals_join (arrivals_t *self, draft_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    self->now_ms = now_ms;
+    self->options.settle (self->options.context);
+    bool good = draft_complete (draft, refusal);
     if (good && draft->request.world_size > 1)
-        good = s_take_rank (self, &draft, self->now_ms, refusal);
+        good = s_take_rank (self, &draft, now_ms, refusal);
     else
-        good = good && gathering_leaves_name (self->gathering, draft, self->now_ms, refusal)
+        good = good && (!broker_is_draining (self->options.broker) || s_refuse_drained (refusal))
+            && gathering_leaves_name (self->gathering, draft, now_ms, refusal)
             && s_admit (self, &draft->join, &draft, refusal);
     draft_destroy (&draft);
     return good;

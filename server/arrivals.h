@@ -1,6 +1,6 @@
 /*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that come back.
  *
- *  happy path:     a plain job, at once: draft -> admission -> JOINED.  A rank: broker_returns says whether it comes back to a
+ *  happy path:     a plain job: draft, its ids -> admission -> JOINED.  A rank: broker_returns says whether it comes back to a
  *                  job that is there; else it gathers with others (gathering.h), and the last one makes the job.
  *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it was before waits
  *                  until that is buried, which takes no longer than a copy; after ARRIVALS_PATIENCE_MS it is refused (`busy`).
@@ -16,6 +16,7 @@
 #include "broker.h"
 #include "caller.h"
 #include "door.h"
+#include "draft.h"
 #include "log.h"
 #include "outbox.h"
 #include "unread.h"
@@ -53,8 +54,10 @@ typedef struct {
     int64_t now_ms;
 } arrivals_message_t;
 
-//  True: it was answered, or will be.  False: refusal is the answer.
-bool arrivals_join (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
+//  A JOIN, as far as that goes without its ids, which draft_read takes next.  NULL: refusal is the answer.
+draft_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
+//  With its ids; draft is not the caller's any more.  True: it was answered, or will be.  False: refusal is the answer.
+bool arrivals_join (arrivals_t *self, draft_t *draft, int64_t now_ms, refusal_t *refusal);
 //  After the broker's actions: ranks that waited for them.  True: there may be new actions.
 bool arrivals_act (arrivals_t *self, int64_t now_ms);
 //  At least twice a second.

@@ -179,6 +179,7 @@ typedef struct {
     const roaring_bitmap_t *subset; //  NULL: all the data
     const uint32_t *list;           //  LIST only; NULL: ascending
     size_t list_count;
+    sampler_list_t *list_made;      //  the same, made already: the job holds it; NULL: the ids are copied
     bool order_is_of_seed;          //  SEEDED only because a seed was given, and no order
     uint64_t seed;
     bool seed_given;            //  by the client

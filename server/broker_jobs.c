@@ -136,7 +136,7 @@ s_join_sampler (job_t *job, const broker_join_t *join)
     dataset_t *dataset = join->dataset;
     roaring_bitmap_t *everything = NULL;
     sampler_join_t entry = { .order = join->order, .data = join->subset,
-        .list = join->list, .list_count = join->list_count, .seed = join->seed,
+        .list = join->list, .list_count = join->list_count, .made = join->list_made, .seed = join->seed,
         .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL,
         .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
     if (!entry.data && !entry.list) {
@@ -177,13 +177,15 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
 static void
 s_go_on (job_t *job, const broker_join_t *join)
 {
+    const sampler_t *sampler = join->dataset->sampler;
+    bool all_readable = sampler_dropped_count (sampler) == 0;
     job->epoch = join->epoch;
     job->epoch_index = join->epoch_batches;
     job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
     job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
     for (size_t place = 0; place < join->taken_places; place++) {
         job->occurrences [join->list [place]]++;
-        job->epoch_samples += !sampler_is_dropped (join->dataset->sampler, join->list [place]);
+        job->epoch_samples += all_readable || !sampler_is_dropped (sampler, join->list [place]);
     }
 }
 

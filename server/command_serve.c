@@ -19,6 +19,7 @@
 #include "endpoint.h"
 #include "gate.h"
 #include "keys.h"
+#include "ledger.h"
 #include "machine.h"
 #include "options.h"
 #include "service.h"
@@ -45,6 +46,8 @@ typedef struct {
     keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
     crowd_t *crowd;
+    uint64_t resets;                    //  of the ledger, as the log has it
+    int64_t resets_ms;                  //  when they were told last
     uint64_t turned_away;               //  by the crowd, as the log has it
     int64_t turned_away_ms;             //  when it was told last
     service_t *service;
@@ -357,6 +360,20 @@ s_look_at_crowd (server_t *self, int64_t now_ms)
     self->turned_away_ms = now_ms;
 }
 
+//  Likewise.
+static void
+s_look_at_ledger (server_t *self, int64_t now_ms)
+{
+    uint64_t resets = ledger_resets ();
+    if (resets == self->resets || (self->resets > 0 && now_ms - self->resets_ms < CROWD_TOLD_MS))
+        return;
+    log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", resets - self->resets)),
+        "%llu connections were closed because of what they had sent and not ended: at most %zu bytes of one, %zu of one user, may "
+        "wait", (unsigned long long) (resets - self->resets), LEDGER_CONNECTION_MAX, LEDGER_USER_MAX);
+    self->resets = resets;
+    self->resets_ms = now_ms;
+}
+
 static void
 s_run (server_t *self)
 {
@@ -382,6 +399,7 @@ s_run (server_t *self)
             beat_ms = now_ms + BEAT_MS;
         }
         s_look_at_crowd (self, now_ms);
+        s_look_at_ledger (self, now_ms);
         gate_answer (self->gate, now_ms);
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);

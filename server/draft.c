@@ -5,6 +5,9 @@
 #include <sys/random.h>
 #include "source.h"
 
+//  Some 65,000 ids, which take less than a millisecond to read.
+enum { LONG_BYTES = 1 << 19 };
+
 static const sampler_order_t s_orders [] = {
     [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
     [REQUEST_LIST] = SAMPLER_ORDER_LIST, [REQUEST_SEEDED] = SAMPLER_ORDER_SEEDED
@@ -76,6 +79,24 @@ s_layout (draft_t *self, refusal_t *refusal)
     return true;
 }
 
+//  The list as the sampler will have it, so that the broker's thread need not look through it.
+static bool
+s_list (draft_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    uint32_t *ids;
+    uint32_t samples = dataset_samples (self->dataset);
+    if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids, &self->list_count, refusal))
+        return false;
+    self->list_made = sampler_list_new (ids, self->list_count, samples);
+    if (!self->list_made) {
+        free (ids);
+        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->list_count);
+    }
+    self->list = ids;
+    self->digest = data_digest_of_list (ids, self->list_count);
+    return true;
+}
+
 static bool
 s_ids (draft_t *self, const frame_t *frames, refusal_t *refusal)
 {
@@ -87,12 +108,8 @@ s_ids (draft_t *self, const frame_t *frames, refusal_t *refusal)
         self->digest = data_digest_of_set (self->subset);
     }
     else
-    if (request->list_frames) {
-        if (!request_list (&frames [request->list_first], request->list_frames, samples, &self->list, &self->list_count,
-                refusal))
-            return false;
-        self->digest = data_digest_of_list (self->list, self->list_count);
-    }
+    if (request->list_frames)
+        return s_list (self, frames, refusal);
     else
         self->digest = data_digest_of_all (samples);
     return true;
@@ -158,7 +175,8 @@ s_fill_join (draft_t *self)
         .batch_size = request->batch_size, .slots = request->slots, .epochs = request->epochs,
         .drop_last = request->drop_last, .order = s_orders [request->order],
         .order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given,
-        .subset = self->subset, .list = self->list, .list_count = self->list_count, .seed = self->seed,
+        .subset = self->subset, .list = self->list, .list_count = self->list_count, .list_made = self->list_made,
+        .seed = self->seed,
         .seed_given = request->seed_given, .pool = request->pool, .name = request->name,
         .slot_bytes = self->layout.slot_bytes, .data = self->digest.text,
         .epoch = request->resume.epoch, .epoch_batches = request->resume.batches, .taken = self->taken,
@@ -170,15 +188,51 @@ s_fill_join (draft_t *self)
 }
 
 bool
-draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
+draft_place (draft_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
 {
     self->caller = *caller;
-    bool good = s_dataset (self, broker, refusal) && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
-        && s_layout (self, refusal) && s_ids (self, frames, refusal) && s_resume (self, frames, refusal)
-        && s_seed (self, refusal) && s_fresh_run (self, refusal);
+    return s_dataset (self, broker, refusal) && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
+        && s_layout (self, refusal);
+}
+
+bool
+draft_read (draft_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    return s_ids (self, frames, refusal) && s_resume (self, frames, refusal);
+}
+
+static size_t
+s_bytes (const frame_t *frames, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t index = 0; index < count; index++)
+        bytes += frames [index].size;
+    return bytes;
+}
+
+bool
+draft_is_long (const draft_t *self, const frame_t *frames)
+{
+    const request_join_t *request = &self->request;
+    return s_bytes (&frames [request->subset_first], request->subset_given) + s_bytes (&frames [request->list_first],
+        request->list_frames) + s_bytes (&frames [request->taken_first], request->taken_frames)
+        + s_bytes (&frames [request->recent_first], request->recent_frames) > LONG_BYTES;
+}
+
+bool
+draft_complete (draft_t *self, refusal_t *refusal)
+{
+    bool good = s_seed (self, refusal) && s_fresh_run (self, refusal);
     if (good)
         s_fill_join (self);
     return good;
+}
+
+bool
+draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
+{
+    return draft_place (self, broker, caller, like, refusal) && draft_read (self, frames, refusal)
+        && draft_complete (self, refusal);
 }
 
 //  What a job's data are: NULL, all of the data set's.
@@ -187,7 +241,7 @@ s_drop_data (draft_t *self)
 {
     if (self->subset)
         roaring_bitmap_free (self->subset);
-    free (self->list);
+    sampler_list_destroy (&self->list_made);
     self->subset = NULL;
     self->list = NULL;
     self->list_count = 0;
@@ -223,6 +277,7 @@ s_lend_data (draft_t *self)
     self->join.subset = self->subset;
     self->join.list = self->list;
     self->join.list_count = self->list_count;
+    self->join.list_made = self->list_made;
 }
 
 void
@@ -232,6 +287,8 @@ draft_yield_data (draft_t *self, draft_t *other)
         other->subset = self->subset;
         other->list = self->list;
         other->list_count = self->list_count;
+        other->list_made = self->list_made;
+        self->list_made = NULL;
         self->subset = NULL;
         self->list = NULL;
         self->list_count = 0;

@@ -12,7 +12,7 @@
 #include "layout.h"
 #include "outbox.h"
 
-//  The first three are there from draft_new on, the others from draft_check on.
+//  The first three are there from draft_new on, the others from draft_place, draft_read and draft_complete on.
 typedef struct {
     request_join_t request;
     peer_t peer;
@@ -22,8 +22,9 @@ typedef struct {
     const pipeline_t *pipeline;         //  one reference
     layout_t layout;
     roaring_bitmap_t *subset, *taken;   //  NULL: all, none
-    uint32_t *list;
+    const uint32_t *list;
     size_t list_count;
+    sampler_list_t *list_made;          //  what list lies in; one reference
     broker_record_t *recent;            //  one block
     size_t recent_count;
     data_digest_t digest;
@@ -34,8 +35,16 @@ typedef struct {
 
 //  frames are a JOIN of this peer.  NULL: refused.
 draft_t *draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal);
-//  The rest of what can be told without the jobs that are there.  caller: whose it is; kept.  like: where the
-//  pipeline has no mark, it gets that of this one; NULL: of the jobs that are there.
+//  Its data set, and its pipeline on that.  caller: whose it is; kept.  like: where the pipeline has no mark, it gets that of this
+//  one; NULL: of the jobs that are there.
+bool draft_place (draft_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal);
+//  Its ids, of which there may be millions.  Any thread, while no other has the draft.
+bool draft_read (draft_t *self, const frame_t *frames, refusal_t *refusal);
+//  Whether that takes so long that the broker's thread should not.
+bool draft_is_long (const draft_t *self, const frame_t *frames);
+//  The rest of what can be told without the jobs that are there: join is filled.
+bool draft_complete (draft_t *self, refusal_t *refusal);
+//  All three.
 bool draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal);
 void draft_destroy (draft_t **self_p);
 

@@ -15,10 +15,9 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 
 //  One question.
 typedef struct {
-    errand_t errand;            //  first: the way back from it
-    bool is_asked, is_out;      //  there is one; and a worker has it
-    uint64_t order;             //  of asking
-    uint32_t charged_us;        //  out
+    chore_t chore;              //  first: the way back from it
+    explaining_t *explaining;
+    bool is_asked;              //  there is one
     explanation_t explanation;
     const source_t *source;
     peer_t peer;
@@ -32,9 +31,8 @@ typedef struct {
 struct explaining {
     void *router;
     broker_t *broker;
-    tasks_t *tasks;
+    chores_t *chores;
     unread_t *unread;
-    uint64_t asked;             //  so far
     question_t questions [EXPLAINING_MAX];
 };
 
@@ -110,14 +108,14 @@ s_work (errand_t *errand, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, tasks_t *tasks, unread_t *unread)
+explaining_new (void *router, broker_t *broker, chores_t *chores, unread_t *unread)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->router = router;
     self->broker = broker;
-    self->tasks = tasks;
+    self->chores = chores;
     self->unread = unread;
     return self;
 }
@@ -132,6 +130,32 @@ explaining_destroy (explaining_t **self_p)
         assert (!self->questions [index].is_asked);
     free (self);
     *self_p = NULL;
+}
+
+//  The text is no longer the question's.
+static void
+s_send (explaining_t *self, question_t *question)
+{
+    atomic_size_t *account = unread_account (self->unread, &question->peer, tenant_number (question->tenant),
+        (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
+    wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
+    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others of its tenant have
+    //  taken that since, it is answered all the same: at most EXPLAINING_MAX answers are beyond it.
+    if (account)
+        outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag, question->text, account);
+    else
+        outbox_send_text (self->router, &question->peer, kind, question->job, question->tag, question->text);
+}
+
+static void
+s_done (chore_t *chore, bool was_done)
+{
+    question_t *question = (question_t *) chore;
+    assert (question->is_asked && (question->text || !was_done));
+    if (was_done)
+        s_send (question->explaining, question);
+    explanation_clear (&question->explanation);
+    question->is_asked = false;
 }
 
 //  A place for one more question of the job; NULL: not now.
@@ -159,65 +183,11 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
     if (!question)
         return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
-    *question = (question_t) { .errand = { .work = s_work }, .source = source_of (job_dataset (job)), .peer = *peer,
+    *question = (question_t) { .chore = { .errand = { .work = s_work }, .done = s_done }, .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
         return false;
     question->is_asked = true;
-    question->order = self->asked++;
-    broker_errand_waits (self->broker, question->tenant);
+    chores_add (self->chores, question->tenant, &question->chore);
     return true;
-}
-
-void
-explaining_start (explaining_t *self, const tenant_t *tenant, uint32_t charged_us)
-{
-    question_t *oldest = NULL;
-    for (size_t index = 0; index < EXPLAINING_MAX; index++) {
-        question_t *question = &self->questions [index];
-        if (question->is_asked && !question->is_out && question->tenant == tenant && (!oldest || question->order < oldest->order))
-            oldest = question;
-    }
-    assert (oldest);
-    oldest->is_out = true;
-    oldest->charged_us = charged_us;
-    tasks_run (self->tasks, &oldest->errand);
-}
-
-//  The text is no longer the question's.
-static void
-s_send (explaining_t *self, question_t *question)
-{
-    atomic_size_t *account = unread_account (self->unread, &question->peer, tenant_number (question->tenant),
-        (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
-    wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
-    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others of its tenant have
-    //  taken that since, it is answered all the same: at most EXPLAINING_MAX answers are beyond it.
-    if (account)
-        outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag, question->text, account);
-    else
-        outbox_send_text (self->router, &question->peer, kind, question->job, question->tag, question->text);
-}
-
-void
-explaining_collect (explaining_t *self, bool is_stopped)
-{
-    errand_t *errand;
-    while ((errand = tasks_errand_done (self->tasks))) {
-        question_t *question = (question_t *) errand;
-        assert (question->is_out && (question->text || is_stopped));
-        broker_errand_took (self->broker, question->tenant, question->charged_us, errand->worker_ns);
-        if (question->text)
-            s_send (self, question);
-        explanation_clear (&question->explanation);
-        question->is_asked = question->is_out = false;
-    }
-    for (size_t index = 0; is_stopped && index < EXPLAINING_MAX; index++) {
-        question_t *question = &self->questions [index];
-        if (!question->is_asked)
-            continue;
-        broker_errand_gives_up (self->broker, question->tenant);
-        explanation_clear (&question->explanation);
-        question->is_asked = false;
-    }
 }

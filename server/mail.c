@@ -55,10 +55,18 @@ mail_destroy (mail_t **self_p)
     mail_t *self = *self_p;
     if (!self)
         return;
-    for (size_t index = 0; index < self->held_count; index++)
-        zmq_msg_close (&self->held [index]);
+    mail_drop_frames (self);
     free (self);
     *self_p = NULL;
+}
+
+void
+mail_drop_frames (mail_t *self)
+{
+    while (self->held_count > 0)
+        zmq_msg_close (&self->held [--self->held_count]);
+    self->frames = NULL;
+    self->count = 0;
 }
 
 size_t

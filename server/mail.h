@@ -24,6 +24,8 @@ typedef struct {
 //  taken out of them.  NULL: no memory.
 mail_t *mail_keep (const mail_t *self, zmq_msg_t *messages);
 void mail_destroy (mail_t **self_p);
+//  Of kept mail: its frames go before it does; what giving them back takes is not the broker's thread's then.  Any thread.
+void mail_drop_frames (mail_t *self);
 
 //  What keeping it costs.
 size_t mail_bytes (const mail_t *self);

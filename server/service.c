@@ -60,7 +60,8 @@ service_new (const service_options_t *options)
         atomic_init (&self->outgoing [number], 0);
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
-    self->explaining = explaining_new (options->router, options->broker, options->tasks, self->unread);
+    self->chores = chores_new (options->broker, options->tasks);
+    self->explaining = self->chores? explaining_new (options->router, options->broker, self->chores, self->unread): NULL;
     self->arrivals = arrivals_new (&arrivals);
     if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread || !self->refusals || !self->room)
         service_destroy (&self);
@@ -74,6 +75,7 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
+    chores_destroy (&self->chores);
     arrivals_destroy (&self->arrivals);
     lingering_leave (&self->lingering);
     if (self->room)
@@ -302,7 +304,7 @@ s_carry_out (service_t *self, const action_t *action)
         s_copy (self, action->place);
         break;
     case ACTION_ERRAND:
-        explaining_start (self->explaining, action->tenant, action->charged_us);
+        chores_start (self->chores, action->tenant, action->charged_us);
         break;
     case ACTION_SEND_BATCH:
         s_send_batch (self, action);
@@ -350,7 +352,7 @@ service_act (service_t *self, int64_t now_ms)
     self->now_ms = now_ms;
     tasks_collect (self->options.tasks);
     s_log_bad_samples (self);
-    explaining_collect (self->explaining, false);
+    chores_collect (self->chores, false);
     broker_advance (self->options.broker, now_ms);
     service_carry_out_all (self);
     if (arrivals_act (self->arrivals, now_ms)) {
@@ -386,7 +388,7 @@ service_beat (service_t *self, int64_t now_ms)
 int64_t
 service_wakeup (const service_t *self)
 {
-    return waiting_room_count (self->room) > 0? self->resting_until_ms: INT64_MAX;
+    return waiting_room_has_next (self->room)? self->resting_until_ms: INT64_MAX;
 }
 
 uint64_t
@@ -464,7 +466,8 @@ service_stop (service_t *self, int64_t now_ms)
     broker_each_rank (self->options.broker, s_tell_end, self);
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
-    explaining_collect (self->explaining, true);
+    chores_collect (self->chores, true);
+    service_empty_room (self);                  //  who stood behind a JOIN that was read
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_BURY)

@@ -6,6 +6,7 @@
 //  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is full: `busy`.  More
 //                  errors than a user's ration: counted, not answered.
 //  on close:       the room is emptied: each request gets its answer, a JOIN `stopping`.
+//  service_joins.c: JOIN.
 
 #include "service_state.h"
 #include <assert.h>
@@ -17,6 +18,7 @@
 #include <time.h>
 #include <zmq.h>
 #include "clock.h"
+#include "ledger.h"
 #include "outbox.h"
 #include "reply.h"
 
@@ -29,7 +31,8 @@ enum {
     REST_PARTS = 10,
     //  But nobody waits for long because of what was done for another: to put a ring of some gigabytes away takes a second.
     REST_MS_MAX = 1000,
-    AUTOMATIC_ID_BYTES = 5                  //  of a routing id that ZeroMQ gave: a zero, and four more
+    //  What libzmq's thread takes to receive, a byte: the kernel's copy, and memory that is new each time.
+    RECEIVED_NS_A_BYTE = 2
 };
 
 uint64_t
@@ -59,15 +62,14 @@ service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal)
         reply_error (refusal->code, refusal->message));
 }
 
-static void
-s_refuse_revoked (refusal_t *refusal)
+bool
+service_refuse_revoked (refusal_t *refusal)
 {
-    refuse (refusal, "revoked", "this key is not served any more");
+    return refuse (refusal, "revoked", "this key is not served any more");
 }
 
-//  Where the answer to this connection is counted; NULL: refused, it does not read what it has.
-static atomic_size_t *
-s_account (service_t *self, const mail_t *mail, refusal_t *refusal)
+atomic_size_t *
+service_account (service_t *self, const mail_t *mail, refusal_t *refusal)
 {
     const tenant_t *tenant = mail->caller.tenant;
     atomic_size_t *account = unread_account (self->unread, &mail->peer, tenant_number (tenant),
@@ -78,20 +80,6 @@ s_account (service_t *self, const mail_t *mail, refusal_t *refusal)
 }
 
 //  ---- jobs
-
-static bool
-s_join (service_t *self, const mail_t *mail, refusal_t *refusal)
-{
-    //  A routing id that the client chose may be one that another client had: what is still on its way to that one would
-    //  reach this one.
-    if (mail->peer.size != AUTOMATIC_ID_BYTES || mail->peer.bytes [0] != 0)
-        return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
-    if (!s_account (self, mail, refusal))
-        return false;
-    arrivals_message_t arrival = { .frames = mail->frames, .count = mail->count, .peer = &mail->peer,
-        .caller = &mail->caller, .tag = mail->head.tag, .now_ms = self->now_ms };
-    return arrivals_join (self->arrivals, &arrival, refusal);
-}
 
 //  The rank of the job that a message means, if that is this connection's; NULL: it is not.
 static rank_t *
@@ -149,7 +137,7 @@ s_leave (service_t *self, const mail_t *mail, rank_t *rank)
 static bool
 s_explain (service_t *self, const mail_t *mail, rank_t *rank, refusal_t *refusal)
 {
-    return s_account (self, mail, refusal)
+    return service_account (self, mail, refusal)
         && explaining_begin (self->explaining, rank_job (rank), &mail->peer, mail->head.tag, &mail->frames [1], refusal);
 }
 
@@ -183,7 +171,7 @@ s_of_job (service_t *self, const mail_t *mail, refusal_t *refusal)
 static bool
 s_status (service_t *self, const mail_t *mail, refusal_t *refusal)
 {
-    atomic_size_t *account = s_account (self, mail, refusal);
+    atomic_size_t *account = service_account (self, mail, refusal);
     if (!account || !request_status (&mail->frames [1], refusal))
         return false;
     char *text = service_status (self, &mail->caller, self->now_ms);
@@ -216,13 +204,13 @@ s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
 }
 
 static void
-s_answer (service_t *self, const mail_t *mail)
+s_answer (service_t *self, mail_t *mail)
 {
     refusal_t refusal = { .code = NULL };
     bool good;
     switch (mail->head.kind) {
     case WIRE_JOIN:
-        good = self->stopping? refuse (&refusal, "stopping", "the server is ending"): s_join (self, mail, &refusal);
+        good = service_join (self, mail, &refusal);
         break;
     case WIRE_EXPLAIN:
         good = self->stopping? refuse (&refusal, "stopping", "the server is ending"): s_of_job (self, mail, &refusal);
@@ -281,7 +269,7 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
 
 //  Measured, and charged to whom it was done for; burials on the way have been.
 static void
-s_answer_measured (service_t *self, const mail_t *mail)
+s_answer_measured (service_t *self, mail_t *mail)
 {
     uint64_t begin = service_nanoseconds (self), buried_ns = self->buried_ns;
     s_answer (self, mail);
@@ -295,8 +283,12 @@ s_serve_one (service_t *self)
     mail_t *mail = (mail_t *) waiting_room_take (self->room);
     if (!mail)
         return false;
+    const tenant_t *tenant = mail->caller.tenant;
+    uint64_t received_ns = mail->waiting.bytes * RECEIVED_NS_A_BYTE;
     s_answer_measured (self, mail);
-    mail_destroy (&mail);
+    service_charge (self, tenant, received_ns);
+    if (!service_is_reading (self, mail))
+        mail_destroy (&mail);
     return true;
 }
 
@@ -333,7 +325,9 @@ service_forget_mail (service_t *self, bool (*is_gone) (void *context, const call
 {
     gone_t gone = { is_gone, context };
     refusal_t refusal;
-    s_refuse_revoked (&refusal);
+    service_refuse_revoked (&refusal);
+    if (is_gone)
+        service_revoke_reading (self, is_gone, context);
     for (waiting_t *waiting; (waiting = waiting_room_take_if (self->room, s_is_gone, &gone)); ) {
         mail_t *mail = (mail_t *) waiting;
         if (is_gone)
@@ -365,11 +359,8 @@ s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
         .is_first = mail->head.kind == WIRE_JOIN };
     waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
     //  Where there is one tenant, nobody is hurt by who waits at the socket instead.
-    while (refused && broker_tenants (self->options.broker) == 1) {
-        assert (refused == &kept->waiting || waiting_room_count (self->room) > 0);
-        s_serve_one (self);
+    while (refused && broker_tenants (self->options.broker) == 1 && s_serve_one (self))
         refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), refused);
-    }
     mail_t *loser = (mail_t *) refused;
     if (loser)
         s_refuse_to_wait (self, loser);
@@ -428,7 +419,7 @@ s_refuse_key (service_t *self, mail_t *mail)
         self->ignored++;
         return;
     }
-    s_refuse_revoked (&refusal);
+    service_refuse_revoked (&refusal);
     service_refuse (self, mail, &refusal);
 }
 
@@ -459,11 +450,13 @@ s_peer_uid (zmq_msg_t *message)
     return (uid_t) -1;
 }
 
-//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
+//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.  *bytes_p: of all but
+//  the first, which was not on the wire, as they were there.
 static size_t
-s_receive_frames (void *router, zmq_msg_t *messages)
+s_receive_frames (void *router, bool is_curve, zmq_msg_t *messages, size_t *bytes_p)
 {
     size_t count = 0;
+    *bytes_p = 0;
     for (bool more = true; more; count++) {
         zmq_msg_t extra, *message = count < FRAMES_MAX? &messages [count]: &extra;
         zmq_msg_init (message);
@@ -472,6 +465,7 @@ s_receive_frames (void *router, zmq_msg_t *messages)
             return count;
         }
         more = zmq_msg_more (message);
+        *bytes_p += count > 0? ledger_frame_bytes (zmq_msg_size (message), is_curve): 0;
         if (message == &extra)
             zmq_msg_close (&extra);
     }
@@ -483,9 +477,11 @@ s_receive_one (service_t *self, int64_t now_ms)
 {
     zmq_msg_t messages [FRAMES_MAX];
     frame_t frames [FRAMES_MAX];
-    size_t count = s_receive_frames (self->options.router, messages);
+    size_t bytes, count = s_receive_frames (self->options.router, gate_is_curve (self->options.gate), messages, &bytes);
     if (count == 0)
         return false;
+    if (count > 1)
+        ledger_taken (zmq_msg_get (&messages [1], ZMQ_SRCFD), bytes);
     size_t held = count < FRAMES_MAX? count: FRAMES_MAX;
     for (size_t index = 1; index < held; index++)
         frames [index - 1] = (frame_t) { zmq_msg_data (&messages [index]), zmq_msg_size (&messages [index]) };

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "service.h"
 #include "arrivals.h"
+#include "chores.h"
 #include "connection.h"
 #include "explaining.h"
 #include "lingering.h"
@@ -19,6 +20,7 @@ struct service {
     service_options_t options;
     bool stopping;
     int64_t now_ms;             //  of this turn
+    chores_t *chores;
     explaining_t *explaining;
     arrivals_t *arrivals;
     lingering_t lingering;
@@ -26,6 +28,8 @@ struct service {
                                                     //  threads count down
     //  requests: those that wait, and answers
     waiting_room_t *room;
+    struct reading_join *reading [BROKER_TENANTS_MAX];      //  a JOIN of each tenant whose ids a worker reads, NULL: none; it is
+                                                            //  its line's head, and held
     int64_t resting_until_ms;   //  nobody is taken from the room before
     uint64_t rest_ns;           //  that are to be rested besides: less than a millisecond
     uint64_t buried_ns;         //  charged for burials so far
@@ -61,6 +65,19 @@ void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanosecon
 //  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go without a word).
 void service_empty_room (service_t *self);
 void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+
+//  Where the answer to this connection is counted; NULL: refused, it does not read what it has.
+atomic_size_t *service_account (service_t *self, const mail_t *mail, refusal_t *refusal);
+//  Always false.
+bool service_refuse_revoked (refusal_t *refusal);
+
+//  ---- service_joins.c
+//  mail is kept, and has just been taken from the room.  True: it was answered, or will be, perhaps later (service_is_reading: the
+//  mail is not the caller's any more).  False: refusal is the answer.
+bool service_join (service_t *self, mail_t *mail, refusal_t *refusal);
+bool service_is_reading (const service_t *self, const mail_t *mail);
+//  Those of callers that are gone will be refused.
+void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
 
 //  STATUS_REPLY: JSON, malloc'ed, the caller's.  NULL: no memory.
 char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);

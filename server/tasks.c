@@ -181,8 +181,10 @@ s_copy (decoder_t *decoder, const task_t *task)
 static void
 s_carry_out (decoder_t *decoder, task_t *task)
 {
-    if (task->kind == TASK_ERRAND)
+    if (task->kind == TASK_ERRAND) {
         task->errand->work (task->errand, decoder);
+        task->errand->was_done = true;
+    }
     else
     if (task->kind == TASK_COPY)
         s_copy (decoder, task);
@@ -425,6 +427,7 @@ tasks_run (tasks_t *self, errand_t *errand)
     self->errands [index].kind = TASK_ERRAND;
     self->errands [index].worker_ns = 0;
     self->errands [index].errand = errand;
+    errand->was_done = false;
     pool_submit (self->workers, &self->errands [index]);
 }
 

@@ -25,10 +25,11 @@ typedef struct tasks tasks_t;
 //  Something else that a worker is to do, part of whatever the caller keeps of it.
 typedef struct errand {
     void (*work) (struct errand *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
+    bool was_done;              //  the tasks': a worker has done it
     uint64_t worker_ns;         //  the tasks': processor time that it took, when it is done
     struct errand *next;        //  the tasks'
 } errand_t;
-enum { TASKS_ERRANDS_MAX = 16 };
+enum { TASKS_ERRANDS_MAX = 80 };
 
 typedef struct {
     broker_t *broker;

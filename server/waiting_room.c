@@ -7,6 +7,7 @@ enum { STRIDE = 1024, BUCKETS = 256 };
 
 typedef struct {
     waiting_t *first, *last;
+    waiting_t *held;            //  the first, while it is held
     size_t count, small_bytes, large_bytes;
     uint64_t pass;
     uint32_t weight;
@@ -103,7 +104,7 @@ s_find_greedy (line_t *line, const waiting_t *request)
     if (line->of [most] < line->of [s_bucket (request->connection)] + 2)
         return NULL;
     waiting_t *found = line->last;
-    while (found && (s_bucket (found->connection) != most || s_is_large (found)))
+    while (found && (s_bucket (found->connection) != most || s_is_large (found) || found == line->held))
         found = found->before;
     return found;
 }
@@ -146,19 +147,55 @@ waiting_room_put (waiting_room_t *self, uint32_t number, uint32_t weight, waitin
 
 //  ---- going
 
+static const line_t *
+s_next_line (const waiting_room_t *self)
+{
+    const line_t *next = NULL;
+    for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++) {
+        const line_t *line = &self->lines [number];
+        if (line->count > 0 && !line->held && (!next || line->pass < next->pass))
+            next = line;
+    }
+    return next;
+}
+
+bool
+waiting_room_has_next (const waiting_room_t *self)
+{
+    return s_next_line (self) != NULL;
+}
+
 waiting_t *
 waiting_room_take (waiting_room_t *self)
 {
-    line_t *next = NULL;
-    for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++) {
-        line_t *line = &self->lines [number];
-        if (line->count > 0 && (!next || line->pass < next->pass))
-            next = line;
-    }
+    const line_t *next = s_next_line (self);
     if (!next)
         return NULL;
     self->pass = next->pass;
     return s_remove (self, next->first);
+}
+
+void
+waiting_room_hold (waiting_room_t *self, waiting_t *request)
+{
+    line_t *line = &self->lines [request->line];
+    assert (!line->held);
+    request->before = NULL;
+    request->after = line->first;
+    *(line->first? &line->first->before: &line->last) = request;
+    line->first = line->held = request;
+    s_count (self, line, request, true);
+}
+
+//  What the line could not have meanwhile is not saved up for it.
+void
+waiting_room_release (waiting_room_t *self, waiting_t *request)
+{
+    line_t *line = &self->lines [request->line];
+    assert (line->held == request && line->first == request);
+    line->held = NULL;
+    s_remove (self, request);
+    line->pass = line->pass < self->pass? self->pass: line->pass;
 }
 
 waiting_t *
@@ -166,7 +203,7 @@ waiting_room_take_if (waiting_room_t *self, bool (*is_gone) (void *context, cons
 {
     for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++)
         for (waiting_t *request = self->lines [number].first; request; request = request->after)
-            if (is_gone (context, request))
+            if (request != self->lines [number].held && is_gone (context, request))
                 return s_remove (self, request);
     return NULL;
 }
@@ -242,7 +279,8 @@ s_check_line (const waiting_room_t *self, const line_t *line, uint32_t number)
         assert (of [bucket] == line->of [bucket] && firsts [bucket] == line->firsts [bucket]);
         assert (of [bucket] <= WAITING_CONNECTION_MAX);
     }
-    assert (count == 0 || line->pass >= self->pass);
+    assert (!line->held || line->held == line->first);
+    assert (count == 0 || line->held || line->pass >= self->pass);
 }
 
 void

@@ -15,7 +15,7 @@
  *        WAITING_SMALL_BYTES) at most WAITING_LINE_BYTES_MAX together, the large ones WAITING_LINE_LARGE_MAX unless there is one
  *        alone; the large ones of all lines WAITING_LARGE_MAX, unless there is one alone.
  *    W2  counts and bytes are those of the requests that wait.
- *    W3  no line that waits has a pass below the room's.
+ *    W3  no line that waits has a pass below the room's, unless its head is held.
  *  It knows no message, tenant or clock.  Owner: the broker's thread.
  */
 #ifndef WAITING_ROOM_H
@@ -56,7 +56,11 @@ void waiting_room_destroy (waiting_room_t **self_p);
 waiting_t *waiting_room_put (waiting_room_t *self, uint32_t line, uint32_t weight, waiting_t *request);
 //  Who is next, the caller's again; NULL: nobody waits.
 waiting_t *waiting_room_take (waiting_room_t *self);
-//  Takes one of those for whom is_gone says so; NULL: there is none.
+//  What was just taken is not done with yet: it stands at its line's head again, and nobody of its line is next before
+//  waiting_room_release, which takes it for good.  At most one of a line.
+void waiting_room_hold (waiting_room_t *self, waiting_t *request);
+void waiting_room_release (waiting_room_t *self, waiting_t *request);
+//  Takes one of those for whom is_gone says so, but none that is held; NULL: there is none.
 waiting_t *waiting_room_take_if (waiting_room_t *self, bool (*is_gone) (void *context, const waiting_t *request), void *context);
 //  So much was done for the line: for a request that was taken, or on the side.
 void waiting_room_charge (waiting_room_t *self, uint32_t line, uint32_t weight, uint64_t cost);
@@ -65,6 +69,8 @@ void waiting_room_charge (waiting_room_t *self, uint32_t line, uint32_t weight, 
 bool waiting_room_holds_back (const waiting_room_t *self, uint32_t line, uint64_t connection);
 bool waiting_room_has (const waiting_room_t *self, uint32_t line, uint64_t connection);
 size_t waiting_room_count (const waiting_room_t *self);
+//  Whether waiting_room_take would find somebody.
+bool waiting_room_has_next (const waiting_room_t *self);
 size_t waiting_room_line_count (const waiting_room_t *self, uint32_t line);
 size_t waiting_room_bytes (const waiting_room_t *self);
 //  Aborts at a broken invariant.

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "effort.h"
 #include "sampler.h"
 #include "seed.h"
 
@@ -41,6 +42,49 @@ s_draw (sampler_t *sampler, uint32_t job)
     assert_false (sampler_offer (sampler, &offer));
     sampler_check (sampler);
     return id;
+}
+
+//  A list that was made before is what a copied one is: wherever the job begins in it, whatever cannot be read.
+static void
+test_a_made_list_is_as_a_copied_one (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), round = 0; round < EFFORT (300); seed++, round++) {
+        uint64_t random = seed;
+        size_t count = 1 + test_below (&random, 300), places = test_below (&random, count + 1);
+        uint32_t *ids = malloc (count * sizeof *ids), *copy = malloc (count * sizeof *ids);
+        assert_true (ids && copy);
+        uint32_t different = 1 + (uint32_t) test_below (&random, SAMPLES);
+        for (size_t place = 0; place < count; place++)
+            copy [place] = ids [place] = (uint32_t) test_below (&random, different);
+        sampler_list_t *made = sampler_list_new (ids, count, SAMPLES);
+        assert_non_null (made);
+        sampler_t *samplers [2];
+        uint32_t jobs [2];
+        for (int one = 0; one < 2; one++) {
+            samplers [one] = sampler_new (SAMPLES, SAMPLER_POLICY_FOLLOW, 1);
+            for (uint32_t id = 0; round % 2 && id < different; id += 3)
+                sampler_drop (samplers [one], id);
+            jobs [one] = sampler_join (samplers [one], &(sampler_join_t) { .order = SAMPLER_ORDER_LIST,
+                .list = one? ids: copy, .list_count = count, .made = one? made: NULL, .taken_places = places });
+            sampler_check (samplers [one]);
+        }
+        sampler_list_destroy (&made);               //  the sampler holds it
+        for (int epoch = 0; epoch < 2; epoch++) {
+            uint64_t remaining = sampler_remaining (samplers [0], jobs [0]), expected = 0;
+            for (size_t place = epoch? 0: places; place < count; place++)
+                expected += round % 2 == 0 || copy [place] % 3 != 0;
+            assert_int_equal (remaining, expected);
+            assert_int_equal (sampler_remaining (samplers [1], jobs [1]), expected);
+            for (; remaining > 0; remaining--)
+                assert_int_equal (s_draw (samplers [0], jobs [0]), s_draw (samplers [1], jobs [1]));
+            for (int one = 0; one < 2; one++)
+                sampler_epoch_begin (samplers [one], jobs [one]);
+        }
+        for (int one = 0; one < 2; one++)
+            sampler_destroy (&samplers [one]);
+        free (copy);
+    }
 }
 
 //  Numbers are the smallest free ones, and there are only so many.
@@ -340,6 +384,7 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_made_list_is_as_a_copied_one),
         cmocka_unit_test (test_join_gives_the_smallest_free_number),
         cmocka_unit_test (test_round_of_all_jobs),
         cmocka_unit_test (test_list_with_repeats),

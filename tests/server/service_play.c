@@ -16,7 +16,7 @@ enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 
 
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; place_t *copy [TASKS_MAX]; size_t copies;
-    errand_t *errands [TASKS_ERRANDS_MAX]; size_t errand_count, errands_done; decoder_t *decoder; broker_t *broker; };
+    errand_t *errands [TASKS_ERRANDS_MAX]; size_t errand_count; bool at_rest, stopped; decoder_t *decoder; broker_t *broker; };
 struct door { uint64_t expected; };
 struct tenants { tenant_t *of [4]; bool has_key; };
 
@@ -176,15 +176,21 @@ tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot
 void
 tasks_run (tasks_t *self, errand_t *errand)
 {
-    errand->work (errand, self->decoder);
     assert (self->errand_count < TASKS_ERRANDS_MAX);
+    errand->was_done = false;
     self->errands [self->errand_count++] = errand;
 }
 
 errand_t *
 tasks_errand_done (tasks_t *self)
 {
-    return self->errand_count > 0? self->errands [--self->errand_count]: NULL;
+    if (self->at_rest || self->errand_count == 0)
+        return NULL;
+    errand_t *errand = self->errands [--self->errand_count];
+    if (!self->stopped)
+        errand->work (errand, self->decoder);
+    errand->was_done = !self->stopped;
+    return errand;
 }
 
 void
@@ -209,6 +215,8 @@ void
 tasks_stop (tasks_t *self)
 {
     tasks_collect (self);
+    self->stopped = self->at_rest;
+    self->at_rest = false;
 }
 
 const char *
@@ -461,6 +469,12 @@ play_revoke (play_t *self)
 {
     self->tenants.has_key = false;
     return service_revoke (self->service, s_has_the_key, NULL, self->now_ms);
+}
+
+void
+play_rest (play_t *self, bool at_rest)
+{
+    self->tasks.at_rest = at_rest;
 }
 
 void

@@ -23,6 +23,12 @@ s_new (uint64_t connection, size_t bytes)
     return request;
 }
 
+static bool
+s_is_odd (void *context, const waiting_t *request)
+{
+    return request->connection % *(uint64_t *) context == 1;
+}
+
 static void
 s_empty (waiting_room_t *room)
 {
@@ -195,6 +201,53 @@ bytes_are_bounded (void **state)
     waiting_room_destroy (&room);
 }
 
+//  Must hold: while a line's head is held its line stands still, others do not, nothing is counted out, and nobody takes it.
+static void
+a_held_head_holds_its_line (void **state)
+{
+    (void) state;
+    waiting_room_t *room = waiting_room_new ();
+    uint64_t divisor = 1000;
+    for (size_t index = 0; index < 3; index++)
+        assert_null (waiting_room_put (room, 0, 1, s_new (1, 100)));
+    waiting_t *held = waiting_room_take (room);
+    waiting_room_hold (room, held);
+    waiting_room_check (room);
+    assert_int_equal (waiting_room_count (room), 3);
+    assert_int_equal (waiting_room_bytes (room), 300);
+    assert_false (waiting_room_has_next (room));
+    assert_null (waiting_room_take (room));
+    for (int turn = 0; turn < 50; turn++) {
+        assert_null (waiting_room_put (room, 1, 1, s_new (2, 100)));
+        assert_true (waiting_room_has_next (room));
+        waiting_t *other = waiting_room_take (room);
+        assert_int_equal (other->line, 1);
+        waiting_room_charge (room, 1, 1, MIB);
+        free (other);
+        waiting_room_check (room);
+    }
+    waiting_t *gone [2] = { waiting_room_take_if (room, s_is_odd, &divisor), waiting_room_take_if (room, s_is_odd, &divisor) };
+    assert_true (gone [0] && gone [1] && gone [0] != held && gone [1] != held);
+    assert_null (waiting_room_take_if (room, s_is_odd, &divisor));
+    assert_null (waiting_room_put (room, 0, 1, gone [0]));
+    waiting_room_release (room, held);
+    waiting_room_check (room);
+    //  What it could not have meanwhile it does not get now: the two lines alternate.
+    assert_null (waiting_room_put (room, 0, 1, gone [1]));
+    size_t of_held = 0;
+    for (int turn = 0; turn < 4; turn++) {
+        assert_null (waiting_room_put (room, 1, 1, s_new (2, 100)));
+        waiting_t *next = waiting_room_take (room);
+        of_held += next->line == 0;
+        waiting_room_charge (room, next->line, 1, MIB);
+        free (next);
+    }
+    assert_int_equal (of_held, 2);
+    free (held);
+    s_empty (room);
+    waiting_room_destroy (&room);
+}
+
 //  ---- beside a model
 
 enum { MODEL_MAX = 4096, MODEL_LINES = 4 };
@@ -202,6 +255,7 @@ enum { MODEL_MAX = 4096, MODEL_LINES = 4 };
 typedef struct {
     waiting_t *requests [MODEL_MAX];        //  as they came
     size_t count;
+    waiting_t *held [MODEL_LINES];          //  NULL: none
 } model_t;
 
 static size_t
@@ -224,12 +278,6 @@ s_model_remove (model_t *model, const waiting_t *gone)
         index++;
     assert_true (index < model->count);
     memmove (&model->requests [index], &model->requests [index + 1], (--model->count - index) * sizeof *model->requests);
-}
-
-static bool
-s_is_odd (void *context, const waiting_t *request)
-{
-    return request->connection % *(uint64_t *) context == 1;
 }
 
 static void
@@ -261,13 +309,34 @@ static void
 s_take_one (waiting_room_t *room, model_t *model, uint64_t *random)
 {
     waiting_t *request = waiting_room_take (room);
-    assert_int_equal (request != NULL, model->count > 0);
+    size_t could = 0;
+    for (size_t index = 0; index < model->count; index++)
+        could += !model->held [model->requests [index]->line];
+    assert_int_equal (request != NULL, could > 0);
     if (!request)
         return;
     //  The first of its line.
     for (size_t index = 0; model->requests [index] != request; index++)
         assert_int_not_equal (model->requests [index]->line, request->line);
+    assert_null (model->held [request->line]);
     waiting_room_charge (room, request->line, 1 + request->line, test_below (random, 3000000));
+    if (test_below (random, 4) == 0) {
+        waiting_room_hold (room, request);
+        model->held [request->line] = request;
+        return;
+    }
+    s_model_remove (model, request);
+    free (request);
+}
+
+static void
+s_release_one (waiting_room_t *room, model_t *model, uint32_t line)
+{
+    waiting_t *request = model->held [line];
+    if (!request)
+        return;
+    waiting_room_release (room, request);
+    model->held [line] = NULL;
     s_model_remove (model, request);
     free (request);
 }
@@ -296,6 +365,8 @@ agrees_with_a_flat_list (void **state)
                 s_put_one (room, &model, &random, &refused);
             else
                 s_take_one (room, &model, &random);
+            if (test_below (&random, 3) == 0)
+                s_release_one (room, &model, (uint32_t) test_below (&random, MODEL_LINES));
             waiting_room_check (room);
             uint32_t line = (uint32_t) test_below (&random, MODEL_LINES);
             uint64_t connection = test_below (&random, 12);
@@ -304,6 +375,8 @@ agrees_with_a_flat_list (void **state)
             assert_int_equal (waiting_room_has (room, line, connection), s_model_of (&model, line, connection, false) > 0);
             assert_int_equal (waiting_room_holds_back (room, line, connection), s_model_of (&model, line, connection, true) > 0);
         }
+        for (uint32_t line = 0; line < MODEL_LINES; line++)
+            s_release_one (room, &model, line);
         s_empty (room);
         waiting_room_check (room);
         waiting_room_destroy (&room);
@@ -321,6 +394,7 @@ main (void)
         cmocka_unit_test (debts_are_bounded),
         cmocka_unit_test (one_connection_does_not_fill_a_line),
         cmocka_unit_test (bytes_are_bounded),
+        cmocka_unit_test (a_held_head_holds_its_line),
         cmocka_unit_test (agrees_with_a_flat_list),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/*  sampler_list -- the ids that a job of order LIST asks for, in order of delivery, and what the sampler needs to know of them.
+ *
+ *  A list may have millions of ids: who makes it in another thread than the sampler's keeps that thread free.  It never changes, and
+ *  may be held by many.  Any thread.
+ */
+#ifndef SAMPLER_LIST_H
+#define SAMPLER_LIST_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <roaring/roaring.h>
+
+typedef struct sampler_list sampler_list_t;
+
+//  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no memory, and ids are
+//  still the caller's.
+sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count);
+//  One more holder: each ends with sampler_list_destroy.
+sampler_list_t *sampler_list_hold (sampler_list_t *self);
+void sampler_list_destroy (sampler_list_t **self_p);
+
+const uint32_t *sampler_list_ids (const sampler_list_t *self);
+size_t sampler_list_count (const sampler_list_t *self);
+//  All ids that occur; the list's.
+const roaring_bitmap_t *sampler_list_set (const sampler_list_t *self);
+//  Whether the id at a place does not occur after it.
+bool sampler_list_is_last (const sampler_list_t *self, size_t place);
+//  Removes from set all ids that do not occur at `places` or after: what is over when so many places were drawn.
+void sampler_list_remove_over (const sampler_list_t *self, size_t places, roaring_bitmap_t *set);
+
+#endif
