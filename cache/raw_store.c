@@ -8,8 +8,9 @@ enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
 
 typedef struct {
     raw_request_t *first, *last;        //  in line
-    size_t part, bytes;
+    size_t part, alone, bytes;          //  alone <= part
     uint32_t passed_over;               //  how often there was no memory for its first one
+    bool is_short;                      //  there was none when it was looked at last
 } lane_t;
 
 struct raw_store {
@@ -142,7 +143,7 @@ s_free_memory (raw_store_t *self, raw_sample_t *sample)
     free (sample->memory);
     sample->memory = NULL;
     self->memory_bytes -= sample->bytes;
-    self->lanes [sample->lane].bytes -= sample->bytes;
+    self->lanes [raw_sample_lane (sample)].bytes -= sample->bytes;
 }
 
 static void
@@ -194,10 +195,20 @@ s_lane (raw_store_t *self, uint32_t lane)
 }
 
 void
-raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes)
+raw_store_part (raw_store_t *self, uint32_t number, size_t bytes, size_t alone_bytes)
 {
     assert (self->magic == STORE_MAGIC);
-    s_lane (self, lane)->part = bytes;
+    assert (number > 0 && alone_bytes <= bytes);
+    lane_t *lane = s_lane (self, number);
+    lane->part = bytes;
+    lane->alone = alone_bytes;
+}
+
+static void
+s_bring (raw_request_t *request, raw_sample_t *sample)
+{
+    request->samples [request->sample_count++] = sample;
+    sample->request = request;
 }
 
 //  In line, behind the others of its lane.
@@ -213,6 +224,18 @@ s_queue (raw_store_t *self, raw_request_t *request)
     self->queued++;
 }
 
+//  Before the others.
+static void
+s_queue_first (raw_store_t *self, raw_request_t *request)
+{
+    lane_t *lane = s_lane (self, request->lane);
+    request->next = lane->first;
+    lane->first = request;
+    if (!lane->last)
+        lane->last = request;
+    self->queued++;
+}
+
 void
 raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
     raw_sample_t *const *samples, uint32_t sample_count)
@@ -220,13 +243,20 @@ raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t f
     assert (self->magic == STORE_MAGIC);
     assert (sample_count > 0 && sample_count <= RAW_PIECE_MAX);
     raw_request_t *request = s_need (calloc (1, sizeof *request));
-    *request = (raw_request_t) { .lane = lane, .source = source, .first = first, .count = count, .sample_count = sample_count };
+    *request = (raw_request_t) { .lane = lane, .source = source, .first = first, .count = count };
     for (uint32_t index = 0; index < sample_count; index++) {
         assert (raw_sample_is_new (samples [index]));
-        request->samples [index] = samples [index];
-        samples [index]->request = request;
+        s_bring (request, samples [index]);
+        if (samples [index]->home == 0)
+            samples [index]->home = lane + 1;
     }
     s_queue (self, request);
+}
+
+static uint64_t
+s_bit (uint32_t lane)
+{
+    return lane == 0? 0: UINT64_C (1) << (lane - 1);
 }
 
 static bool
@@ -235,15 +265,25 @@ s_is_queued (const raw_sample_t *sample)
     return sample && sample->request && !sample->request->handed_out;
 }
 
-void
-raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample)
+//  A place in line that brings nothing by itself.
+static raw_request_t *
+s_new_place (raw_sample_t *sample, uint32_t lane)
 {
-    assert (self->magic == STORE_MAGIC);
-    if (!s_is_queued (sample) || sample->request->lane == lane)
-        return;
     raw_request_t *request = s_need (calloc (1, sizeof *request));
     *request = (raw_request_t) { .lane = lane, .source = sample->source, .also = sample->id + 1 };
-    s_queue (self, request);
+    sample->stands |= s_bit (lane);
+    return request;
+}
+
+void
+raw_store_also (raw_store_t *self, uint32_t lane, raw_sample_t *sample)
+{
+    assert (self->magic == STORE_MAGIC);
+    if (!sample->request)
+        return;
+    sample->asked |= s_bit (lane);
+    if (s_is_queued (sample) && sample->request->lane != lane && !(sample->stands & s_bit (lane)))
+        s_queue (self, s_new_place (sample, lane));
 }
 
 void
@@ -251,12 +291,11 @@ raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane)
 {
     assert (self->magic == STORE_MAGIC);
     lane_t *home = s_lane (self, lane);
+    if (sample->memory) {
+        self->lanes [raw_sample_lane (sample)].bytes -= sample->bytes;
+        home->bytes += sample->bytes;
+    }
     sample->home = lane + 1;
-    if (!sample->memory)
-        return;
-    self->lanes [sample->lane].bytes -= sample->bytes;
-    home->bytes += sample->bytes;
-    sample->lane = lane;
 }
 
 static void
@@ -283,6 +322,31 @@ s_trim (const raw_store_t *self, raw_request_t *request)
     request->count = last - first + 1;
 }
 
+static lane_t *
+s_home (raw_store_t *self, const raw_sample_t *sample)
+{
+    return &self->lanes [raw_sample_lane (sample)];
+}
+
+//  What is kept for lanes: all that they have not taken of their parts.
+static size_t
+s_kept_bytes (const raw_store_t *self)
+{
+    size_t kept = 0;
+    for (const lane_t *lane = self->lanes; lane < self->lanes + self->lane_count; lane++)
+        kept += lane->part > lane->bytes? lane->part - lane->bytes: 0;
+    return kept;
+}
+
+bool
+raw_store_has_room (const raw_store_t *self, const raw_sample_t *sample)
+{
+    assert (self->magic == STORE_MAGIC);
+    uint32_t lane = raw_sample_lane (sample);
+    bool is_early = sample->stands & s_bit (lane) && self->lanes [lane].is_short;
+    return !is_early && self->memory_bytes + s_kept_bytes (self) <= self->budget_bytes;
+}
+
 static size_t
 s_bytes (const raw_request_t *request)
 {
@@ -292,13 +356,15 @@ s_bytes (const raw_request_t *request)
     return bytes;
 }
 
-//  What is kept for other lanes.
+//  What would be kept if the request's samples had memory.
 static size_t
-s_kept_bytes (const raw_store_t *self, const lane_t *than)
+s_kept_beside (raw_store_t *self, const raw_request_t *request)
 {
-    size_t kept = 0;
-    for (const lane_t *lane = self->lanes; lane < self->lanes + self->lane_count; lane++)
-        kept += lane != than && lane->part > lane->bytes? lane->part - lane->bytes: 0;
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        s_home (self, request->samples [index])->bytes += request->samples [index]->bytes;
+    size_t kept = s_kept_bytes (self);
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        s_home (self, request->samples [index])->bytes -= request->samples [index]->bytes;
     return kept;
 }
 
@@ -308,15 +374,30 @@ s_is_waited_for (const lane_t *lane)
     return lane->passed_over >= PASSED_OVER_MAX;
 }
 
+//  Whether there is memory, and what is kept for lanes stays kept.
 static bool
-s_has_memory_for (const raw_store_t *self, const lane_t *lane, size_t bytes)
+s_fits (raw_store_t *self, const raw_request_t *request)
 {
-    if (self->memory_bytes == 0)
-        return true;
-    //  What is larger than the part is read one by one.
-    bool is_its_turn = lane->bytes == 0 || lane->bytes + bytes <= lane->part || s_is_waited_for (lane);
-    size_t kept = is_its_turn? 0: s_kept_bytes (self, lane);
-    return self->memory_bytes + bytes + kept <= self->budget_bytes;
+    return self->memory_bytes + s_bytes (request) + s_kept_beside (self, request) <= self->budget_bytes;
+}
+
+//  Whether all that it brings would be the lane's, and in its part; or is the first.
+static bool
+s_is_in_part (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
+{
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        if (s_home (self, request->samples [index]) != lane)
+            return false;
+    return lane != self->lanes && (lane->bytes == 0 || lane->bytes + s_bytes (request) <= lane->part);
+}
+
+//  What is in a lane's part has been kept for it; should others have it for a while, the lane is the first to get it back.
+static bool
+s_has_memory_for (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
+{
+    bool is_its_turn = s_is_in_part (self, lane, request) || s_is_waited_for (lane);
+    bool is_there = self->memory_bytes == 0 || self->memory_bytes + s_bytes (request) <= self->budget_bytes;
+    return is_there && (self->memory_bytes == 0 || is_its_turn || s_fits (self, request));
 }
 
 static bool
@@ -328,9 +409,8 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
         sample->memory = malloc (sample->bytes? sample->bytes: 1);
         if (!sample->memory)
             break;
-        sample->lane = sample->home? sample->home - 1: request->lane;
         self->memory_bytes += sample->bytes;
-        self->lanes [sample->lane].bytes += sample->bytes;
+        s_home (self, sample)->bytes += sample->bytes;
     }
     bool all = given == request->sample_count;
     for (uint32_t index = 0; !all && index < given; index++)
@@ -338,14 +418,74 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     return all;
 }
 
-//  Whether the sample stands in lane 0, which can go on.
-static bool
-s_comes_anyway (const raw_store_t *self, const raw_sample_t *sample)
+//  ---- a sample that stands elsewhere, too
+
+//  The sample, which another takes out of a tenant's request, keeps its place in line.
+static void
+s_leave_place (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
 {
-    const lane_t *lane = &self->lanes [0];
-    return s_is_queued (sample) && sample->request->lane == 0
-        && (lane->first->sample_count == 0 || s_has_memory_for (self, lane, s_bytes (lane->first)));
+    lane_t *lane = &self->lanes [request->lane];
+    if (request->lane == 0 || sample->stands & s_bit (request->lane))
+        return;
+    if (request->sample_count == 0) {
+        request->also = sample->id + 1;
+        sample->stands |= s_bit (request->lane);
+        return;
+    }
+    raw_request_t *place = s_new_place (sample, request->lane);
+    place->next = request->next;
+    request->next = place;
+    lane->last = lane->last == request? place: lane->last;
+    self->queued++;
 }
+
+//  Takes over all that the other request would bring, and leaves it empty in its lane.
+static void
+s_take_over (raw_request_t *request, raw_request_t *other)
+{
+    for (uint32_t index = 0; index < other->sample_count; index++)
+        s_bring (request, other->samples [index]);
+    other->sample_count = 0;
+}
+
+//  By itself, and at the lane's expense.
+static void
+s_take_alone (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
+{
+    raw_request_t *other = sample->request;
+    s_leave_request (sample);
+    s_leave_place (self, other, sample);
+    s_bring (request, sample);
+    sample->home = request->lane + 1;
+}
+
+//  Whether a lane may take one out of what another would read together; what is alone anyway, in its own lane, it may.
+static bool
+s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sample)
+{
+    const raw_request_t *request = sample->request;
+    bool is_there = self->memory_bytes == 0 || self->memory_bytes + sample->bytes <= self->budget_bytes;
+    bool is_own = &self->lanes [request->lane] == lane && request->sample_count == 1 && s_fits (self, request);
+    return is_there && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
+}
+
+//  False: not now.  What lane 0 would read together is read together, if there is memory for that.
+static bool
+s_fetch (raw_store_t *self, const lane_t *lane, raw_request_t *request, raw_sample_t *sample)
+{
+    if (sample->request->lane == 0 && s_fits (self, sample->request))
+        s_take_over (request, sample->request);
+    else
+    if (s_may_take_alone (self, lane, sample))
+        s_take_alone (self, request, sample);
+    else
+        return false;
+    request->also = 0;
+    sample->stands &= ~s_bit (request->lane);
+    return true;
+}
+
+//  ---- handing out
 
 //  The lane's first request that still brings something; NULL: none now.
 static raw_request_t *
@@ -354,19 +494,29 @@ s_first (raw_store_t *self, lane_t *lane)
     raw_request_t *request;
     while ((request = lane->first) && request->sample_count == 0) {
         raw_sample_t *sample = request->also? raw_store_find (self, request->source, request->also - 1): NULL;
-        if (s_is_queued (sample) && s_comes_anyway (self, sample))
-            return NULL;
-        if (s_is_queued (sample)) {
-            s_leave_request (sample);
-            request->samples [request->sample_count++] = sample;
-            sample->request = request;
-            request->also = 0;
-            return request;
-        }
+        if (s_is_queued (sample))
+            return s_fetch (self, lane, request, sample)? request: NULL;
+        if (sample)
+            sample->stands &= ~s_bit (request->lane);
         s_take_first (self, lane);
         free (request);
     }
     return request;
+}
+
+//  In lane 0 nothing waits for its turn where there are others: the first one goes behind the rest, so what has been taken
+//  out of requests there is passed and freed.
+static void
+s_let_pass (raw_store_t *self)
+{
+    lane_t *lane = &self->lanes [0];
+    raw_request_t *request = lane->first;
+    if (self->lane_count == 1 || request == lane->last)
+        return;
+    lane->first = request->next;
+    request->next = NULL;
+    lane->last->next = request;
+    lane->last = request;
 }
 
 //  The lane's next request, if there is memory; NULL: none, or there is not.
@@ -374,12 +524,18 @@ static raw_request_t *
 s_next (raw_store_t *self, lane_t *lane)
 {
     raw_request_t *request = s_first (self, lane);
-    if (!request) {
+    lane->is_short = false;
+    if (!lane->first) {
         lane->passed_over = 0;
         return NULL;
     }
-    if (!s_has_memory_for (self, lane, s_bytes (request)) || !s_give_memory (self, request)) {
-        lane->passed_over += !s_is_waited_for (lane);
+    if (!request || !s_has_memory_for (self, lane, request) || !s_give_memory (self, request)) {
+        //  What stands in lane 0 alone is wanted by nobody yet; and who has much of his part has something to go on with.
+        bool counts = lane != self->lanes && lane->bytes <= lane->alone;
+        lane->passed_over += counts && !s_is_waited_for (lane);
+        lane->is_short = true;
+        if (lane == self->lanes)
+            s_let_pass (self);
         return NULL;
     }
     s_take_first (self, lane);
@@ -413,13 +569,38 @@ raw_store_next (raw_store_t *self)
     return NULL;
 }
 
-//  One of several that could not be read together: by itself.
+//  By itself, on the lane on which it counts: it is first there, if it has no place in line.
 static void
-s_read_alone (raw_store_t *self, uint32_t lane, raw_sample_t *sample)
+s_read_alone (raw_store_t *self, raw_sample_t *sample)
 {
+    raw_request_t *request = s_need (calloc (1, sizeof *request));
+    *request = (raw_request_t) { .lane = raw_sample_lane (sample), .source = sample->source, .count = 1,
+        .first = self->position (self->position_context, sample->source, sample->id) };
     s_free_memory (self, sample);
-    uint32_t position = self->position (self->position_context, sample->source, sample->id);
-    raw_store_request (self, lane, sample->source, position, 1, &sample, 1);
+    s_bring (request, sample);
+    if (request->lane == 0 || sample->stands & s_bit (request->lane))
+        s_queue (self, request);
+    else
+        s_queue_first (self, request);
+}
+
+//  One of several that could not be read together; those who have asked for it do so again.
+static void
+s_read_failed (raw_store_t *self, raw_sample_t *sample)
+{
+    s_read_alone (self, sample);
+    for (uint32_t lane = 1; lane < self->lane_count; lane++)
+        if (sample->asked & s_bit (lane))
+            raw_store_also (self, lane, sample);
+}
+
+void
+raw_store_again (raw_store_t *self, raw_sample_t *sample)
+{
+    assert (self->magic == STORE_MAGIC);
+    assert (sample->state == RAW_SAMPLE_READY && !sample->request);
+    sample->state = RAW_SAMPLE_AWAITED;
+    s_read_alone (self, sample);
 }
 
 void
@@ -437,11 +618,12 @@ raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void
             continue;
         }
         if (request->rc && request->sample_count > 1) {
-            s_read_alone (self, request->lane, sample);
+            s_read_failed (self, sample);
             continue;
         }
         sample->rc = request->rc? request->rc: request->damaged >> index & 1? -EBADMSG: 0;
         sample->state = sample->rc? RAW_SAMPLE_BAD: RAW_SAMPLE_READY;
+        sample->asked = 0;
         if (sample->rc)
             s_free_memory (self, sample);
         arrived (context, sample);
@@ -479,17 +661,19 @@ void
 raw_store_check (const raw_store_t *self)
 {
     assert (self->magic == STORE_MAGIC);
-    size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, of_lanes [RAW_LANES_MAX] = { 0 };
+    size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, parts = 0, of_lanes [RAW_LANES_MAX] = { 0 };
     for (uint32_t lane = 0; lane < self->lane_count; lane++)
         for (const raw_request_t *request = self->lanes [lane].first; request; request = request->next) {
-            assert (request->lane == lane && !request->handed_out);
+            assert (request->lane == lane && !request->handed_out && !(request->also && request->sample_count > 0));
+            assert (request->next || request == self->lanes [lane].last);
             queued++;
         }
     assert (queued == self->queued);                                                            //  R4
     for (size_t bucket = 0; bucket < self->bucket_count; bucket++)
         for (const raw_sample_t *sample = self->buckets [bucket]; sample; sample = sample->chain) {
             bytes += sample->memory? sample->bytes: 0;
-            of_lanes [sample->lane] += sample->memory? sample->bytes: 0;
+            if (sample->memory)
+                of_lanes [raw_sample_lane (sample)] += sample->bytes;
             in_memory += sample->memory != NULL;
             samples++;
             assert (sample->holds > 0 || (sample->request && sample->request->handed_out));     //  R2
@@ -499,8 +683,11 @@ raw_store_check (const raw_store_t *self)
                 found += sample->request->samples [index] == sample;
             assert (found == (sample->request != NULL));                                        //  R3
         }
-    for (uint32_t lane = 0; lane < RAW_LANES_MAX; lane++)
+    for (uint32_t lane = 0; lane < RAW_LANES_MAX; lane++) {
         assert (of_lanes [lane] == self->lanes [lane].bytes);                                   //  R4
+        parts += self->lanes [lane].part;
+    }
+    assert (parts <= self->budget_bytes);                                                       //  R5
     assert (samples == self->sample_count);
     assert (bytes == self->memory_bytes);                                                       //  R1
     assert (bytes <= self->budget_bytes || in_memory <= RAW_PIECE_MAX);                         //  R1

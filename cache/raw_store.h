@@ -6,19 +6,32 @@
  *
  *      hold            queued            raw_store_next        raw_store_done
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
+ *                         ^-------------------- raw_store_again -------------'
  *
- *  Requests stand in *lanes*, by who makes them; in each they are handed out in the order in which they were made, each when there is
- *  memory for all that it brings, within the budget.  Lanes take turns.  A lane may have a part of the budget: what it has not
- *  taken of it is kept for it, and others take no more than is left; so who has asked for much holds up nobody else.  A sample
- *  that stands in another lane may be asked for in one's own as well (raw_store_also): whichever comes first reads it.
- *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as
- *  they are prepared, and a lane that was passed over for long is waited for: so the first request of a lane always gets its turn.
+ *  Requests stand in *lanes*, by who makes them; in each they are handed out in the order in which they were made, each
+ *  when there is memory for all that it brings, within the budget.  Lanes take turns.  A lane may have a *part* of the
+ *  budget: what it has not taken of it is kept for it.
+ *    - A request that would not bring its lane above its part, or a lane's first, gets memory as soon as there is any.
+ *    - All others get it only if what is kept for lanes is still there then; so with nobody else, a lane has everything.
+ *  What a sample takes counts on one lane, whichever brings it (raw_store_count), else on the one that does; and what
+ *  several lanes wait for can stand in each (raw_store_also).  Whose turn it is reads it: all that lane 0 would read
+ *  together, if there is memory for that; else, if it has little in memory, the sample alone, which counts on it then and
+ *  keeps its place where it stood.  So who has asked for much holds up nobody who wants his part, whether they want the
+ *  same or not.
+ *
+ *  Lane 0 is for what nobody waits for: it has no part, and, where there are other lanes, no order and no claim to get its
+ *  turn; what is waited for stands in those that wait, too.  Where it is alone, it is a plain line.
+ *
+ *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as they are
+ *  prepared, and a lane that has little and was passed over for long is waited for: so the first request of each but lane 0
+ *  always gets its turn.
  *
  *  Invariants, checked by raw_store_check ():
  *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
  *    R4  a lane's bytes are those of samples with memory that count on it; what is queued is what stands in lanes.
+ *    R5  all parts together are <= budget_bytes.
  *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples,
  *  and nothing else.
  */
@@ -45,9 +58,10 @@ typedef struct raw_sample {
     raw_sample_state_t state;
     int rc;                             //  BAD: -errno, or -EBADMSG: the checksum differs
     uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
-    uint32_t home;                      //  raw_store_count's lane + 1; 0: none
-    uint32_t lane;                      //  with memory: on which it counts
+    uint32_t home;                      //  the lane on which it counts, or will, + 1; 0: it is new
     uint32_t holds;
+    uint64_t asked;                     //  AWAITED: a bit for each lane but the first: raw_store_also was called
+    uint64_t stands;                    //  the same: it has a place in line there, besides its request's
     struct raw_request *request;        //  AWAITED: that brings it
     struct raw_sample *chain;
     //  the caller's
@@ -66,7 +80,7 @@ typedef struct raw_request {
     uint64_t read_bytes;                //  what it cost, whole blocks
     //  the store's
     uint32_t lane;
-    uint32_t also;                      //  the id + 1 of a sample that stands in another lane too; 0: none
+    uint32_t also;                      //  a place only: of the sample of this id, + 1, which is elsewhere; 0: it is not
     bool handed_out;
     struct raw_request *next;
 } raw_request_t;
@@ -76,6 +90,13 @@ static inline bool
 raw_sample_is_new (const raw_sample_t *sample)
 {
     return sample->state == RAW_SAMPLE_AWAITED && !sample->request;
+}
+
+//  On which lane it counts, or will once it has memory; not of a new one.
+static inline uint32_t
+raw_sample_lane (const raw_sample_t *sample)
+{
+    return sample->home - 1;
 }
 
 raw_store_t *raw_store_new (size_t budget_bytes);
@@ -89,23 +110,30 @@ raw_sample_t *raw_store_find (const raw_store_t *self, uint32_t source, uint32_t
 //  One hold less; without any it goes, its memory and, if that is not handed out, its place in a request.
 void raw_store_drop (raw_store_t *self, raw_sample_t *sample);
 
-//  So much of the budget is the lane's (0 at first); all parts together <= the budget.
-void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes);
+//  So much of the budget is the lane's, which is not lane 0 (0 at first); all parts together <= the budget.  Up to
+//  alone_bytes of it, what could be read together is not waited for.
+void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes, size_t alone_bytes);
+//  Whether the sample, which has memory, may keep it on the lane on which it counts: what is kept for others is there, and
+//  that lane does not itself wait for memory for what stands before it.
+bool raw_store_has_room (const raw_store_t *self, const raw_sample_t *sample);
 //  Queues a read for new samples, whose positions are in the range; count up to RAW_PIECE_MAX.
-void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count, raw_sample_t *const *samples,
-    uint32_t sample_count);
-//  The sample, if it is awaited and its request in another lane not handed out, is read alone when its turn comes in this lane,
-//  unless the other comes first.  Of lane 0 only while that has no memory for its next request: what it reads, it reads together.
-void raw_store_also (raw_store_t *self, uint32_t lane, const raw_sample_t *sample);
+void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
+    raw_sample_t *const *samples, uint32_t sample_count);
+//  The sample, if it is awaited, has a place in this lane's line, too; one whose request is handed out, should that fail.
+//  Idempotent.
+void raw_store_also (raw_store_t *self, uint32_t lane, raw_sample_t *sample);
 //  The sample's memory counts on this lane, whichever brings it, not on the one that does.
 void raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane);
+//  The READY sample's bytes go, though it is held: it is AWAITED again, alone, in the lane on which it counts; there in its
+//  old place in line, or first if that was reached meanwhile.
+void raw_store_again (raw_store_t *self, raw_sample_t *sample);
 //  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
 //  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept for them.
 void raw_store_hurry (raw_store_t *self);
-//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together each
-//  is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that is
-//  READY or BAD now and held; it must not drop the last hold of another sample of the request.  Frees the request.
+//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together
+//  each is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that
+//  is READY or BAD now and held; it must not drop the last hold of another sample of the request.  Frees the request.
 void raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void *context, raw_sample_t *sample),
     void *context);
 

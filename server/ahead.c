@@ -45,6 +45,12 @@ ahead_bytes_max (const job_t *job)
     return job->ahead? job->ahead->bytes_max: 0;
 }
 
+bool
+ahead_holds (const job_t *job, uint32_t id)
+{
+    return job->ahead && roaring_bitmap_contains (job->ahead->held, id);
+}
+
 size_t
 ahead_bytes (const job_t *job)
 {
@@ -176,7 +182,7 @@ s_let_go (broker_t *self, job_t *job, uint32_t id)
     assert (sample);
     assert (job->ahead->bytes >= sample->bytes);
     job->ahead->bytes -= sample->bytes;
-    raw_store_drop (self->raw, sample);
+    holding_let_go (self, job->dataset, sample);
 }
 
 void
@@ -190,9 +196,11 @@ void
 ahead_clear (broker_t *self, job_t *job)
 {
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (job->ahead->held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+    roaring_bitmap_t *held = job->ahead->held;
+    job->ahead->held = broker_need (roaring_bitmap_create ());
+    for (roaring_init_iterator (held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
         s_let_go (self, job, ids.current_value);
-    roaring_bitmap_clear (job->ahead->held);
+    roaring_bitmap_free (held);
     assert (job->ahead->bytes == 0);
 }
 

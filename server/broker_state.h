@@ -1,6 +1,7 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
  *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
- *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c and ahead.c (compressed samples of packs),
+ *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, holding.c and ahead.c (compressed samples
+ *  of packs),
  *  broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
  *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
  *  includes this.
@@ -542,13 +543,8 @@ void supply_forget (broker_t *self, dataset_t *dataset, uint32_t id);
 uint32_t supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count);
 //  It has been committed, and these versions serve the jobs: those that are new get hold of the sample's bytes.
 void supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
-//  Somebody waits for the version, which is not prepared: it gets hold of its bytes, if it has not.  True: they are there, or
-//  the data set is no pack.
-bool supply_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  Where the tenant's reads stand in the raw store; NULL: those of the data sets' tiers.
 uint32_t supply_lane (const broker_t *self, const tenant_t *tenant);
-//  It needs the bytes no more.  Idempotent.
-void supply_release (broker_t *self, version_t *version);
 //  Hands out reads.  False: the first in line waits for memory.
 bool supply_dispatch (broker_t *self);
 void supply_destroy (dataset_t *dataset);
@@ -558,6 +554,21 @@ void supply_check (broker_t *self);
 
 //  The most that a read of several samples may bring.
 size_t supply_read_bytes_max (const broker_t *self, const supply_t *supply);
+
+//  ---- holding.c: who holds compressed samples, and at whose expense
+//  Somebody of the tenant waits for the version, which is not prepared: it gets hold of its bytes, if it has not, and they come
+//  by the tenant's lane if not before.  True: they are there, or the data set is no pack.
+bool supply_want (broker_t *self, const tenant_t *tenant, version_t *version);
+//  It needs the bytes no more.  Idempotent.
+void supply_release (broker_t *self, version_t *version);
+//  The sample, held once more.
+raw_sample_t *holding_take (broker_t *self, const dataset_t *dataset, uint32_t id);
+//  One hold less, of somebody who has forgotten it already.
+void holding_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sample);
+//  It is new: a read of it alone.
+void holding_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample);
+//  The version, which has no bytes, gets hold of these.
+void holding_attach (broker_t *self, version_t *version, raw_sample_t *sample);
 
 //  ---- ahead.c: what orders with a pool read ahead of their draws
 //  Bytes that the job may hold.
@@ -572,6 +583,8 @@ void ahead_fill (broker_t *self, job_t *job);
 void ahead_drop (broker_t *self, job_t *job, uint32_t id);
 //  What the epoch has left over (drop_last) is held no more.
 void ahead_clear (broker_t *self, job_t *job);
+//  Whether the sample is in its pool.
+bool ahead_holds (const job_t *job, uint32_t id);
 size_t ahead_bytes (const job_t *job);
 size_t ahead_bytes_max (const job_t *job);
 void ahead_check (const broker_t *self, const job_t *job);
@@ -602,6 +615,8 @@ void dispatch_check (const broker_t *self);
 //  ---- schedule.c
 //  The version's bytes have come: it may be handed out.
 void schedule_arrived (version_t *version);
+//  They have gone again: it waits for them, if it was to be handed out.
+void schedule_left (version_t *version);
 //  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
 bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
 //  Makes the job, which has joined the sampler and is allowed, a claimant on the class of its shared stage, which is made

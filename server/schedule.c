@@ -207,6 +207,16 @@ schedule_arrived (version_t *version)
         s_append (&place->job->wanted, place);
 }
 
+void
+schedule_left (version_t *version)
+{
+    if (version->state != VERSION_QUEUED)
+        return;
+    version->state = VERSION_READING;
+    for (place_t *place = version->waiting; place; place = place->next_waiting)
+        s_remove (&place->job->wanted, place);
+}
+
 static void
 s_leave_waiting (place_t *place)
 {

@@ -7,9 +7,9 @@
 //  One tenant: all tiers have the same part of what jobs with a pool leave.  Several: half of what is resident is divided by
 //  weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take is in its part; whether a job fits there
 //  depends on nobody else.  The rest, with the parts of those who have neither, is for the data sets' tiers, which are nobody's.
-//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each with its part of the
-//  memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind what others
-//  want, may come by the lane of any tenant that waits for it.
+//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of these with its part
+//  of the memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind
+//  what others want, comes by the lane of any tenant that waits for it (holding.c).
 
 #include "broker_state.h"
 #include <assert.h>
@@ -99,22 +99,35 @@ s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
     return count - (leaving && leaving->tenant == tenant && leaving->dataset->supply);
 }
 
-//  Each lane has what is resident by it.  Of the rest half is for what was drawn from the data sets' tiers, if there are any; what
-//  is left is divided by weight among those who read.
+//  What keeps all workers busy, and as much that is read meanwhile.
+static size_t
+s_busy_bytes (const broker_t *self)
+{
+    size_t mean = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const supply_t *supply = self->datasets [index]->supply;
+        size_t bytes = supply? (size_t) (supply->bytes / self->datasets [index]->samples): 0;
+        mean = bytes > mean? bytes: mean;
+    }
+    return 2 * self->prepare_max * mean;
+}
+
+//  What is not for residents is divided by weight among those who read; a lane has what its tenant's own tiers and pools may
+//  take besides.  With less than half of its part, or than keeps the workers busy, nobody waits until a whole piece can be read.
 static void
 s_share_out (broker_t *self, const job_t *leaving)
 {
     if (!self->raw || !limits_apply (self))
         return;
-    size_t rest = self->options.raw_bytes - s_resident_bytes (self), common = s_common_tiers (self)? rest / 2: 0;
+    size_t rest = self->options.raw_bytes - s_resident_bytes (self), busy = s_busy_bytes (self);
     uint64_t weights = 0;
     for (size_t index = 0; index < self->tenant_count; index++)
         weights += s_readers (self, self->tenants [index], leaving)? self->tenants [index]->given.weight: 0;
-    raw_store_part (self->raw, 0, common? common + s_all_common_bytes (self): 0);
     for (size_t index = 0; index < self->tenant_count; index++) {
         const tenant_t *tenant = self->tenants [index];
-        size_t part = s_readers (self, tenant, leaving)? (rest - common) / weights * tenant->given.weight: 0;
-        raw_store_part (self->raw, supply_lane (self, tenant), part + (s_has_own (tenant)? s_own_bytes (self, tenant): 0));
+        size_t part = s_readers (self, tenant, leaving)? rest / weights * tenant->given.weight: 0;
+        size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0, alone = busy > part / 2? busy: part / 2;
+        raw_store_part (self->raw, supply_lane (self, tenant), own + part, own + (alone < part? alone: part));
     }
 }
 
@@ -194,93 +207,6 @@ supply_destroy (dataset_t *dataset)
     dataset->supply = NULL;
 }
 
-//  ---- holding bytes
-
-static raw_sample_t *
-s_hold (broker_t *self, const dataset_t *dataset, uint32_t id)
-{
-    return raw_store_hold (self->raw, dataset->number, id, s_sample_bytes (dataset->supply, id));
-}
-
-static void
-s_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample)
-{
-    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
-}
-
-static void
-s_attach (broker_t *self, const tenant_t *tenant, version_t *version, raw_sample_t *sample)
-{
-    const dataset_t *dataset = version_dataset (self, version);
-    version->raw = raw_store_hold (self->raw, dataset->number, sample->id, sample->bytes);
-    version_t *first = sample->waiting;
-    version->previous_raw = NULL;
-    version->next_raw = first;
-    if (first)
-        first->previous_raw = version;
-    sample->waiting = version;
-    if (limits_apply (self))
-        raw_store_also (self->raw, supply_lane (self, tenant), sample);
-}
-
-bool
-supply_want (broker_t *self, const tenant_t *tenant, version_t *version)
-{
-    const dataset_t *dataset = version_dataset (self, version);
-    if (!dataset->supply)
-        return true;
-    if (!version->raw) {
-        raw_sample_t *sample = s_hold (self, dataset, version->id);
-        if (raw_sample_is_new (sample))
-            s_read_alone (self, supply_lane (self, tenant), dataset, sample);
-        s_attach (self, tenant, version, sample);
-        raw_store_drop (self->raw, sample);
-    }
-    return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
-}
-
-//  The sample's memory counts on the lane, unless it is resident for all.
-static void
-s_count (broker_t *self, const dataset_t *dataset, raw_sample_t *sample, uint32_t lane)
-{
-    tier_t *tier = dataset->supply->tier;
-    raw_store_count (self->raw, sample, tier && raw_pool_is_resident (tier_pool (tier), sample->id)? 0: lane);
-}
-
-//  Who is done with it does not pay for those that still wait for it.
-static void
-s_count_on_waiting (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
-{
-    const version_t *version = sample->waiting;
-    const place_t *place = version? version->waiting: NULL;
-    if (place)
-        s_count (self, dataset, sample, supply_lane (self, place->job->tenant));
-}
-
-void
-supply_release (broker_t *self, version_t *version)
-{
-    raw_sample_t *sample = version->raw;
-    if (!sample)
-        return;
-    if (version->previous_raw)
-        version->previous_raw->next_raw = version->next_raw;
-    else
-        sample->waiting = version->next_raw;
-    if (version->next_raw)
-        version->next_raw->previous_raw = version->previous_raw;
-    version->raw = NULL;
-    version->next_raw = version->previous_raw = NULL;
-    s_count_on_waiting (self, version_dataset (self, version), sample);
-    raw_store_drop (self->raw, sample);
-}
-
-const raw_sample_t *
-version_raw (const version_t *version)
-{
-    return version->raw;
-}
-
 //  ---- tiers
 
 //  A sample has left a tier's pool without having been taken.
@@ -288,10 +214,10 @@ static void
 s_left (void *context, uint32_t id)
 {
     const dataset_t *dataset = context;
-    raw_store_t *raw = dataset->supply->broker->raw;
-    raw_sample_t *sample = raw_store_find (raw, dataset->number, id);
+    broker_t *broker = dataset->supply->broker;
+    raw_sample_t *sample = raw_store_find (broker->raw, dataset->number, id);
     assert (sample);
-    raw_store_drop (raw, sample);
+    holding_let_go (broker, dataset, sample);
 }
 
 //  A range must find memory beside all that is resident.
@@ -319,7 +245,7 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
         raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
             range->count);
     for (uint32_t index = 0; singles && index < range->count; index++)
-        s_read_alone (self, lane, dataset, range->samples [index]);
+        holding_read_alone (self, lane, dataset, range->samples [index]);
     *range = (range_t) { .count = 0 };
 }
 
@@ -334,11 +260,10 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
     for (uint32_t index = 0; index < read->count; index++) {
         uint32_t position = read->first + index, id = supply->given.order [position];
         reach += s_sample_bytes (dataset->supply, id);
-        raw_sample_t *sample = read->keep >> index & 1? s_hold (self, dataset, id): NULL;
-        if (sample)
-            s_count (self, dataset, sample, lane);
+        raw_sample_t *sample = read->keep >> index & 1? holding_take (self, dataset, id): NULL;
         if (!sample || !raw_sample_is_new (sample))
             continue;
+        raw_store_count (self->raw, sample, lane);
         if (range.count > 0 && reach > most)
             s_request (self, lane, dataset, &range);
         if (range.count == 0) {
@@ -662,12 +587,12 @@ s_leave_tier (broker_t *self, job_t *job)
         s_fill_of (self, job, tier);
         return;
     }
-    raw_pool_each (tier_pool (tier), s_left, job->dataset);
-    if (!job->tier_is_own)
+    if (!job->tier_is_own) {
         s_remember (job->dataset->supply, raw_pool_figures (tier_pool (tier)));
-    tier_destroy (&tier);
-    if (!job->tier_is_own)
         job->dataset->supply->tier = NULL;
+    }
+    raw_pool_each (tier_pool (tier), s_left, job->dataset);
+    tier_destroy (&tier);
     held_t *held = &job->tenant->held;
     held->tiers -= job->tier_is_own;
     held->tier_least = held->tiers > 0? held->tier_least: 0;
@@ -741,13 +666,14 @@ static raw_sample_t *
 s_take (broker_t *self, job_t *job, uint32_t id)
 {
     bool was_resident = job->tier && tier_take (job->tier, id);
-    raw_sample_t *sample = s_hold (self, job->dataset, id);
+    raw_sample_t *sample = holding_take (self, job->dataset, id);
     if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id)) {
         raw_store_drop (self->raw, sample);
-        s_count (self, job->dataset, sample, supply_lane (self, job->tenant));
+        if (raw_sample_lane (sample) == 0)
+            raw_store_count (self->raw, sample, supply_lane (self, job->tenant));
     }
     if (raw_sample_is_new (sample)) {
-        s_read_alone (self, supply_lane (self, job->tenant), job->dataset, sample);
+        holding_read_alone (self, supply_lane (self, job->tenant), job->dataset, sample);
         job->single_reads++;
         job->single_bytes += sample->bytes;
     }
@@ -769,7 +695,7 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
             continue;
         if (!sample)
             sample = s_take (self, job, id);
-        s_attach (self, job->tenant, version, sample);
+        holding_attach (self, version, sample);
     }
     if (sample)
         raw_store_drop (self->raw, sample);

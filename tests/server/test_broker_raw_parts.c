@@ -1,0 +1,383 @@
+//  Memory for compressed samples that is smaller than what tenants draw ahead: each has its part of it all the same, and
+//  nobody waits for ever.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "effort.h"
+#include "pipeline.h"
+#include "seed.h"
+#include "simulation.h"
+
+enum { SECOND_US = 1000000, SAMPLES = 8000, SAMPLE_BYTES = 1000, TENANTS_MAX = 5, CLIENTS_MAX = 40, WORKERS = 4 };
+
+static const char s_crop [] =
+    "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
+static const char s_centre [] = "[{\"op\":\"center_crop\",\"size\":[1,1]},{\"share\":true}]";
+static const char *const s_names [TENANTS_MAX] = { "t0", "t1", "t2", "t3", "t4" };
+
+//  Of preparing by the crop and by the centre; of a copy; of a read, and for each sample of it.
+typedef struct {
+    int64_t crop_us, centre_us, copy_us, read_us, sample_us;
+} costs_t;
+
+static int64_t
+s_prepare_us (void *context, broker_t *broker, const version_t *version)
+{
+    const costs_t *costs = context;
+    bool is_centre = strstr (pipeline_shared_text (version_pipeline (broker, version)), "center") != NULL;
+    return is_centre? costs->centre_us: costs->crop_us;
+}
+
+static int64_t
+s_copying_us (void *context, const place_t *place)
+{
+    (void) place;
+    return ((const costs_t *) context)->copy_us;
+}
+
+static int64_t
+s_read_us (void *context, const raw_request_t *request)
+{
+    const costs_t *costs = context;
+    return costs->read_us + (int64_t) request->count * costs->sample_us;
+}
+
+typedef struct {
+    costs_t costs;
+    broker_tenant_t tenants [TENANTS_MAX];
+    simulation_options_t options;
+    simulation_t *simulation;
+} world_t;
+
+static void
+s_make (world_t *world, const uint32_t *weights, size_t count, size_t raw_bytes, sampler_policy_t policy)
+{
+    *world = (world_t) { .costs = { .crop_us = 1000, .centre_us = 1000, .copy_us = 50, .read_us = 20, .sample_us = 1 } };
+    for (size_t number = 0; number < count; number++)
+        world->tenants [number] = (broker_tenant_t) { .name = s_names [number], .weight = weights [number],
+            .jobs_max = 1000 };
+    world->options = (simulation_options_t) { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 200,
+        .workers = WORKERS, .policy = policy, .tenants = world->tenants, .tenant_count = count, .raw_bytes = raw_bytes,
+        .tier = RAW_STREAM,
+        .sample_bytes = SAMPLE_BYTES, .prepare_us = s_prepare_us, .copying_us = s_copying_us, .read_us = s_read_us };
+}
+
+static void
+s_start (world_t *world)
+{
+    world->options.context = &world->costs;
+    world->simulation = simulation_new (&world->options);
+}
+
+//  A window of 4,096 samples; one of 128.
+static simulated_job_t
+s_deep (size_t tenant, sampler_order_t order)
+{
+    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 64, .slots = 64, .order = order,
+        .to = SAMPLES };
+}
+
+static simulated_job_t
+s_small (size_t tenant, sampler_order_t order)
+{
+    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 16, .slots = 8, .order = order,
+        .to = SAMPLES };
+}
+
+static int
+s_join (world_t *world, const simulated_job_t *job)
+{
+    int client = simulation_join (world->simulation, job);
+    if (client < 0)
+        fail_msg ("%s", simulation_refusal (world->simulation)->message);
+    return client;
+}
+
+static void
+s_run (world_t *world, double seconds)
+{
+    simulation_run (world->simulation, simulation_now_us (world->simulation) + (int64_t) (seconds * SECOND_US));
+}
+
+static double
+s_charged (world_t *world, size_t tenant)
+{
+    broker_t *broker = simulation_broker (world->simulation);
+    return (double) broker_worker_ns (broker, broker_tenant (broker, s_names [tenant])) / 1e9;
+}
+
+//  What a small window's job consumes in so many seconds, once everything runs.
+static double
+s_consumed (world_t *world, int client, double seconds)
+{
+    s_run (world, 1);
+    uint64_t before = simulation_consumed (world->simulation, client);
+    s_run (world, seconds);
+    return 16.0 * (double) (simulation_consumed (world->simulation, client) - before);
+}
+
+//  ---- one tenant's window is larger than all the memory
+
+//  Must hold: who draws from the same pack gets, of the samples that half of the workers could prepare for it, nine in ten;
+//  what it is prepared in common with the other comes on top.  The tenth is for the smallest memory, of a hundred samples
+//  for 48 tasks in flight.  (Before a sample was asked for in the lane of each who waits for it, it had 1 to 8 in a hundred
+//  of the workers' time.)
+static void
+test_modest_has_its_half_of_a_pack (void **state)
+{
+    (void) state;
+    static const uint32_t weights [] = { 1, 1 };
+    static const size_t raw_bytes [] = { 100000, 400000 };
+    for (int number = 0; number < 16; number++) {
+        world_t world;
+        s_make (&world, weights, 2, raw_bytes [number & 1], number & 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW);
+        s_start (&world);
+        simulated_job_t greedy = s_deep (0, SAMPLER_ORDER_SHARED), modest = s_small (1, SAMPLER_ORDER_SHARED);
+        modest.from = number & 8? SAMPLES / 2: 0;
+        greedy.to = number & 8? SAMPLES / 2: SAMPLES;
+        for (int jobs = number & 4? 4: 1; jobs > 0; jobs--)
+            s_join (&world, &greedy);
+        s_run (&world, 1);
+        double due = 2.0 * SECOND_US * WORKERS / 2 / (double) (world.costs.crop_us + world.costs.copy_us);
+        double got = s_consumed (&world, s_join (&world, &modest), 2);
+        if (got < 0.9 * due)
+            fail_msg ("case %d: of %.0f samples the modest one has %.0f", number, due, got);
+        simulation_destroy (&world.simulation);
+    }
+}
+
+//  Must hold: so it is where the other needs the same samples later, by another pipeline, with which each takes fifteen
+//  times as long: what the modest one has done with does not stay for that at its expense.  It has what it has with memory
+//  for all samples; so has, in workers' time, the other; and that one gets its batches in order meanwhile.
+static void
+test_what_another_needs_later_is_not_at_ones_expense (void **state)
+{
+    (void) state;
+    static const uint32_t weights [2] [2] = { { 1, 1 }, { 1, 10 } };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED };
+    for (int number = 0; number < 12; number++) {
+        double got [2], deep [2], workers [2];
+        for (int much = 0; much < 2; much++) {
+            world_t world;
+            s_make (&world, weights [number & 1], 2, much? 40000000: 200000, SAMPLER_POLICY_FOLLOW);
+            world.costs.crop_us = 6000;
+            world.costs.centre_us = 400;
+            world.options.samples = 4000;
+            s_start (&world);
+            simulated_job_t greedy = s_deep (0, orders [number / 4]), modest = s_small (1, number & 2? SAMPLER_ORDER_PRIVATE:
+                SAMPLER_ORDER_SHARED);
+            modest.pipeline = s_centre;
+            greedy.to = modest.to = 4000;
+            int first = s_join (&world, &greedy);
+            s_run (&world, 0.1);
+            got [much] = s_consumed (&world, s_join (&world, &modest), 4);
+            deep [much] = (double) simulation_consumed (world.simulation, first);
+            workers [much] = s_charged (&world, 0);
+            simulation_destroy (&world.simulation);
+        }
+        if (got [0] < 0.9 * got [1] || workers [0] < 0.9 * workers [1] || deep [0] < 0.5 * deep [1])
+            fail_msg ("case %d: samples %.0f, with memory for all %.0f; the other's batches %.0f, %.0f, workers' time %.3f, "
+                "%.3f s", number, got [0], got [1], deep [0], deep [1], workers [0], workers [1]);
+    }
+}
+
+//  ---- who is alone
+
+//  Samples read for each that was prepared.
+static double
+s_amplification (size_t tenants, double *prepared_p)
+{
+    static const uint32_t weights [] = { 1, 1 };
+    world_t world;
+    s_make (&world, weights, tenants, 400000, SAMPLER_POLICY_FOLLOW);
+    s_start (&world);
+    simulated_job_t greedy = s_deep (0, SAMPLER_ORDER_SHARED);
+    greedy.tenant = tenants? greedy.tenant: NULL;
+    s_join (&world, &greedy);
+    s_run (&world, 5);
+    *prepared_p = (double) simulation_prepared (world.simulation);
+    double read = (double) simulation_samples_read (world.simulation);
+    simulation_destroy (&world.simulation);
+    return read / *prepared_p;
+}
+
+//  Must hold: of several tenants one alone has all memory, and reads no more than where there is one tenant only.
+static void
+test_who_is_alone_has_all (void **state)
+{
+    (void) state;
+    double one, alone;
+    double read_one = s_amplification (0, &one), read_alone = s_amplification (2, &alone);
+    if (alone < 0.99 * one || read_alone > 1.02 * read_one)
+        fail_msg ("%.0f prepared, %.3f read for each; of two tenants %.0f, %.3f", one, read_one, alone, read_alone);
+}
+
+//  ---- whoever comes and goes
+
+typedef struct {
+    world_t world;
+    size_t tenants;
+    uint64_t random;
+    simulated_job_t jobs [CLIENTS_MAX];
+    bool gone [CLIENTS_MAX], stopped [CLIENTS_MAX];
+    int clients;
+} schedule_t;
+
+static void
+s_make_random (schedule_t *schedule, uint64_t seed)
+{
+    memset (schedule, 0, sizeof *schedule);
+    schedule->random = seed;
+    uint64_t *random = &schedule->random;
+    uint32_t weights [TENANTS_MAX];
+    schedule->tenants = 2 + test_below (random, TENANTS_MAX - 1);
+    for (size_t number = 0; number < schedule->tenants; number++)
+        weights [number] = 1 + (uint32_t) test_below (random, 10);
+    world_t *world = &schedule->world;
+    s_make (world, weights, schedule->tenants, 60000 + test_below (random, 200000),
+        test_below (random, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW);
+    static const raw_policy_t tiers [] = { RAW_STREAM, RAW_STREAM, RAW_STREAM, RAW_REDOX, RAW_DIRECT };
+    world->options.seed = seed;
+    world->options.tier = tiers [test_below (random, 5)];
+    world->options.check = true;
+    world->options.samples = 100 + (uint32_t) test_below (random, 500);
+    world->options.piece = 1 + (uint32_t) test_below (random, 8);
+    world->options.workers = 1 + (uint32_t) test_below (random, 4);
+    world->options.cache_versions = 14 * (world->options.workers + 1) + test_below (random, 60);
+    world->costs = (costs_t) { .crop_us = 50 << test_below (random, 6), .centre_us = 50 << test_below (random, 6),
+        .copy_us = 5 << test_below (random, 4), .read_us = 20 << test_below (random, 8), .sample_us = 1 };
+    s_start (world);
+}
+
+static void
+s_random_join (schedule_t *schedule)
+{
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
+    uint64_t *random = &schedule->random;
+    uint32_t samples = schedule->world.options.samples, from = (uint32_t) test_below (random, samples / 2);
+    if (schedule->clients == CLIENTS_MAX)
+        return;
+    simulated_job_t *job = &schedule->jobs [schedule->clients];
+    *job = (simulated_job_t) { .tenant = s_names [test_below (random, schedule->tenants)],
+        .order = orders [test_below (random, 6)], .pipeline = test_below (random, 2)? s_crop: s_centre,
+        .from = test_below (random, 2)? from: 0, .to = samples,
+        .batch_size = 1 + (uint32_t) test_below (random, 32), .slots = 3 + (uint32_t) test_below (random, 40),
+        .epochs = 1 + test_below (random, 4), .seed = test_below (random, 3),
+        .sample_us = test_below (random, 2)? 0: (int64_t) test_below (random, 1000) };
+    if (job->order == SAMPLER_ORDER_SEEDED && test_below (random, 2))
+        job->pool = WIRE_POOL_MIN;
+    schedule->clients += simulation_join (schedule->world.simulation, job) >= 0;
+}
+
+static void
+s_random_step (schedule_t *schedule)
+{
+    uint64_t *random = &schedule->random, choice = test_below (random, 6);
+    simulation_t *simulation = schedule->world.simulation;
+    int victim = schedule->clients? (int) test_below (random, (uint64_t) schedule->clients): -1;
+    if (choice <= 1 || victim < 0) {
+        s_random_join (schedule);
+        return;
+    }
+    if (choice == 2) {
+        simulation_gone (simulation, victim);
+        schedule->gone [victim] = true;
+    }
+    else
+    if (choice == 3) {
+        simulation_stop (simulation, victim);
+        schedule->stopped [victim] = true;
+    }
+    else
+    if (choice == 4) {
+        simulation_continue (simulation, victim);
+        schedule->stopped [victim] = false;
+    }
+}
+
+static bool
+s_is_hungry (const schedule_t *schedule, int client)
+{
+    return !schedule->gone [client] && !schedule->stopped [client]
+        && !simulation_finished (schedule->world.simulation, client);
+}
+
+//  While nobody comes or goes, each that takes what it gets gets something: in the time in which all windows there are
+//  could be read one by one, prepared and copied, three times over for whom weights favour ten to one.
+static void
+s_expect_progress (schedule_t *schedule, uint64_t seed)
+{
+    const world_t *world = &schedule->world;
+    const costs_t *costs = &world->costs;
+    uint64_t before [CLIENTS_MAX];
+    int64_t window = 0, longest_us = costs->crop_us > costs->centre_us? costs->crop_us: costs->centre_us;
+    for (int client = 0; client < schedule->clients; client++) {
+        before [client] = simulation_consumed (world->simulation, client);
+        window += (int64_t) schedule->jobs [client].batch_size * schedule->jobs [client].slots;
+    }
+    int64_t sample_us = longest_us + costs->copy_us + costs->read_us + 20;
+    simulation_run (world->simulation, simulation_now_us (world->simulation) + 3 * window * sample_us);
+    for (int client = 0; client < schedule->clients; client++)
+        if (s_is_hungry (schedule, client) && simulation_consumed (world->simulation, client) == before [client])
+            fail_msg ("seed %" PRIu64 ": client %d of %s has got nothing for %" PRId64 " us", seed, client,
+                schedule->jobs [client].tenant, 3 * window * sample_us);
+}
+
+static void
+s_expect_end (schedule_t *schedule, uint64_t seed)
+{
+    simulation_t *simulation = schedule->world.simulation;
+    for (int client = 0; client < schedule->clients; client++)
+        simulation_continue (simulation, client);
+    if (!simulation_run (simulation, simulation_now_us (simulation) + (int64_t) 10000 * SECOND_US))
+        fail_msg ("seed %" PRIu64 ": it does not come to an end", seed);
+    for (int client = 0; client < schedule->clients; client++) {
+        simulation_assert_epochs (simulation, client, &schedule->jobs [client]);
+        if (!schedule->gone [client] && !simulation_finished (simulation, client))
+            fail_msg ("seed %" PRIu64 ": client %d waits for ever", seed, client);
+    }
+    assert_true (simulation_raw_peak (simulation) <= schedule->world.options.raw_bytes);
+}
+
+//  Property: whoever joins, leaves, stops or goes on, with whatever weights, orders, pipelines, paces, windows, costs and
+//  memory: everybody goes on, and in the end all have had all, once; and the invariants hold after every event.  Replay:
+//  TEST_SEED.
+static void
+test_nobody_waits_for_ever (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), last = seed + 2 + EFFORT (28); seed < last; seed++) {
+        static schedule_t schedule;
+        s_make_random (&schedule, seed);
+        for (int step = 0; step < 40; step++) {
+            s_random_step (&schedule);
+            if (step % 10 == 9)
+                s_expect_progress (&schedule, seed);
+            else
+                simulation_run (schedule.world.simulation, simulation_now_us (schedule.world.simulation)
+                    + (int64_t) test_below (&schedule.random, 30000));
+        }
+        s_expect_end (&schedule, seed);
+        simulation_destroy (&schedule.world.simulation);
+    }
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_modest_has_its_half_of_a_pack),
+        cmocka_unit_test (test_what_another_needs_later_is_not_at_ones_expense),
+        cmocka_unit_test (test_who_is_alone_has_all),
+        cmocka_unit_test (test_nobody_waits_for_ever)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
