@@ -15,6 +15,7 @@ typedef struct {
     uint32_t weight;
     size_t bytes_max, outside_bytes;
     size_t bytes, versions;
+    uint64_t evictions;
     bucket_t buckets [2 * BUCKETS];     //  by count: first of what is of use to others only, then of the rest
 } account_t;
 
@@ -308,6 +309,7 @@ s_relieve (prepared_t *self, account_t *account)
         return;
     }
     self->evictions++;
+    account->evictions++;
     s_index_leave (self, unlucky, true);
 }
 
@@ -531,6 +533,13 @@ prepared_evictions (const prepared_t *self)
     return self->evictions;
 }
 
+uint64_t
+prepared_account_evictions (const prepared_t *self, uint32_t account)
+{
+    assert (account < PREPARED_ACCOUNTS);
+    return self->accounts [account]? self->accounts [account]->evictions: 0;
+}
+
 //  Returns how much memory its versions have.
 static size_t
 s_check_account (const account_t *account, uint32_t number)
@@ -564,6 +573,7 @@ prepared_check (const prepared_t *self)
     assert (self->limit_bytes <= self->budget_bytes);
     assert (self->memory_bytes <= self->budget_bytes);
     size_t versions = 0, bytes = 0, memory = 0;
+    uint64_t evictions = 0;
     for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++) {
         const account_t *account = self->accounts [number];
         if (!account)
@@ -571,9 +581,11 @@ prepared_check (const prepared_t *self)
         memory += s_check_account (account, number);
         versions += account->versions;
         bytes += account->bytes;
+        evictions += account->evictions;
     }
     assert (versions == self->versions);
     assert (bytes == self->indexed_bytes);
+    assert (evictions == self->evictions);                                      //  P6
     assert (memory <= self->memory_bytes);
     assert (self->versions <= self->alive);
 }

@@ -22,6 +22,7 @@
  *    P3  a version is freed when it is neither indexed nor pinned, and not before.
  *    P4  a version sits in the bucket of its count, on its account, among those that are of use to it or the others.
  *    P5  an account's bytes are its versions'; they are no more than its bytes_max.
+ *    P6  every eviction is one account's.
  *  Owner: the broker's thread.  Others touch only the memory of a version that is pinned for them.
  */
 #ifndef PREPARED_H
@@ -138,6 +139,8 @@ void prepared_each (prepared_t *self, void (*visit) (void *context, version_t *v
 size_t prepared_memory_bytes (const prepared_t *self);
 size_t prepared_versions (const prepared_t *self);      //  indexed
 uint64_t prepared_evictions (const prepared_t *self);
+//  Of these, of versions that were on this account.
+uint64_t prepared_account_evictions (const prepared_t *self, uint32_t account);
 //  Called when a version has just left the index, evicted or removed, and is still there.  It may be one that
 //  prepared_insert has not returned yet.  left must not change the index.
 void prepared_on_leave (prepared_t *self, void (*left) (void *context, version_t *version, bool evicted),

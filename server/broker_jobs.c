@@ -23,10 +23,10 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
-    size_t taken = join->taken? samples / 8: 0;
+    size_t taken = join->taken? samples / 8: 0, lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
     size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline)) + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (place_t) + sizeof (version_t) + RECORD_PARTS * sizeof (sharing_record_t)) + sets
-        + list + draws + pool + taken + texts + ranks_bytes (join);
+        + list + draws + pool + taken + lost + texts + ranks_bytes (join);
 }
 
 static size_t

@@ -170,12 +170,18 @@ s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
     return list;
 }
 
-//  What the tenant may have and has, and what that came to.
+//  What the tenant may have and has, and what that came to.  How many versions were dropped unused is for operators only:
+//  whether another tenant had used one is not its own to know.
 static json_t *
-s_tenant (const broker_t *self, const tenant_t *tenant)
+s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
 {
     json_t *object = limits_status (self, tenant);
+    stock_losses_t losses = stock_tenant_losses (self->stock, tenant->number);
     json_object_set_new (object, "cache_bytes", s_number (stock_tenant_bytes (self->stock, tenant->number)));
+    json_object_set_new (object, "evictions", s_number (losses.evictions));
+    json_object_set_new (object, "prepared_again", s_number (losses.again));
+    if (sees_all)
+        json_object_set_new (object, "dropped_unused", s_number (losses.dropped));
     json_object_set_new (object, "worker_seconds", json_real ((double) broker_worker_ns (self, tenant) / 1e9));
     json_object_set_new (object, "waiting_samples", s_number (tenant_waiting (tenant)));
     return object;
@@ -186,12 +192,12 @@ s_tenants (const broker_t *self)
 {
     json_t *list = json_array ();
     for (size_t index = 0; index < self->tenant_count; index++)
-        json_array_append_new (list, s_tenant (self, self->tenants [index]));
+        json_array_append_new (list, s_tenant (self, self->tenants [index], true));
     return list;
 }
 
-//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes, worker_seconds) is more or
-//  less as others share it too.
+//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes, worker_seconds), or goes
+//  from there (evictions, prepared_again), is more or less as others share it too.
 static json_t *
 s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
@@ -199,7 +205,7 @@ s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
     json_object_set_new (object, "datasets", s_datasets (self, tenant));
     json_object_set_new (object, "jobs", s_jobs (self, tenant, now_ms));
-    json_object_set_new (object, "tenant", s_tenant (self, tenant));
+    json_object_set_new (object, "tenant", s_tenant (self, tenant, false));
     json_object_set_new (object, "uptime_seconds",
         json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
     return object;
@@ -228,7 +234,10 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_object_set_new (object, "cache_versions", s_number (prepared_versions (self->prepared)));
     json_object_set_new (object, "raw_bytes", s_number (self->raw? raw_store_bytes (self->raw): 0));
     json_object_set_new (object, "raw_bytes_max", s_number (self->options.raw_bytes));
-    json_object_set_new (object, "evictions", s_number (prepared_evictions (self->prepared)));
+    stock_losses_t losses = stock_losses (self->stock);
+    json_object_set_new (object, "evictions", s_number (losses.evictions));
+    json_object_set_new (object, "prepared_again", s_number (losses.again));
+    json_object_set_new (object, "dropped_unused", s_number (losses.dropped));
     json_object_set_new (object, "ring_bytes", s_number (self->rings_bytes));
     json_object_set_new (object, "jobs_bytes", s_number (self->jobs_bytes));
     json_object_set_new (object, "outgoing_bytes", s_number (self->outside_bytes));

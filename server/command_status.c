@@ -253,6 +253,17 @@ s_show_part (const json_t *tenant, const char *what, const char *used, const cha
     printf (" MB");
 }
 
+//  ", evicted 12, prepared again 3, dropped unused 1": what there was of it.
+static void
+s_show_losses (const json_t *object)
+{
+    static const char *const keys [] = { "evictions", "prepared_again", "dropped_unused" };
+    static const char *const names [] = { "evicted", "prepared again", "dropped unused" };
+    for (size_t index = 0; index < sizeof keys / sizeof *keys; index++)
+        if (s_real (object, keys [index]) > 0)
+            printf (", %s %.0f", names [index], s_real (object, keys [index]));
+}
+
 //  What it was refused, the code beside the count.
 static void
 s_show_refusals (const json_t *refusals)
@@ -277,6 +288,7 @@ s_show_tenant (const json_t *tenant)
     printf (" jobs");
     s_show_part (tenant, "batches", "batches_bytes", "batches_bytes_max");
     s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
+    s_show_losses (tenant);
     if (s_has (tenant, "worker_seconds"))
         printf (", %.1f s of workers", s_real (tenant, "worker_seconds"));
     s_show_refusals (json_object_get (tenant, "refusals"));
@@ -303,10 +315,9 @@ s_show_totals (const json_t *status)
     if (json_is_number (json_object_get (status, "prepared_per_delivered")))
         printf (", prepared per delivered %.3f", s_real (status, "prepared_per_delivered"));
     printf ("; cache hits %.0f\n", s_real (status, "cache_hits"));
-    printf ("cache %.1f of %.1f MB, %.0f evictions; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status,
-        "cache_bytes") / 1e6,
-        s_real (status, "cache_bytes_max") / 1e6, s_real (status, "evictions"), s_real (status,
-            "ring_bytes") / 1e6,
+    printf ("cache %.1f of %.1f MB", s_real (status, "cache_bytes") / 1e6, s_real (status, "cache_bytes_max") / 1e6);
+    s_show_losses (status);
+    printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status, "ring_bytes") / 1e6,
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     printf ("read by %s, %.0f at once; compressed samples %.1f of %.1f MB\n", s_text (status, "reading"),
         s_real (status, "reads_max"), s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);

@@ -115,9 +115,12 @@ s_random_below (void *random, uint64_t bound)
     return random_below (random, bound);
 }
 
+//  A newcomer that is evicted at once, which nobody has used, is s_serve's to tell of: it is on no side yet.
 static void
 s_version_left (void *context, version_t *version, bool evicted)
 {
+    if (evicted && version->jobs > 0)
+        stock_lose (context, version, version->ticket != 0);
     if (version->ticket && evicted)
         sampler_lost (stock_kind_of (context, version)->sampler);
     if (version->ticket)
@@ -294,6 +297,7 @@ static void
 s_enter_draw (claimant_t *claimant, uint32_t id)
 {
     s_claim_id (claimant, id, -1);
+    stock_losses_take (claimant, id);
     claimant->drawing = true;
 }
 
@@ -327,6 +331,7 @@ stock_join (stock_t *self, claimant_t *claimant)
     stock_kind_t *kind = claimant->kind;
     claimant->follows = sampler_follows (kind->sampler, claimant->sampler_job);
     claimant->drawing = false;
+    memset (claimant->lost, 0, sizeof claimant->lost);
     claimant->next = kind->claimants;
     kind->claimants = claimant;
     bool goes_on = sampler_remaining (kind->sampler, claimant->sampler_job)
@@ -379,9 +384,13 @@ s_drop_versions (stock_kind_t *kind)
 {
     gather_t gather = { .kind = kind };
     prepared_t *prepared = kind->stock->prepared;
+    bool is_left = kind->claimants != NULL;
     s_gather_all (kind->stock, &gather);
-    for (size_t index = 0; index < gather.count; index++)
+    for (size_t index = 0; index < gather.count; index++) {
+        if (is_left)
+            stock_count_drop (kind->stock, gather.versions [index]);
         prepared_remove (prepared, gather.versions [index]);    //  the kind may end with its last one
+    }
     free (gather.versions);
 }
 
@@ -402,6 +411,7 @@ stock_kind_end (stock_kind_t *self)
 static void
 s_unshelve (stock_kind_t *kind, version_t *version)
 {
+    stock_lose (kind->stock, version, true);
     sampler_unshelve (kind->sampler, version->ticket);
     version->ticket = 0;
     uint32_t count = 0;
@@ -423,7 +433,7 @@ s_merging (void *context, sampler_t *sampler)
     for (size_t index = 0; index < gather.count; index++) {
         stock_kind_t *kind = stock_kind_of (self, gather.versions [index]);
         if (kind->is_random)
-            prepared_remove (self->prepared, gather.versions [index]);
+            stock_drop (self, gather.versions [index]);
         else
             s_unshelve (kind, gather.versions [index]);
     }
@@ -445,6 +455,7 @@ stock_leave (stock_t *self, claimant_t *claimant)
     while (*link != claimant)
         link = &(*link)->next;
     *link = claimant->next;
+    stock_losses_free (claimant);
     claimant->kind = NULL;
     s_end_when_empty (kind);
 }
@@ -457,6 +468,8 @@ stock_epoch_begin (stock_t *self, claimant_t *claimant)
     if (sampler_remaining (sampler, claimant->sampler_job) > 0)     //  else it claims nothing
         s_claim_all (claimant, -1);
     sampler_epoch_begin (sampler, claimant->sampler_job);
+    if (claimant->kind->is_random)
+        stock_losses_forget (claimant);
     s_claim_all (claimant, +1);
 }
 
@@ -555,6 +568,20 @@ s_just_served (const claimant_t *claimant, version_t *const *versions, size_t co
     return NULL;
 }
 
+//  The version, which the claimant has just got, goes to its side if that follows; a new one may have been evicted at once.
+static void
+s_settle (const claimant_t *claimant, version_t *version, bool is_new)
+{
+    stock_t *self = claimant->kind->stock;
+    if (is_new && !version->indexed)
+        stock_lose (self, version, claimant->follows);
+    if (!claimant->follows || !version->indexed || version->ticket)
+        return;
+    if (!is_new)
+        stock_lose (self, version, false);
+    s_shelve (claimant, version);
+}
+
 //  A version for the claimant, pinned; versions [0 .. count) were found in the same draw.
 static version_t *
 s_serve (stock_t *self, claimant_t *claimant, uint32_t id, version_t *const *versions, size_t count,
@@ -563,6 +590,7 @@ s_serve (stock_t *self, claimant_t *claimant, uint32_t id, version_t *const *ver
     version_t *version = s_indexed (claimant, id);
     if (!version)
         version = s_just_served (claimant, versions, count);
+    bool is_new = !version;
     if (version) {
         prepared_pin (version);
         self->hits++;
@@ -570,12 +598,12 @@ s_serve (stock_t *self, claimant_t *claimant, uint32_t id, version_t *const *ver
     else {
         version = s_new_version (claimant, id);
         self->misses++;
+        stock_count_again (claimant);
         if (scheduled)
             ++*scheduled;
     }
     s_see (version, claimant);
-    if (claimant->follows && version->indexed && !version->ticket)
-        s_shelve (claimant, version);
+    s_settle (claimant, version, is_new);
     stock_share (claimant->kind, version);
     return version;
 }
@@ -617,7 +645,7 @@ s_thin_out (stock_kind_t *kind, uint32_t id, bool shelved)
             worst = version;
     }
     if (count > VERSIONS_OF_SAMPLE_MAX)
-        prepared_remove (self->prepared, worst);
+        stock_drop (self, worst);
 }
 
 void
@@ -706,4 +734,5 @@ stock_check (stock_t *self)
     }
     assert (versions >= prepared_versions (self->prepared));
     stock_check_tenants (self);
+    stock_check_losses (self);
 }

@@ -25,6 +25,7 @@
  *        used it, and one that may use it in this epoch or a later one; it is on the account of a tenant that has a claimant in
  *        its kind, or nobody's.
  *    K4  what a tenant has outside of the index is what stock_reserve says of its versions' size.
+ *    K5  every drop is one account's; no more is prepared again than is scheduled, and not more of tenants than of all.
  *  Owner: the broker's thread.  Bookkeeping allocations abort when there is no memory.
  */
 #ifndef STOCK_H
@@ -41,6 +42,15 @@ typedef struct stock_kind stock_kind_t;
 
 enum { STOCK_TENANTS_MAX = PREPARED_NOBODY };
 
+//  What is lost to a claimant (server/stock_losses.c): versions that a job of its tenant had used, and others.
+enum { STOCK_LOST_OWN, STOCK_LOST_OTHERS, STOCK_LOST_KINDS };
+
+//  Samples, a bit each; not those from 64 x room on.
+typedef struct {
+    uint64_t *words;
+    size_t room;
+} stock_lost_t;
+
 //  A job, embedded in whatever the caller keeps of it.  Set the first group, then stock_join.
 typedef struct claimant {
     stock_kind_t *kind;
@@ -51,6 +61,8 @@ typedef struct claimant {
     //  the stock's
     bool follows;
     bool drawing;               //  inside a draw, its claims on the id withdrawn
+    bool had_lost [STOCK_LOST_KINDS];           //  inside a draw: the sample was among
+    stock_lost_t lost [STOCK_LOST_KINDS];       //  samples of which a version is lost to it
     struct claimant *next;      //  of its kind
 } claimant_t;
 
@@ -115,6 +127,17 @@ void stock_discard (stock_t *self, version_t *version);
 
 uint64_t stock_hits (const stock_t *self);      //  places served by a version that was there
 uint64_t stock_misses (const stock_t *self);
+
+//  Since birth.
+typedef struct {
+    uint64_t evictions;         //  versions that made room for others
+    uint64_t again;             //  scheduled for a claimant to which a version of the sample had been lost
+    uint64_t dropped;           //  went for another reason than room, and only the job that they were made for had used them
+} stock_losses_t;
+
+stock_losses_t stock_losses (const stock_t *self);
+//  The tenant's: evicted or dropped from its account; scheduled for its claimants, one of which had used what was lost.
+stock_losses_t stock_tenant_losses (const stock_t *self, uint32_t number);
 
 void stock_check (stock_t *self);
 

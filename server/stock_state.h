@@ -37,6 +37,8 @@ struct stock {
     uint32_t tenant_count;      //  numbers above are no tenants'
     uint32_t reserved_versions; //  stock_reserve
     uint64_t hits, misses;
+    stock_losses_t losses;              //  without evictions, which are the cache's, as are
+    stock_losses_t account_losses [PREPARED_ACCOUNTS];
 };
 
 //  Whether a version is of the claimant's side: of those that follow, or of the others.
@@ -65,5 +67,20 @@ bool stock_share_alone (const claimant_t *claimant, version_t *version);
 //  The kinds that there are, or their claimants, have changed.
 void stock_measure_reserve (stock_t *self);
 void stock_check_tenants (stock_t *self);
+
+//  ---- stock_losses.c: what is lost, and prepared again
+//  The version leaves the index, or this side, for all that might have used it there.
+void stock_lose (stock_t *self, const version_t *version, bool is_shelved);
+//  A version goes for another reason than room: counts it, if it was of use to one only; and does it, a loss to all others.
+void stock_count_drop (stock_t *self, const version_t *version);
+void stock_drop (stock_t *self, version_t *version);
+//  The claimant draws the sample: whatever was lost, it gets a version now.
+void stock_losses_take (claimant_t *claimant, uint32_t id);
+//  It gets a new one.
+void stock_count_again (const claimant_t *claimant);
+//  What is lost to it does not matter any more; nor ever again.
+void stock_losses_forget (claimant_t *claimant);
+void stock_losses_free (claimant_t *claimant);
+void stock_check_losses (const stock_t *self);
 
 #endif

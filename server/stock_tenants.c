@@ -112,7 +112,7 @@ stock_share_alone (const claimant_t *claimant, version_t *version)
     stock_t *self = claimant->kind->stock;
     uint32_t tenant = claimant->tenant;
     if (version->account != tenant && !prepared_account_fits (self->prepared, tenant, version->bytes)) {
-        prepared_remove (self->prepared, version);
+        stock_drop (self, version);
         return false;
     }
     prepared_share (self->prepared, version, s_bit (tenant), tenant);

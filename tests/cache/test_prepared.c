@@ -222,6 +222,8 @@ test_an_account_may_have_a_limit (void **state)
     prepared_account (prepared, 1, 1, 10);
     assert_int_equal (prepared_account_bytes (prepared, 1), 10);
     assert_int_equal (prepared_evictions (prepared), 40);
+    assert_int_equal (prepared_account_evictions (prepared, 1), 40);
+    assert_int_equal (prepared_account_evictions (prepared, 0), 0);
     prepared_account (prepared, 1, 1, SIZE_MAX);
     prepared_account_outside (prepared, 1, 20);
     s_fill (prepared, 1, 200, 100, 1);
@@ -269,6 +271,7 @@ typedef struct {
     uint32_t weights [ACCOUNTS];
     size_t bytes_max [ACCOUNTS], outside_bytes [ACCOUNTS];
     uint64_t removals;          //  not evicted
+    uint64_t evictions [ACCOUNTS];
 } model_t;
 
 //  The last of the model's accounts is nobody's.
@@ -367,6 +370,7 @@ s_left (void *context, version_t *version, bool evicted)
     assert_false (evicted && s_has_heir (model, leaver));
     assert_true (!evicted || s_is_due (model, leaver->account));
     model->removals += !evicted;
+    model->evictions [leaver->account] += evicted;
     leaver->indexed = false;
 }
 
@@ -400,6 +404,7 @@ s_check (model_t *model)
     for (uint32_t account = 0; account < ACCOUNTS; account++) {
         size_t here = s_bytes (model, account);
         assert_int_equal (prepared_account_bytes (model->prepared, s_number (account)), here);
+        assert_int_equal (prepared_account_evictions (model->prepared, s_number (account)), model->evictions [account]);
         assert_true (here <= model->bytes_max [account]);
         bytes += here;
     }

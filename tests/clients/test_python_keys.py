@@ -329,7 +329,7 @@ class Certificates(Case):
 
 
 TENANT = {"name": "vision", "weight": 2, "jobs": 1, "jobs_max": 8, "batches_bytes": 12e6, "batches_bytes_max": 2e9,
-          "cache_bytes_max": 4e9, "worker_seconds": 3.25, "refusals": {"budget": 2, "busy": 1}}
+          "cache_bytes_max": 4e9, "evictions": 12, "prepared_again": 3, "worker_seconds": 3.25, "refusals": {"budget": 2, "busy": 1}}
 JOB = {"job": (1 << 32) + 7, "name": "resnet", "dataset": "train", "order": "shared", "transport": "ring", "epoch": 3,
        "epoch_delivered": 64, "epoch_samples": 1000, "delivered_samples": 3064, "rate": 512.5, "waits": {}, "sharing": {},
        "waiting_on": "client"}
@@ -353,7 +353,8 @@ class Table(Case):
         self.assertEqual(lines[0], "tureen 0.1.0, up 5 s")
         self.assertEqual(lines[1], "data set train        1000 samples, 1.0 MB, 0 unreadable")
         self.assertEqual(lines[2], "tenant vision       weight 2, 1 of 8 jobs, batches 12.0 of 2000.0 MB, "
-                                   "cache at most 4000.0 MB, 3.2 s of workers; refused: budget 2, busy 1")
+                                   "cache at most 4000.0 MB, evicted 12, prepared again 3, 3.2 s of workers; "
+                                   "refused: budget 2, busy 1")
         self.assertEqual(lines[3].split()[:2], ["job", "name"])
         self.assertEqual(lines[4].split()[:3], ["4294967303", "resnet", "train"])
         self.assertEqual(lines[3].index("name"), lines[4].index("resnet"))
@@ -366,7 +367,8 @@ class Table(Case):
             "version": "0.1.0", "uptime_seconds": 5.0, "cpu_seconds": 1.0, "restarts": 2, "draining": True, "datasets": [],
             "tenants": [{"name": "operator", "weight": 1, "jobs": 0}, TENANT], "jobs": [{**JOB, "tenant": "vision"},
                                                                                      {**JOB, "job": 5, "tenant": "operator"}],
-            "prepared": 10, "delivered": 20, "prepared_per_delivered": 0.5, "reading": "io_uring"}
+            "prepared": 10, "delivered": 20, "prepared_per_delivered": 0.5, "reading": "io_uring", "cache_bytes": 1e6,
+            "cache_bytes_max": 2e6, "evictions": 12, "prepared_again": 0, "dropped_unused": 2}
         status, output, errors = self.run_status(server)
         self.assertEqual((status, errors), (0, ""))
         lines = output.splitlines()
@@ -377,6 +379,7 @@ class Table(Case):
         self.assertEqual(lines[5].split()[:3], ["5", "operator", "resnet"])
         self.assertEqual([lines[4].index("resnet"), lines[5].index("resnet")], [lines[3].index("name")] * 2)
         self.assertIn("prepared 10, delivered 20, prepared per delivered 0.500", lines[6])
+        self.assertIn("cache 1.0 of 2.0 MB, evicted 12, dropped unused 2; rings", lines[7])
         self.assertIn("takes no new jobs (tureen drain)", lines[-1])
 
     def test_keys(self) -> None:

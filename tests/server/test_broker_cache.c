@@ -65,6 +65,9 @@ test_what_fits_is_prepared_once (void **state)
         assert_int_equal (s_figure (simulation, "modest", "prepared"), prepared);
         assert_true (s_figure (simulation, "modest", "delivered") > 20 * FITS);
         assert_true (s_figure (simulation, "greedy", "prepared") > 20 * SAMPLES);
+        assert_int_equal (s_figure (simulation, "modest", "prepared_again"), 0);
+        assert_true (s_figure (simulation, "greedy", "prepared_again") > SAMPLES);
+        assert_true (s_figure (simulation, "greedy", "evictions") >= s_figure (simulation, "greedy", "prepared_again"));
         broker_check (simulation_broker (simulation));
         simulation_destroy (&simulation);
     }

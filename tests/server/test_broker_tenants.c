@@ -397,8 +397,8 @@ status_tells_whose_it_is (void **state)
         assert_true (s_join (simulation, &jobs [index]) >= 0);
     simulation_run (simulation, 20000);
     static const char *const servers [] = { "jobs_total", "prepared", "delivered", "prepared_per_delivered", "cache_hits",
-        "cache_misses", "cache_bytes", "cache_versions", "evictions", "ring_bytes", "jobs_bytes", "outgoing_bytes", "raw_bytes",
-        "bad_samples", "tenants", "jobs_bytes_max", "cache_bytes_max" };
+        "cache_misses", "cache_bytes", "cache_versions", "evictions", "prepared_again", "dropped_unused", "ring_bytes",
+        "jobs_bytes", "outgoing_bytes", "raw_bytes", "bad_samples", "tenants", "jobs_bytes_max", "cache_bytes_max" };
     json_t *status = broker_status (broker, broker_tenant (broker, "vision"), simulation_now_us (simulation) / 1000);
     for (size_t index = 0; index < sizeof servers / sizeof *servers; index++)
         assert_null (json_object_get (status, servers [index]));
@@ -411,6 +411,9 @@ status_tells_whose_it_is (void **state)
     assert_string_equal (json_string_value (json_object_get (tenant, "name")), "vision");
     assert_int_equal (json_integer_value (json_object_get (tenant, "jobs")), 2);
     assert_int_equal (json_integer_value (json_object_get (tenant, "jobs_max")), 85);
+    assert_true (json_is_integer (json_object_get (tenant, "evictions")));
+    assert_true (json_is_integer (json_object_get (tenant, "prepared_again")));
+    assert_null (json_object_get (tenant, "dropped_unused"));   //  others' use decides that
     json_decref (status);
     status = broker_status (broker, NULL, simulation_now_us (simulation) / 1000);
     for (size_t index = 0; index < sizeof servers / sizeof *servers; index++)
@@ -418,6 +421,7 @@ status_tells_whose_it_is (void **state)
     assert_int_equal (json_array_size (json_object_get (status, "jobs")), 4);
     assert_string_equal (json_string_value (json_object_get (json_array_get (json_object_get (status, "jobs"), 1), "tenant")), "audio");
     assert_int_equal (json_array_size (json_object_get (status, "tenants")), 3);
+    assert_non_null (json_object_get (json_array_get (json_object_get (status, "tenants"), 1), "dropped_unused"));
     json_decref (status);
     simulation_destroy (&simulation);
 }

@@ -283,7 +283,8 @@ s_blank (json_t *value)
 {
     static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples", "consumed_samples", "window",
         "waiting_on", "waits", "sharing", "single_reads", "single_bytes", "pool_bytes", "delivered", "prepared", "cache_bytes",
-        "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches", "lacks_steps", "uptime_seconds" };
+        "evictions", "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches", "lacks_steps",
+        "uptime_seconds" };
     size_t index;
     json_t *part;
     const char *key;

@@ -16,13 +16,15 @@ typedef struct {
     sampler_t *sampler;
     claimant_t claimants [JOBS];
     size_t count;
+    size_t room;
+    bool is_plain;                      //  its kind is without random operations
 } scene_t;
 
-//  One random kind on all samples of one sampler, with room for so many versions.
+//  One kind on all samples of one sampler, with room for so many versions.
 static void
 s_set (scene_t *scene, sampler_policy_t policy, size_t room)
 {
-    *scene = (scene_t) { .stock = stock_new (VERSION_BYTES * room, test_seed ()) };
+    *scene = (scene_t) { .stock = stock_new (VERSION_BYTES * room, test_seed ()), .room = room };
     scene->sampler = sampler_new (SAMPLES, policy, test_seed ());
 }
 
@@ -35,7 +37,7 @@ s_enter (scene_t *scene, sampler_order_t order)
     claimant->sampler_job = sampler_join (scene->sampler, &join);
     roaring_bitmap_free (data);
     claimant->kind = scene->count++? scene->claimants->kind:
-        stock_kind_new (scene->stock, scene->sampler, VERSION_BYTES, true, NULL);
+        stock_kind_new (scene->stock, scene->sampler, VERSION_BYTES, !scene->is_plain, NULL);
     stock_join (scene->stock, claimant);
     return claimant;
 }
@@ -69,12 +71,19 @@ s_take (scene_t *scene, claimant_t *claimant, uint32_t id)
 }
 
 static void
-s_clear (scene_t *scene)
+s_leave_all (scene_t *scene)
 {
     for (size_t index = 0; index < scene->count; index++) {
         stock_leave (scene->stock, &scene->claimants [index]);
         sampler_leave (scene->sampler, scene->claimants [index].sampler_job);
     }
+    scene->count = 0;
+}
+
+static void
+s_clear (scene_t *scene)
+{
+    s_leave_all (scene);
     stock_destroy (&scene->stock);
     sampler_destroy (&scene->sampler);
 }
@@ -83,6 +92,20 @@ static version_t *
 s_find (scene_t *scene, uint32_t id)
 {
     return prepared_find (stock_prepared (scene->stock), 0, id);
+}
+
+//  Everything is evicted.
+static void
+s_evict (scene_t *scene)
+{
+    prepared_limit (stock_prepared (scene->stock), 0);
+    prepared_limit (stock_prepared (scene->stock), VERSION_BYTES * scene->room);
+}
+
+static uint64_t
+s_again (const scene_t *scene)
+{
+    return stock_losses (scene->stock).again;
 }
 
 //  Guards: a version weighs what its own side wants, from the first moment on, and the other side uses it only while
@@ -157,6 +180,96 @@ test_what_a_draw_schedules_serves_all_of_it (void **state)
     assert_int_equal (s_take_together (&scene, claimants, 2, 1), 1);    //  one other wants it, two want what is there
     assert_null (s_find (&scene, 1));
     assert_int_equal (s_find (&scene, 0)->count, 2);
+    assert_int_equal (stock_losses (scene.stock).evictions, 1);
+    assert_int_equal (s_again (&scene), 0);
+    s_take (&scene, &scene.claimants [2], 1);                           //  it might have used that one
+    assert_int_equal (s_again (&scene), 1);
+    s_clear (&scene);
+}
+
+//  Guards: another version counts as prepared again for who might have used one that was evicted in this epoch, once; and
+//  for nobody else.
+static void
+test_a_random_version_is_lost_to_who_still_needs_it (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, SAMPLER_POLICY_DSA, 10);
+    claimant_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE), *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
+    claimant_t *third = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
+    s_take (&scene, first, 0);
+    s_evict (&scene);
+    stock_epoch_begin (scene.stock, first);
+    s_take (&scene, first, 0);                              //  wanted a new one anyway
+    assert_int_equal (s_again (&scene), 0);
+    s_take (&scene, second, 0);                             //  found that
+    s_evict (&scene);
+    assert_int_equal (s_again (&scene), 0);
+    s_take (&scene, third, 0);
+    assert_int_equal (s_again (&scene), 1);
+    s_take (&scene, third, 1);
+    s_evict (&scene);
+    stock_epoch_begin (scene.stock, second);
+    s_take (&scene, second, 1);                             //  the epoch that needed it is over
+    assert_int_equal (s_again (&scene), 1);
+    stock_forget (scene.stock, scene.sampler, 1);           //  as bad: no loss
+    s_take (&scene, first, 1);
+    assert_int_equal (s_again (&scene), 2);                 //  but what third had prepared was one
+    s_take (&scene, third, 2);
+    stock_forget (scene.stock, scene.sampler, 2);
+    s_take (&scene, first, 2);
+    assert_int_equal (s_again (&scene), 2);
+    assert_int_equal (stock_losses (scene.stock).evictions, 4);
+    s_clear (&scene);
+}
+
+//  Guards: without random operations it is the same pixels once more, in a later epoch too, and for a job that had not used it
+//  yet; what is still there, or was lost before the job came, does not count.
+static void
+test_the_same_pixels_are_prepared_again (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, SAMPLER_POLICY_FOLLOW, 10);
+    scene.is_plain = true;
+    claimant_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE), *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
+    s_take (&scene, first, 0);
+    stock_epoch_begin (scene.stock, first);
+    s_take (&scene, first, 0);
+    assert_int_equal (s_again (&scene), 0);
+    s_evict (&scene);
+    stock_epoch_begin (scene.stock, first);
+    s_take (&scene, first, 0);
+    assert_int_equal (s_again (&scene), 1);
+    s_take (&scene, second, 0);                             //  it was there
+    assert_int_equal (s_again (&scene), 1);
+    s_evict (&scene);
+    s_take (&scene, s_enter (&scene, SAMPLER_ORDER_PRIVATE), 0);
+    assert_int_equal (s_again (&scene), 1);
+    s_evict (&scene);
+    stock_epoch_begin (scene.stock, second);
+    s_take (&scene, second, 0);
+    assert_int_equal (s_again (&scene), 2);
+    s_clear (&scene);
+}
+
+//  Guards: what the last job of a kind leaves behind counts as dropped where only the job had it that it was made for.
+static void
+test_what_the_last_one_leaves_is_dropped (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, SAMPLER_POLICY_FOLLOW, SAMPLES);
+    claimant_t *first = s_enter (&scene, SAMPLER_ORDER_SHARED), *second = s_enter (&scene, SAMPLER_ORDER_SHARED);
+    s_enter (&scene, SAMPLER_ORDER_SHARED);
+    for (uint32_t id = 0; id < 5; id++)
+        s_take (&scene, first, id);
+    s_take (&scene, second, 1);
+    assert_int_equal (stock_losses (scene.stock).dropped, 0);
+    s_leave_all (&scene);
+    assert_int_equal (stock_losses (scene.stock).dropped, 4);
+    assert_int_equal (stock_tenant_losses (scene.stock, 0).dropped, 4);
+    assert_int_equal (stock_losses (scene.stock).evictions, 0);
     s_clear (&scene);
 }
 
@@ -167,7 +280,7 @@ test_versions_of_a_sample_do_not_pile_up (void **state)
     scene_t scene;
     s_set (&scene, *(const sampler_policy_t *) *state, 1000);
     claimant_t *drawer = s_enter (&scene, SAMPLER_ORDER_SHARED);
-    s_enter (&scene, SAMPLER_ORDER_SHARED);
+    claimant_t *stands = s_enter (&scene, SAMPLER_ORDER_SHARED);
     for (size_t epoch = 0; epoch < 3 * OF_SAMPLE_MAX; epoch++) {
         for (uint32_t id = 0; id < SAMPLES; id++)
             s_take (&scene, drawer, id);
@@ -175,6 +288,9 @@ test_versions_of_a_sample_do_not_pile_up (void **state)
         assert_true (prepared_versions (stock_prepared (scene.stock)) <= OF_SAMPLE_MAX * SAMPLES);
     }
     assert_int_equal (prepared_versions (stock_prepared (scene.stock)), OF_SAMPLE_MAX * SAMPLES);
+    assert_int_equal (stock_losses (scene.stock).dropped, 2 * OF_SAMPLE_MAX * SAMPLES);
+    assert_int_equal (s_take_together (&scene, &stands, 1, 0), 0);      //  there are others of what it has lost
+    assert_int_equal (s_again (&scene), 0);
     s_clear (&scene);
 }
 
@@ -188,6 +304,9 @@ main (void)
         cmocka_unit_test (test_two_sides),
         cmocka_unit_test (test_what_was_taken_is_not_used_again),
         cmocka_unit_test (test_what_a_draw_schedules_serves_all_of_it),
+        cmocka_unit_test (test_a_random_version_is_lost_to_who_still_needs_it),
+        cmocka_unit_test (test_the_same_pixels_are_prepared_again),
+        cmocka_unit_test (test_what_the_last_one_leaves_is_dropped),
         { "dsa_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_dsa },
         { "follow_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_follow }
     };

@@ -34,6 +34,7 @@ typedef struct {
     sampler_order_t order;
     claimant_t claimant;
     bool drawn [SAMPLES];               //  at some time
+    bool lost [STOCK_LOST_KINDS] [SAMPLES];     //  a version that could have served it
 } model_job_t;
 
 //  An indexed version.  Draw numbers tell random ones apart; of a deterministic sample there may be two, one of
@@ -43,9 +44,17 @@ typedef struct {
     uint32_t class, id, draw;
     const model_kind_t *kind;
     uint32_t users;                     //  bits of jobs
+    uint32_t user_count;                //  those that are gone included
     bool shelved;                       //  a user followed, be it gone
     bool met;                           //  in the present walk over the index
+    bool left;                          //  the index, in this step
+    bool thinned;                       //  by the present draw
+    uint32_t payer;                     //  then
+    uint64_t sharers;
 } model_version_t;
+
+//  What the step may do to versions, beside evicting them.
+typedef enum { STEP_OTHER, STEP_DRAWS, STEP_FORGETS } step_t;
 
 typedef struct {
     uint64_t seed, random;
@@ -60,6 +69,9 @@ typedef struct {
     uint32_t tenants;                   //  how many there are
     bool was_limited [TENANTS];         //  there was a time when it might not have as much as there is
     uint64_t served, scheduled;
+    step_t step;
+    uint64_t evictions;                 //  seen so far
+    stock_losses_t losses, tenant_losses [TENANTS];
 } model_t;
 
 static uint32_t
@@ -124,6 +136,13 @@ s_sharers (const model_t *model, const model_version_t *version)
     return used & useful;
 }
 
+//  Who is said to share it: where there is one tenant, that.
+static uint64_t
+s_tenants_of (const model_t *model, const model_version_t *version)
+{
+    return model->tenants == 1? 1: s_sharers (model, version);
+}
+
 //  One of its sharers, unless those have had no room on their accounts; else somebody who has a job in the kind, or nobody.
 static void
 s_check_payer (const model_t *model, const version_t *version, const model_version_t *known)
@@ -173,7 +192,130 @@ s_check_indexed (void *context, version_t *version)
     assert_memory_equal (told->allowed, allowed, sizeof allowed);
 }
 
-//  At a merge what was on the shelf is gone, if it was random, or is the others'.
+//  ---- losses
+
+//  For all jobs of this side that might have used it in this epoch, or, if it is not random, in any.
+static void
+s_note_loss (model_t *model, const model_version_t *version, bool shelved, uint64_t sharers)
+{
+    for (model_job_t *job = model->jobs; job < model->jobs + JOBS; job++) {
+        if (!job->there || !s_may_use (model, job, version) || s_follows (model, job) != shelved)
+            continue;
+        const sampler_t *sampler = s_sampler (model, job);
+        uint32_t number = job->claimant.sampler_job;
+        bool (*matters) (const sampler_t *, uint32_t, uint32_t) = version->kind->is_random? sampler_needs: sampler_has;
+        if (matters (sampler, number, version->id))
+            job->lost [sharers >> job->claimant.tenant & 1? STOCK_LOST_OWN: STOCK_LOST_OTHERS] [version->id] = true;
+    }
+}
+
+static void
+s_note_drop (model_t *model, const model_version_t *version, uint32_t payer)
+{
+    if (version->user_count > 1)
+        return;
+    model->losses.dropped++;
+    if (payer != PREPARED_NOBODY)
+        model->tenant_losses [payer].dropped++;
+}
+
+//  Whether a job that it may count has it, and has not used it.
+static bool
+s_is_wanted (const model_t *model, const model_version_t *version)
+{
+    for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
+        if (job->there && s_may_use (model, job, version) && (!version->shelved || s_follows (model, job))
+        &&  sampler_has (s_sampler (model, job), job->claimant.sampler_job, version->id))
+            return true;
+    return false;
+}
+
+//  A version has left the index.  One that the present draw has entered is not known yet.
+static void
+s_left (void *context, version_t *version)
+{
+    model_t *model = context;
+    uint64_t evictions = prepared_evictions (stock_prepared (model->stock));
+    bool evicted = evictions > model->evictions;
+    model->evictions = evictions;
+    if (evicted && version->account != PREPARED_NOBODY)
+        model->tenant_losses [version->account].evictions++;
+    model_version_t *known = s_known (model, version);
+    if (!known)
+        return;
+    known->left = true;
+    if (version->pins == 0)
+        known->version = NULL;          //  its memory may be another's before the draw is over
+    known->payer = version->account;
+    known->sharers = version->sharers;
+    if (evicted)
+        s_note_loss (model, known, known->shelved, version->sharers);
+    else
+    if (model->step == STEP_DRAWS)
+        known->thinned = true;
+    else
+    if (model->step == STEP_OTHER) {
+        s_note_drop (model, known, version->account);
+        s_note_loss (model, known, known->shelved, version->sharers);
+    }
+}
+
+//  What the draw has thinned out, when it is known who has used what: a drop, unless all have.
+static void
+s_note_thinned (model_t *model)
+{
+    for (size_t index = 0; index < model->version_count; index++) {
+        model_version_t *version = &model->versions [index];
+        if (version->thinned && s_is_wanted (model, version)) {
+            s_note_drop (model, version, version->payer);
+            s_note_loss (model, version, version->shelved, version->sharers);
+        }
+        version->thinned = false;
+    }
+}
+
+typedef struct {
+    bool had [STOCK_LOST_KINDS];
+} had_t;
+
+//  The job draws the sample: whatever was lost, it gets a version now.
+static had_t
+s_take_lost (model_job_t *job, uint32_t id)
+{
+    had_t had;
+    for (int whose = 0; whose < STOCK_LOST_KINDS; whose++) {
+        had.had [whose] = job->lost [whose] [id];
+        job->lost [whose] [id] = false;
+    }
+    return had;
+}
+
+static void
+s_note_new (model_t *model, const model_job_t *job, had_t had)
+{
+    model->losses.again += had.had [STOCK_LOST_OWN] || had.had [STOCK_LOST_OTHERS];
+    model->tenant_losses [job->claimant.tenant].again += had.had [STOCK_LOST_OWN];
+}
+
+static void
+s_check_losses (const model_t *model)
+{
+    stock_losses_t all = stock_losses (model->stock);
+    assert_int_equal (all.evictions, model->evictions);
+    if (all.again != model->losses.again || all.dropped != model->losses.dropped)
+        fail_msg ("seed %" PRIu64 ": %" PRIu64 " again, %" PRIu64 " dropped, should %" PRIu64 ", %" PRIu64, model->seed,
+            all.again, all.dropped, model->losses.again, model->losses.dropped);
+    for (uint32_t tenant = 0; tenant < model->tenants; tenant++) {
+        stock_losses_t own = stock_tenant_losses (model->stock, tenant);
+        assert_int_equal (own.evictions, model->tenant_losses [tenant].evictions);
+        assert_int_equal (own.again, model->tenant_losses [tenant].again);
+        assert_int_equal (own.dropped, model->tenant_losses [tenant].dropped);
+    }
+}
+
+//  ---- the index
+
+//  At a merge what was on the shelf is gone, if it was random, or is the others', and lost to those that follow.
 static void
 s_take_merges (model_t *model)
 {
@@ -182,6 +324,8 @@ s_take_merges (model_t *model)
             model_version_t *known = &model->versions [index];
             if (known->kind->is_random || model->samplers [known->kind->sampler] != shelf_merged (merge))
                 continue;
+            if (known->shelved && !known->left)
+                s_note_loss (model, known, true, s_tenants_of (model, known));
             known->shelved = false;
         }
     shelf_merges_clear ();
@@ -238,6 +382,7 @@ s_check (model_t *model)
     stock_check (model->stock);
     s_check_index (model);
     s_check_kinds (model);
+    s_check_losses (model);
     assert_int_equal (stock_misses (model->stock), model->scheduled);
     assert_int_equal (stock_hits (model->stock), model->served - model->scheduled);
 }
@@ -320,6 +465,14 @@ s_join_sampler (model_t *model, model_job_t *job)
         roaring_bitmap_free (data);
 }
 
+static void
+s_note_user (const model_t *model, const model_job_t *job, model_version_t *version)
+{
+    uint32_t bit = 1u << (job - model->jobs);
+    version->user_count += !(version->users & bit);
+    version->users |= bit;
+}
+
 //  What was taken of a random kind counts as used, on the job's side.
 static void
 s_note_taken (model_t *model, const model_job_t *job)
@@ -331,7 +484,7 @@ s_note_taken (model_t *model, const model_job_t *job)
         if (version->kind == &model->kinds [job->kind] && version->kind->is_random
         &&  version->shelved == s_follows (model, job) && sampler_has (sampler, number, version->id)
         &&  !sampler_needs (sampler, number, version->id))
-            version->users |= 1u << (job - model->jobs);
+            s_note_user (model, job, version);
     }
 }
 
@@ -415,8 +568,13 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
         s_check_number (model, job, kind, version);
     assert_true (model->pin_count < PINS_MAX);
     model->pins [model->pin_count++] = version;
-    if (!known && !version->indexed)
+    if (!known && !version->indexed) {
+        model_version_t gone = { .id = id, .kind = kind, .users = 1u << (job - model->jobs) };
+        s_note_loss (model, &gone, s_follows (model, job), version->sharers);
         return;
+    }
+    if (known && !known->shelved && s_follows (model, job))
+        s_note_loss (model, known, false, s_tenants_of (model, known));
     if (!known) {
         assert_true (model->version_count < VERSIONS_MAX);
         known = &model->versions [model->version_count++];
@@ -425,7 +583,7 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
         };
     }
     assert_true (s_may_use (model, job, known));
-    known->users |= 1u << (job - model->jobs);
+    s_note_user (model, job, known);
     known->shelved |= s_follows (model, job);
 }
 
@@ -462,12 +620,18 @@ s_check_thinned (const model_t *model, const model_job_t *drawer, uint32_t id)
         if (version->id != id || version->kind != &model->kinds [drawer->kind] || !version->kind->is_random
         ||  version->shelved != s_follows (model, drawer))
             continue;
-        bool wanted = false;
-        for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
-            wanted |= job->there && s_may_use (model, job, version) && (!version->shelved || s_follows (model, job))
-                && sampler_has (s_sampler (model, job), job->claimant.sampler_job, id);
-        assert_true (wanted);
+        assert_true (s_is_wanted (model, version));
     }
+}
+
+//  Whether it was scheduled for this one of the draw.
+static bool
+s_is_fresh (model_t *model, version_t *const *versions, size_t which)
+{
+    for (size_t index = 0; index < which; index++)
+        if (versions [index] == versions [which])
+            return false;
+    return !s_known (model, versions [which]);
 }
 
 static void
@@ -476,19 +640,30 @@ s_draw (model_t *model, int sampler, const sampler_offer_t *offer)
     model_job_t *jobs [JOBS] = { NULL };
     claimant_t *claimants [JOBS];
     version_t *versions [JOBS];
-    size_t count = offer->job_count;
+    had_t had [JOBS];
+    size_t count = offer->job_count, fresh = 0;
     uint32_t id = sampler_pick (model->samplers [sampler], NULL);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = s_job (model, sampler, offer->jobs [index]);
         claimants [index] = &jobs [index]->claimant;
+        had [index] = s_take_lost (jobs [index], id);
     }
     bool served = s_is_served (model, jobs [0], id);
     uint64_t scheduled = 0;
+    model->step = STEP_DRAWS;
     stock_draw (model->stock, claimants, count, id, versions, &scheduled);
     assert_in_range (scheduled, !served, count - served);
     model->scheduled += scheduled;
     for (size_t index = 0; index < count; index++)
+        if (s_is_fresh (model, versions, index)) {
+            s_note_new (model, jobs [index], had [index]);
+            fresh++;
+        }
+    assert_int_equal (fresh, scheduled);
+    for (size_t index = 0; index < count; index++)
         s_note_use (model, jobs [index], id, versions [index]);
+    s_note_thinned (model);
+    model->step = STEP_OTHER;
     s_check (model);
     for (size_t index = 0; index < count; index++)
         s_check_thinned (model, jobs [index], id);
@@ -521,9 +696,15 @@ s_step_serve (model_t *model, model_job_t *job)
     bool served = s_is_served (model, job, id);
     if (number > FIRST_NUMBER && s_below (model, 2))
         job->claimant.number--;
+    had_t had = s_take_lost (job, id);
+    model->step = STEP_DRAWS;
     version_t *version = stock_serve (model->stock, &job->claimant, id);
     model->scheduled += !served;
+    if (!served)
+        s_note_new (model, job, had);
     s_note_use (model, job, id, version);
+    s_note_thinned (model);
+    model->step = STEP_OTHER;
     job->claimant.number = number;
 }
 
@@ -536,6 +717,8 @@ s_step_epoch (model_t *model, model_job_t *job)
         return;
     stock_epoch_begin (model->stock, &job->claimant);
     job->claimant.number++;
+    if (model->kinds [job->kind].is_random)
+        memset (job->lost, 0, sizeof job->lost);
 }
 
 static void
@@ -544,7 +727,9 @@ s_step_forget (model_t *model)
     int number = (int) s_below (model, SAMPLERS);
     sampler_t *sampler = model->samplers [number];
     uint32_t id = s_below (model, SAMPLES);
+    model->step = STEP_FORGETS;
     stock_forget (model->stock, sampler, id);
+    model->step = STEP_OTHER;
     if (s_below (model, 8) > 0)
         return;
     sampler_drop (sampler, id);
@@ -564,7 +749,9 @@ s_step_unpin (model_t *model)
         version_t *version = model->pins [pin];
         model->pins [pin] = model->pins [--model->pin_count];
         if (s_below (model, 4) == 0) {
+            model->step = STEP_FORGETS;
             stock_discard (model->stock, version);
+            model->step = STEP_OTHER;
             assert_false (version->indexed);
         }
         prepared_unpin (stock_prepared (model->stock), version);
@@ -616,8 +803,9 @@ s_random_step (model_t *model)
     s_check (model);
 }
 
+//  Adds what was lost to both.
 static void
-s_run (sampler_policy_t policy, uint64_t seed)
+s_run (sampler_policy_t policy, uint64_t seed, stock_losses_t *all, stock_losses_t *of_tenants)
 {
     model_t *model = calloc (1, sizeof *model);
     assert_non_null (model);
@@ -625,6 +813,7 @@ s_run (sampler_policy_t policy, uint64_t seed)
     shelf_log_clear ();
     model->stock = stock_new (VERSION_BYTES * BUDGET_VERSIONS, seed);
     stock_on_kind_end (model->stock, s_kind_ended, NULL);
+    stock_on_leave (model->stock, s_left, model);
     stock_reserve (model->stock, s_below (model, 4));
     model->tenants = seed % 3 == 0? 1: TENANTS;
     for (uint32_t tenant = 1; tenant < model->tenants; tenant++)
@@ -639,6 +828,10 @@ s_run (sampler_policy_t policy, uint64_t seed)
     while (model->pin_count)
         s_step_unpin (model);
     s_check (model);
+    all->again += model->losses.again;
+    all->dropped += model->losses.dropped;
+    for (uint32_t tenant = 0; tenant < model->tenants; tenant++)
+        of_tenants->again += model->tenant_losses [tenant].again;
     stock_destroy (&model->stock);
     assert_int_equal (shelf_count (), 0);
     for (int kind = 0; kind < KINDS; kind++)
@@ -649,12 +842,17 @@ s_run (sampler_policy_t policy, uint64_t seed)
 }
 
 //  Property: whatever happens in whatever order, counts and the shelf are what the model computes from scratch, a
-//  random version serves a job once, and nothing is scheduled that is there.  Replay: TEST_SEED.
+//  random version serves a job once, nothing is scheduled that is there, and what was lost and is prepared again is counted.
+//  Replay: TEST_SEED.
 static void
 test_random_steps_keep_to_the_model (void **state)
 {
+    stock_losses_t all = { 0 }, of_tenants = { 0 };
     for (uint64_t seed = test_seed (), last = seed + SEEDS; seed < last; seed++)
-        s_run (*(const sampler_policy_t *) *state, seed);
+        s_run (*(const sampler_policy_t *) *state, seed, &all, &of_tenants);
+    printf ("  again %" PRIu64 ", told to tenants %" PRIu64 ", dropped %" PRIu64 "\n", all.again, of_tenants.again, all.dropped);
+    assert_in_range (of_tenants.again, 100, all.again - 100);       //  there was something to count
+    assert_true (all.dropped > 0);
 }
 
 static sampler_policy_t s_dsa = SAMPLER_POLICY_DSA, s_follow = SAMPLER_POLICY_FOLLOW,

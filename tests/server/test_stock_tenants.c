@@ -322,6 +322,34 @@ test_the_reserve_counts (void **state)
     s_clear (&scene);
 }
 
+//  Guards: a tenant is told of what goes from its own account, and of what is prepared again for it that one of its own jobs
+//  had had; what another had prepared for itself, and lost, counts in the total only.
+static void
+test_a_tenants_losses_are_its_own (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, 100, 50, test_seed ());
+    stock_tenant (scene.stock, 1, 1, SIZE_MAX);
+    claimant_t *other = s_enter (&scene, 0, 0, 100), *own = s_enter (&scene, 1, 0, 100);
+    claimant_t *again = s_enter (&scene, 1, 0, 100);
+    s_draw (&scene, other, 7);
+    prepared_limit (stock_prepared (scene.stock), 0);
+    prepared_limit (stock_prepared (scene.stock), 50);
+    s_draw (&scene, own, 7);
+    assert_int_equal (stock_losses (scene.stock).again, 1);
+    assert_int_equal (stock_tenant_losses (scene.stock, 1).again, 0);
+    prepared_limit (stock_prepared (scene.stock), 0);
+    prepared_limit (stock_prepared (scene.stock), 50);
+    s_draw (&scene, again, 7);
+    assert_int_equal (stock_losses (scene.stock).again, 2);
+    assert_int_equal (stock_tenant_losses (scene.stock, 1).again, 1);
+    assert_int_equal (stock_tenant_losses (scene.stock, 0).again, 0);
+    for (uint32_t tenant = 0; tenant < 2; tenant++)
+        assert_int_equal (stock_tenant_losses (scene.stock, tenant).evictions, 1);
+    s_clear (&scene);
+}
+
 //  ---- uniformity
 //
 //  Two tenants with jobs on overlapping data, in one kind: of each a job that follows and a private one, the data of which the
@@ -451,6 +479,7 @@ main (void)
         cmocka_unit_test (test_a_tenant_may_have_a_limit),
         cmocka_unit_test (test_what_is_fetched_is_the_fetchers),
         cmocka_unit_test (test_the_reserve_counts),
+        cmocka_unit_test (test_a_tenants_losses_are_its_own),
         cmocka_unit_test (test_orders_stay_uniform)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

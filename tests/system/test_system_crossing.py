@@ -330,8 +330,8 @@ class Ways:
                 self.assertNotIn(word, text)
             self.assertEqual([data["name"] for data in status["datasets"]], ["train"])
             self.assertEqual(status["jobs"], [])
-            for key in ("prepared", "delivered", "jobs_total", "cache_bytes", "evictions", "cpu_seconds", "tenants", "strangers",
-                        "jobs_bytes", "until_idle", "descriptors"):
+            for key in ("prepared", "delivered", "jobs_total", "cache_bytes", "evictions", "prepared_again",
+                        "dropped_unused", "cpu_seconds", "tenants", "strangers", "jobs_bytes", "until_idle", "descriptors"):
                 self.assertNotIn(key, status)
             self.assertEqual(status["tenant"]["name"], "mine")
             theirs = victim.status(2)

@@ -236,6 +236,31 @@ class Economy(SystemTest):
             status = server.status()
             self.assertEqual((status["prepared"], status["delivered"]), (self.SAMPLES, 4 * self.SAMPLES))
             self.assertEqual((status["evictions"], status["cache_versions"]), (0, self.SAMPLES))
+            self.assertEqual((status["prepared_again"], status["dropped_unused"]), (0, 0))
+            self.assertNotIn("evicted", server.status_text())
+
+    def test_a_cache_that_is_too_small_is_told(self):
+        #  The same pixels once more: all that is prepared beyond once.
+        with self.serve(cache=self.SAMPLES // 4 * VERSION_BYTES) as server:
+            self.assert_epochs(server.read(batch=64, epochs=3, recipe="eval").finish(), 3)
+            status = server.status()
+            self.assertGreater(status["prepared_again"], 0)
+            self.assertEqual(status["prepared_again"], status["prepared"] - self.SAMPLES)
+            self.assertEqual(status["evictions"], status["prepared"] - status["cache_versions"])
+            self.assertIn("MB, evicted %d, prepared again %d; rings" % (status["evictions"], status["prepared_again"]),
+                          server.status_text())
+
+    def test_a_cache_that_is_too_small_for_two_jobs_is_told(self):
+        #  Of random versions: those that the other job might have used.
+        with self.serve(cache=self.SAMPLES // 50 * VERSION_BYTES) as server:
+            first = server.read(batch=32, epochs=2, order="private", rate=400)
+            wait_until("a batch", lambda: first.delivered() > 0)
+            second = server.read(batch=32, epochs=1, order="private")
+            self.assert_epochs(second.finish(), 1)
+            self.assert_epochs(first.finish(), 2)
+            status = server.status()
+            self.assertGreater(status["prepared_again"], 0)
+            self.assertLessEqual(status["prepared_again"], min(status["evictions"], 2 * self.SAMPLES))
 
     def test_train_uses_a_version_once(self):
         #  Random versions: a job alone prepares all of its own, however large the cache is.
