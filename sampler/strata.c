@@ -306,7 +306,6 @@ s_departed_mark (strata_t *self, const bool *had)
     }
     assert (free_index < SAMPLER_JOBS_MAX);             //  see marks
     self->departed [free_index] = sampler_need (calloc (1, sizeof **self->departed));
-    assert (self->departed [free_index]);
     self->marks++;
     for (size_t label = 0; label < self->room; label++)
         if (had [label])

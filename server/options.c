@@ -82,12 +82,20 @@ options_find (const char *name, setting_t *setting)
 
 //  --- Settings ---------------------------------------------------------------------------------------------
 
+void *
+options_need (void *memory)
+{
+    if (!memory) {
+        fputs ("tureen: no memory for the settings\n", stderr);
+        abort ();
+    }
+    return memory;
+}
+
 char *
 options_copy (const char *text, size_t size)
 {
-    char *copy = strndup (text, size);
-    assert (copy);
-    return copy;
+    return options_need (strndup (text, size));
 }
 
 const char *

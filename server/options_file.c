@@ -30,8 +30,7 @@ s_read_file (settings_t *self)
             close (descriptor);
         return NULL;
     }
-    char *text = malloc (FILE_BYTES_MAX + 2);
-    assert (text);
+    char *text = options_need (malloc (FILE_BYTES_MAX + 2));
     size_t size = 0;
     ssize_t got = 0;
     while (size <= FILE_BYTES_MAX && (got = read (descriptor, text + size, FILE_BYTES_MAX + 1 - size)) > 0)
