@@ -1,6 +1,6 @@
 /*  decode_bench -- what preparing costs beside plain libjpeg-turbo loops on the same files, boxes and machine, in one run.
  *
- *      decode_bench [--rounds N] [--threads N] [--json] FOLDER|FILE...
+ *      decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...
  *
  *  Every method does all images in turn, round by round; a ratio is the median over the rounds of what two methods took in
  *  the same round, so that a slow moment of the machine weighs on both.  One thread: processor time; several: the wall's.
@@ -26,6 +26,7 @@
 #include "geometry.h"
 #include "plan.h"
 #include "resize.h"
+#include "tiled_rows.h"
 
 enum {
     FILES_MAX = 100000, ROUNDS_MAX = 1000, THREADS_MAX = 256, SIDE = 224, BATCH = 64, SLOTS = 4, ERROR_BYTES = 400
@@ -45,6 +46,7 @@ typedef struct {
     size_t count;
     uint32_t rounds;
     uint32_t threads;
+    bool tiles;                 //  only the rows of tiled_rows.h
     bool json;
     const pipeline_t *train;
     const pipeline_t *inexact;
@@ -569,6 +571,35 @@ s_close (bench_t *self)
     free (self->paths);
 }
 
+//  Prints what tiled JPEGs gain, and nothing else.
+static void
+s_run_tiles (const bench_t *self)
+{
+    decoder_file_t *files = calloc (self->count, sizeof *files);
+    assert (files);
+    for (size_t index = 0; index < self->count; index++)
+        files [index] = self->photos [index].file;
+    tiled_plan_t plan = { .files = files, .count = self->count, .crop = &pipeline_plan (self->train)->operations [1],
+        .rounds = self->rounds, .json = self->json };
+    json_t *figures = tiled_rows (&plan);
+    if (self->json) {
+        json_dumpf (figures, stdout, JSON_INDENT (1));
+        puts ("");
+    }
+    json_decref (figures);
+    free (files);
+}
+
+static void
+s_run_stages (bench_t *self)
+{
+    times_t *times = calloc (1, sizeof *times);
+    assert (times);
+    s_measure (self, times);
+    s_report (self, times);
+    free (times);
+}
+
 static uint32_t
 s_number (const char *text, uint32_t most)
 {
@@ -582,16 +613,17 @@ s_number (const char *text, uint32_t most)
 }
 
 static const char s_help [] =
-    "usage: decode_bench [--rounds N] [--threads N] [--json] FOLDER|FILE...\n"
+    "usage: decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...\n"
     "Measures preparing of JPEGs beside plain libjpeg-turbo loops: --rounds (7), and of the last figure\n"
-    "--threads (as many as processors).  What is no JPEG is passed over.\n";
+    "--threads (as many as processors).  --tiles: instead, what tiled JPEGs gain.  What is no JPEG is passed over.\n";
 
 int
 main (int argc, char **argv)
 {
     static const struct option options [] = {
         { "rounds", required_argument, NULL, 'r' }, { "threads", required_argument, NULL, 't' },
-        { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+        { "tiles", no_argument, NULL, 'i' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 }
     };
     long processors = sysconf (_SC_NPROCESSORS_ONLN);
     bench_t bench = { .rounds = 7, .threads = processors < 1? 1: processors > THREADS_MAX? THREADS_MAX: (uint32_t) processors };
@@ -600,6 +632,8 @@ main (int argc, char **argv)
             bench.rounds = s_number (optarg, ROUNDS_MAX);
         else if (option == 't')
             bench.threads = s_number (optarg, THREADS_MAX);
+        else if (option == 'i')
+            bench.tiles = true;
         else if (option == 'j')
             bench.json = true;
         else
@@ -613,11 +647,10 @@ main (int argc, char **argv)
         fprintf (stderr, "decode_bench: no JPEG to measure with\n%s", s_help);
         return 2;
     }
-    times_t *times = calloc (1, sizeof *times);
-    assert (times);
-    s_measure (&bench, times);
-    s_report (&bench, times);
-    free (times);
+    if (bench.tiles)
+        s_run_tiles (&bench);
+    else
+        s_run_stages (&bench);
     s_close (&bench);
     return 0;
 }

@@ -13,10 +13,7 @@
 enum { JPEG_READER_MAGIC = 0x6a706567, ROWS_AT_ONCE = 16 };
 //  What setjmp returns; 0 is the first time.
 enum { ESCAPE_BAD = 1, ESCAPE_WHOLE = 2, ESCAPE_NO_MEMORY = 3, ESCAPE_UNSUITABLE = 4 };
-//  Pixels are SCALE_WHOLE eighths of their size, or fewer.
-enum { SCALE_WHOLE = 8 };
-//  Pixels around a scaled box, for a filter that looks over its edge.
-enum { SCALED_MARGIN = 2 };
+enum { SCALE_WHOLE = JPEG_READER_SCALE_WHOLE, SCALED_MARGIN = JPEG_READER_SCALED_MARGIN };
 //  Fewer columns than these libjpeg may scale up in another way than those of the whole image.
 enum { COLUMNS_MIN = 32 };
 //  Where rows begin, modulo ROW_ALIGNMENT: nowhere where a vector of 16 or 32 bytes would.  libjpeg-turbo writes aligned
@@ -293,8 +290,8 @@ jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p)
 //  What of the image: scale, window, and which shortcuts give the pixels of the whole
 
 //  Eighths.  Between these, libjpeg is slower than without scaling.
-static unsigned
-s_scale (const image_request_t *request)
+unsigned
+jpeg_reader_scale (const image_request_t *request)
 {
     unsigned scale = request->least_height? 1: SCALE_WHOLE;
     while (scale < SCALE_WHOLE
@@ -466,7 +463,7 @@ static void
 s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels)
 {
     struct jpeg_decompress_struct *info = &self->info;
-    unsigned scale = s_scale (request);
+    unsigned scale = jpeg_reader_scale (request);
     info->scale_num = scale;
     info->scale_denom = SCALE_WHOLE;
     jpeg_start_decompress (info);

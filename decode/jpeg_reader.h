@@ -20,6 +20,10 @@
 
 typedef struct jpeg_reader jpeg_reader_t;
 
+//  Pixels come at JPEG_READER_SCALE_WHOLE eighths of their size, or at fewer; then with some around the box, for a filter
+//  that looks over its edge.
+enum { JPEG_READER_SCALE_WHOLE = 8, JPEG_READER_SCALED_MARGIN = 2 };
+
 //  NULL with errno ENOMEM.
 jpeg_reader_t *jpeg_reader_new (void);
 void jpeg_reader_destroy (jpeg_reader_t **self_p);
@@ -30,6 +34,9 @@ int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options
     uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 int jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
+
+//  At how many eighths of its size a request is read: 8, 4, 2 or 1.
+unsigned jpeg_reader_scale (const image_request_t *request);
 
 //  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there is none.
 const uint8_t *jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p);

@@ -4,6 +4,11 @@
 #include <setjmp.h>
 #include "made_jpeg.h"
 
+//  Larger images are left out.
+#ifndef JPEG_MODEL_PIXELS_MAX
+#define JPEG_MODEL_PIXELS_MAX (100 * 1000)
+#endif
+
 typedef struct {
     struct jpeg_error_mgr errors;
     jmp_buf escape;
@@ -78,7 +83,7 @@ model_read (struct jpeg_decompress_struct *info, model_t *self, bool is_mask, un
 {
     jpeg_read_header (info, TRUE);
     int components = info->num_components;
-    picture->too_large = (uint64_t) info->image_height * info->image_width > 100 * 1000;
+    picture->too_large = (uint64_t) info->image_height * info->image_width > JPEG_MODEL_PIXELS_MAX;
     if (picture->too_large)
         longjmp (self->escape, 1);
     if ((components != 1 && components != 3 && components != 4) || (is_mask && components != 1))

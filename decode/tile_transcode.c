@@ -1,0 +1,309 @@
+#include "tile_transcode.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "jpeg_coefficients.h"
+#include "marker_walk.h"
+#include "tile_frame.h"
+#include "tile_table.h"
+
+enum { THOUSAND = 1000, OUTPUT_BYTES_MIN = 65536, BLOCK = 8, SOI_BYTES = 2 };
+
+//  All that one call holds; whatever of it there is goes at the end.
+typedef struct {
+    jpeg_trouble_t trouble;
+    const uint8_t *bytes;               //  the original, lent
+    size_t size;
+    jpeg_coefficients_t original;
+    jpeg_coefficients_t copy;
+    struct jpeg_compress_struct writer;
+    struct jpeg_destination_mgr target;
+    const uint8_t *tail;                //  behind the original's end marker
+    size_t tail_bytes;
+    uint8_t *output;                    //  metadata, then what libjpeg has written, then the tail
+    size_t output_bytes;
+    size_t output_room;
+    uint32_t interval;
+    tile_table_t table;
+} job_t;
+
+//  ---- the result's bytes
+
+static void
+s_reserve (job_t *self, size_t room)
+{
+    uint8_t *output = realloc (self->output, room);
+    if (!output)
+        jpeg_trouble (&self->trouble, -ENOMEM, "no room for the tiled file");
+    self->output = output;
+    self->output_room = room;
+}
+
+static void
+s_append (job_t *self, const uint8_t *bytes, size_t count)
+{
+    if (count > self->output_room - self->output_bytes)
+        s_reserve (self, 2 * (self->output_bytes + count));
+    if (count)
+        memcpy (self->output + self->output_bytes, bytes, count);
+    self->output_bytes += count;
+}
+
+static void
+s_offer (job_t *self)
+{
+    if (self->output_room - self->output_bytes < OUTPUT_BYTES_MIN)
+        s_reserve (self, 2 * (self->output_bytes + OUTPUT_BYTES_MIN));
+    self->target.next_output_byte = self->output + self->output_bytes;
+    self->target.free_in_buffer = self->output_room - self->output_bytes;
+}
+
+static void
+s_init_destination (j_compress_ptr info)
+{
+    s_offer (info->client_data);
+}
+
+//  libjpeg means the whole buffer, whatever it says is free.
+static boolean
+s_empty_output_buffer (j_compress_ptr info)
+{
+    job_t *self = info->client_data;
+    self->output_bytes = self->output_room;
+    s_offer (self);
+    return TRUE;
+}
+
+static void
+s_term_destination (j_compress_ptr info)
+{
+    job_t *self = info->client_data;
+    self->output_bytes = self->output_room - self->target.free_in_buffer;
+}
+
+//  ---- metadata
+
+//  What stands behind the end marker may be a picture of its own; an index of such says where, which would not be right
+//  any more.
+static void
+s_survey (job_t *self)
+{
+    marker_walk_t walk = marker_walk_begin (self->bytes, self->size);
+    while (marker_walk_metadata (&walk)) {
+        bool is_index = walk.code == MARKER_APP_FIRST + 2 && walk.segment_bytes >= 8
+            && memcmp (walk.segment + 4, "MPF", 4) == 0;
+        if (is_index)
+            jpeg_trouble (&self->trouble, -EDOM, "several pictures in one file");
+    }
+    if (!walk.ended)        //  UNTESTED: libjpeg has read the file to its end
+        jpeg_trouble (&self->trouble, -EDOM, "markers that cannot be told apart");
+    self->tail = self->bytes + walk.at;
+    self->tail_bytes = self->size - walk.at;
+}
+
+static void
+s_append_metadata (job_t *self)
+{
+    marker_walk_t walk = marker_walk_begin (self->bytes, self->size);
+    while (marker_walk_metadata (&walk))
+        s_append (self, walk.segment, walk.segment_bytes);
+}
+
+static bool
+s_same_metadata (const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t other_bytes)
+{
+    marker_walk_t left = marker_walk_begin (one, one_bytes), right = marker_walk_begin (other, other_bytes);
+    bool more;
+    do {
+        more = marker_walk_metadata (&left);
+        if (more != marker_walk_metadata (&right))
+            return false;
+        if (more && (left.segment_bytes != right.segment_bytes
+        ||  memcmp (left.segment, right.segment, left.segment_bytes) != 0))
+            return false;
+    } while (more);
+    size_t tail_bytes = one_bytes - left.at;
+    return tail_bytes == other_bytes - right.at
+        && (!tail_bytes || memcmp (one + left.at, other + right.at, tail_bytes) == 0);
+}
+
+//  ---- writing
+
+//  Leaves the whole tiled file in output.  What libjpeg writes begins with two bytes that metadata stand behind.
+static void
+s_write (job_t *self, uint32_t interval)
+{
+    struct jpeg_compress_struct *writer = &self->writer;
+    jpeg_destroy_compress (writer);
+    *writer = (struct jpeg_compress_struct) { .err = &self->trouble.manager };
+    jpeg_create_compress (writer);
+    self->target = (struct jpeg_destination_mgr) { .init_destination = s_init_destination,
+        .empty_output_buffer = s_empty_output_buffer, .term_destination = s_term_destination };
+    writer->dest = &self->target;
+    writer->client_data = self;
+    jpeg_copy_critical_parameters (&self->original.info, writer);
+    writer->write_JFIF_header = FALSE;
+    writer->write_Adobe_marker = FALSE;
+    writer->optimize_coding = TRUE;
+    writer->restart_interval = interval;
+    writer->restart_in_rows = 0;
+    self->interval = interval;
+    self->output_bytes = 0;
+    s_append (self, self->bytes, SOI_BYTES);
+    s_append_metadata (self);
+    //  libjpeg's own begin takes the place of the last two of them, which come back.
+    size_t begin = self->output_bytes - SOI_BYTES;
+    uint8_t last [SOI_BYTES];
+    memcpy (last, self->output + begin, SOI_BYTES);
+    self->output_bytes = begin;
+    jpeg_write_coefficients (writer, self->original.arrays);
+    jpeg_finish_compress (writer);
+    memcpy (self->output + begin, last, SOI_BYTES);
+    s_append (self, self->tail, self->tail_bytes);
+}
+
+static uint32_t
+s_mcu_width (const struct jpeg_decompress_struct *info)
+{
+    return info->num_components == 1? BLOCK: BLOCK * (uint32_t) info->max_h_samp_factor;
+}
+
+//  MCUs of a row.
+static uint32_t
+s_columns (const struct jpeg_decompress_struct *info)
+{
+    uint32_t side = s_mcu_width (info);
+    return (info->image_width + side - 1) / side;
+}
+
+//  The largest interval that divides columns, up to most.
+static uint32_t
+s_divisor (uint32_t columns, uint32_t most)
+{
+    uint32_t interval = most < 1? 1: most < columns? most: columns;
+    while (columns % interval)
+        interval--;
+    return interval;
+}
+
+static void
+s_write_within (job_t *self, uint32_t columns, uint32_t thousandths)
+{
+    uint32_t least = s_divisor (columns, TILE_SPAN_LEAST / s_mcu_width (&self->original.info));
+    for (uint32_t interval = least; interval <= columns; interval++) {
+        if (columns % interval)
+            continue;
+        s_write (self, interval);
+        if ((uint64_t) self->output_bytes * THOUSAND <= (uint64_t) self->size * thousandths)
+            return;
+    }
+}
+
+static void
+s_write_tiled (job_t *self, tile_layout_t layout)
+{
+    uint32_t columns = s_columns (&self->original.info), number = layout.number;
+    switch (layout.rule) {
+    case TILE_EVERY_MCU:
+        s_write (self, 1);
+        return;
+    case TILE_COLUMNS:
+        s_write (self, s_divisor (columns, number > 1? columns / number: columns));
+        return;
+    case TILE_SPAN:
+        s_write (self, s_divisor (columns, number / s_mcu_width (&self->original.info)));
+        return;
+    case TILE_WITHIN:
+        s_write_within (self, columns, number);
+        return;
+    }
+    assert (false);
+}
+
+//  ---- checking
+
+//  The result is what windows are cut from, and it is what the original was.
+static void
+s_check (job_t *self)
+{
+    tile_frame_t frame;
+    const char *what;
+    if (!tile_frame_read (&frame, self->output, self->output_bytes, &what))
+        jpeg_trouble (&self->trouble, -EDOM, what);
+    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output, self->output_bytes);
+    if (status)             //  UNTESTED: libjpeg writes the markers that it is told to
+        jpeg_trouble (&self->trouble, status == TILE_TABLE_NO_MEMORY? -ENOMEM: -EDOM, "restart markers are missing");
+    jpeg_coefficients_read (&self->copy, &self->trouble, self->output, self->output_bytes, TILE_PIXELS_MAX);
+    if (!jpeg_coefficients_same (&self->original, &self->copy, &what))
+        jpeg_trouble (&self->trouble, -EDOM, what);
+    if (!s_same_metadata (self->bytes, self->size, self->output, self->output_bytes))   //  UNTESTED: it was copied
+        jpeg_trouble (&self->trouble, -EDOM, "metadata");
+}
+
+static void
+s_free (job_t *self)
+{
+    jpeg_coefficients_free (&self->original);
+    jpeg_coefficients_free (&self->copy);
+    jpeg_destroy_compress (&self->writer);
+    tile_table_free (&self->table);
+    free (self->output);
+    free (self);
+}
+
+static job_t *
+s_begin (const uint8_t *bytes, size_t size, char *error, size_t error_bytes)
+{
+    assert (error && error_bytes > 0);
+    job_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        snprintf (error, error_bytes, "no memory");
+        return NULL;
+    }
+    jpeg_trouble_init (&self->trouble, error, error_bytes);
+    self->bytes = bytes;
+    self->size = size;
+    return self;
+}
+
+int
+tile_transcode (const uint8_t *bytes, size_t size, tile_layout_t layout, tiled_t *tiled_p, char *error, size_t error_bytes)
+{
+    job_t *self = s_begin (bytes, size, error, error_bytes);
+    if (!self)
+        return -ENOMEM;
+    if (setjmp (self->trouble.escape) == 0) {
+        jpeg_coefficients_read (&self->original, &self->trouble, bytes, size, TILE_PIXELS_MAX);
+        s_survey (self);
+        s_write_tiled (self, layout);
+        s_check (self);
+        *tiled_p = (tiled_t) { self->output, self->output_bytes, self->interval, self->table.count,
+            self->original.info.progressive_mode };
+        self->output = NULL;
+    }
+    int rc = self->trouble.rc;
+    s_free (self);
+    return rc;
+}
+
+int
+tile_compare (const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t other_bytes, char *error,
+    size_t error_bytes)
+{
+    job_t *self = s_begin (one, one_bytes, error, error_bytes);
+    if (!self)
+        return -ENOMEM;
+    if (setjmp (self->trouble.escape) == 0) {
+        const char *what;
+        jpeg_coefficients_read (&self->original, &self->trouble, one, one_bytes, TILE_PIXELS_MAX);
+        jpeg_coefficients_read (&self->copy, &self->trouble, other, other_bytes, TILE_PIXELS_MAX);
+        if (!jpeg_coefficients_same (&self->original, &self->copy, &what))
+            jpeg_trouble (&self->trouble, -EDOM, what);
+        if (!s_same_metadata (one, one_bytes, other, other_bytes))
+            jpeg_trouble (&self->trouble, -EDOM, "metadata");
+    }
+    int rc = self->trouble.rc;
+    s_free (self);
+    return rc;
+}
