@@ -219,6 +219,14 @@ s_make_crowd (server_t *self)
     return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
 }
 
+//  What peers of one user have sent may take an eighth of the memory before the server has taken it.
+static size_t
+s_waiting_max (void)
+{
+    size_t part = (size_t) machine_memory_bytes ("") / 8;
+    return part > LEDGER_USER_LEAST? part: LEDGER_USER_LEAST;
+}
+
 static bool
 s_start (server_t *self)
 {
@@ -240,6 +248,7 @@ s_start (server_t *self)
     self->tenants = tenants_new (self->broker, &self->options, self->keys);
     if (!self->tenants)
         return s_complain_errno ("no memory");
+    ledger_set_limits (LEDGER_CONNECTION_MAX, s_waiting_max ());
     if (!s_open_gate (self) || !s_make_crowd (self))
         return false;
     //  Those whom the sockets are shared with can connect from here on.
@@ -368,8 +377,9 @@ s_look_at_ledger (server_t *self, int64_t now_ms)
     if (resets == self->resets || (self->resets > 0 && now_ms - self->resets_ms < CROWD_TOLD_MS))
         return;
     log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", resets - self->resets)),
-        "%llu connections were closed because of what they had sent and not ended: at most %zu bytes of one, %zu of one user, may "
-        "wait", (unsigned long long) (resets - self->resets), LEDGER_CONNECTION_MAX, LEDGER_USER_MAX);
+        "%llu connections were closed because of what they had sent: messages of too many frames or without an end, no ZMTP 3, or "
+        "more than may wait (%zu MiB of one connection, %zu of one user)", (unsigned long long) (resets - self->resets),
+        LEDGER_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
     self->resets = resets;
     self->resets_ms = now_ms;
 }
@@ -413,6 +423,7 @@ s_run (server_t *self)
             log_event (&self->log, LOG_LEVEL_NOTICE, "drained", NULL, "drained: no job is left: ending");
             break;
         }
+        items [ROUTER].events = service_is_full (self->service)? 0: ZMQ_POLLIN;
         zmq_poll (items, ITEMS, s_patience_ms (self, clock_now_ms (), beat_ms));
     }
 }

@@ -7,7 +7,7 @@
  *
  *  happy path:   a look about twice a second, sooner while many come.
  *  failure:      what cannot be looked at is left alone until the next look.  All descriptors can be taken between two looks:
- *                then ZeroMQ accepts nobody until there are some again (accepting.c).
+ *                then ZeroMQ accepts nobody until there are some again (syscalls.c).
  *
  *  Invariants:
  *    W1  nothing but a connection that was accepted at path is shut down, whatever other threads open and close meanwhile: it is

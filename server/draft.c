@@ -5,8 +5,8 @@
 #include <sys/random.h>
 #include "source.h"
 
-//  Some 65,000 ids, which take less than a millisecond to read.
-enum { LONG_BYTES = 1 << 19 };
+//  What takes about a millisecond: bytes of frames, or samples of the data set, which short frames can mean all of.
+enum { LONG_BYTES = 1 << 19, LONG_SAMPLES = 1 << 19 };
 
 static const sampler_order_t s_orders [] = {
     [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
@@ -214,6 +214,8 @@ bool
 draft_is_long (const draft_t *self, const frame_t *frames)
 {
     const request_join_t *request = &self->request;
+    if (!request->list_frames && dataset_samples (self->dataset) > LONG_SAMPLES)
+        return true;
     return s_bytes (&frames [request->subset_first], request->subset_given) + s_bytes (&frames [request->list_first],
         request->list_frames) + s_bytes (&frames [request->taken_first], request->taken_frames)
         + s_bytes (&frames [request->recent_first], request->recent_frames) > LONG_BYTES;

@@ -179,12 +179,6 @@ gate_destroy (gate_t **self_p)
     *self_p = NULL;
 }
 
-bool
-gate_is_curve (const gate_t *self)
-{
-    return self && self->options.keys;
-}
-
 void *
 gate_router (const gate_t *self)
 {

@@ -37,8 +37,6 @@ typedef struct {
 int gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes);
 //  The ROUTER (with ROUTER_MANDATORY).  Lent until gate_close.
 void *gate_router (const gate_t *self);
-//  Whether what comes is encrypted; of NULL it is not.
-bool gate_is_curve (const gate_t *self);
 //  To be polled for input, then gate_answer; NULL: nobody asks.
 void *gate_questions (const gate_t *self);
 //  Answers what ZeroMQ asks, at most GATE_ANSWERS_A_TURN.

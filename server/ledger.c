@@ -1,23 +1,28 @@
 #include "ledger.h"
 #include <stdatomic.h>
+#include "framing.h"
 
-enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, FRAME_SHORT_MAX = 255, FRAME_HEAD_SHORT = 2, FRAME_HEAD_LONG = 9,
-    CURVE_MORE_BYTES = 33 };            //  8 of its name, 8 of the nonce, 16 of the seal, 1 of flags
-
-//  All zero: pages that are never touched cost nothing.
-typedef struct {
-    atomic_int user;                    //  its place in s_users and 1; 0: not accepted
-    atomic_size_t held;
-} connection_t;
+enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, SMALL_PART = 128 };
 
 typedef struct {
     atomic_uint_fast64_t name;          //  and 1; 0: free
-    atomic_size_t held;
+    atomic_size_t held;                 //  by its connections
+    atomic_size_t left;                 //  of whole messages, by connections that are closed: they can still be taken
 } user_t;
+
+//  All zero: pages that are never touched cost nothing.
+typedef struct {
+    _Atomic (user_t *) user;            //  NULL: not accepted
+    atomic_size_t held;
+    atomic_bool is_encrypted;
+    //  ZeroMQ's thread only
+    framing_t framing;
+    size_t open;                        //  of what it holds, the message that has not ended
+} connection_t;
 
 static connection_t s_connections [DESCRIPTORS_MAX];
 static user_t s_users [USERS_MAX];
-static atomic_size_t s_connection_max = LEDGER_CONNECTION_MAX, s_user_max = LEDGER_USER_MAX;
+static atomic_size_t s_connection_max = LEDGER_CONNECTION_MAX, s_user_max = LEDGER_USER_LEAST;
 static atomic_uint_fast64_t s_resets;
 
 void
@@ -27,35 +32,30 @@ ledger_set_limits (size_t connection_max, size_t user_max)
     atomic_store (&s_user_max, user_max);
 }
 
+//  NULL: not accepted.  Its user is *user_p.
 static connection_t *
-s_connection (int fd)
+s_connection (int fd, user_t **user_p)
 {
-    if (fd < 0 || fd >= DESCRIPTORS_MAX || atomic_load (&s_connections [fd].user) == 0)
+    if (fd < 0 || fd >= DESCRIPTORS_MAX)
         return NULL;
-    return &s_connections [fd];
-}
-
-static user_t *
-s_user (const connection_t *connection)
-{
-    int user = atomic_load (&connection->user);
-    return user > 0? &s_users [user - 1]: NULL;
+    *user_p = atomic_load (&s_connections [fd].user);
+    return *user_p? &s_connections [fd]: NULL;
 }
 
 //  Those beyond USERS_MAX are one.
-static int
-s_find_user (uint64_t name)
+static user_t *
+s_user (uint64_t name)
 {
     uint64_t wanted = name + 1 > 0? name + 1: UINT64_MAX;
     for (int place = 0; place < USERS_MAX - 1; place++) {
         uint_fast64_t found = 0;
         if (atomic_compare_exchange_strong (&s_users [place].name, &found, wanted) || found == wanted)
-            return place;
+            return &s_users [place];
     }
-    return USERS_MAX - 1;
+    return &s_users [USERS_MAX - 1];
 }
 
-//  Never below nothing: what an earlier connection of the same descriptor has sent may be taken later.
+//  Never below nothing.  Returns how much it was.
 static size_t
 s_take_off (atomic_size_t *held, size_t bytes)
 {
@@ -66,66 +66,90 @@ s_take_off (atomic_size_t *held, size_t bytes)
     return off;
 }
 
+static size_t
+s_cost (uint64_t frames, uint64_t bytes)
+{
+    return (size_t) (frames * LEDGER_FRAME_BYTES + bytes);
+}
+
 void
 ledger_accepted (int fd, uint64_t user)
 {
     if (fd < 0 || fd >= DESCRIPTORS_MAX)
         return;
     ledger_closed (fd);
-    atomic_store (&s_connections [fd].user, s_find_user (user) + 1);
+    s_connections [fd].framing = (framing_t) { .greeted = 0 };
+    s_connections [fd].open = 0;
+    atomic_store (&s_connections [fd].user, s_user (user));
 }
 
 bool
 ledger_may_receive (int fd)
 {
-    const connection_t *connection = s_connection (fd);
-    const user_t *user = connection? s_user (connection): NULL;
-    if (!user || (atomic_load (&connection->held) < atomic_load (&s_connection_max)
-    &&  atomic_load (&user->held) < atomic_load (&s_user_max)))
+    user_t *user;
+    const connection_t *connection = s_connection (fd, &user);
+    if (!connection)
         return true;
+    size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
+    bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
     //  One that has nothing much is not the one who is too much.
-    if (atomic_load (&connection->held) < atomic_load (&s_connection_max) / 256)
+    if (!connection->framing.is_wrong && connection->framing.frames < LEDGER_FRAMES_MAX && held < connection_max
+    &&  (!user_is_full || held < connection_max / SMALL_PART))
         return true;
     atomic_fetch_add (&s_resets, 1);
     return false;
 }
 
 void
-ledger_received (int fd, size_t bytes)
+ledger_received (int fd, const void *bytes, size_t size)
 {
-    connection_t *connection = s_connection (fd);
-    user_t *user = connection? s_user (connection): NULL;
-    if (!user)
+    user_t *user;
+    connection_t *connection = s_connection (fd, &user);
+    if (!connection)
         return;
-    atomic_fetch_add (&user->held, bytes);
-    atomic_fetch_add (&connection->held, bytes);
+    framing_news_t news;
+    framing_pass (&connection->framing, bytes, size, LEDGER_BODY_MAX, &news);
+    atomic_store (&connection->is_encrypted, connection->framing.is_encrypted);
+    size_t cost = s_cost (news.frames, news.body_bytes), open = s_cost (news.open_frames, news.open_bytes);
+    connection->open = news.has_ended? open: connection->open + open;
+    atomic_fetch_add (&user->held, cost);
+    atomic_fetch_add (&connection->held, cost);
 }
 
 void
 ledger_closed (int fd)
 {
-    connection_t *connection = s_connection (fd);
-    user_t *user = connection? s_user (connection): NULL;
-    if (!user)
+    user_t *user;
+    connection_t *connection = s_connection (fd, &user);
+    if (!connection)
         return;
-    s_take_off (&user->held, atomic_exchange (&connection->held, 0));
-    atomic_store (&connection->user, 0);
-}
-
-size_t
-ledger_frame_bytes (size_t size, bool is_curve)
-{
-    size_t body = size + (is_curve? CURVE_MORE_BYTES: 0);
-    return body + (body > FRAME_SHORT_MAX? FRAME_HEAD_LONG: FRAME_HEAD_SHORT);
+    size_t held = atomic_exchange (&connection->held, 0);
+    atomic_store (&connection->user, NULL);
+    s_take_off (&user->held, held);
+    if (!connection->framing.is_encrypted && held > connection->open)
+        atomic_fetch_add (&user->left, held - connection->open);
 }
 
 void
-ledger_taken (int fd, size_t bytes)
+ledger_taken (uint64_t name, int fd, size_t frames, size_t bytes)
 {
-    connection_t *connection = s_connection (fd);
-    user_t *user = connection? s_user (connection): NULL;
-    if (user)
-        s_take_off (&user->held, s_take_off (&connection->held, bytes));
+    user_t *user = s_user (name), *owner;
+    connection_t *connection = s_connection (fd, &owner);
+    size_t cost = s_cost (frames, bytes);
+    if (connection && owner == user) {
+        size_t off = s_take_off (&connection->held, atomic_load (&connection->is_encrypted)? SIZE_MAX: cost);
+        s_take_off (&user->held, off);
+        cost -= off < cost? off: cost;
+    }
+    s_take_off (&user->left, cost);
+}
+
+void
+ledger_settled (void)
+{
+    for (int place = 0; place < USERS_MAX && atomic_load (&s_users [place].name); place++)
+        if (atomic_load (&s_users [place].left) > 0)
+            atomic_store (&s_users [place].left, 0);
 }
 
 size_t
@@ -133,7 +157,7 @@ ledger_bytes (void)
 {
     size_t bytes = 0;
     for (int place = 0; place < USERS_MAX; place++)
-        bytes += atomic_load (&s_users [place].held);
+        bytes += atomic_load (&s_users [place].held) + atomic_load (&s_users [place].left);
     return bytes;
 }
 

@@ -2,12 +2,16 @@
  *
  *  libzmq bounds the frames of a message in size and the messages of a connection in number, but not the frames of a message: one that
  *  never ends is held until the memory is gone, and nobody is told of it before its end.  So the calls by which ZeroMQ
- *  accepts, receives and closes (syscalls.c) write here what they do, and the server writes what it takes.  Who would have
+ *  accepts, receives and closes (syscalls.c) write here what they do, and the server writes what it takes.  A frame counts with its
+ *  body and LEDGER_FRAME_BYTES, which is more than it costs ZeroMQ and the server to hold and take.  Who would have
  *  more than its connection, or its user with all connections together, may have, cannot receive: to ZeroMQ that is a peer that
- *  has reset its connection, and what was held is gone.
+ *  has reset its connection.  So is one whose message has LEDGER_FRAMES_MAX frames.
+ *
+ *  Without encryption this is exact, and nothing is held when all has been taken.  Under CURVE ends of messages and heartbeats cannot
+ *  be told from frames: what a connection holds is taken to be nothing when a message of it is taken.
  *
  *  There is one in a process, because the functions that stand in front of the C library's have no argument that could say which.
- *  Threads: any; all counts are atomic.
+ *  Threads: a descriptor's accept, receive and close come from one, ZeroMQ's; ledger_taken and ledger_settled from the server's.
  */
 #ifndef LEDGER_H
 #define LEDGER_H
@@ -15,30 +19,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-//  A message has 130 frames of 1 MiB at most (WIRE_FRAMES_MAX): so many bytes are one, and most of the next.
-#define LEDGER_CONNECTION_MAX ((size_t) 256 << 20)
-#define LEDGER_USER_MAX ((size_t) 512 << 20)
+enum {
+    LEDGER_FRAME_BYTES = 1024,
+    LEDGER_BODY_MAX = (1 << 20) + 64,           //  ZeroMQ takes no larger ones (gate.c)
+    LEDGER_FRAMES_MAX = 1024                    //  130 are the most that make sense; more are told so, up to this
+};
+//  One message of the largest, and some.  All of a user: what the server says at its start, but no less than this.
+#define LEDGER_CONNECTION_MAX ((size_t) 160 << 20)
+#define LEDGER_USER_LEAST ((size_t) 512 << 20)
 //  Whoever comes by tcp is one user here.
 #define LEDGER_REMOTE UINT64_MAX
 
-//  For tests; before anybody connects.
+//  Before anybody connects.
 void ledger_set_limits (size_t connection_max, size_t user_max);
 
 //  ---- ZeroMQ's side
 //  A connection of this user has the descriptor from now on.
 void ledger_accepted (int fd, uint64_t user);
-//  Before it receives: false if that would be too much.  A descriptor that was not accepted may always.
+//  Before it receives: false if it has too much.  A descriptor that was not accepted may always.
 bool ledger_may_receive (int fd);
-void ledger_received (int fd, size_t bytes);
+void ledger_received (int fd, const void *bytes, size_t size);
 void ledger_closed (int fd);
 
 //  ---- the server's side
-//  A frame of this size, as it was on the wire.
-size_t ledger_frame_bytes (size_t size, bool is_curve);
-//  The server has taken so many bytes that came by the descriptor; if that was closed meanwhile, this does nothing.
-void ledger_taken (int fd, size_t bytes);
+//  The server has taken a message of so many frames and bytes (without the routing id) of this user, which came by the descriptor:
+//  -1, or one that is another connection's now, if it is closed.
+void ledger_taken (uint64_t user, int fd, size_t frames, size_t bytes);
+//  The server has found that there is nothing more to take.
+void ledger_settled (void);
 
-//  What is held now of all, hands that were shaken included (some hundred bytes each); and how often somebody could not receive.
+//  What is held now of all; and how often somebody could not receive.
 size_t ledger_bytes (void);
 uint64_t ledger_resets (void);
 

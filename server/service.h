@@ -58,6 +58,8 @@ void service_destroy (service_t **self_p);
 int service_receive (service_t *self, int64_t now_ms);
 //  When service_receive wants to be called again though nothing has arrived; INT64_MAX: never.
 int64_t service_wakeup (const service_t *self);
+//  Whether service_receive would take nothing now: do not wait for messages.
+bool service_is_full (const service_t *self);
 //  One message, as service_receive finds it: everything of foreign make enters here.  All is lent for the call.
 typedef struct {
     const peer_t *peer;

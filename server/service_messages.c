@@ -292,10 +292,30 @@ s_serve_one (service_t *self)
     return true;
 }
 
+//  Who stands before the room comes in, as soon as there is room; requests are served for that, unless the first is being read.
+static void
+s_let_in (service_t *self)
+{
+    while (self->stuck) {
+        const tenant_t *tenant = self->stuck->caller.tenant;
+        waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &self->stuck->waiting);
+        self->stuck = (mail_t *) refused;
+        if (refused && !s_serve_one (self))
+            return;
+    }
+}
+
+bool
+service_is_full (const service_t *self)
+{
+    return self->stuck;
+}
+
 void
 service_serve (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
+    s_let_in (self);
     if (self->now_ms < self->resting_until_ms)
         return;
     uint64_t begin = service_nanoseconds (self);
@@ -305,6 +325,7 @@ service_serve (service_t *self, int64_t now_ms)
 void
 service_empty_room (service_t *self)
 {
+    s_let_in (self);
     while (s_serve_one (self));
 }
 
@@ -334,6 +355,11 @@ service_forget_mail (service_t *self, bool (*is_gone) (void *context, const call
             service_refuse (self, mail, &refusal);
         mail_destroy (&mail);
     }
+    if (self->stuck && s_is_gone (&gone, &self->stuck->waiting)) {
+        if (is_gone)
+            service_refuse (self, self->stuck, &refusal);
+        mail_destroy (&self->stuck);
+    }
 }
 
 static void
@@ -358,10 +384,13 @@ s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
     kept->waiting = (waiting_t) { .connection = mail_connection (mail), .bytes = mail_bytes (mail),
         .is_first = mail->head.kind == WIRE_JOIN };
     waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
-    //  Where there is one tenant, nobody is hurt by who waits at the socket instead.
-    while (refused && broker_tenants (self->options.broker) == 1 && s_serve_one (self))
-        refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), refused);
     mail_t *loser = (mail_t *) refused;
+    //  Where there is one tenant, nobody is hurt by who waits at the socket instead: behind this one.
+    if (loser && broker_tenants (self->options.broker) == 1 && !self->stuck) {
+        self->stuck = loser;
+        s_let_in (self);
+        return;
+    }
     if (loser)
         s_refuse_to_wait (self, loser);
     mail_destroy (&loser);
@@ -451,9 +480,9 @@ s_peer_uid (zmq_msg_t *message)
 }
 
 //  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.  *bytes_p: of all but
-//  the first, which was not on the wire, as they were there.
+//  the first, which was not on the wire.
 static size_t
-s_receive_frames (void *router, bool is_curve, zmq_msg_t *messages, size_t *bytes_p)
+s_receive_frames (void *router, zmq_msg_t *messages, size_t *bytes_p)
 {
     size_t count = 0;
     *bytes_p = 0;
@@ -465,7 +494,7 @@ s_receive_frames (void *router, bool is_curve, zmq_msg_t *messages, size_t *byte
             return count;
         }
         more = zmq_msg_more (message);
-        *bytes_p += count > 0? ledger_frame_bytes (zmq_msg_size (message), is_curve): 0;
+        *bytes_p += count > 0? zmq_msg_size (message): 0;
         if (message == &extra)
             zmq_msg_close (&extra);
     }
@@ -477,11 +506,11 @@ s_receive_one (service_t *self, int64_t now_ms)
 {
     zmq_msg_t messages [FRAMES_MAX];
     frame_t frames [FRAMES_MAX];
-    size_t bytes, count = s_receive_frames (self->options.router, gate_is_curve (self->options.gate), messages, &bytes);
-    if (count == 0)
+    size_t bytes, count = s_receive_frames (self->options.router, messages, &bytes);
+    if (count == 0) {
+        ledger_settled ();
         return false;
-    if (count > 1)
-        ledger_taken (zmq_msg_get (&messages [1], ZMQ_SRCFD), bytes);
+    }
     size_t held = count < FRAMES_MAX? count: FRAMES_MAX;
     for (size_t index = 1; index < held; index++)
         frames [index - 1] = (frame_t) { zmq_msg_data (&messages [index]), zmq_msg_size (&messages [index]) };
@@ -489,7 +518,9 @@ s_receive_one (service_t *self, int64_t now_ms)
     memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
     //  A message with too many frames is told by its count, which request_head refuses.
     if (count > 1) {
-        service_message_t message = { .peer = &peer, .uid = s_peer_uid (&messages [1]),
+        uid_t uid = s_peer_uid (&messages [1]);
+        ledger_taken (uid == (uid_t) -1? LEDGER_REMOTE: uid, zmq_msg_get (&messages [1], ZMQ_SRCFD), count - 1, bytes);
+        service_message_t message = { .peer = &peer, .uid = uid,
             .key = zmq_msg_gets (&messages [1], "User-Id"), .frames = frames, .count = count - 1, .messages = &messages [1] };
         service_take (self, &message, now_ms);
     }
@@ -504,7 +535,7 @@ service_receive (service_t *self, int64_t now_ms)
     int count = 0;
     self->now_ms = now_ms;
     uint64_t begin = service_nanoseconds (self);
-    while (count < SERVICE_MESSAGES_A_TURN && s_receive_one (self, now_ms)) {
+    while (count < SERVICE_MESSAGES_A_TURN && !self->stuck && s_receive_one (self, now_ms)) {
         count++;
         if (count % 16 == 0 && service_nanoseconds (self) - begin > RECEIVE_NS)
             break;

@@ -30,6 +30,7 @@ struct service {
     waiting_room_t *room;
     struct reading_join *reading [BROKER_TENANTS_MAX];      //  a JOIN of each tenant whose ids a worker reads, NULL: none; it is
                                                             //  its line's head, and held
+    mail_t *stuck;              //  one that found the room full, where there is one tenant; nothing is received until it is in
     int64_t resting_until_ms;   //  nobody is taken from the room before
     uint64_t rest_ns;           //  that are to be rested besides: less than a millisecond
     uint64_t buried_ns;         //  charged for burials so far

@@ -84,7 +84,7 @@ recv (int fd, void *buffer, size_t size, int flags)
     }
     ssize_t received = call (fd, buffer, size, flags);
     if (received > 0 && !(flags & MSG_PEEK))
-        ledger_received (fd, (size_t) received);
+        ledger_received (fd, buffer, (size_t) received);
     return received;
 }
 

@@ -13,17 +13,18 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "effort.h"
+#include "framing.h"
 #include "ledger.h"
 #include "scratch.h"
 #include "seed.h"
 
-enum { MIB = 1 << 20, PATIENCE_MS = 60000, MESSAGES = 400, FRAMES_MAX = 12, FRAME_MAX = 100000, HANDS_BYTES = 2000 };
+enum { MIB = 1 << 20, PATIENCE_MS = 60000, MESSAGES = 400, FRAMES_MAX = 12, FRAME_MAX = 100000 };
 
 typedef struct {
     scratch_t scratch;
     char path [100], text [110];
     void *context, *router;
-    bool is_curve;
+    bool is_tcp, is_curve;
     char server_public [41], server_secret [41], public [41], secret [41];
 } scene_t;
 
@@ -31,7 +32,7 @@ static void
 s_begin (scene_t *self, bool is_tcp, bool is_curve)
 {
     int one = 1;
-    *self = (scene_t) { .is_curve = is_curve };
+    *self = (scene_t) { .is_tcp = is_tcp, .is_curve = is_curve };
     assert_true (scratch_begin (&self->scratch));
     snprintf (self->path, sizeof self->path, "%s/s.sock", self->scratch.path);
     snprintf (self->text, sizeof self->text, "ipc://%s", self->path);
@@ -56,7 +57,7 @@ s_end (scene_t *self)
     zmq_ctx_term (self->context);
     assert_int_equal (ledger_bytes (), 0);              //  all are closed
     assert_true (scratch_end (&self->scratch));
-    ledger_set_limits (LEDGER_CONNECTION_MAX, LEDGER_USER_MAX);
+    ledger_set_limits (LEDGER_CONNECTION_MAX, LEDGER_USER_LEAST);
 }
 
 static void *
@@ -81,20 +82,21 @@ s_take (const scene_t *self, int patience_ms)
     zmq_pollitem_t item = { .socket = self->router, .events = ZMQ_POLLIN };
     if (zmq_poll (&item, 1, patience_ms) < 1)
         return false;
-    size_t bytes = 0;
+    size_t bytes = 0, frames = 0;
     int fd = -1;
     bool more = true;
     for (size_t frame = 0; more; frame++) {
+        frames = frame;
         zmq_msg_t message;
         zmq_msg_init (&message);
         assert_true (zmq_msg_recv (&message, self->router, 0) >= 0);
-        bytes += frame > 0? ledger_frame_bytes (zmq_msg_size (&message), self->is_curve): 0;
+        bytes += frame > 0? zmq_msg_size (&message): 0;
         fd = frame == 1? zmq_msg_get (&message, ZMQ_SRCFD): fd;
         more = zmq_msg_more (&message);
         zmq_msg_close (&message);
     }
     assert_true (fd >= 0);
-    ledger_taken (fd, bytes);
+    ledger_taken (self->is_tcp? LEDGER_REMOTE: getuid (), fd, frames, bytes);
     return true;
 }
 
@@ -114,7 +116,7 @@ s_send (void *dealer, uint64_t *random)
         assert_true (zmq_send (dealer, bytes, s_some_size (random), frame + 1 < frames? ZMQ_SNDMORE: 0) >= 0);
 }
 
-//  Must hold: when all has been taken nothing is held but what hands were shaken with: not a byte a message is lost or made up.
+//  Must hold: what has come and was not taken is held, and nothing when all has been: no byte is lost or made up.
 static void
 s_comes_out_even (bool is_tcp, bool is_curve)
 {
@@ -122,16 +124,17 @@ s_comes_out_even (bool is_tcp, bool is_curve)
     uint64_t random = test_seed ();
     s_begin (&scene, is_tcp, is_curve);
     void *dealers [2] = { s_dealer (&scene), s_dealer (&scene) };
-    size_t first = 0;
     for (size_t round = 0; round < EFFORT (MESSAGES) + 2; round++) {
         for (int dealer = 0; dealer < 2; dealer++)
             s_send (dealers [dealer], &random);
-        for (int dealer = 0; dealer < 2; dealer++)
-            assert_true (s_take (&scene, PATIENCE_MS));
-        first = round == 1? ledger_bytes (): first;
+        for (int dealer = 0; dealer < 2; dealer++) {
+            zmq_pollitem_t item = { .socket = scene.router, .events = ZMQ_POLLIN };
+            assert_int_equal (zmq_poll (&item, 1, PATIENCE_MS), 1);
+            assert_true (ledger_bytes () >= LEDGER_FRAME_BYTES);
+            assert_true (s_take (&scene, 0));
+        }
+        assert_int_equal (ledger_bytes (), 0);
     }
-    assert_true (first > 0 && first < HANDS_BYTES);
-    assert_int_equal (ledger_bytes (), first);
     for (int dealer = 0; dealer < 2; dealer++)
         zmq_close (dealers [dealer]);
     s_end (&scene);
@@ -160,11 +163,10 @@ encrypted_messages_come_out_even (void **state)
 
 //  Sends frames of one message for as long as the other end takes them; how many bytes that were.
 static size_t
-s_send_without_end (const char *path, size_t most)
+s_send_without_end (const char *path, const void *frame, size_t size, size_t most)
 {
     static const uint8_t greeting [64] = { 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L' };
     static const uint8_t ready [] = "\x04\x1c\x05READY\x0bSocket-Type\0\0\0\6DEALER";
-    static uint8_t frame [5 + 4 + MIB] = { 3, 0, 0, 0, 0, 0, MIB >> 16, 0, 0 };
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s", path);
     int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -173,8 +175,8 @@ s_send_without_end (const char *path, size_t most)
     bool good = send (fd, greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting
         && send (fd, ready, sizeof ready - 1, MSG_NOSIGNAL) == sizeof ready - 1;
     while (good && sent < most) {
-        ssize_t rc = send (fd, frame, sizeof frame, MSG_NOSIGNAL);
-        good = rc == sizeof frame;
+        ssize_t rc = send (fd, frame, size, MSG_NOSIGNAL);
+        good = rc == (ssize_t) size;
         sent += rc > 0? (size_t) rc: 0;
     }
     close (fd);
@@ -190,20 +192,21 @@ a_message_without_end_ends (void **state)
     uint64_t random = test_seed ();
     s_begin (&scene, false, false);
     ledger_set_limits (20 * MIB, 40 * MIB);
+    static const uint8_t frame [5 + 4 + MIB] = { 3, 0, 0, 0, 0, 0, MIB >> 16, 0, 0 };
     void *dealer = s_dealer (&scene);
     for (int turn = 0; turn < 3; turn++) {
         uint64_t resets = ledger_resets ();
-        assert_in_range (s_send_without_end (scene.path, (size_t) 1000 * MIB), 20 * MIB, 23 * MIB);
+        assert_in_range (s_send_without_end (scene.path, frame, sizeof frame, (size_t) 1000 * MIB), 19 * MIB, 23 * MIB);
         assert_int_equal (ledger_resets (), resets + 1);
         s_send (dealer, &random);
         assert_true (s_take (&scene, PATIENCE_MS));
     }
     //  Those that are closed by their peers are off the user's account, too.
     for (int turn = 0; turn < 5; turn++) {
-        assert_in_range (s_send_without_end (scene.path, 15 * MIB), 15 * MIB, 17 * MIB);
-        for (int waited = 0; waited < PATIENCE_MS / 10 && ledger_bytes () > HANDS_BYTES; waited++)
+        assert_in_range (s_send_without_end (scene.path, frame, sizeof frame, 15 * MIB), 15 * MIB, 17 * MIB);
+        for (int waited = 0; waited < PATIENCE_MS / 10 && ledger_bytes () > 0; waited++)
             poll (NULL, 0, 10);
-        assert_true (ledger_bytes () < HANDS_BYTES);
+        assert_int_equal (ledger_bytes (), 0);
     }
     s_send (dealer, &random);
     assert_true (s_take (&scene, PATIENCE_MS));
@@ -211,41 +214,189 @@ a_message_without_end_ends (void **state)
     s_end (&scene);
 }
 
+//  Frames cost more than their bytes: as empty as they may be, and as many in one message as never makes sense.
+static void
+empty_frames_are_not_for_nothing (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_begin (&scene, false, false);
+    static uint8_t ended [2 * 60] = { 0 }, endless [2 * 4096];
+    for (size_t at = 0; at < sizeof endless; at += 2)
+        endless [at] = 1;
+    //  More comes while nobody looks than the socket between them holds.
+    assert_in_range (s_send_without_end (scene.path, endless, sizeof endless, (size_t) 100 * MIB), 2 * LEDGER_FRAMES_MAX, MIB);
+    ledger_set_limits (MIB, 100 * MIB);
+    uint64_t resets = ledger_resets ();
+    s_send_without_end (scene.path, ended, sizeof ended, 10 * MIB);
+    for (int waited = 0; waited < PATIENCE_MS / 10 && ledger_resets () == resets; waited++) {
+        s_take (&scene, 0);                             //  ZeroMQ reads no further while enough messages wait
+        poll (NULL, 0, 1);
+    }
+    while (s_take (&scene, 50));
+    //  What ZeroMQ had received and not looked at yet is gone with the connection: the server sees that there is nothing.
+    assert_true (ledger_bytes () <= 8192 / 2 * LEDGER_FRAME_BYTES);
+    ledger_settled ();
+    s_end (&scene);
+}
+
+//  Must hold: what a connection leaves behind, whole, counts until it is taken; and who took all may say that nothing is left.
+static void
+the_closed_leave_whole_messages (void **state)
+{
+    (void) state;
+    for (int settled = 0; settled < 2; settled++) {
+        scene_t scene;
+        s_begin (&scene, false, false);
+        static const uint8_t frame [5 + 4 + MIB] = { 2, 0, 0, 0, 0, 0, MIB >> 16, 0, 0 };
+        s_send_without_end (scene.path, frame, sizeof frame, 5 * MIB);
+        size_t whole = 5 * (MIB + LEDGER_FRAME_BYTES);
+        for (int waited = 0; waited < PATIENCE_MS / 10 && ledger_bytes () < whole; waited++)
+            poll (NULL, 0, 10);
+        poll (NULL, 0, 200);                            //  it is closed at this end, too
+        assert_int_equal (ledger_bytes (), whole);
+        if (settled)
+            ledger_settled ();
+        for (int message = 0; message < 5; message++) {
+            assert_int_equal (ledger_bytes (), settled? 0: whole - (size_t) message * (MIB + LEDGER_FRAME_BYTES));
+            assert_true (s_take (&scene, PATIENCE_MS));
+        }
+        assert_int_equal (ledger_bytes (), 0);
+        s_end (&scene);
+    }
+}
+
+//  Heartbeats are nobody's message.
+static void
+heartbeats_are_not_held (void **state)
+{
+    (void) state;
+    static const uint8_t ping [] = "\x04\x07\x04PING\0\0";
+    scene_t scene;
+    s_begin (&scene, false, false);
+    ledger_set_limits (MIB, MIB);
+    s_send_without_end (scene.path, ping, sizeof ping - 1, 4 * MIB);
+    assert_int_equal (ledger_bytes (), 0);
+    s_end (&scene);
+}
+
 //  By hand: the bound of a user over all connections, and who is not cut off for others' sake.
+//  The greeting of who encrypts nothing, then one frame that a size says; it ends its message, or does not.
+static void
+s_pass (int fd, size_t size, bool more)
+{
+    uint8_t frame [9] = { more? 3: 2, 0, 0, 0, 0, (uint8_t) (size >> 24), (uint8_t) (size >> 16), (uint8_t) (size >> 8),
+        (uint8_t) size };
+    static const uint8_t nothing [MIB];
+    ledger_received (fd, frame, sizeof frame);
+    ledger_received (fd, nothing, size);
+}
+
 static void
 a_user_has_a_bound_of_all (void **state)
 {
     (void) state;
-    ledger_set_limits (1000 * 256, 3000 * 256);
-    for (int fd = 500; fd < 506; fd++)
+    static const uint8_t greeting [64] = { 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L' };
+    enum { FRAME = 1000000 - LEDGER_FRAME_BYTES, ONE = 1000000 };
+    ledger_set_limits (10 * ONE, 30 * ONE);
+    for (int fd = 500; fd < 506; fd++) {
         ledger_accepted (fd, fd < 504? 7: 8);
+        ledger_received (fd, greeting, sizeof greeting);
+    }
     for (int fd = 500; fd < 504; fd++) {
         assert_true (ledger_may_receive (fd));
-        ledger_received (fd, 900 * 256);
+        for (int frame = 0; frame < (fd == 503? 3: 9); frame++)
+            s_pass (fd, FRAME, false);
     }
-    assert_false (ledger_may_receive (503));            //  4 x 900 of 3,000
+    assert_int_equal (ledger_bytes (), 30 * ONE);
+    assert_false (ledger_may_receive (500));
+    assert_false (ledger_may_receive (503));
     assert_true (ledger_may_receive (504));             //  another user
-    ledger_taken (502, 895 * 256);
-    assert_true (ledger_may_receive (503));             //  2,705
-    ledger_received (503, 90 * 256);
-    ledger_taken (501, 10 * 256);
-    ledger_received (501, 100 * 256);
-    assert_true (ledger_may_receive (500));
-    ledger_received (500, 99 * 256);
-    assert_true (ledger_may_receive (500));
-    ledger_received (500, 100 * 256);
-    assert_false (ledger_may_receive (500));            //  its own bound
-    ledger_received (504, 999);
-    ledger_taken (504, 5000);                           //  more than there is: nothing is owed
-    assert_int_equal (ledger_bytes (), (900 + 199 + 900 + 90 + 5 + 900 + 90) * 256);
+    ledger_taken (7, 502, 1, FRAME);
+    assert_true (ledger_may_receive (503));
+    s_pass (503, FRAME, false);
+    ledger_taken (7, 503, 4, 4 * FRAME);                //  it has nothing, and is not cut off for what the others have
+    s_pass (501, FRAME, true);
+    s_pass (502, FRAME, true);
+    s_pass (502, FRAME, true);
+    assert_false (ledger_may_receive (501));            //  its own bound
+    s_pass (500, FRAME, false);
+    assert_int_equal (ledger_bytes (), 30 * ONE);
+    assert_false (ledger_may_receive (500));
+    s_pass (503, 10000, false);
+    assert_true (ledger_may_receive (503));
+    //  More is taken than there is: nothing is owed, neither here nor by the user.
+    s_pass (504, 999, false);
+    ledger_taken (8, 504, 100, 5000);
+    assert_int_equal (ledger_bytes (), 30 * ONE + 10000 + LEDGER_FRAME_BYTES);
+    ledger_taken (7, 503, 10, 5 * FRAME);
+    assert_int_equal (ledger_bytes (), 30 * ONE);
+    //  What was not ended goes with its connection.
+    ledger_closed (501);
+    assert_int_equal (ledger_bytes (), 29 * ONE);
+    ledger_taken (7, 501, 9, 9 * FRAME);
+    assert_int_equal (ledger_bytes (), 20 * ONE);
     for (int fd = 500; fd < 506; fd++)
         ledger_closed (fd);
+    assert_int_equal (ledger_bytes (), 18 * ONE);
+    ledger_settled ();
     assert_int_equal (ledger_bytes (), 0);
     assert_true (ledger_may_receive (500));             //  nobody's
-    ledger_received (500, 1 << 30);
-    ledger_taken (500, 1);
+    s_pass (500, FRAME, false);
+    ledger_taken (9, 500, 1, 1);
     assert_int_equal (ledger_bytes (), 0);
-    ledger_set_limits (LEDGER_CONNECTION_MAX, LEDGER_USER_MAX);
+    ledger_set_limits (LEDGER_CONNECTION_MAX, LEDGER_USER_LEAST);
+}
+
+//  Beside a model that reads the whole stream at once: however it is cut, whatever it says.
+static void
+frames_are_told_wherever_bytes_are_cut (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), round = 0; round < EFFORT (2000); seed++, round++) {
+        uint64_t random = seed;
+        static uint8_t stream [1 << 16];
+        size_t size = 64;
+        framing_news_t sum = { .frames = 0 }, news;
+        framing_t framing = { .greeted = 0 };
+        memset (stream, 0, sizeof stream);
+        stream [0] = 0xff;
+        stream [9] = 0x7f;
+        stream [10] = 3;
+        while (size < sizeof stream - 3000) {
+            size_t body = test_below (&random, test_below (&random, 2)? 40: 1000);
+            bool is_long = body > 255 || test_below (&random, 4) == 0, more = test_below (&random, 2);
+            bool is_command = test_below (&random, 5) == 0;
+            stream [size++] = (uint8_t) (more + 2 * is_long + 4 * is_command);
+            for (size_t at = 0; is_long && at < 6; at++)
+                stream [size++] = 0;
+            if (is_long)
+                stream [size++] = (uint8_t) (body >> 8);
+            stream [size++] = (uint8_t) body;
+            for (size_t at = 0; at < body; at++)
+                stream [size++] = (uint8_t) test_below (&random, 256);
+            sum.frames += !is_command;
+            sum.body_bytes += is_command? 0: body;
+            if (is_command)
+                continue;
+            sum.open_frames = more? sum.open_frames + 1: 0;
+            sum.open_bytes = more? sum.open_bytes + body: 0;
+        }
+        framing_news_t found = { .frames = 0 };
+        for (size_t at = 0, part; at < size; at += part) {
+            part = 1 + test_below (&random, test_below (&random, 2)? 5: 3000);
+            part = part < size - at? part: size - at;
+            framing_pass (&framing, stream + at, part, 1 << 20, &news);
+            found.frames += news.frames;
+            found.body_bytes += news.body_bytes;
+            found.open_frames = news.open_frames + (news.has_ended? 0: found.open_frames);
+            found.open_bytes = news.open_bytes + (news.has_ended? 0: found.open_bytes);
+            assert_int_equal (framing.frames, found.open_frames);
+        }
+        assert_false (framing.is_wrong);
+        assert_true (found.frames == sum.frames && found.body_bytes == sum.body_bytes);
+        assert_true (found.open_frames == sum.open_frames && found.open_bytes == sum.open_bytes);
+    }
 }
 
 int
@@ -256,7 +407,11 @@ main (void)
         cmocka_unit_test (remote_messages_come_out_even),
         cmocka_unit_test (encrypted_messages_come_out_even),
         cmocka_unit_test (a_message_without_end_ends),
+        cmocka_unit_test (empty_frames_are_not_for_nothing),
+        cmocka_unit_test (the_closed_leave_whole_messages),
+        cmocka_unit_test (heartbeats_are_not_held),
         cmocka_unit_test (a_user_has_a_bound_of_all),
+        cmocka_unit_test (frames_are_told_wherever_bytes_are_cut),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

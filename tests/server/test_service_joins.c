@@ -171,9 +171,9 @@ the_server_may_drain (void **state)
     play_destroy (&play);
 }
 
-//  Where there is one tenant alone, its line may be full behind such a join: refused then, and never waited for without an end.
+//  Where there is one tenant alone, whoever finds its line full behind such a join waits, and all others at the socket.
 static void
-a_full_line_behind_it_is_busy (void **state)
+a_full_line_behind_it_waits (void **state)
 {
     (void) state;
     play_t *play = play_new (false);
@@ -182,13 +182,34 @@ a_full_line_behind_it_is_busy (void **state)
     s_some_turns (play);
     for (uint32_t count = 0; count < WAITING_CONNECTION_MAX; count++)
         play_say_text (play, A_OTHER, PLAY_ROOT, WIRE_STATUS, 0, 5, "{}");
-    assert_null (play_last (play, A_OTHER, 0));
+    assert_false (service_is_full (play_service (play)));
     play_say_text (play, A_OTHER, PLAY_ROOT, WIRE_STATUS, 0, 6, "{}");
-    s_assert_error (play, A_OTHER, "busy", "too many requests are waiting");
+    assert_true (service_is_full (play_service (play)));
+    s_some_turns (play);
+    assert_null (play_last (play, A_OTHER, 0));
     play_rest (play, false);
     s_some_turns (play);
+    assert_false (service_is_full (play_service (play)));
     assert_non_null (play_last (play, A, WIRE_JOINED));
-    assert_int_equal (play_count (play, A_OTHER, WIRE_STATUS_REPLY), WAITING_CONNECTION_MAX);
+    assert_int_equal (play_count (play, A_OTHER, WIRE_STATUS_REPLY), WAITING_CONNECTION_MAX + 1);
+    play_destroy (&play);
+}
+
+//  The same when the end comes instead.
+static void
+the_end_answers_who_found_it_full (void **state)
+{
+    (void) state;
+    play_t *play = play_new (false);
+    play_rest (play, true);
+    s_join_long (play, A, PLAY_ROOT, 7);
+    s_some_turns (play);
+    for (uint32_t count = 0; count <= WAITING_CONNECTION_MAX; count++)
+        play_say_text (play, A_OTHER, PLAY_ROOT, WIRE_JOIN, 0, 5, JOIN_SHORT);
+    assert_true (service_is_full (play_service (play)));
+    service_stop (play_service (play), play_now_ms (play));
+    s_assert_error (play, A, "stopping", "");
+    assert_int_equal (play_count (play, A_OTHER, WIRE_ERROR), WAITING_CONNECTION_MAX + 1);
     play_destroy (&play);
 }
 
@@ -202,7 +223,8 @@ main (void)
         cmocka_unit_test (its_client_may_go),
         cmocka_unit_test (the_end_may_come),
         cmocka_unit_test (the_server_may_drain),
-        cmocka_unit_test (a_full_line_behind_it_is_busy),
+        cmocka_unit_test (a_full_line_behind_it_waits),
+        cmocka_unit_test (the_end_answers_who_found_it_full),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
