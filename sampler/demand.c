@@ -14,7 +14,8 @@ struct demand {
     uint32_t magic;
     //  Set at birth.
     sampler_order_t order;
-    sampler_list_t *list;           //  NULL: no list, or the data ascending
+    uint32_t sample_count;
+    sampler_list_t *list;           //  NULL: no list, or the data ascending; without what was gone when the epoch began
     size_t list_count;              //  of the list, or of a seeded order
     history_t *history;             //  NULL: sets
     //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing else.
@@ -26,6 +27,7 @@ struct demand {
     //  Changed by drops.
     roaring_bitmap_t *data;
     uint64_t epoch_count;
+    uint64_t *gone;                 //  of a list: a bit a sample, dropped since it was made; NULL: none was
     //  Of the present epoch.
     roaring_bitmap_t *remaining;
     uint64_t remaining_count;
@@ -129,14 +131,38 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
+//  Whether the id at the cursor does not come.  Of a list, which may have millions of such places in a row, that is only
+//  what was dropped: a bit tells.
+static bool
+s_is_gone (const demand_t *self, uint32_t id)
+{
+    if (self->list)
+        return self->gone && self->gone [id / 64] >> (id % 64) & 1;
+    return !roaring_bitmap_contains (self->remaining, id);
+}
+
 //  Keeps the cursor on an id that remains, or at the end: over what was dropped, and what was taken.
 static void
 s_skip_gone (demand_t *self)
 {
-    while (self->cursor < self->list_count && !roaring_bitmap_contains (self->remaining, self->next)) {
+    while (self->cursor < self->list_count && s_is_gone (self, self->next)) {
         self->cursor++;
         s_look_next (self);
     }
+}
+
+//  Makes the list anew, without the places that are not in data, so that no epoch must skip them.  Returns how many of its
+//  first places are left.
+static size_t
+s_shorten_list (demand_t *self, size_t places)
+{
+    sampler_list_t *kept = sampler_need (sampler_list_kept (self->list, self->data, &places));
+    sampler_list_destroy (&self->list);
+    self->list = kept;
+    self->list_count = self->epoch_count = sampler_list_count (kept);
+    free (self->gone);
+    self->gone = NULL;
+    return places;
 }
 
 static void
@@ -147,6 +173,8 @@ s_epoch_begin (demand_t *self)
     if (self->taken)
         roaring_bitmap_free (self->taken);
     self->taken = NULL;
+    if (self->gone)
+        s_shorten_list (self, 0);
     self->remaining = sampler_need (roaring_bitmap_copy (self->data));
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
@@ -170,21 +198,6 @@ s_count_from (const demand_t *self, size_t from)
     return count;
 }
 
-//  The same of a list, in a tenth of the time: looked up in plain bits.
-static uint64_t
-s_count_listed (const demand_t *self, size_t from, uint32_t sample_count)
-{
-    const uint32_t *ids = sampler_list_ids (self->list);
-    uint64_t count = 0, *bits = sampler_need (calloc (sample_count / 64 + 1, sizeof *bits));
-    roaring_uint32_iterator_t data;
-    for (roaring_init_iterator (self->data, &data); data.has_value; roaring_advance_uint32_iterator (&data))
-        bits [data.current_value / 64] |= UINT64_C (1) << data.current_value % 64;
-    for (size_t place = from; place < self->list_count; place++)
-        count += bits [ids [place] / 64] >> ids [place] % 64 & 1;
-    free (bits);
-    return count;
-}
-
 //  What is left of the first epoch when the ids, which become the demand's, are taken.  All the places that are skipped are
 //  looked at here, so that a rank's id must cost no select.
 static void
@@ -203,18 +216,16 @@ s_take (demand_t *self, roaring_bitmap_t *taken)
     self->ranked_ids = NULL;
 }
 
-//  The same of a list.
+//  The same of a list, all of which is in data.
 static void
-s_take_places (demand_t *self, size_t places, uint32_t sample_count)
+s_take_places (demand_t *self, size_t places)
 {
     assert (places <= self->list_count);
-    bool is_whole = self->epoch_count == self->list_count;
     sampler_list_remove_over (self->list, places, self->remaining);
-    self->remaining_count = is_whole? self->list_count - places: s_count_listed (self, places, sample_count);
-    self->drawn_count = self->epoch_count - self->remaining_count;
+    self->remaining_count = self->list_count - places;
+    self->drawn_count = places;
     self->cursor = places;
     s_look_next (self);
-    s_skip_gone (self);
 }
 
 //  The part of join->taken that can be read; NULL: nothing was taken.  Yours to free.
@@ -242,6 +253,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     demand_t *self = sampler_need (calloc (1, sizeof *self));
     self->magic = DEMAND_MAGIC;
     self->order = join->order;
+    self->sample_count = sample_count;
     self->epoch = join->epoch;
     if (join->list)
         s_take_list (self, join, sample_count);
@@ -249,8 +261,10 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
         s_take_data (self, join, sample_count);
     assert (roaring_bitmap_maximum (self->data) < sample_count);
     bool is_whole = s_keep_readable (self, readable);
-    self->epoch_count = !self->list? roaring_bitmap_get_cardinality (self->data): is_whole? self->list_count
-        : s_count_listed (self, 0, sample_count);
+    self->epoch_count = self->list? self->list_count: roaring_bitmap_get_cardinality (self->data);
+    size_t places = join->taken_places;
+    if (self->list && !is_whole)
+        places = s_shorten_list (self, places);
     roaring_bitmap_t *taken = s_readable_taken (self, join, readable);
     if (remembers) {
         assert (self->epoch_count > 0);
@@ -262,8 +276,8 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     }
     else
         s_epoch_begin (self);
-    if (join->taken_places > 0)
-        s_take_places (self, join->taken_places, sample_count);
+    if (places > 0)
+        s_take_places (self, places);
     if (taken && !remembers)
         s_take (self, taken);
     else
@@ -290,6 +304,7 @@ demand_destroy (demand_t **self_p)
         roaring_bitmap_free (self->ranked);
     history_destroy (&self->history);
     stream_order_destroy (&self->stream);
+    free (self->gone);
     sampler_list_destroy (&self->list);
     self->magic = 0;
     free (self);
@@ -415,6 +430,9 @@ demand_drop (demand_t *self, uint32_t id)
                 occurrences++;
                 to_come += place >= self->cursor;
             }
+        if (!self->gone)
+            self->gone = sampler_need (calloc (self->sample_count / 64 + 1, sizeof *self->gone));
+        self->gone [id / 64] |= UINT64_C (1) << id % 64;
     }
     roaring_bitmap_remove (self->data, id);
     roaring_bitmap_remove (self->remaining, id);
@@ -485,6 +503,7 @@ s_check_list (const demand_t *self)
     assert (s_count_from (self, 0) == self->epoch_count);                       //  D2
     assert (count == self->remaining_count);                                    //  D2
     assert (self->cursor == self->list_count || s_at (self, self->cursor) == self->next);
+    assert (!self->list || self->gone || self->list_count == self->epoch_count);    //  D5
     roaring_bitmap_free (to_come);
 }
 

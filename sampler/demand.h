@@ -10,6 +10,8 @@
  *        epoch_count.
  *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded order's, less
  *        what was taken; what is at the cursor remains.
+ *    D5  a list has only places that are in data, but for what was dropped in this epoch: so that no other epoch must
+ *        skip it.  Its places are the demand's own, fewer than the client's.
  *  Owner: the sampler's thread.
  */
 #ifndef DEMAND_H

@@ -38,6 +38,7 @@ struct sampler {
     demand_t *demands [SAMPLER_JOBS_MAX];       //  by job number; NULL: free
     grouping_t *grouping;
     roaring_bitmap_t *readable;                 //  what has not been dropped; never run-compressed
+    roaring_bitmap_t *dropped;                  //  the rest
     uint64_t dropped_count;
     //  Changed by rounds.
     random_t random;
@@ -71,6 +72,7 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
     self->random = random_from_seed (seed);
     self->past = random_from_seed (~seed);
     self->readable = s_all_ids (sample_count);
+    self->dropped = sampler_need (roaring_bitmap_create ());
     self->grouping = grouping_new ();
     if (policy == SAMPLER_POLICY_DSA)
         self->dsa = dsa_new (sample_count, self->demands);
@@ -94,6 +96,8 @@ sampler_destroy (sampler_t **self_p)
     grouping_destroy (&self->grouping);
     if (self->readable)
         roaring_bitmap_free (self->readable);
+    if (self->dropped)
+        roaring_bitmap_free (self->dropped);
     self->magic = 0;
     free (self);
     *self_p = NULL;
@@ -256,6 +260,7 @@ sampler_drop (sampler_t *self, uint32_t id)
     assert (id < self->sample_count);
     if (!roaring_bitmap_remove_checked (self->readable, id))
         return;
+    roaring_bitmap_add (self->dropped, id);
     self->dropped_count++;
     if (self->dsa)
         dsa_drop (self->dsa, id);
@@ -281,6 +286,14 @@ sampler_dropped_count (const sampler_t *self)
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     return self->dropped_count;
+}
+
+const roaring_bitmap_t *
+sampler_dropped (const sampler_t *self)
+{
+    assert (self);
+    assert (self->magic == SAMPLER_MAGIC);
+    return self->dropped;
 }
 
 size_t
@@ -561,6 +574,9 @@ sampler_check (const sampler_t *self)
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     s_check_partition (self);
+    assert (!roaring_bitmap_intersect (self->dropped, self->readable));
+    assert (roaring_bitmap_get_cardinality (self->dropped) == self->dropped_count);
+    assert (roaring_bitmap_get_cardinality (self->readable) + self->dropped_count == self->sample_count);
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         if (self->demands [job]) {
             demand_check (self->demands [job], self->readable);                 //  S1, S2

@@ -115,6 +115,8 @@ void sampler_epoch_begin (sampler_t *self, uint32_t job);
 void sampler_drop (sampler_t *self, uint32_t id);
 bool sampler_is_dropped (const sampler_t *self, uint32_t id);
 uint64_t sampler_dropped_count (const sampler_t *self);
+//  All of them; lent until the next drop.
+const roaring_bitmap_t *sampler_dropped (const sampler_t *self);
 
 //  Groups of jobs that draw in rounds together, numbered from 0 and fixed until the next join or leave.
 size_t sampler_group_count (const sampler_t *self);

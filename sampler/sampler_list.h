@@ -21,10 +21,17 @@ void sampler_list_destroy (sampler_list_t **self_p);
 
 const uint32_t *sampler_list_ids (const sampler_list_t *self);
 size_t sampler_list_count (const sampler_list_t *self);
+//  How often the id, which is < sample_count, occurs; not to be asked of what sampler_list_kept made.
+uint32_t sampler_list_times (const sampler_list_t *self, uint32_t id);
+//  What a list of so many ids holds.
+size_t sampler_list_bytes (size_t count, uint32_t sample_count);
 //  All ids that occur; the list's.
 const roaring_bitmap_t *sampler_list_set (const sampler_list_t *self);
 //  Whether the id at a place does not occur after it.
 bool sampler_list_is_last (const sampler_list_t *self, size_t place);
+//  The list without the places whose ids are not in kept; it may be empty.  *places_p, which is so many of self's first places,
+//  becomes how many of them are left.  NULL: no memory.
+sampler_list_t *sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept, size_t *places_p);
 //  Removes from set all ids that do not occur at `places` or after: what is over when so many places were drawn.
 void sampler_list_remove_over (const sampler_list_t *self, size_t places, roaring_bitmap_t *set);
 

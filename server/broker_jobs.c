@@ -9,7 +9,16 @@
 //  ---- joining
 
 //  A table of records doubles; a pipeline's texts are there as the job's and its class's, and as what they were made into.
-enum { RECORD_PARTS = 2, JOB_TEXTS = 4 };
+enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2 };
+
+//  How often each id came; the list, and beside it, while it is made, the one without what cannot be read; and a bit a
+//  sample, whether it was dropped in this epoch.
+static size_t
+s_list_bytes (const broker_join_t *join)
+{
+    uint32_t samples = join->dataset->samples;
+    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count, samples) + samples / 8;
+}
 
 //  What a job costs beside its slots: places, the versions that they may wait for and their records, its ids, its pipeline.
 static size_t
@@ -19,7 +28,7 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     //  A history under `follow`, or two sets.
     bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
     size_t sets = remembers? join->dataset->samples: 2 * (size_t) join->dataset->samples / 8;
-    size_t list = join->list_count * sizeof *join->list + (join->list? join->dataset->samples * sizeof (uint32_t): 0);
+    size_t list = join->list? s_list_bytes (join): 0;
     size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
@@ -45,24 +54,20 @@ s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost
     return limits_allow (self, join, ghost, s_ring_bytes (join) + s_bookkeeping_bytes (self, join), refusal);
 }
 
-//  Samples of one whole epoch of the job that can be read, as far as is known; counted up to a number.
+//  Samples of one whole epoch of the job that can be read, as far as is known.  A list has millions of places, so that only
+//  what cannot be read is looked for: how often it occurs was counted when the list was made.
 static uint64_t
-s_readable_samples (const broker_join_t *join, uint64_t enough)
+s_readable_samples (const broker_join_t *join)
 {
     const sampler_t *sampler = join->dataset->sampler;
-    uint64_t count = 0;
-    for (size_t place = 0; join->list && place < join->list_count && count < enough; place++)
-        count += !sampler_is_dropped (sampler, join->list [place]);
-    if (join->list)
-        return count;
-    if (!join->subset) {
-        count = join->dataset->samples - sampler_dropped_count (sampler);
-        return count < enough? count: enough;
-    }
+    if (join->subset)
+        return roaring_bitmap_andnot_cardinality (join->subset, sampler_dropped (sampler));
+    if (!join->list)
+        return join->dataset->samples - sampler_dropped_count (sampler);
+    uint64_t count = join->list_count;
     roaring_uint32_iterator_t ids;
-    roaring_init_iterator (join->subset, &ids);
-    for (; ids.has_value && count < enough; roaring_advance_uint32_iterator (&ids))
-        count += !sampler_is_dropped (sampler, ids.current_value);
+    for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+        count -= sampler_list_times (join->list_made, ids.current_value);
     return count;
 }
 
@@ -71,7 +76,7 @@ static bool
 s_join_has_data (const broker_join_t *join, refusal_t *refusal)
 {
     uint64_t step = (uint64_t) join->world_size * join->batch_size, needed = join->drop_last? step: 1;
-    uint64_t samples = s_readable_samples (join, needed);
+    uint64_t samples = s_readable_samples (join);
     if (samples == 0)
         return refuse (refusal, "bad_request",
             "none of the job's samples can be read; `tureen status` names them");
@@ -122,12 +127,44 @@ s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, b
         && schedule_allows (self, join, refusal);
 }
 
+//  A list that comes as mere ids is made here, as a JOIN's was by a worker.  Both are s_end_made's to end.
+static broker_join_t
+s_begin_made (const broker_join_t *join)
+{
+    broker_join_t made = *join;
+    if (join->list && join->list_made)
+        sampler_list_hold (join->list_made);
+    else
+    if (join->list) {
+        uint32_t *ids = broker_need (malloc (join->list_count * sizeof *ids));
+        memcpy (ids, join->list, join->list_count * sizeof *ids);
+        made.list_made = broker_need (sampler_list_new (ids, join->list_count, join->dataset->samples));
+        made.list = ids;
+    }
+    return made;
+}
+
+static void
+s_end_made (broker_join_t *made)
+{
+    sampler_list_destroy (&made->list_made);
+}
+
+static bool
+s_allows_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    identity_t identity;
+    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, false, refusal);
+}
+
 bool
 broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
-    identity_t identity;
-    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, false, refusal);
+    broker_join_t made = s_begin_made (join);
+    bool allows = s_allows_made (self, &made, now_ms, refusal);
+    s_end_made (&made);
+    return allows;
 }
 
 static void
@@ -173,20 +210,29 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
     return ranks_new (job, join, now_ms);
 }
 
-//  The epoch in which it goes on: what was delivered of it counts, and of a list how often each id came.
+//  Of a list: how often each id came.  What cannot be read is not of the epoch's samples.
+static void
+s_go_on_listed (job_t *job, const broker_join_t *join)
+{
+    for (size_t place = 0; place < join->taken_places; place++)
+        job->occurrences [join->list [place]]++;
+    job->epoch_samples = join->taken_places;
+    const roaring_bitmap_t *dropped = sampler_dropped (join->dataset->sampler);
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (dropped, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+        job->epoch_samples -= job->occurrences [ids.current_value];
+}
+
+//  The epoch in which it goes on: what was delivered of it counts.
 static void
 s_go_on (job_t *job, const broker_join_t *join)
 {
-    const sampler_t *sampler = join->dataset->sampler;
-    bool all_readable = sampler_dropped_count (sampler) == 0;
     job->epoch = join->epoch;
     job->epoch_index = join->epoch_batches;
     job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
     job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
-    for (size_t place = 0; place < join->taken_places; place++) {
-        job->occurrences [join->list [place]]++;
-        job->epoch_samples += all_readable || !sampler_is_dropped (sampler, join->list [place]);
-    }
+    if (join->list)
+        s_go_on_listed (job, join);
 }
 
 static void
@@ -228,10 +274,9 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
     return job;
 }
 
-job_t *
-broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+static job_t *
+s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
-    assert (self->magic == BROKER_MAGIC);
     identity_t identity;
     if (!identity_of (self, join, now_ms, &identity, refusal) || !s_allows (self, join, identity.ghost, true, refusal))
         return NULL;
@@ -255,6 +300,16 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     job->dataset->jobs [job->claimant.sampler_job] = job;
     supply_join (self, job, join);
     sharing_join (job);
+    return job;
+}
+
+job_t *
+broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    assert (self->magic == BROKER_MAGIC);
+    broker_join_t made = s_begin_made (join);
+    job_t *job = s_join_made (self, &made, now_ms, refusal);
+    s_end_made (&made);
     return job;
 }
 

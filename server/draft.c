@@ -269,7 +269,8 @@ size_t
 draft_bytes (const draft_t *self)
 {
     return sizeof *self + (self->subset? roaring_bitmap_size_in_bytes (self->subset): 0)
-        + (self->taken? roaring_bitmap_size_in_bytes (self->taken): 0) + self->list_count * sizeof *self->list
+        + (self->taken? roaring_bitmap_size_in_bytes (self->taken): 0)
+        + (self->list? sampler_list_bytes (self->list_count, dataset_samples (self->dataset)): 0)
         + request_recent_bytes (self->recent, self->recent_count, self->request.world_size);
 }
 

@@ -49,7 +49,7 @@ static void
 test_a_made_list_is_as_a_copied_one (void **state)
 {
     (void) state;
-    for (uint64_t seed = test_seed (), round = 0; round < EFFORT (300); seed++, round++) {
+    for (uint64_t seed = test_seed (), round = 0; round < EFFORT (20); seed++, round++) {
         uint64_t random = seed;
         size_t count = 1 + test_below (&random, 300), places = test_below (&random, count + 1);
         uint32_t *ids = malloc (count * sizeof *ids), *copy = malloc (count * sizeof *ids);
@@ -84,6 +84,101 @@ test_a_made_list_is_as_a_copied_one (void **state)
         for (int one = 0; one < 2; one++)
             sampler_destroy (&samplers [one]);
         free (copy);
+    }
+}
+
+//  A list and what a dumb model knows of it: all places as they were given, those of dropped ids passed over when they come.
+enum { MODEL_LIST = 60, MODEL_IDS = 12, MODEL_EPOCHS = 4 };
+
+typedef struct {
+    sampler_t *sampler;
+    uint32_t job;
+    uint32_t list [MODEL_LIST];
+    size_t count, place;
+    bool dropped [MODEL_IDS];
+} listed_t;
+
+static uint64_t
+s_listed_from (const listed_t *self, size_t from, uint32_t id, bool any)
+{
+    uint64_t count = 0;
+    for (size_t place = from; place < self->count; place++)
+        count += !self->dropped [self->list [place]] && (any || self->list [place] == id);
+    return count;
+}
+
+static void
+s_check_listed (const listed_t *self)
+{
+    sampler_check (self->sampler);
+    assert_int_equal (sampler_epoch_samples (self->sampler, self->job), s_listed_from (self, 0, 0, true));
+    assert_int_equal (sampler_remaining (self->sampler, self->job), s_listed_from (self, self->place, 0, true));
+    for (uint32_t id = 0; id < MODEL_IDS; id++) {
+        assert_int_equal (sampler_has (self->sampler, self->job, id), s_listed_from (self, 0, id, false) > 0);
+        assert_int_equal (sampler_needs (self->sampler, self->job, id), s_listed_from (self, self->place, id, false) > 0);
+        assert_int_equal (sampler_is_dropped (self->sampler, id), self->dropped [id]);
+        assert_int_equal (roaring_bitmap_contains (sampler_dropped (self->sampler), id), self->dropped [id]);
+    }
+}
+
+static void
+s_drop_listed (listed_t *self, uint64_t *random)
+{
+    uint32_t id = (uint32_t) test_below (random, MODEL_IDS);
+    sampler_drop (self->sampler, id);
+    self->dropped [id] = true;
+}
+
+//  Joins behind so many places of a list in which ids repeat, in runs and apart.
+static void
+s_join_listed (listed_t *self, size_t round, uint64_t *random)
+{
+    *self = (listed_t) { .sampler = sampler_new (MODEL_IDS, SAMPLER_POLICY_FOLLOW, 1),
+        .count = 1 + test_below (random, MODEL_LIST) };
+    for (size_t place = 0; place < self->count; place++)
+        self->list [place] = place > 0 && test_below (random, 2)? self->list [place - 1]
+            : (uint32_t) test_below (random, 1 + round % MODEL_IDS);
+    for (uint64_t drops = test_below (random, 4); drops > 0; drops--)
+        s_drop_listed (self, random);
+    self->place = round / MODEL_IDS % (self->count + 1);
+    self->job = sampler_join (self->sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = self->list,
+        .list_count = self->count, .taken_places = self->place, .epoch = test_below (random, 3) });
+    s_check_listed (self);
+}
+
+static void
+s_draw_listed (listed_t *self)
+{
+    while (self->dropped [self->list [self->place]])
+        self->place++;
+    assert_int_equal (s_draw (self->sampler, self->job), self->list [self->place++]);
+}
+
+//  Drops before the join, in mid-epoch and between epochs, at each place where a job can go on: the draws and counts are
+//  those of the list that was given.  Some epochs end early, as with drop_last.
+static void
+test_a_list_passes_over_what_is_dropped (void **state)
+{
+    (void) state;
+    for (uint64_t seed = test_seed (), round = 0; round < EFFORT (4000); seed++, round++) {
+        uint64_t random = seed;
+        listed_t listed;
+        s_join_listed (&listed, round, &random);
+        for (int epoch = 0; epoch < MODEL_EPOCHS; epoch++) {
+            bool is_cut = test_below (&random, 4) == 0;
+            while (sampler_remaining (listed.sampler, listed.job) > 0 && !(is_cut && test_below (&random, 20) == 0)) {
+                s_draw_listed (&listed);
+                if (test_below (&random, 40) == 0)
+                    s_drop_listed (&listed, &random);
+                s_check_listed (&listed);
+            }
+            if (test_below (&random, 4) == 0)
+                s_drop_listed (&listed, &random);
+            sampler_epoch_begin (listed.sampler, listed.job);
+            listed.place = 0;
+            s_check_listed (&listed);
+        }
+        sampler_destroy (&listed.sampler);
     }
 }
 
@@ -385,6 +480,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_made_list_is_as_a_copied_one),
+        cmocka_unit_test (test_a_list_passes_over_what_is_dropped),
         cmocka_unit_test (test_join_gives_the_smallest_free_number),
         cmocka_unit_test (test_round_of_all_jobs),
         cmocka_unit_test (test_list_with_repeats),

@@ -247,12 +247,20 @@ s_end (gathering_t *gathering)
     assert_null (gathering);
 }
 
+//  A list whose ids are no small block of memory, as a real one's are none.
+#define LISTED_8 9, 5, 5, 900, 0, 9, 1, 2
+#define LISTED_64 LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8
+#define LISTED LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64
+enum { LISTED_COUNT = 512 };
+
 //  The draft of a peer that sends these members beside data set and batch size; the tag is 100 and the peer's number.
-//  With "subset" it asks for the first half, with "taken" it has had 5 samples, with "recent" it has had step 0 of epoch 2.
+//  With "subset" it asks for the first half, with "list" for LISTED, with "taken" it has had 5 samples, with
+//  "recent" it has had step 0 of epoch 2.
 static draft_t *
 s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *members)
 {
     static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
+    static const uint64_t ids [] = { WIRE_IDS_LIST, LISTED };
     static const uint64_t recent [] = { WIRE_IDS_RECENT, 0, 2, 0, 3, 2, 1, 7, 8, 9 };
     char json [1024];
     assert (members);                   //  gcc asks, under sanitizers
@@ -262,6 +270,8 @@ s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *me
     size_t count = 2;
     if (strstr (members, "subset"))
         frames [count++] = frame_of (half, sizeof half);
+    if (strstr (members, "[\"list\""))
+        frames [count++] = frame_of (ids, sizeof ids);
     if (strstr (members, "taken"))
         frames [count++] = frame_of (taken, sizeof taken);
     if (strstr (members, "recent"))
@@ -404,6 +414,44 @@ data_are_held_once (void **state)
         gathered_clear (&s_gathered);
     }
     s_end (gathering);
+}
+
+//  The list lies in what it was made into, which is there and whole.
+static void
+s_assert_listed (const broker_join_t *join)
+{
+    static const uint32_t listed [LISTED_COUNT] = { LISTED };
+    assert_non_null (join->list_made);
+    assert_ptr_equal (sampler_list_ids (join->list_made), join->list);
+    assert_int_equal (sampler_list_count (join->list_made), join->list_count);
+    assert_int_equal (join->list_count, LISTED_COUNT);
+    assert_memory_equal (join->list, listed, sizeof listed);
+    assert_int_equal (sampler_list_times (join->list_made, 5), LISTED_COUNT / 4);
+    assert_int_equal (roaring_bitmap_get_cardinality (sampler_list_set (join->list_made)), 6);
+}
+
+#define LIST_RANK(number) RANK (number) ",\"order\":\"list\",\"frames\":[\"list\"]"
+
+//  The same of lists, which are held by reference: one that dies leaves its own to who comes after it, and in the end it goes
+//  to who leads.  A made list that is lost, or let go by both, is found in s_assert_listed.
+static void
+lists_are_held_once (void **state)
+{
+    (void) state;
+    for (unsigned leader = 0; leader < 2; leader++) {
+        gathering_t *gathering = s_begin ();
+        assert_int_equal (s_add (gathering, NOW, 1, leader? LIST_RANK (1): LIST_RANK (0)), GATHERING_WAITS);
+        size_t bytes = gathering_bytes (gathering, NULL);
+        assert_true (bytes > sampler_list_bytes (LISTED_COUNT, SAMPLES));
+        assert_int_equal (s_add (gathering, NOW, 2, leader? LIST_RANK (0): LIST_RANK (1)), GATHERING_COMPLETE);
+        s_assert_listed (&s_gathered.join);
+        size_t held = 0;
+        for (size_t rank = 0; rank < s_gathered.count; rank++)
+            held += s_gathered.drafts [rank]->list_made != NULL;
+        assert_int_equal (held, 1);
+        gathered_clear (&s_gathered);
+        s_end (gathering);
+    }
 }
 
 //  A job came between two ranks, and where it has its mark must not part them.
@@ -701,6 +749,9 @@ broker_is_asked_at_first (void **state)
     s_end (gathering);
 }
 
+//  What a draft that claims a list points to.
+static const uint32_t s_no_ids;
+
 static void
 bounds (void **state)
 {
@@ -718,6 +769,7 @@ bounds (void **state)
     assert_int_equal (s_add (gathering, NOW, 100, RANK (0)), GATHERING_WAITS);
     //  A draft that claims more ids than all may have.
     draft_t *large = s_draft (gathering, 101, UID, RANK (1));
+    large->list = &s_no_ids;
     large->list_count = GATHERING_BYTES_MAX / sizeof *large->list;
     assert_int_equal (gathering_add (gathering, &large, NOW, &s_gathered, &s_refusal), GATHERING_REFUSED);
     assert_refusal (&s_refusal, "budget", "bytes already, at most 268435456 may");
@@ -777,6 +829,7 @@ tenants_have_shares (void **state)
         assert_refusal (&s_refusal, "busy", "32 jobs wait for ranks already, at most 32 may");
         s_tenants.present = s_tenant (&s_tenants.other);
         draft_t *large = s_draft (gathering, 101, UID, "\"job\":\"k\",\"world_size\":2,\"rank\":1");
+        large->list = &s_no_ids;
         large->list_count = GATHERING_BYTES_MAX / 2 / sizeof *large->list;
         assert_int_equal (gathering_add (gathering, &large, NOW, &s_gathered, &s_refusal), GATHERING_REFUSED);
         assert_refusal (&s_refusal, "budget", "at most 134217728 may");
@@ -907,6 +960,7 @@ main (void)
         cmocka_unit_test (two_ranks_in_either_order),
         cmocka_unit_test (furthest_leads),
         cmocka_unit_test (data_are_held_once),
+        cmocka_unit_test (lists_are_held_once),
         cmocka_unit_test (ranks_have_one_share_point),
         cmocka_unit_test (notices_come_each_second),
         cmocka_unit_test (lists_of_who_is_missing),
