@@ -580,7 +580,7 @@ s_run_tiles (const bench_t *self)
     for (size_t index = 0; index < self->count; index++)
         files [index] = self->photos [index].file;
     tiled_plan_t plan = { .files = files, .count = self->count, .crop = &pipeline_plan (self->train)->operations [1],
-        .rounds = self->rounds, .json = self->json };
+        .exact = self->train, .inexact = self->inexact, .rounds = self->rounds, .json = self->json };
     json_t *figures = tiled_rows (&plan);
     if (self->json) {
         json_dumpf (figures, stdout, JSON_INDENT (1));

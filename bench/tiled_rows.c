@@ -38,47 +38,53 @@ static const struct {
 //  How pixels are made.
 typedef enum { WHOLE, EXACT, SCALED } reading_t;
 typedef enum { SCANNED, KEPT } table_t;
+//  How far: with the resize or without it, or by the project's own decoder, which finds out by itself what is tiled.
+typedef enum { RESIZED, UNRESIZED, DECODER } extent_t;
 
 typedef struct {
     const char *name;
     layout_name_t layout;
     reading_t reading;
     table_t table;
-    bool resizes;
+    extent_t extent;
 } way_t;
 
 static const way_t s_ways [] = {
-    { "full decode, resize", UNTILED, WHOLE, SCANNED, true },
-    { "partial decode, resize", UNTILED, EXACT, SCANNED, true },
-    { "partial decode, DCT scale, resize", UNTILED, SCALED, SCANNED, true },
-    { "tiled, whole rows", ROWS, SCALED, SCANNED, true },
-    { "tiled, >= 3 segments a row", THREE, SCALED, SCANNED, true },
-    { "tiled, >= 9 segments a row", NINE, SCALED, SCANNED, true },
-    { "tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, true },
-    { "tiled, up to 48 pixels", SPAN_48, SCALED, SCANNED, true },
-    { "tiled, up to 64 pixels", SPAN_64, SCALED, SCANNED, true },
-    { "tiled, every MCU", EVERY, SCALED, SCANNED, true },
-    { "tiled, every MCU, table kept", EVERY, SCALED, KEPT, true },
-    { "tiled, within 1.005", WITHIN_1005, SCALED, SCANNED, true },
-    { "tiled, within 1.01", WITHIN_1010, SCALED, SCANNED, true },
-    { "tiled, within 1.03", WITHIN_1030, SCALED, SCANNED, true },
-    { "tiled, auto", AUTO, SCALED, SCANNED, true },
-    { "tiled, auto, table kept", AUTO, SCALED, KEPT, true },
-    { "tiled, auto, exact", AUTO, EXACT, SCANNED, true },
-    { "no resize: partial decode", UNTILED, EXACT, SCANNED, false },
-    { "no resize: partial decode, DCT scale", UNTILED, SCALED, SCANNED, false },
-    { "no resize: tiled, every MCU", EVERY, SCALED, SCANNED, false },
-    { "no resize: tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, false },
-    { "no resize: tiled, auto", AUTO, SCALED, SCANNED, false },
+    { "full decode, resize", UNTILED, WHOLE, SCANNED, RESIZED },
+    { "partial decode, resize", UNTILED, EXACT, SCANNED, RESIZED },
+    { "partial decode, DCT scale, resize", UNTILED, SCALED, SCANNED, RESIZED },
+    { "tiled, whole rows", ROWS, SCALED, SCANNED, RESIZED },
+    { "tiled, >= 3 segments a row", THREE, SCALED, SCANNED, RESIZED },
+    { "tiled, >= 9 segments a row", NINE, SCALED, SCANNED, RESIZED },
+    { "tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, RESIZED },
+    { "tiled, up to 48 pixels", SPAN_48, SCALED, SCANNED, RESIZED },
+    { "tiled, up to 64 pixels", SPAN_64, SCALED, SCANNED, RESIZED },
+    { "tiled, every MCU", EVERY, SCALED, SCANNED, RESIZED },
+    { "tiled, every MCU, table kept", EVERY, SCALED, KEPT, RESIZED },
+    { "tiled, within 1.005", WITHIN_1005, SCALED, SCANNED, RESIZED },
+    { "tiled, within 1.01", WITHIN_1010, SCALED, SCANNED, RESIZED },
+    { "tiled, within 1.03", WITHIN_1030, SCALED, SCANNED, RESIZED },
+    { "tiled, auto", AUTO, SCALED, SCANNED, RESIZED },
+    { "tiled, auto, table kept", AUTO, SCALED, KEPT, RESIZED },
+    { "tiled, auto, exact", AUTO, EXACT, SCANNED, RESIZED },
+    { "no resize: partial decode", UNTILED, EXACT, SCANNED, UNRESIZED },
+    { "no resize: partial decode, DCT scale", UNTILED, SCALED, SCANNED, UNRESIZED },
+    { "no resize: tiled, every MCU", EVERY, SCALED, SCANNED, UNRESIZED },
+    { "no resize: tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, UNRESIZED },
+    { "no resize: tiled, auto", AUTO, SCALED, SCANNED, UNRESIZED },
+    { "decoder, train: untiled", UNTILED, EXACT, SCANNED, DECODER },
+    { "decoder, train: tiled, auto", AUTO, EXACT, SCANNED, DECODER },
+    { "decoder, train, exact false: untiled", UNTILED, SCALED, SCANNED, DECODER },
+    { "decoder, train, exact false: tiled, auto", AUTO, SCALED, SCANNED, DECODER },
 };
 enum { WAYS = sizeof s_ways / sizeof *s_ways };
 
 //  The one from the originals.
 static size_t
-s_untiled (reading_t reading, bool resizes)
+s_untiled (reading_t reading, extent_t extent)
 {
     size_t way = 0;
-    while (s_ways [way].layout != UNTILED || s_ways [way].reading != reading || s_ways [way].resizes != resizes)
+    while (s_ways [way].layout != UNTILED || s_ways [way].reading != reading || s_ways [way].extent != extent)
         way++;
     return way;
 }
@@ -94,9 +100,10 @@ typedef struct {
     sample_t *samples [LAYOUTS];
     jpeg_reader_t *reader;
     resize_t *resize;
+    decoder_t *decoder;
     tile_table_t table;
     scratch_t room;
-    uint8_t target [SIDE * SIDE * IMAGE_COLOURS];
+    _Alignas (64) uint8_t target [SIDE * SIDE * IMAGE_COLOURS];
     uint64_t round;
     double seconds [WAYS] [ROUNDS_MAX];
 } rows_t;
@@ -190,15 +197,36 @@ s_read_tiled (rows_t *self, const way_t *way, size_t index, picture_t *picture, 
     return request;
 }
 
+//  As in the server: the same bytes in, the same version out.
+static void
+s_prepare_version (rows_t *self, const way_t *way, size_t index)
+{
+    const tiled_t *tiled = &self->samples [way->layout] [index].tiled;
+    decoder_file_t file = self->plan->files [index];
+    if (way->layout != UNTILED && tiled->bytes)
+        file = (decoder_file_t) { tiled->bytes, tiled->size };
+    decoder_sample_t sample = { .files = &file, .warnings_max = UINT32_MAX };
+    pipeline_key_t key = { .round = self->round, .id = index };
+    const pipeline_t *pipeline = way->reading == EXACT? self->plan->exact: self->plan->inexact;
+    char error [ERROR_BYTES];
+    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL, error,
+        sizeof error);
+    assert (status == DECODER_OK);
+}
+
 static void
 s_prepare (rows_t *self, const way_t *way, size_t index)
 {
+    if (way->extent == DECODER) {
+        s_prepare_version (self, way, index);
+        return;
+    }
     picture_t picture;
     image_pixels_t pixels;
     bool is_tiled = way->layout != UNTILED && self->samples [way->layout] [index].tiled.bytes;
     image_request_t request = is_tiled? s_read_tiled (self, way, index, &picture, &pixels)
         : s_read_untiled (self, way, index, &picture, &pixels);
-    if (!way->resizes)
+    if (way->extent != RESIZED)
         return;
     picture_supply (&picture, &request, &pixels);
     picture_resample_t resample = picture_resample (&picture);
@@ -243,11 +271,11 @@ s_check (rows_t *self)
     assert (models);
     for (size_t index = 0; index < self->plan->count; index++) {
         for (int scaled = 0; scaled < 2; scaled++) {
-            s_prepare (self, &s_ways [s_untiled (scaled? SCALED: EXACT, true)], index);
+            s_prepare (self, &s_ways [s_untiled (scaled? SCALED: EXACT, RESIZED)], index);
             memcpy (models + (size_t) scaled * sizeof self->target, self->target, sizeof self->target);
         }
         for (size_t way = 0; way < WAYS; way++) {
-            if (!s_ways [way].resizes)
+            if (s_ways [way].extent == UNRESIZED)
                 continue;
             s_prepare (self, &s_ways [way], index);
             const uint8_t *model = models + (size_t) (s_ways [way].reading == SCALED) * sizeof self->target;
@@ -302,14 +330,16 @@ s_milliseconds (const rows_t *self, size_t way)
     return 1000 * s_median (values, self->plan->rounds) / (double) self->plan->count;
 }
 
-//  How much faster than the best untiled way that does as much.
+//  How much faster than the best untiled way that goes as far.
 static double
 s_ratio (const rows_t *self, size_t way)
 {
     double ratios [ROUNDS_MAX];
-    bool resizes = s_ways [way].resizes;
-    size_t exact = s_untiled (EXACT, resizes), scaled = s_untiled (SCALED, resizes);
+    extent_t extent = s_ways [way].extent;
+    size_t exact = s_untiled (EXACT, extent), scaled = s_untiled (SCALED, extent);
     size_t best = s_milliseconds (self, exact) < s_milliseconds (self, scaled)? exact: scaled;
+    if (extent == DECODER)      //  whether scales are used is for the pipeline to say
+        best = s_untiled (s_ways [way].reading, extent);
     for (uint32_t round = 0; round < self->plan->rounds; round++)
         ratios [round] = self->seconds [best] [round] / self->seconds [way] [round];
     return s_median (ratios, self->plan->rounds);
@@ -393,6 +423,7 @@ s_close (rows_t *self)
     }
     jpeg_reader_destroy (&self->reader);
     resize_destroy (&self->resize);
+    decoder_destroy (&self->decoder);
     tile_table_free (&self->table);
     scratch_free (&self->room);
     free (self);
@@ -402,12 +433,14 @@ json_t *
 tiled_rows (const tiled_plan_t *plan)
 {
     assert (plan->rounds <= ROUNDS_MAX);
-    rows_t *self = calloc (1, sizeof *self);
+    rows_t *self = aligned_alloc (_Alignof (rows_t), sizeof (rows_t));
     assert (self);
+    memset (self, 0, sizeof *self);
     self->plan = plan;
     self->reader = jpeg_reader_new ();
     self->resize = resize_new ();
-    assert (self->reader && self->resize);
+    self->decoder = decoder_new ();
+    assert (self->reader && self->resize && self->decoder);
     size_t refused = 0;
     for (layout_name_t layout = UNTILED; layout < LAYOUTS; layout++) {
         self->samples [layout] = calloc (plan->count, sizeof (sample_t));

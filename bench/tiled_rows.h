@@ -17,6 +17,8 @@ typedef struct {
     const decoder_file_t *files;    //  good JPEGs, lent; those that cannot be tiled are read as they are
     size_t count;
     const operation_t *crop;        //  the random_resized_crop
+    const pipeline_t *exact;        //  with that crop
+    const pipeline_t *inexact;      //  the same with scales: "exact": false
     uint32_t rounds;
     bool json;                      //  no table
 } tiled_plan_t;

@@ -46,6 +46,36 @@ s_segments (range_t columns, const tile_frame_t *frame)
     return range;
 }
 
+//  What covers a box: rows of MCUs, and columns of segments.
+typedef struct {
+    range_t rows;
+    range_t columns;
+} cover_t;
+
+static cover_t
+s_cover_box (const tile_frame_t *frame, const image_request_t *request)
+{
+    const image_box_t *box = &request->box;
+    unsigned scale = jpeg_reader_scale (request);
+    uint32_t margin = scale < JPEG_READER_SCALE_WHOLE? JPEG_READER_SCALED_MARGIN: 0;
+    range_t mcus = s_cover (box->left, box->width, scale, margin + frame->mixed_across, frame->mcu_width, frame->columns);
+    return (cover_t) {
+        .rows = s_cover (box->top, box->height, scale, margin + frame->mixed_down, frame->mcu_height, frame->rows),
+        .columns = s_segments (mcus, frame)
+    };
+}
+
+//  Without a window, all of a row is decoded, and all rows down to the box's last.
+bool
+tile_window_pays (const tile_frame_t *frame, const image_request_t *request)
+{
+    cover_t cover = s_cover_box (frame, request);
+    uint64_t segment = (uint64_t) frame->interval * frame->mcu_width * frame->mcu_height;
+    uint64_t without = segment * cover.rows.end * tile_frame_columns (frame);
+    uint64_t with = segment * (cover.rows.end - cover.rows.begin) * (cover.columns.end - cover.columns.begin);
+    return without - with >= TILE_WINDOW_PIXELS_MIN && (without - with) * TILE_WINDOW_SHARE >= without;
+}
+
 //  ---- the bytes
 
 static uint8_t *
@@ -130,12 +160,8 @@ tile_window_write (tile_window_t *self, const tile_frame_t *frame, const tile_ta
     const image_request_t *request, scratch_t *room)
 {
     assert (table->count == tile_frame_segments (frame));
-    const image_box_t *box = &request->box;
-    unsigned scale = jpeg_reader_scale (request);
-    uint32_t margin = scale < JPEG_READER_SCALE_WHOLE? JPEG_READER_SCALED_MARGIN: 0;
-    range_t rows = s_cover (box->top, box->height, scale, margin + frame->mixed_down, frame->mcu_height, frame->rows);
-    range_t columns = s_segments (s_cover (box->left, box->width, scale, margin + frame->mixed_across, frame->mcu_width,
-        frame->columns), frame);
+    cover_t cover = s_cover_box (frame, request);
+    range_t rows = cover.rows, columns = cover.columns;
     range_t mcus = { columns.begin * frame->interval, columns.end * frame->interval };
     s_part (rows, frame->mcu_height, frame->height, &self->part.top, &self->part.height);
     s_part (mcus, frame->mcu_width, frame->width, &self->part.left, &self->part.width);

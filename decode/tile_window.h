@@ -22,6 +22,13 @@ typedef struct {
     image_box_t part;           //  what of the image it shows
 } tile_window_t;
 
+//  A window is worth its while from so many pixels on that it leaves out, and from this share of what is decoded without it,
+//  one in so many (docs/tiles.md has the figures).
+enum { TILE_WINDOW_PIXELS_MIN = 1024, TILE_WINDOW_SHARE = 32 };
+
+//  Whether a window would be so much smaller than what jpeg_reader.h decodes of the whole image for the same request.
+bool tile_window_pays (const tile_frame_t *frame, const image_request_t *request);
+
 //  Writes into room, which holds it until the next call; false: no memory.  table is one that is OK for frame and bytes.
 //  request's box lies inside the image; what jpeg_reader_read makes of the same request on the whole image, it makes of
 //  tile_window_request on the window.
