@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -36,6 +37,41 @@ s_volume (const pack_t *self, uint32_t volume)
     s_check_self (self);
     assert (volume < self->volume_count);
     return &self->volumes [volume];
+}
+
+static bool
+s_is_said (const catalogue_t *catalogue, uint64_t text)
+{
+    for (size_t class = 0; class < catalogue->class_count; class++)
+        if (catalogue->classes [class] == text)
+            return true;
+    for (size_t index = 0; index < catalogue->column_count; index++) {
+        const column_t *column = &catalogue->columns [index];
+        for (size_t value = 0; column->kind == COLUMN_TEXT && value < column->value_count; value++)
+            if (column->values [value].text == text)
+                return true;
+    }
+    return false;
+}
+
+//  The last text, if it looks like one and is not just a label or a class that does; paths and names of files never do.
+void
+pack_take_note (pack_t *self)
+{
+    const catalogue_t *catalogue = self->catalogue;
+    const char *arena = catalogue->arena;
+    size_t at = catalogue->arena_used - 1, length = strlen (PACK_NOTE_BEGIN);
+    while (at > 0 && arena [at - 1])
+        at--;
+    if (strncmp (arena + at, PACK_NOTE_BEGIN, length) == 0 && !s_is_said (catalogue, at))
+        self->note = arena + at + length;
+}
+
+const char *
+pack_note (const pack_t *self)
+{
+    s_check_self (self);
+    return self->note;
 }
 
 uint32_t

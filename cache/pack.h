@@ -26,6 +26,8 @@ typedef struct {
 //  NULL: the catalogue is one of plain files.  Lent for the catalogue's life.
 const pack_t *catalogue_pack (const catalogue_t *catalogue);
 
+//  What the writer noted of how it was made: a JSON object, as the writer wrote it; NULL: nothing.  Lent.
+const char *pack_note (const pack_t *self);
 uint32_t pack_samples (const pack_t *self);
 uint32_t pack_chunk_samples (const pack_t *self);
 //  The id at each position; lent.

@@ -32,6 +32,9 @@ enum {
 #define PACK_VOLUME_BYTES (UINT64_C (1) << 30)  //  no chunk begins above it
 #define PACK_INDEX_NAME "index.tureen"
 #define PACK_VOLUME_NAME "volume-%05u.tureen"
+//  The arena's last text, where it begins so and is no label's and no class's: what the writer has to say of how the pack
+//  was made.  Behind it stands a JSON object.
+#define PACK_NOTE_BEGIN "/tureen "
 #define PACK_INDEX_MAGIC "TUREENI1"
 #define PACK_VOLUME_MAGIC "TUREENV1"
 

@@ -16,6 +16,8 @@
 
 #include <xxhash.h>
 
+enum { PART_RECORDS = 256 };
+
 typedef struct {
     draft_t draft;                  //  errors; and the catalogue that is read back
     const char *folder;
@@ -117,14 +119,60 @@ s_put_fields (writer_t *writer)
     return rc;
 }
 
+//  Files may have become others: everything but their size is the catalogue's.
+static uint64_t
+s_file_bytes (const writer_t *writer, size_t id, size_t field)
+{
+    const pack_index_t *index = writer->index;
+    return index->file_bytes? index->file_bytes (index->context, (uint32_t) id, field)
+        : catalogue_file_bytes (index->catalogue, (uint32_t) id, field);
+}
+
+static int
+s_put_samples (writer_t *writer)
+{
+    const catalogue_t *catalogue = writer->index->catalogue;
+    sample_t part [PART_RECORDS];
+    int rc = 0;
+    for (size_t id = 0; rc == 0 && id < catalogue->sample_count; ) {
+        size_t count = 0;
+        for (; count < PART_RECORDS && id < catalogue->sample_count; id++, count++) {
+            part [count] = catalogue->samples [id];
+            part [count].bytes = s_file_bytes (writer, id, 0);
+        }
+        rc = s_put (writer, part, count * sizeof *part);
+    }
+    return rc;
+}
+
 static int
 s_put_companions (writer_t *writer)
 {
     const catalogue_t *catalogue = writer->index->catalogue;
+    companion_t part [PART_RECORDS];
     int rc = 0;
-    for (size_t field = 1; rc == 0 && field < catalogue->field_count; field++)
-        rc = s_put (writer, catalogue->fields [field].files, catalogue->sample_count * sizeof (companion_t));
+    for (size_t field = 1; field < catalogue->field_count; field++)
+        for (size_t id = 0; rc == 0 && id < catalogue->sample_count; ) {
+            size_t count = 0;
+            for (; count < PART_RECORDS && id < catalogue->sample_count; id++, count++) {
+                part [count] = catalogue->fields [field].files [id];
+                part [count].bytes = s_file_bytes (writer, id, field);
+            }
+            rc = s_put (writer, part, count * sizeof *part);
+        }
     return rc;
+}
+
+//  A catalogue always has a name in it, so that it ends in a zero.
+static int
+s_put_arena (writer_t *writer)
+{
+    const catalogue_t *catalogue = writer->index->catalogue;
+    const char *note = writer->index->note;
+    int rc = s_put (writer, catalogue->arena, catalogue->arena_used);
+    if (rc == 0 && note)
+        rc = s_put (writer, PACK_NOTE_BEGIN, strlen (PACK_NOTE_BEGIN));
+    return rc || !note? rc: s_put (writer, note, strlen (note) + 1);
 }
 
 static int
@@ -162,14 +210,13 @@ s_put_section (writer_t *writer, pack_section_t section)
     size_t samples = catalogue->sample_count;
     switch (section) {
     case PACK_ARENA:
-        //  A catalogue always has a name in it, so that it ends in a zero.
-        return s_put (writer, catalogue->arena, catalogue->arena_used);
+        return s_put_arena (writer);
     case PACK_CLASSES:
         return s_put (writer, catalogue->classes, catalogue->class_count * sizeof *catalogue->classes);
     case PACK_DIRECTORIES:
         return s_put (writer, catalogue->directories, catalogue->directory_count * sizeof *catalogue->directories);
     case PACK_SAMPLES:
-        return s_put (writer, catalogue->samples, samples * sizeof *catalogue->samples);
+        return s_put_samples (writer);
     case PACK_FIELDS:
         return s_put_fields (writer);
     case PACK_COMPANIONS:
@@ -204,7 +251,10 @@ s_put_header (writer_t *writer)
     header->version = PACK_VERSION;
     header->chunk_samples = index->chunk_samples;
     header->samples = index->catalogue->sample_count;
-    header->bytes = index->catalogue->bytes;
+    header->bytes = 0;
+    for (size_t id = 0; id < header->samples; id++)
+        for (size_t field = 0; field < index->catalogue->field_count; field++)
+            header->bytes += s_file_bytes (writer, id, field);
     header->seed = index->seed;
     header->checksum = XXH3_64bits (header, offsetof (pack_header_t, checksum));
     writer->at = 0;

@@ -19,6 +19,10 @@
 //  Arrays are lent for the call.
 typedef struct {
     const catalogue_t *catalogue;       //  of the source; may be a pack's
+    //  Of a file as it lies in the volumes; NULL: as the catalogue says.
+    uint64_t (*file_bytes) (const void *context, uint32_t id, size_t field);
+    const void *context;
+    const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: none but what the catalogue's pack has
     uint32_t chunk_samples;
     const uint8_t *pack;                //  PACK_ID_BYTES, as in the volumes' headers
     uint64_t seed;

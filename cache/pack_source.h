@@ -34,6 +34,7 @@ typedef struct {
     const uint8_t *files [CATALOGUE_FIELDS_MAX];
     size_t bytes [CATALOGUE_FIELDS_MAX];
     size_t field_count;                 //  the same for all
+    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  what became of each on its way (packing.h); 0: the source's own bytes
 } pack_item_t;
 
 //  0, or -errno, *self_p NULL and error (PACK_SOURCE_ERROR_BYTES, always ended) says what is wrong and the remedy.
@@ -52,7 +53,7 @@ const char *pack_source_signature (const pack_source_t *self);
 const catalogue_t *pack_source_catalogue (const pack_source_t *self);
 
 
-//  ---- for the kinds alone
+//  ---- for the kinds, and for who stands before one and gives its files on as others
 
 typedef struct {
     int (*next) (void *state, pack_item_t *item, char *error);

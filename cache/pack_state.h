@@ -23,6 +23,7 @@ struct pack {
     const uint32_t *order;
     const pack_volume_t *volumes;
     uint32_t volume_count;
+    const char *note;                   //  behind PACK_NOTE_BEGIN; NULL: there is none
     int *descriptors;                   //  by volume; -1: not open.  NULL: none yet
 };
 
@@ -31,6 +32,8 @@ struct pack {
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
 //  The same with an index file in the folder of field 0's root, which is read whole.
 int pack_load (draft_t *draft, const char *name);
+//  Looks for the note, when all else is known to be right.
+void pack_take_note (pack_t *self);
 //  Lets go of the index, the volumes, and all that points into them.  For catalogue_destroy.
 void pack_detach (catalogue_t *catalogue);
 //  A whole file of a sample, into room for its bytes.  As catalogue_read.

@@ -577,5 +577,7 @@ pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t si
         rc = s_take_columns (&check);
     if (rc == 0)
         rc = s_check_places (&check);
+    if (rc == 0)
+        pack_take_note (check.pack);
     return rc;
 }

@@ -32,7 +32,8 @@ enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave to others
     BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  more buckets than that allows would be written in crumbs
     BUCKETS_UNKNOWN = 64,               //  where the source does not know its size
-    SPARE_BYTES = 16 << 20              //  index, journal, padding
+    SPARE_BYTES = 16 << 20,             //  index, journal, padding
+    TILED_MORE = 8                      //  tiled files may be larger, by such a part
 };
 
 //  -- options
@@ -48,7 +49,8 @@ s_check_options (const packing_t *self)
         return packing_fail (self, -EINVAL, "%llu bytes of memory are too few: give at least %d",
             (unsigned long long) options->memory_bytes, PACKING_MEMORY_BYTES_MIN);
     assert (options->volume_bytes == 0 || options->volume_bytes >= PACK_BLOCK_BYTES);
-    assert (options->buckets <= PACKING_BUCKETS_MAX);
+    assert (options->buckets <= PACKING_BUCKETS_MAX); assert (options->tile <= PACKING_TILE_MOST);
+    assert (options->tile == PACKING_TILE_OFF || (options->convert && options->note));
     return 0;
 }
 
@@ -239,7 +241,8 @@ s_begin (packing_t *self)
     self->journal = (packing_journal_t) {
         .pass = 1, .seed = seed, .buckets = s_choose_buckets (self, total),
         .chunk_samples = options->chunk_samples? options->chunk_samples: PACK_CHUNK_SAMPLES,
-        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES
+        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES,
+        .tile = options->has_tile? options->tile: PACKING_TILE_OFF
     };
     const char *signature = pack_source_signature (self->source);
     assert (strlen (signature) < sizeof self->journal.signature);
@@ -261,6 +264,20 @@ s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
     return 0;
 }
 
+//  Whether to tile is not to change in the middle, nor can it be asked of who cannot do it.
+static int
+s_check_tile (const packing_t *self)
+{
+    const packing_options_t *options = self->options;
+    uint32_t tile = self->journal.tile;
+    char name [16];
+    snprintf (name, sizeof name, tile > PACKING_TILE_AUTO? "%u": tile? "auto": "off", tile);
+    if (options->has_tile && options->tile != tile)
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none", options->target, name);
+    assert (tile == PACKING_TILE_OFF || (options->convert && options->note));
+    return 0;
+}
+
 static int
 s_check_journal (const packing_t *self)
 {
@@ -268,7 +285,8 @@ s_check_journal (const packing_t *self)
     if (strcmp (journal->signature, pack_source_signature (self->source)) != 0)
         return packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with, or has changed since: "
             "delete the folder and begin anew", self->options->target);
-    return s_check_wishes (self, journal->seed, journal->chunk_samples);
+    int rc = s_check_wishes (self, journal->seed, journal->chunk_samples);
+    return rc? rc: s_check_tile (self);
 }
 
 //  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and one
@@ -284,7 +302,7 @@ s_check_space (const packing_t *self)
     uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize;
     uint64_t needed = total / self->journal.buckets + SPARE_BYTES;
     if (self->journal.pass == 1 && total > done)
-        needed += total - done;
+        needed += total - done + (self->journal.tile? (total - done) / TILED_MORE: 0);
     if (free_bytes >= needed)
         return 0;
     return packing_fail (self, -ENOSPC, "there are %llu MiB free for '%.600s', and it takes about %llu: free room "
@@ -311,6 +329,7 @@ s_prepare (packing_t *self)
     if (rc)
         return rc;
     self->result->seed = self->journal.seed;
+    self->result->tile = self->journal.tile;
     rc = pack_source_skip (self->source, self->journal.samples, self->error);
     rc = rc < 0? rc: s_check_space (self);
     if (rc == 0 && !self->result->resumed)
@@ -349,7 +368,10 @@ s_forget (packing_t *self)
 static int
 s_pass_1 (packing_t *self)
 {
-    int rc = packing_fill_buckets (self);
+    const packing_options_t *options = self->options;
+    int rc = self->journal.tile? options->convert (options->context, self->journal.tile, &self->source, self->error): 0;
+    if (rc == 0)
+        rc = packing_fill_buckets (self);
     if (rc == 0 && self->samples == 0)
         rc = packing_fail (self, -ENODATA, "there are no samples in '%.600s': check the path",
             self->options->source.paths [0]);
@@ -371,15 +393,15 @@ s_finish_source (packing_t *self)
         "delete the folder and begin anew", self->options->target);
 }
 
-//  The catalogue and the table speak of the same files.
+//  The catalogue and the table speak of the same files; of those that have become others only the catalogue knows their
+//  source's size.
 static int
 s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
 {
     size_t field_count = self->journal.field_count;
     bool is_same = catalogue_samples (catalogue) == self->samples && catalogue_fields (catalogue) == field_count;
     for (size_t file = 0; is_same && file < self->file_count; file++)
-        is_same = catalogue_file_bytes (catalogue, (uint32_t) (file / field_count), file % field_count)
-            == self->files [file].bytes;
+        is_same = self->files [file].mark || packing_source_bytes (self, catalogue, file) == self->files [file].bytes;
     return is_same? 0: packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with: delete the "
         "folder and begin anew", self->options->target);
 }
@@ -388,6 +410,13 @@ static uint64_t
 s_bytes (const void *context, uint32_t id)
 {
     return packing_sample_bytes (context, id);
+}
+
+static uint64_t
+s_file_bytes (const void *context, uint32_t id, size_t field)
+{
+    const packing_t *self = context;
+    return self->files [id * (size_t) self->journal.field_count + field].bytes;
 }
 
 //  The same data, seed and layout give the same id, so that all of the pack comes out the same.
@@ -401,6 +430,8 @@ s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *
     XXH3_128bits_reset (hash);
     XXH3_128bits_update (hash, catalogue_fingerprint (catalogue), 32);
     XXH3_128bits_update (hash, numbers, sizeof numbers);
+    if (self->journal.tile)             //  else the id is what it was before there was tile
+        XXH3_128bits_update (hash, &self->journal.tile, sizeof self->journal.tile);
     XXH3_128bits_update (hash, plan->checksums, self->file_count * sizeof *plan->checksums);
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (hash));
@@ -454,8 +485,13 @@ s_clean (const packing_t *self)
 static int
 s_write_index (const packing_t *self, const catalogue_t *catalogue, const packing_plan_t *plan)
 {
+    const packing_options_t *options = self->options;
+    char note [PACKING_NOTE_BYTES] = "";
+    if (self->journal.tile)
+        options->note (options->context, self->result, note);
     pack_index_t index = {
-        .catalogue = catalogue, .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
+        .catalogue = catalogue, .file_bytes = s_file_bytes, .context = self, .note = *note? note: NULL,
+        .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
         .seed = self->journal.seed, .order = plan->order, .places = plan->places, .checksums = plan->checksums,
         .volumes = plan->volumes, .volume_count = plan->volume_count
     };
@@ -468,6 +504,8 @@ s_pass_2 (packing_t *self)
     packing_plan_t plan = { .order = NULL };
     const catalogue_t *catalogue = pack_source_catalogue (self->source);
     int rc = s_check_catalogue (self, catalogue);
+    if (rc == 0)
+        packing_count_marks (self, catalogue);
     if (rc == 0)
         rc = s_plan (self, catalogue, &plan);
     if (rc == 0)

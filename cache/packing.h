@@ -18,7 +18,11 @@
  *  bucket.
  *
  *  Memory: memory_bytes for buffers, 28 bytes a sample and 16 a file for the tables, and what the source takes.
- *  The same data, seed and chunk make the same pack, byte for byte: its id is a hash of these.
+ *  The same data, seed, chunk and tile make the same pack, byte for byte: its id is a hash of these.
+ *
+ *  Files may become others on their way (tile, convert): in pass 1, so that sizes and checksums are the new ones, which is
+ *  all that the rest has to know.  Each has a mark that says what became of it, durable in the table; so the figures at the
+ *  end are those of all files, however often the packing was broken off.
  *
  *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.
  */
@@ -32,13 +36,23 @@
 #define PACKING_FOLDER "packing"
 #define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open says so
 
-enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192 };
+enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16, PACKING_NOTE_BYTES = 256 };
+
+//  Whether JPEGs become tiled ones: not, as is best, or by segments of at most so many pixels.
+enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535 };
 
 typedef struct {
     int pass;                           //  1: reading the source, 2: writing volumes
     uint64_t samples;                   //  done in this pass
     uint64_t bytes, bytes_total;        //  of this pass; total 0: not known
 } packing_progress_t;
+
+typedef struct {
+    uint64_t files;
+    uint64_t source_bytes, bytes;       //  of these files, before and after
+} packing_mark_t;
+
+typedef struct packing_result packing_result_t;
 
 typedef struct {
     pack_source_options_t source;
@@ -50,21 +64,30 @@ typedef struct {
     uint64_t memory_bytes;              //  at least PACKING_MEMORY_BYTES_MIN and the largest sample twice
     uint32_t buckets;                   //  0: from the source's size and the memory; ignored when resuming
     bool resume;                        //  where nothing was begun, begins; where all is done, says so
+    bool has_tile;                      //  else off, or as it was begun
+    uint32_t tile;                      //  PACKING_TILE_OFF, _AUTO, or pixels
+    //  Where tile is not off: puts another in the place of *source_p, which gives as many samples with as many files, and
+    //  takes the one that was there.  0; or -errno and error, nothing changed.
+    int (*convert) (void *context, uint32_t tile, pack_source_t **source_p, char *error);
+    //  And the note for the index (pack_index.h): what its readers are to know of that.
+    void (*note) (void *context, const packing_result_t *result, char note [PACKING_NOTE_BYTES]);
     void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
     bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
     void *context;
 } packing_options_t;
 
-typedef struct {
+struct packing_result {
     uint64_t samples, bytes, volumes, chunks;
     uint64_t seed;
     bool resumed;                       //  from a journal
-    bool was_finished;                  //  before this call, which did nothing
-} packing_result_t;
+    bool was_finished;                  //  before this call, which did nothing; nothing is known of tile and marks then
+    uint32_t tile;
+    packing_mark_t marks [PACKING_MARKS_MAX];
+};
 
 //  0; or -errno and error (PACK_SOURCE_ERROR_BYTES) says what is wrong and the remedy: -EEXIST the target is a pack or
 //  holds something else, -EBUSY another process packs into it, -ESTALE the source has changed since what is to be
-//  resumed was begun, -EINVAL options that cannot be, or another seed or chunk than it was begun with, -EFBIG a sample
+//  resumed was begun, -EINVAL options that cannot be, or another seed, chunk or tile than it was begun with, -EFBIG a sample
 //  that memory_bytes has no room for, -ECANCELED stopped, -ENOSPC no room now or later, -EBADMSG a journal or bucket
 //  that is damaged ..  All but the first and the last leave what can be resumed, if
 //  anything was begun; where the source cannot be packed from its first sample on, nothing was.

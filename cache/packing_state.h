@@ -21,7 +21,7 @@
 #define PACKING_JOURNAL_MAGIC "TUREENJ1"
 #define PACKING_BUCKET_NAME "bucket-%05u"
 
-enum { PACKING_NAME_BYTES = 64, PACKING_SIGNATURE_BYTES = 40 };
+enum { PACKING_NAME_BYTES = 64, PACKING_SIGNATURE_BYTES = 36 };
 
 typedef struct {
     char magic [8];
@@ -32,6 +32,7 @@ typedef struct {
     uint64_t volume_bytes;
     uint64_t seed;
     char signature [PACKING_SIGNATURE_BYTES];       //  the source's, zeros behind it
+    uint32_t tile;                      //  as the options'
     uint64_t samples;                   //  in buckets and table, durable; in pass 2: all
     uint64_t positions;                 //  pass 2: in the volumes, durable
     uint64_t checksum;                  //  XXH3-64 of what stands before
@@ -40,8 +41,12 @@ typedef struct {
 _Static_assert (sizeof (packing_journal_t) == 104, "no padding: it is hashed");
 
 typedef struct {
-    uint64_t bytes, checksum;
+    uint32_t bytes;                     //  at most CATALOGUE_SAMPLE_BYTES_MAX
+    uint32_t mark;                      //  below PACKING_MARKS_MAX
+    uint64_t checksum;
 } packing_file_t;
+
+_Static_assert (sizeof (packing_file_t) == 16, "no padding: it is written");
 
 typedef struct {
     const packing_options_t *options;
@@ -86,6 +91,10 @@ int packing_table_sync (packing_t *self);
 
 //  Of all files of a sample.
 uint64_t packing_sample_bytes (const packing_t *self, uint32_t id);
+//  Of files [file], in the source: of those that have become others, before.
+uint64_t packing_source_bytes (const packing_t *self, const catalogue_t *catalogue, size_t file);
+//  Into the result: what became of all files.
+void packing_count_marks (packing_t *self, const catalogue_t *catalogue);
 //  "packing/bucket-00000", or without the folder.
 const char *packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES]);
 bool packing_is_stopped (const packing_t *self);

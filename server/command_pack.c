@@ -4,12 +4,18 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <jansson.h>
 #include "complain.h"
+#include "machine.h"
 #include "output.h"
+#include "pack.h"
 #include "pack_options.h"
 #include "pack_progress.h"
+#include "pack_report.h"
+#include "tiling.h"
+#include "tiling_source.h"
 #include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128 };
@@ -30,7 +36,7 @@ static const char s_help [] =
     "\n"
     "  --chunk N            samples of a chunk: a multiple of 64 (64)\n"
     "  --seed S             of the shuffle; a random one when left out, which is told at the end. The same data,\n"
-    "                       seed and chunk make the same pack, byte for byte\n"
+    "                       seed, chunk and tile make the same pack, byte for byte\n"
     "  --memory SIZE        for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)\n"
     "  --extensions LIST    which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
     "                       sample's own\n"
@@ -38,6 +44,12 @@ static const char s_help [] =
     "                       a further file of each sample of a folder or list: the one in FOLDER with the same\n"
     "                       path but for the extension; repeatable\n"
     "  --mask LIST          which members of tar files are masks, as seg.png,mask.png\n"
+    "  --tile off|auto|N    auto: JPEGs get restart markers, so that a crop can be decoded without the rest of\n"
+    "                       the picture. Lossless in pixels and metadata, by a check of each file, but not in\n"
+    "                       bytes; a file that cannot be tiled stays as it is. N: segments of at most N pixels,\n"
+    "                       8 to 65535, whatever that costs; auto: 24, and wider where a file would grow by\n"
+    "                       more than a tenth (off)\n"
+    "  --workers N          threads that tile (as many as there are processors)\n"
     "  --resume             go on with what was stopped or killed, from where it was; begins where nothing was\n"
     "                       begun, so that the same command can be repeated until it succeeds; a finished pack\n"
     "                       is left as it is, without a look at the source\n"
@@ -47,7 +59,9 @@ static const char s_help [] =
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one bucket\n"
     "(about half of --memory); when that is not free, nothing is begun. Beside --memory it takes about 100 bytes\n"
-    "of memory a sample. A file that cannot be read ends it: left out, it would give all later samples other ids.\n"
+    "of memory a sample, and with --tile at most as much as --memory for pictures that are being tiled (one that\n"
+    "needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be read ends it: left out, it would\n"
+    "give all later samples other ids.\n"
     "\n"
     "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130 and 143 after SIGINT and SIGTERM, which leave\n"
     "what --resume goes on with (so does a kill).\n";
@@ -80,10 +94,25 @@ s_is_stopped (void *context)
     return s_signal != 0;
 }
 
+//  What packing calls us back with.
+typedef struct {
+    const pack_options_t *options;
+    pack_progress_t progress;
+} run_t;
+
 static void
 s_tell (void *context, const packing_progress_t *progress)
 {
-    pack_progress_tell (context, progress);
+    pack_progress_tell (&((run_t *) context)->progress, progress);
+}
+
+static int
+s_convert (void *context, uint32_t tile, pack_source_t **source_p, char *error)
+{
+    const pack_options_t *options = ((const run_t *) context)->options;
+    tiling_source_options_t tiling = { .tile = tile, .memory_bytes = options->packing.memory_bytes,
+        .workers = options->workers? options->workers: machine_processors ("") };
+    return tiling_source_wrap (source_p, &tiling, error);
 }
 
 //  Buckets are open all at once.
@@ -109,6 +138,11 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
+    if (object && result->tile)
+        json_object_set_new (object, "tiling", tiling_json (result));
+    char text [TILING_TILE_BYTES];
+    if (object && !result->was_finished)
+        json_object_set_new (object, "tile", json_string (tiling_text (result->tile, text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);
@@ -131,28 +165,52 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
     putchar ('\n');
+    if (result->tile)
+        tiling_print (stdout, result);
     return true;
+}
+
+//  What was finished before is as it was asked for then.
+static bool
+s_check_finished (const pack_options_t *options)
+{
+    char error [PACK_REPORT_ERROR_BYTES], text [TILING_TILE_BYTES];
+    int status;
+    if (!options->packing.has_tile)
+        return true;
+    catalogue_t *catalogue = pack_report_open (options->packing.target, &status, error);
+    if (!catalogue)
+        return complain ("pack", "%s", error);
+    tiling_noted_t noted = tiling_noted (pack_note (catalogue_pack (catalogue)));
+    catalogue_destroy (&catalogue);
+    const char *made = noted.is_tiled? noted.tile: "off", *asked = tiling_text (options->packing.tile, text);
+    return strcmp (made, asked) == 0
+        || complain ("pack", "'%s' was made with --tile %s: give that or none", options->packing.target, made);
 }
 
 static int
 s_run (pack_options_t *options)
 {
-    pack_progress_t progress = pack_progress_begin ();
+    run_t run = { options, pack_progress_begin () };
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
-    packing->context = &progress;
+    packing->convert = s_convert;
+    packing->note = tiling_note;
+    packing->context = &run;
     s_catch_signals ();
     s_raise_descriptors ();
     packing_result_t result;
     char error [PACK_SOURCE_ERROR_BYTES];
     double began = pack_progress_now ();
     int rc = packing_run (packing, &result, error);
-    pack_progress_end (&progress);
+    pack_progress_end (&run.progress);
     if (rc)
         complain ("pack", "%s", error);
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
+    if (rc == 0 && result.was_finished && !s_check_finished (options))
+        return EXIT_FAILED;
     return rc == 0 && s_print (options, &result, pack_progress_now () - began)? 0: EXIT_FAILED;
 }
 

@@ -18,6 +18,7 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "tiling.h"
 #include "unpack_labels.h"
 #include "utf8.h"
 
@@ -35,6 +36,9 @@ static const char s_help [] =
     "with further fields, which lay in folders of their own, each field gets one here: FOLDER/image,\n"
     "FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv or\n"
     "labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
+    "\n"
+    "Of a pack made with --tile these are the tiled files, with the pixels and the metadata of the originals\n"
+    "and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others.\n"
     "\n"
     "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
     "all its files.\n"
@@ -311,9 +315,13 @@ s_finish (unpack_t *self)
     uint32_t samples = catalogue_samples (self->catalogue);
     if (self->samples < samples)
         complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
+    tiling_noted_t noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
     printf ("%" PRIu64 " of %" PRIu32 " samples, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
         (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
+    if (noted.is_tiled)
+        printf ("packed with --tile %s: %" PRIu64 " of %" PRIu64 " files are tiled JPEGs, the same as the originals in "
+            "pixels and metadata, not in bytes\n", noted.tile, noted.tiled, noted.files);
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
 }
 

@@ -14,6 +14,7 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "tiling.h"
 #include "utf8.h"
 #include "verify_order.h"
 
@@ -39,6 +40,9 @@ static const char s_help [] =
     "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
     "fewer than 30 samples are not judged.\n"
     "\n"
+    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is looked\n"
+    "through for its segments, and other than so many is a fault, unless damaged samples explain it.\n"
+    "\n"
     "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n";
 
 typedef struct {
@@ -50,6 +54,9 @@ typedef struct {
     uint64_t damaged;                   //  samples; those of lost volumes too
     uint64_t volume_faults;
     uint64_t paddings;
+    tiling_noted_t noted;               //  what the pack says of itself
+    uint64_t tiled;                     //  files found so
+    bool lacks_memory;
     verify_order_t order;
     pack_meter_t meter;
     json_t *samples, *volumes, *padding;        //  --json only
@@ -103,6 +110,19 @@ s_keep_sample (verify_t *self, const pack_scan_sample_t *sample)
         "field", catalogue_field_name (self->catalogue, sample->field), "reason", sample->damage));
 }
 
+static void
+s_count_tiled (verify_t *self, const pack_scan_sample_t *sample)
+{
+    const uint8_t *bytes = sample->bytes;
+    for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
+        size_t size = catalogue_file_bytes (self->catalogue, sample->id, field);
+        int is_tiled = tiling_is_tiled (bytes, size);
+        self->lacks_memory |= is_tiled < 0;
+        self->tiled += is_tiled > 0;
+        bytes += size;
+    }
+}
+
 static bool
 s_on_sample (void *context, const pack_scan_sample_t *sample)
 {
@@ -110,8 +130,10 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
     uint64_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
     self->bytes += sample->bytes? bytes: 0;
     pack_meter_add (&self->meter, bytes);
+    if (!sample->damage && self->noted.is_tiled)
+        s_count_tiled (self, sample);
     if (!sample->damage)
-        return true;
+        return !self->lacks_memory;
     self->damaged++;
     if (self->json)
         s_keep_sample (self, sample);
@@ -212,10 +234,25 @@ s_print_order (const verify_order_t *order)
 
 //  ---- what came out
 
+//  Damaged samples are not looked at.
+static bool
+s_is_tiled (const verify_t *self)
+{
+    return !self->noted.is_tiled || self->damaged || self->tiled == self->noted.tiled;
+}
+
 static bool
 s_is_good (const verify_t *self)
 {
-    return self->damaged == 0 && self->volume_faults == 0 && self->order.faults == 0;
+    return self->damaged == 0 && self->volume_faults == 0 && self->order.faults == 0 && s_is_tiled (self);
+}
+
+static void
+s_print_tiles (const verify_t *self)
+{
+    if (self->noted.is_tiled)
+        printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the index%s\n",
+            self->noted.tile, self->tiled, self->noted.files, self->noted.tiled, s_is_tiled (self)? "": ": FAULT");
 }
 
 static void
@@ -223,6 +260,7 @@ s_print (const verify_t *self, double seconds)
 {
     const pack_t *pack = catalogue_pack (self->catalogue);
     s_print_order (&self->order);
+    s_print_tiles (self);
     printf ("%s: %" PRIu32 " samples, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
         s_is_good (self)? "good": "BAD",
         pack_samples (pack), (double) self->bytes / 1e6, pack_volumes (pack), pack_volumes (pack) == 1? "": "s",
@@ -232,7 +270,8 @@ s_print (const verify_t *self, double seconds)
         printf ("%" PRIu64 " samples damaged", self->damaged);
     else
         printf ("all samples whole");
-    printf ("%s%s\n", self->volume_faults? ", volumes damaged": "", self->order.faults? ", order not shuffled": "");
+    printf ("%s%s%s\n", self->volume_faults? ", volumes damaged": "", self->order.faults? ", order not shuffled": "",
+        s_is_tiled (self)? "": ", tiles are not what the index says");
 }
 
 static json_t *
@@ -249,6 +288,13 @@ s_json_order (const verify_order_t *order)
         "bound", VERIFY_ORDER_BOUND, "figures", figures);
 }
 
+static json_t *
+s_json_tiles (const verify_t *self)
+{
+    return !self->noted.is_tiled? json_null (): json_pack ("{s:s, s:I, s:I, s:I}", "tile", self->noted.tile,
+        "files", (json_int_t) self->noted.files, "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled);
+}
+
 static void
 s_print_json (verify_t *self, double seconds)
 {
@@ -261,6 +307,7 @@ s_print_json (verify_t *self, double seconds)
         "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes", self->volumes,
         "padding", self->padding, "order", s_json_order (&self->order));
     assert (root);
+    json_object_set_new (root, "tiles", s_json_tiles (self));
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
     putchar ('\n');
     json_decref (root);
@@ -289,6 +336,7 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
+    self->noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
     self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
     bool fine = pack_scan (self->catalogue, &events, self) == 0;
     double seconds = pack_meter_seconds (&self->meter);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "source.h"
+#include "tiling.h"
 
 static bool
 s_is_memory (int rc)
@@ -137,8 +138,11 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_object_set_new (object, "fields", fields);
     json_object_set_new (object, "labels", labels);
     json_t *pack = json_object_get (object, "pack");
-    if (source->pack)
+    if (source->pack) {
+        tiling_noted_t noted = tiling_noted (pack_note (source->pack));
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
+        json_object_set_new (pack, "tile", json_string (noted.is_tiled? noted.tile: "off"));
+    }
     if (source->pack && sees_all) {
         json_object_set_new (pack, "latency_microseconds", json_real (source->cost.latency_seconds * 1e6));
         json_object_set_new (pack, "megabytes_per_second", json_real (source->cost.bytes_per_second / 1e6));

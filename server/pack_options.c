@@ -7,7 +7,9 @@
 #include "machine.h"
 #include "options.h"
 #include "pack_format.h"
+#include "tiling.h"
 
+enum { WORKERS_MAX = 256 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
 
 static bool
@@ -43,6 +45,26 @@ s_memory (pack_options_t *self, const char *text)
     return complain ("pack", "--memory '%s': expected a size of at least 1M, as in 512M or 4G", text);
 }
 
+static bool
+s_tile (pack_options_t *self, const char *text)
+{
+    self->packing.has_tile = true;
+    return tiling_parse (text, &self->packing.tile)
+        || complain ("pack", "--tile '%s': expected off, auto, or how many pixels wide a segment may be, %d to %d", text,
+            PACKING_TILE_LEAST, PACKING_TILE_MOST);
+}
+
+static bool
+s_workers (pack_options_t *self, const char *text)
+{
+    uint64_t number = 0;
+    if (!s_number ("workers", text, &number))
+        return false;
+    self->workers = (uint32_t) number;
+    return (number > 0 && number <= WORKERS_MAX)
+        || complain ("pack", "--workers '%s': expected a number from 1 to %d", text, WORKERS_MAX);
+}
+
 //  NAME=mask:DIR or NAME=image:DIR; the text is cut up in place.  The catalogue judges the name.
 static bool
 s_field (pack_options_t *self, char *text)
@@ -71,6 +93,8 @@ s_take (pack_options_t *self, int option)
     case 'e': self->packing.source.extensions = optarg; return true;
     case 'f': return s_field (self, optarg);
     case 'k': self->packing.source.masks = optarg; return true;
+    case 't': return s_tile (self, optarg);
+    case 'w': return s_workers (self, optarg);
     case 'r': return self->packing.resume = true;
     case 'q': return self->quiet = true;
     case 'j': return self->json = true;
@@ -111,6 +135,7 @@ pack_options_parse (pack_options_t *self, int argc, char **argv)
         { "chunk", required_argument, NULL, 'c' }, { "seed", required_argument, NULL, 's' },
         { "memory", required_argument, NULL, 'm' }, { "extensions", required_argument, NULL, 'e' },
         { "field", required_argument, NULL, 'f' }, { "mask", required_argument, NULL, 'k' },
+        { "tile", required_argument, NULL, 't' }, { "workers", required_argument, NULL, 'w' },
         { "resume", no_argument, NULL, 'r' }, { "quiet", no_argument, NULL, 'q' }, { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };

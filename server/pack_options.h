@@ -5,8 +5,9 @@
 #include "packing.h"
 
 typedef struct {
-    packing_options_t packing;              //  without progress, stopped and context; texts are lent from argv
+    packing_options_t packing;              //  without functions and context; texts are lent from argv
     catalogue_field_t fields [CATALOGUE_FIELDS_MAX];
+    uint32_t workers;                       //  that tile; 0: as many as there are processors
     bool quiet;
     bool json;
     bool help;                              //  then the rest says nothing

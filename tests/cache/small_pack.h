@@ -24,6 +24,7 @@ typedef struct {
     uint32_t chunk_samples;
     uint64_t volume_bytes;              //  no chunk begins above it
     uint64_t seed;                      //  also of the pack's id
+    const char *note;                   //  NULL: none
 } small_pack_options_t;
 
 typedef struct {
@@ -125,8 +126,8 @@ small_pack_begin (small_pack_t *self, const catalogue_t *catalogue, const small_
 static inline int
 small_pack_index (const small_pack_t *self, char *error, size_t error_bytes)
 {
-    pack_index_t index = { .catalogue = self->catalogue, .chunk_samples = self->options->chunk_samples,
-        .pack = self->pack,
+    pack_index_t index = { .catalogue = self->catalogue, .note = self->options->note,
+        .chunk_samples = self->options->chunk_samples, .pack = self->pack,
         .seed = self->options->seed, .order = self->order, .places = self->places, .checksums = self->checksums,
         .volumes = self->volumes, .volume_count = self->volume_count };
     return pack_index_write (self->options->folder, &index, error, error_bytes);

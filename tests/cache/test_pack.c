@@ -117,7 +117,7 @@ make_pack (void *state, const catalogue_t *source, const char *name, uint64_t se
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_true (mkdir (in (state, name), 0700) == 0 || errno == EEXIST);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (state, name), CHUNK, VOLUME_BYTES, seed });
+    small_pack_begin (&pack, source, &(small_pack_options_t) { in (state, name), CHUNK, VOLUME_BYTES, seed, NULL });
     if (small_pack_index (&pack, error, sizeof error))
         fail_msg ("%s", error);
     assert_string_equal (error, "");
@@ -253,7 +253,7 @@ test_files_beside_keep_their_stem (void **state)
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_int_equal (mkdir (in (*state, "pack"), 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 1 });
+    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 1, NULL });
     source->fields [1].is_beside = true;            //  as the source of a tar has it
     assert_int_equal (small_pack_index (&pack, error, sizeof error), 0);
     small_pack_end (&pack);
@@ -261,6 +261,53 @@ test_files_beside_keep_their_stem (void **state)
     assert_path_of (packed, 0, 0, "a.b.jpg");
     assert_path_of (packed, 0, 1, "a.png");
     assert_int_equal (catalogue_labels (packed), 0);
+    catalogue_destroy (&packed);
+    catalogue_destroy (&source);
+}
+
+//  Guards: a note comes back, changes nothing else, and is inherited by a pack of the pack; the last one counts.
+static void
+test_notes (void **state)
+{
+    make_small (*state, false);
+    catalogue_t *source = open_source (*state, true), *packed = open_pack (*state);
+    assert_null (pack_note (catalogue_pack (packed)));
+    catalogue_destroy (&packed);
+    static const char *const notes [] = { "{\"first\":1}", NULL, "", "{\"last\":2}" };
+    static const char *const found [] = { "{\"first\":1}", "{\"first\":1}", "", "{\"last\":2}" };
+    for (int round = 0; round < 4; round++) {
+        char name [8], error [ERROR_BYTES];
+        snprintf (name, sizeof name, "p%d", round);
+        assert_int_equal (mkdir (in (*state, name), 0700), 0);
+        catalogue_t *from = round? packed: source;
+        small_pack_t pack;
+        small_pack_options_t options = { in (*state, name), CHUNK, VOLUME_BYTES, 1, notes [round] };
+        small_pack_begin (&pack, from, &options);
+        if (small_pack_index (&pack, error, sizeof error))
+            fail_msg ("%s", error);
+        small_pack_end (&pack);
+        if (round)
+            catalogue_destroy (&packed);
+        packed = open_with (&(catalogue_options_t) { .path = in (*state, name) });
+        assert_string_equal (pack_note (catalogue_pack (packed)), found [round]);
+        assert_same (source, packed);
+    }
+    catalogue_destroy (&packed);
+    catalogue_destroy (&source);
+}
+
+//  Guards: what a label says is no note, even if it looks like one and stands where one would.
+static void
+test_a_label_is_no_note (void **state)
+{
+    make_noise (*state, "src/1.jpg", 10);
+    make_noise (*state, "src/2.jpg", 20);
+    make_text (*state, "src/labels.tsv", "path\tcaption\n1.jpg\tmeow\n2.jpg\t" PACK_NOTE_BEGIN "{}\n");
+    catalogue_t *source = open_source (*state, false);
+    assert_string_equal (source->arena + source->arena_used - 11, PACK_NOTE_BEGIN "{}");
+    make_pack (*state, source, "pack", 1);
+    catalogue_t *packed = open_pack (*state);
+    assert_null (pack_note (catalogue_pack (packed)));
     catalogue_destroy (&packed);
     catalogue_destroy (&source);
 }
@@ -956,7 +1003,7 @@ test_faults_while_writing (void **state)
     char folder [PATH_MAX];
     strcpy (folder, in (*state, "pack"));
     assert_int_equal (mkdir (folder, 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { folder, CHUNK, VOLUME_BYTES, test_seed () });
+    small_pack_begin (&pack, source, &(small_pack_options_t) { folder, CHUNK, VOLUME_BYTES, test_seed (), NULL });
     bool struck = true;
     for (unsigned int nth = 1; struck; nth++) {
         char error [ERROR_BYTES];
@@ -997,8 +1044,8 @@ test_wrong_index_is_not_written (void **state)
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_int_equal (mkdir (in (*state, "other"), 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "other"), CHUNK, VOLUME_BYTES, 2 });
-    pack.options = &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 2 };
+    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "other"), CHUNK, VOLUME_BYTES, 2, NULL });
+    pack.options = &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 2, NULL };
     pack.places [9].offset++;
     assert_int_equal (small_pack_index (&pack, error, sizeof error), -EBADMSG);
     assert_non_null (strstr (error, "behind the one before it"));
@@ -1024,6 +1071,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         TEST (test_answers_are_the_folders), TEST (test_labels_are_the_files), TEST (test_files_beside_keep_their_stem),
+        TEST (test_notes), TEST (test_a_label_is_no_note),
         TEST (test_places), TEST (test_reading), TEST (test_every_byte_is_watched),
         TEST (test_random_damage_is_refused),
         TEST (test_cut_index_is_refused), TEST (test_forged_header_is_refused), TEST (test_forged_sections_are_refused),

@@ -750,8 +750,6 @@ test_every_call_fails (void **state)
 }
 
 
-//  ---- refusals
-
 //  Stops after so many samples of both passes.
 static void
 run_until (job_t *job, unsigned int samples)
@@ -762,6 +760,238 @@ run_until (job_t *job, unsigned int samples)
     assert_int_equal (run (job), -ECANCELED);
     job->options.stopped = NULL;
 }
+
+
+//  ---- files that become others
+
+enum { MARK_KEPT = 1, MARK_TWICE = 2 };
+
+//  Stands before a source and doubles what begins with an even byte.
+typedef struct {
+    pack_source_t *inner;
+    uint8_t *files [CATALOGUE_FIELDS_MAX];
+} twice_t;
+
+static int
+twice_next (void *state, pack_item_t *item, char *error)
+{
+    twice_t *self = state;
+    int rc = pack_source_next (self->inner, item, error);
+    for (size_t field = 0; rc > 0 && field < item->field_count; field++) {
+        size_t size = item->bytes [field];
+        item->marks [field] = size && item->files [field] [0] % 2 == 0? MARK_TWICE: MARK_KEPT;
+        if (item->marks [field] == MARK_KEPT)
+            continue;
+        free (self->files [field]);
+        self->files [field] = __real_malloc (2 * size);
+        memcpy (self->files [field], item->files [field], size);
+        memcpy (self->files [field] + size, item->files [field], size);
+        item->files [field] = self->files [field];
+        item->bytes [field] = 2 * size;
+    }
+    return rc;
+}
+
+static int
+twice_skip (void *state, uint64_t count, char *error)
+{
+    return pack_source_skip (((twice_t *) state)->inner, count, error);
+}
+
+static void
+twice_progress (const void *state, uint64_t *done_p, uint64_t *total_p)
+{
+    pack_source_progress (((const twice_t *) state)->inner, done_p, total_p);
+}
+
+static const catalogue_t *
+twice_catalogue (const void *state)
+{
+    return pack_source_catalogue (((const twice_t *) state)->inner);
+}
+
+static void
+twice_destroy (void *state)
+{
+    twice_t *self = state;
+    for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++)
+        free (self->files [field]);
+    pack_source_destroy (&self->inner);
+    free (self);
+}
+
+static int
+make_twice (void *context, uint32_t tile, pack_source_t **source_p, char *error)
+{
+    static const pack_source_kind_t kind = { twice_next, twice_skip, twice_progress, twice_catalogue, twice_destroy };
+    (void) context;
+    assert_int_equal (tile, 24);
+    twice_t *self = calloc (1, sizeof *self);
+    pack_source_t *source = self? pack_source_new (&kind, self, pack_source_signature (*source_p)): NULL;
+    if (!source) {
+        strcpy (error, "no memory to double files");
+        return -ENOMEM;
+    }
+    self->inner = *source_p;
+    *source_p = source;
+    return 0;
+}
+
+static void
+note_twice (void *context, const packing_result_t *result, char note [PACKING_NOTE_BYTES])
+{
+    (void) context;
+    snprintf (note, PACKING_NOTE_BYTES, "{\"twice\":%" PRIu64 "}", result->marks [MARK_TWICE].files);
+}
+
+static void
+prepare_twice (void *state, job_t *self, const source_t *source, const char *target)
+{
+    prepare (state, self, source, target);
+    self->options.has_tile = true;
+    self->options.tile = 24;
+    self->options.convert = make_twice;
+    self->options.note = note_twice;
+}
+
+//  Every file is as the source's or twice that; figures and note say so, and names and fingerprint are the source's.
+static void
+assert_holds_twice (const job_t *job)
+{
+    catalogue_options_t wanted = { .path = job->path, .fields = job->options.source.fields,
+        .field_count = job->options.source.field_count };
+    catalogue_options_t packed = { .path = job->options.target };
+    catalogue_t *source = open_catalogue (&wanted), *pack = open_catalogue (&packed);
+    assert_string_equal (catalogue_fingerprint (source), catalogue_fingerprint (pack));
+    catalogue_buffer_t left = { 0 }, right = { 0 };
+    packing_mark_t kept = { 0 }, twice = { 0 };
+    for (uint32_t id = 0; id < catalogue_samples (source); id++)
+        for (size_t field = 0; field < catalogue_fields (source); field++) {
+            assert_int_equal (catalogue_read (source, id, field, &left), 0);
+            assert_int_equal (catalogue_read (pack, id, field, &right), 0);
+            bool is_twice = left.size && left.bytes [0] % 2 == 0;
+            assert_int_equal (right.size, left.size * (is_twice? 2: 1));
+            assert_memory_equal (left.bytes, right.bytes, left.size);
+            assert_memory_equal (left.bytes, right.bytes + (right.size - left.size), left.size);
+            packing_mark_t *mark = is_twice? &twice: &kept;
+            *mark = (packing_mark_t) { mark->files + 1, mark->source_bytes + left.size, mark->bytes + right.size };
+        }
+    assert_true (twice.files > 0);
+    assert_memory_equal (&job->result.marks [MARK_TWICE], &twice, sizeof twice);
+    assert_memory_equal (&job->result.marks [MARK_KEPT], &kept, sizeof kept);
+    assert_int_equal (job->result.marks [0].files, 0);
+    assert_int_equal (job->result.tile, 24);
+    assert_int_equal (job->result.bytes, twice.bytes + kept.bytes);
+    char note [PACKING_NOTE_BYTES];
+    note_twice (NULL, &job->result, note);
+    assert_string_equal (pack_note (catalogue_pack (pack)), note);
+    free (left.bytes);
+    free (right.bytes);
+    catalogue_destroy (&source);
+    catalogue_destroy (&pack);
+}
+
+//  Property: whatever memory and buckets and however often it was stopped, the same pack with the same figures.
+static void
+test_files_become_others (void **state)
+{
+    uint64_t random = test_seed ();
+    source_t source = { 300, 60000, true };
+    make_source (*state, &source, random);
+    job_t job;
+    prepare_twice (*state, &job, &source, in (*state, "one"));
+    run_well (&job);
+    assert_holds_twice (&job);
+    for (int round = 0; round < EFFORT (10); round++) {
+        int rc = -1;
+        for (int stops = 0; rc; stops++) {
+            stop_t stop = { 1 + (unsigned int) test_below (&random, 400) };
+            job_t again;
+            prepare_twice (*state, &again, &source, in (*state, "two"));
+            again.options.has_tile = stops == 0 || test_below (&random, 2);
+            again.options.tile = again.options.has_tile? 24: PACKING_TILE_OFF;
+            again.options.resume = true;
+            again.options.memory_bytes += test_below (&random, 1 << 20);
+            again.options.stopped = stop_after;
+            again.options.context = &stop;
+            rc = run (&again);
+            if (rc && rc != -ECANCELED)
+                fail_msg ("%s", again.error);
+            if (rc == 0)
+                assert_memory_equal (again.result.marks, job.result.marks, sizeof job.result.marks);
+        }
+        assert_same (in (*state, "one"), in (*state, "two"));
+        remove_all (in (*state, "two"));
+    }
+}
+
+//  The setting is part of the pack's id, and is not changed on the way.
+static void
+test_tile_is_kept_to (void **state)
+{
+    source_t source = { 120, 3000, false };
+    make_source (*state, &source, 5);
+    job_t job;
+    prepare_twice (*state, &job, &source, in (*state, "one"));
+    run_until (&job, 50);
+    job.options.resume = true;
+    job.options.tile = PACKING_TILE_OFF;
+    assert_refused (&job, -EINVAL, "begun with --tile 24", "give that or none");
+    job.options.tile = PACKING_TILE_AUTO;
+    assert_refused (&job, -EINVAL, "begun with --tile 24", "give that or none");
+    job.options.has_tile = false;
+    run_well (&job);
+    assert_holds_twice (&job);
+    prepare (*state, &job, &source, in (*state, "two"));
+    run_until (&job, 50);
+    job.options.resume = true;
+    job.options.has_tile = true;
+    job.options.tile = 24;
+    job.options.convert = make_twice;
+    job.options.note = note_twice;
+    assert_refused (&job, -EINVAL, "begun with --tile off", "give that or none");
+    job.options.tile = PACKING_TILE_OFF;
+    run_well (&job);
+    assert_holds (&job);
+    assert_int_equal (job.result.marks [0].files, 120);
+}
+
+//  Killed at every call there is: the marks of what is durable are too.
+static void
+test_killed_with_marks (void **state)
+{
+    source_t source = { 60, 60000, false };
+    make_source (*state, &source, test_seed ());
+    job_t job;
+    prepare_twice (*state, &job, &source, in (*state, "one"));
+    job.options.buckets = 2;
+    calls = 0;
+    run_well (&job);
+    unsigned int all = calls;
+    for (unsigned int nth = 1; nth <= all; nth += 3 * SWEEP_STEP) {
+        job_t again;
+        prepare_twice (*state, &again, &source, in (*state, "two"));
+        again.options.buckets = 2;
+        pid_t child = fork ();
+        if (child == 0) {
+            is_killing = true;
+            fault_arm (nth, 0, false);
+            _exit (run (&again) == 0? 0: 1);
+        }
+        int status = -1;
+        waitpid (child, &status, 0);
+        assert_int_equal (WEXITSTATUS (status), KILLED);
+        again.options.resume = true;
+        run_well (&again);
+        if (!again.result.was_finished)
+            assert_memory_equal (again.result.marks, job.result.marks, sizeof job.result.marks);
+        assert_same (in (*state, "one"), in (*state, "two"));
+        remove_all (in (*state, "two"));
+    }
+}
+
+
+//  ---- refusals
 
 static void
 test_targets_that_cannot_be (void **state)
@@ -941,6 +1171,9 @@ main (void)
         cmocka_unit_test_setup_teardown (test_stopped_and_resumed, begin, end),
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, begin, end),
         cmocka_unit_test_setup_teardown (test_every_call_fails, begin, end),
+        cmocka_unit_test_setup_teardown (test_files_become_others, begin, end),
+        cmocka_unit_test_setup_teardown (test_tile_is_kept_to, begin, end),
+        cmocka_unit_test_setup_teardown (test_killed_with_marks, begin, end),
         cmocka_unit_test_setup_teardown (test_targets_that_cannot_be, begin, end),
         cmocka_unit_test_setup_teardown (test_a_second_process_is_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_what_was_begun_is_kept_to, begin, end),

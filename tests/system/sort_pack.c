@@ -1,4 +1,5 @@
-//  sort_pack PACK FOLDER: the same pack with its samples in the order of their ids, which `tureen verify` must find.
+//  sort_pack PACK FOLDER [NOTE]: the same pack with its samples in the order of their ids, and with another note; `tureen
+//  verify` must find both.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@ enum { ERROR_BYTES = 1024 };
 
 typedef struct {
     const catalogue_t *catalogue;
+    const char *note;
     uint32_t samples, chunk;
     FILE *file;
     uint64_t at;
@@ -69,7 +71,7 @@ s_sort (sort_t *self, const char *folder, char *error)
     if (self->file && fclose (self->file))
         rc = -1;
     pack_volume_t volume = { .bytes = self->at };
-    pack_index_t index = { .catalogue = self->catalogue, .chunk_samples = self->chunk, .pack = pack,
+    pack_index_t index = { .catalogue = self->catalogue, .note = self->note, .chunk_samples = self->chunk, .pack = pack,
         .order = self->order,
         .places = self->places, .checksums = self->checksums, .volumes = &volume, .volume_count = 1 };
     return rc? rc: pack_index_write (folder, &index, error, ERROR_BYTES);
@@ -78,12 +80,12 @@ s_sort (sort_t *self, const char *folder, char *error)
 int
 main (int argc, char **argv)
 {
-    char error [ERROR_BYTES] = "usage: sort_pack PACK FOLDER";
+    char error [ERROR_BYTES] = "usage: sort_pack PACK FOLDER [NOTE]";
     catalogue_t *catalogue = NULL;
-    catalogue_options_t options = { .path = argc == 3? argv [1]: "" };
-    int rc = argc == 3? catalogue_open (&catalogue, &options, error, sizeof error): -1;
+    catalogue_options_t options = { .path = argc >= 3? argv [1]: "" };
+    int rc = argc == 3 || argc == 4? catalogue_open (&catalogue, &options, error, sizeof error): -1;
     if (rc == 0 && catalogue_pack (catalogue)) {
-        sort_t sort = { .catalogue = catalogue, .samples = catalogue_samples (catalogue),
+        sort_t sort = { .catalogue = catalogue, .note = argv [3], .samples = catalogue_samples (catalogue),
             .chunk = pack_chunk_samples (catalogue_pack (catalogue)) };
         sort.order = calloc (sort.samples, sizeof *sort.order);
         sort.places = calloc (sort.samples, sizeof *sort.places);

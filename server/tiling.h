@@ -1,0 +1,78 @@
+/*  tiling -- `--tile`: what it may be, what it makes of one file, and what is told of it.
+ *
+ *  A JPEG becomes a tiled one (decode/tile_transcode.h) or stays as it is, for a reason that has a name.  Both depend on
+ *  the file and the setting alone.  Every JPEG is tiled, of whatever field: what another program asks for the pixels of gets
+ *  the same ones.
+ *
+ *  A pack says in its note how it was made, and how many of its files are tiled: those that were made so, and those that
+ *  came so and had to stay as they are.  Whoever counts them again must find as many.
+ */
+#ifndef TILING_H
+#define TILING_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <jansson.h>
+#include "packing.h"
+
+enum { TILING_TILE_BYTES = 12 };
+
+//  What became of a file; packing keeps them on the disk, so their numbers stay.
+typedef enum {
+    TILING_NOT_ASKED,
+    TILING_TILED,
+    TILING_TILED_PROGRESSIVE,       //  it was progressive, and is sequential now
+    TILING_WAS_TILED,               //  cannot be transcoded, and came with restart markers that do
+    TILING_NO_JPEG,
+    TILING_DAMAGED,
+    TILING_CODING,                  //  arithmetic, lossless, 12 bits
+    TILING_UNFINISHED,              //  progressive without its last scans
+    TILING_SEVERAL,                 //  an index of several pictures
+    TILING_PIXELS,                  //  too many
+    TILING_BYTES,                   //  too many, if it were tiled
+    TILING_OTHER,
+    TILING_MARKS
+} tiling_mark_t;
+
+_Static_assert ((int) TILING_MARKS <= (int) PACKING_MARKS_MAX, "packing counts them");
+
+//  "off", "auto" or pixels; false: none of these, nothing said.
+bool tiling_parse (const char *text, uint32_t *tile_p);
+//  The same back; returns text.
+const char *tiling_text (uint32_t tile, char text [TILING_TILE_BYTES]);
+
+typedef struct {
+    uint8_t *bytes;                 //  the caller frees them; NULL: the file stays as it is
+    size_t size;
+    tiling_mark_t mark;
+} tiling_file_t;
+
+//  tile is not off.  0, or -ENOMEM.  Any thread.
+int tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
+//  How much memory that takes at most, beside the file's; of what is no JPEG: 0.
+uint64_t tiling_memory (const uint8_t *bytes, size_t size);
+//  1: windows can be cut out of the file; 0: they cannot; -ENOMEM.
+int tiling_is_tiled (const uint8_t *bytes, size_t size);
+
+
+//  ---- what is told
+
+//  Lines on how it went.
+void tiling_print (FILE *stream, const packing_result_t *result);
+//  The same as an object; NULL: no memory.
+json_t *tiling_json (const packing_result_t *result);
+
+//  As packing_options_t.note.
+void tiling_note (void *context, const packing_result_t *result, char note [PACKING_NOTE_BYTES]);
+
+typedef struct {
+    bool is_tiled;                  //  else the rest says nothing
+    char tile [TILING_TILE_BYTES];
+    uint64_t files, tiled;
+} tiling_noted_t;
+
+//  From pack_note, which may be NULL; a note of other things is none.
+tiling_noted_t tiling_noted (const char *note);
+
+#endif
