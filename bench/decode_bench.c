@@ -26,6 +26,7 @@
 #include "geometry.h"
 #include "plan.h"
 #include "resize.h"
+#include "median.h"
 #include "tiled_rows.h"
 
 enum {
@@ -304,20 +305,6 @@ static const struct {
 };
 enum { RATIOS = sizeof s_ratios / sizeof *s_ratios };
 
-static int
-s_compare (const void *left, const void *right)
-{
-    double difference = *(const double *) left - *(const double *) right;
-    return (difference > 0) - (difference < 0);
-}
-
-static double
-s_median (double *values, size_t count)
-{
-    qsort (values, count, sizeof *values, s_compare);
-    return (values [(count - 1) / 2] + values [count / 2]) / 2;
-}
-
 //  ---- threads
 
 static void
@@ -416,7 +403,7 @@ s_ratio (const bench_t *bench, const double *fast, const double *slow)
     double ratios [ROUNDS_MAX];
     for (uint32_t round = 0; round < bench->rounds; round++)
         ratios [round] = slow [round] / fast [round];
-    return s_median (ratios, bench->rounds);
+    return median_of (ratios, bench->rounds);
 }
 
 static void
@@ -431,12 +418,12 @@ s_report (const bench_t *bench, times_t *times)
         printf ("%zu images, medians of %u rounds, one thread, processor time\n%-50s %10s %10s\n", bench->count,
             bench->rounds, "", "images/s", "ms");
     for (method_t method = 0; method < METHODS; method++) {
-        double each = s_median (times->seconds [method], bench->rounds) / (double) bench->count;
+        double each = median_of (times->seconds [method], bench->rounds) / (double) bench->count;
         if (!bench->json)
             printf ("%-50s %10.0f %10.4f\n", s_methods [method].name, 1 / each, 1e3 * each);
         json_object_set_new (methods, s_methods [method].name, json_real (each));
     }
-    double ours = (double) bench->count / s_median (times->ours, bench->rounds);
+    double ours = (double) bench->count / median_of (times->ours, bench->rounds);
     if (!bench->json) {
         printf ("train, exact, %u threads%*s %10.0f\n\nhow many times as fast\n", bench->threads, 27, "", ours);
         for (size_t index = 0; index < RATIOS; index++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "disk_plain.h"
 #include "disk_served.h"
+#include "median.h"
 
 #define NEAR 0.95
 
@@ -274,13 +275,6 @@ disk_lines_measure (disk_lines_t *self, bool (*stopped) (void *context))
 
 //  ---- figures
 
-static int
-s_compare_numbers (const void *left, const void *right)
-{
-    double difference = *(const double *) left - *(const double *) right;
-    return (difference > 0) - (difference < 0);
-}
-
 static double
 s_median (const double *values, size_t count)
 {
@@ -288,8 +282,7 @@ s_median (const double *values, size_t count)
     if (count == 0)
         return NAN;
     memcpy (sorted, values, count * sizeof *values);
-    qsort (sorted, count, sizeof *sorted, s_compare_numbers);
-    return (sorted [(count - 1) / 2] + sorted [count / 2]) / 2;
+    return median_of (sorted, count);
 }
 
 double

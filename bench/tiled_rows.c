@@ -7,6 +7,7 @@
 #include "geometry.h"
 #include "jpeg_reader.h"
 #include "marker_walk.h"
+#include "median.h"
 #include "picture.h"
 #include "resize.h"
 #include "tile_transcode.h"
@@ -308,26 +309,12 @@ s_measure (rows_t *self)
 
 //  ---- the report
 
-static int
-s_compare (const void *left, const void *right)
-{
-    double difference = *(const double *) left - *(const double *) right;
-    return (difference > 0) - (difference < 0);
-}
-
-static double
-s_median (double *values, size_t count)
-{
-    qsort (values, count, sizeof *values, s_compare);
-    return (values [(count - 1) / 2] + values [count / 2]) / 2;
-}
-
 static double
 s_milliseconds (const rows_t *self, size_t way)
 {
     double values [ROUNDS_MAX];
     memcpy (values, self->seconds [way], self->plan->rounds * sizeof *values);
-    return 1000 * s_median (values, self->plan->rounds) / (double) self->plan->count;
+    return 1000 * median_of (values, self->plan->rounds) / (double) self->plan->count;
 }
 
 //  How much faster than the best untiled way that goes as far.
@@ -342,7 +329,7 @@ s_ratio (const rows_t *self, size_t way)
         best = s_untiled (s_ways [way].reading, extent);
     for (uint32_t round = 0; round < self->plan->rounds; round++)
         ratios [round] = self->seconds [best] [round] / self->seconds [way] [round];
-    return s_median (ratios, self->plan->rounds);
+    return median_of (ratios, self->plan->rounds);
 }
 
 typedef struct {

@@ -1,64 +1,15 @@
 /*  test_memory -- every allocation of ours fails once, in turn: a status, no leak, and the decoder is as good as before; and
  *  in the steady state there is none.
- *
- *  The linker puts the functions below in the place of the C library's for our own code, not for libraries'.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "failing_memory.h"
 #include "pipelines.h"
 #include "made_jpeg.h"
 #include "decoder.h"
 #include "tile_transcode.h"
-
-void *__real_malloc (size_t bytes);
-void *__real_calloc (size_t count, size_t bytes);
-void *__real_realloc (void *memory, size_t bytes);
-void *__real_aligned_alloc (size_t alignment, size_t bytes);
-void *__wrap_malloc (size_t bytes);
-void *__wrap_calloc (size_t count, size_t bytes);
-void *__wrap_realloc (void *memory, size_t bytes);
-void *__wrap_aligned_alloc (size_t alignment, size_t bytes);
-
-//  Allocations until the one that fails; 0: none does.
-static int s_countdown;
-//  Allocations so far.
-static uint64_t s_count;
-
-static bool
-s_fails (void)
-{
-    s_count++;
-    if (s_countdown == 0 || --s_countdown > 0)
-        return false;
-    errno = ENOMEM;
-    return true;
-}
-
-void *
-__wrap_malloc (size_t bytes)
-{
-    return s_fails ()? NULL: __real_malloc (bytes);
-}
-
-void *
-__wrap_calloc (size_t count, size_t bytes)
-{
-    return s_fails ()? NULL: __real_calloc (count, bytes);
-}
-
-void *
-__wrap_realloc (void *memory, size_t bytes)
-{
-    return s_fails ()? NULL: __real_realloc (memory, bytes);
-}
-
-void *
-__wrap_aligned_alloc (size_t alignment, size_t bytes)
-{
-    return s_fails ()? NULL: __real_aligned_alloc (alignment, bytes);
-}
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Samples and what becomes of them
@@ -159,12 +110,12 @@ s_sweep_step (int countdown, const char *text, sample_t *sample, const sample_t 
     char error [ERROR_BYTES];
     json_t *list = json_loads (quoted (text), 0, NULL);
     const pipeline_t *pipeline;
-    s_countdown = countdown;
+    failing_countdown = countdown;
     int rc = pipeline_new (&pipeline, list, &s_source, NULL, 0, error, sizeof error);
     decoder_t *decoder = decoder_new ();
     bool good = rc || !decoder || s_run (decoder, pipeline, sample);
-    bool hit = s_countdown == 0;
-    s_countdown = 0;
+    bool hit = failing_countdown == 0;
+    failing_countdown = 0;
     assert_int_equal (hit, rc || !decoder || !good);
     assert_true (rc == 0 || (rc == -ENOMEM && !pipeline && strstr (error, "not enough memory")));
     if (rc == 0 && decoder) {
@@ -228,9 +179,9 @@ test_steady_state_allocates_nothing (void **state)
         uint64_t settled = 0;
         for (int round = -SAMPLES; round < ROUNDS; round++) {
             assert_true (s_run (decoder, pipeline, &samples [(round + SAMPLES) % SAMPLES]));
-            settled = round < 0? s_count: settled;
+            settled = round < 0? failing_count: settled;
         }
-        assert_int_equal (s_count, settled);
+        assert_int_equal (failing_count, settled);
         assert_int_equal (decoder_windows (decoder) > ROUNDS / 4, index == LISTS - 1);
         pipeline_destroy (&pipeline);
     }

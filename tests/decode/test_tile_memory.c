@@ -1,56 +1,10 @@
 /*  test_tile_memory -- every allocation of ours fails once, in turn: a status and nothing left behind; and windows of a size
  *  that was there before allocate nothing.
- *
- *  The linker puts the functions below in the place of the C library's for our own code, not for libraries'.
  */
 #include <errno.h>
+#include "failing_memory.h"
 #include "tile_window.h"
 #include "tiles.h"
-
-void *__real_malloc (size_t bytes);
-void *__real_calloc (size_t count, size_t bytes);
-void *__real_realloc (void *memory, size_t bytes);
-void *__real_aligned_alloc (size_t alignment, size_t bytes);
-void *__wrap_malloc (size_t bytes);
-void *__wrap_calloc (size_t count, size_t bytes);
-void *__wrap_realloc (void *memory, size_t bytes);
-void *__wrap_aligned_alloc (size_t alignment, size_t bytes);
-
-//  Allocations until the one that fails; 0: none does.
-static int s_countdown;
-//  Allocations so far.
-static uint64_t s_count;
-
-static bool
-s_fails (void)
-{
-    s_count++;
-    return s_countdown > 0 && --s_countdown == 0;
-}
-
-void *
-__wrap_malloc (size_t bytes)
-{
-    return s_fails ()? NULL: __real_malloc (bytes);
-}
-
-void *
-__wrap_calloc (size_t count, size_t bytes)
-{
-    return s_fails ()? NULL: __real_calloc (count, bytes);
-}
-
-void *
-__wrap_realloc (void *memory, size_t bytes)
-{
-    return s_fails ()? NULL: __real_realloc (memory, bytes);
-}
-
-void *
-__wrap_aligned_alloc (size_t alignment, size_t bytes)
-{
-    return s_fails ()? NULL: __real_aligned_alloc (alignment, bytes);
-}
 
 //  Of transcoding.
 static void
@@ -65,9 +19,9 @@ test_each_allocation_of_transcoding (void **state)
     for (; rc; failures++) {
         tiled_t tiled;
         char error [400] = "";
-        s_countdown = failures + 1;
+        failing_countdown = failures + 1;
         rc = tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error);
-        s_countdown = 0;
+        failing_countdown = 0;
         if (rc == 0)
             free (tiled.bytes);
         else if (rc != -ENOMEM || !strstr (error, "no "))
@@ -91,19 +45,19 @@ test_each_allocation_of_windows (void **state)
     scratch_t room = { NULL, 0 };
     tile_window_t window;
     image_request_t request = { .box = { 10, 10, 60, 60 } };
-    s_countdown = 1;
+    failing_countdown = 1;
     assert_int_equal (tile_table_scan (&table, &frame, tiled.bytes, tiled.size), TILE_TABLE_NO_MEMORY);
     assert_int_equal (tile_table_scan (&table, &frame, tiled.bytes, tiled.size), TILE_TABLE_OK);
-    s_countdown = 1;
+    failing_countdown = 1;
     assert_false (tile_window_write (&window, &frame, &table, tiled.bytes, &request, &room));
     assert_true (tile_window_write (&window, &frame, &table, tiled.bytes, &request, &room));
-    uint64_t before = s_count;
+    uint64_t before = failing_count;
     for (uint32_t round = 0; round < 100; round++) {
         request.box = (image_box_t) { round % 40, round % 100, 40, 40 };
         assert_int_equal (tile_table_scan (&table, &frame, tiled.bytes, tiled.size), TILE_TABLE_OK);
         assert_true (tile_window_write (&window, &frame, &table, tiled.bytes, &request, &room));
     }
-    assert_int_equal (s_count, before);
+    assert_int_equal (failing_count, before);
     tile_table_free (&table);
     scratch_free (&room);
     free (tiled.bytes);

@@ -1,5 +1,4 @@
 /*  test_tile_window -- windows of tiled JPEGs beside a dumb model: the untiled original, decoded in whole and cropped.  */
-#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,7 @@
 #include "effort.h"
 #define JPEG_MODEL_PIXELS_MAX (1000 * 1000)     //  photographs
 #include "jpeg_model.h"
-#include "jpeg_reader.h"
+#include "read_box.h"
 #include "tile_window.h"
 #include "tiles.h"
 
@@ -51,16 +50,6 @@ s_check_plain (const char *what, const tile_window_t *window, const image_reques
     free (picture.pixels);
 }
 
-static int
-s_read (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_request_t *request, image_pixels_t *pixels)
-{
-    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
-    char error [ERROR_BYTES];
-    uint32_t height, width;
-    int rc = jpeg_reader_open (reader, &options, bytes, size, &height, &width, error, sizeof error);
-    return rc? rc: jpeg_reader_read (reader, request, pixels, error, sizeof error);
-}
-
 //  jpeg_reader makes the same of the box in the window as of the box in the original, pixels around it included.
 static void
 s_check_reader (const char *what, jpeg_reader_t *readers [2], const made_file_t *original, const tile_window_t *window,
@@ -68,8 +57,8 @@ s_check_reader (const char *what, jpeg_reader_t *readers [2], const made_file_t 
 {
     image_pixels_t expected, got;
     image_request_t inner = tile_window_request (window, request);
-    assert_int_equal (s_read (readers [0], original->bytes, original->size, request, &expected), 0);
-    assert_int_equal (s_read (readers [1], window->bytes, window->size, &inner, &got), 0);
+    assert_int_equal (read_box (readers [0], original->bytes, original->size, request, &expected), 0);
+    assert_int_equal (read_box (readers [1], window->bytes, window->size, &inner, &got), 0);
     if (got.image.height != expected.image.height || got.image.width != expected.image.width || got.top != expected.top
     ||  got.left != expected.left || got.height != expected.height || got.width != expected.width)
         fail_msg ("%s: %u x %u pixels, not %u x %u", what, got.image.height, got.image.width, expected.image.height,
@@ -374,11 +363,8 @@ test_photographs (void **state)
     (void) state;
     uint64_t random = test_seed ();
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
-    const char *root = getenv ("TUREEN_SOURCE");
-    char pattern [1000];
-    snprintf (pattern, sizeof pattern, "%s/../shared/data/photos/*/*", root? root: ".");
-    glob_t found = { .gl_pathc = 0 };
-    if (glob (pattern, 0, NULL, &found))
+    glob_t found;
+    if (!tiles_photographs (&found))
         skip ();
     size_t step = found.gl_pathc * 10 / EFFORT (600) + 1;
     for (size_t index = 0; index < found.gl_pathc; index += step)

@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -54,6 +56,17 @@ tiles_make (const made_kind_t *kind, uint32_t height, uint32_t width, tile_layou
     assert_int_equal (tile_transcode (file.bytes, file.size, layout, &tiled, error, sizeof error), 0);
     free (file.bytes);
     return tiled;
+}
+
+//  Where real ones are; globfree when done.  False: nowhere.
+static inline bool
+tiles_photographs (glob_t *found)
+{
+    const char *root = getenv ("TUREEN_SOURCE");
+    char pattern [1000];
+    snprintf (pattern, sizeof pattern, "%s/../shared/data/photos/*/*", root? root: ".");
+    *found = (glob_t) { .gl_pathc = 0 };
+    return glob (pattern, 0, NULL, found) == 0;
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include "jpeg_reader.h"
+#include "read_box.h"
 #include "tile_transcode.h"
 #include "tile_window.h"
 
@@ -58,16 +58,6 @@ s_request (const trial_t *self)
     return request;
 }
 
-static int
-s_read (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_request_t *request, image_pixels_t *pixels)
-{
-    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
-    char error [ERROR_BYTES];
-    uint32_t height, width;
-    int rc = jpeg_reader_open (reader, &options, bytes, size, &height, &width, error, sizeof error);
-    return rc? rc: jpeg_reader_read (reader, request, pixels, error, sizeof error);
-}
-
 static void
 s_require_same (const image_pixels_t *one, const image_pixels_t *other)
 {
@@ -93,10 +83,10 @@ s_try (trial_t *self, const uint8_t *bytes, const uint8_t *original, size_t orig
     s_require (inner.height == window.part.height && inner.width == window.part.width);
     image_pixels_t got, expected;
     image_request_t there = tile_window_request (&window, &request);
-    int rc = s_read (self->readers [0], window.bytes, window.size, &there, &got);
+    int rc = read_box (self->readers [0], window.bytes, window.size, &there, &got);
     if (!original)
         return;
-    s_require (rc == 0 && s_read (self->readers [1], original, original_bytes, &request, &expected) == 0);
+    s_require (rc == 0 && read_box (self->readers [1], original, original_bytes, &request, &expected) == 0);
     s_require_same (&got, &expected);
 }
 

@@ -131,6 +131,8 @@ uint64_t simulation_figure (simulation_t *self, const char *key);
 //  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).  Of several ranks:
 //  that of rank 0, the others follow.
 int simulation_join (simulation_t *self, const simulated_job_t *job);
+//  The same; a refusal fails the test.
+int simulation_must_join (simulation_t *self, const simulated_job_t *job);
 const refusal_t *simulation_refusal (const simulation_t *self);
 //  The client leaves or dies; it stops or goes on consuming.
 void simulation_gone (simulation_t *self, int client);

@@ -450,6 +450,15 @@ simulation_state_clear (simulated_state_t *state)
     state->taken = NULL;
 }
 
+int
+simulation_must_join (simulation_t *self, const simulated_job_t *job)
+{
+    int client = simulation_join (self, job);
+    if (client < 0)
+        fail_msg ("%s", self->refusal.message);
+    return client;
+}
+
 const refusal_t *
 simulation_refusal (const simulation_t *self)
 {

@@ -97,15 +97,6 @@ s_greedy (const world_t *world, size_t tenant, uint32_t batch_size, uint32_t slo
         .order = SAMPLER_ORDER_PRIVATE, .from = (uint32_t) tenant * IDS, .to = (uint32_t) (tenant + 1) * IDS };
 }
 
-static int
-s_join (world_t *world, const simulated_job_t *job)
-{
-    int client = simulation_join (world->simulation, job);
-    if (client < 0)
-        fail_msg ("%s", simulation_refusal (world->simulation)->message);
-    return client;
-}
-
 //  Workers' time of each tenant, as the broker has charged it.
 static void
 s_charged (const world_t *world, double *seconds)
@@ -178,7 +169,7 @@ s_join_some (world_t *world, size_t tenant, uint64_t *random)
     static const struct { uint32_t jobs, batch_size, slots; } ways [] = { { 1, 64, 16 }, { 3, 32, 8 }, { 12, 8, 8 } };
     size_t way = test_below (random, 3);
     simulated_job_t job = s_greedy (world, tenant, ways [way].batch_size, ways [way].slots);
-    s_join (world, &job);
+    simulation_must_join (world->simulation, &job);
     for (uint32_t number = 1; number < ways [way].jobs && simulation_join (world->simulation, &job) >= 0; number++);
 }
 
@@ -228,7 +219,7 @@ test_many_jobs_are_worth_one (void **state)
     s_make (&world, test_seed (), weights, 2);
     s_start (&world);
     simulated_job_t one = s_greedy (&world, 0, 64, 8), many = s_greedy (&world, 1, 1, 64);
-    s_join (&world, &one);
+    simulation_must_join (world.simulation, &one);
     while (simulation_join (world.simulation, &many) >= 0);
     assert_true (broker_jobs (simulation_broker (world.simulation)) > 60);
     double charged [TENANTS];
@@ -252,7 +243,7 @@ test_errands_have_their_turn (void **state)
         world.options.check = true;
         s_start (&world);
         simulated_job_t job = s_greedy (&world, 0, 16, 6);
-        s_join (&world, &job);
+        simulation_must_join (world.simulation, &job);
         simulation_errands (world.simulation, world.names [1], 16);
         double charged [TENANTS];
         s_measure (&world, 0.5, charged);
@@ -280,14 +271,14 @@ test_invariants_hold_under_load (void **state)
         for (size_t tenant = 0; tenant < world.count; tenant++) {
             simulated_job_t job = s_greedy (&world, tenant, 16, 6);
             job.order = test_below (&random, 2)? SAMPLER_ORDER_SHARED: SAMPLER_ORDER_PRIVATE;
-            clients [tenant] = s_join (&world, &job);
+            clients [tenant] = simulation_must_join (world.simulation, &job);
         }
         for (int step = 0; step < 20; step++) {
             size_t tenant = test_below (&random, world.count);
             simulation_run (world.simulation, simulation_now_us (world.simulation) + 1 + (int64_t) test_below (&random, 30000));
             simulation_gone (world.simulation, clients [tenant]);
             simulated_job_t job = s_greedy (&world, tenant, 1 + (uint32_t) test_below (&random, 30), 6);
-            clients [tenant] = s_join (&world, &job);
+            clients [tenant] = simulation_must_join (world.simulation, &job);
         }
         s_end (&world);
     }
@@ -308,14 +299,14 @@ test_shares_follow_who_comes_and_goes (void **state)
     double charged [TENANTS];
     for (size_t tenant = 0; tenant < 3; tenant++)
         jobs [tenant] = s_greedy (&world, tenant, 32, 16);
-    clients [0] = s_join (&world, &jobs [0]);
+    clients [0] = simulation_must_join (world.simulation, &jobs [0]);
     s_measure (&world, 5, charged);
     s_expect_shares (&world, charged, 1, 0);
-    clients [1] = s_join (&world, &jobs [1]);
+    clients [1] = simulation_must_join (world.simulation, &jobs [1]);
     s_measure (&world, 0.2, charged);           //  what was in flight goes first
     s_measure (&world, 1, charged);
     s_expect_shares (&world, charged, 3, 0.05);
-    clients [2] = s_join (&world, &jobs [2]);
+    clients [2] = simulation_must_join (world.simulation, &jobs [2]);
     s_measure (&world, 0.2, charged);
     s_measure (&world, 1, charged);
     s_expect_shares (&world, charged, 7, 0.05);
@@ -323,7 +314,7 @@ test_shares_follow_who_comes_and_goes (void **state)
     s_measure (&world, 0.2, charged);
     s_measure (&world, 1, charged);
     s_expect_shares (&world, charged, 5, 0.05);
-    clients [1] = s_join (&world, &jobs [1]);
+    clients [1] = simulation_must_join (world.simulation, &jobs [1]);
     s_measure (&world, 0.2, charged);
     s_measure (&world, 1, charged);
     s_expect_shares (&world, charged, 7, 0.05);
@@ -347,10 +338,10 @@ test_who_comes_waits_for_what_is_in_flight (void **state)
     s_start (&world);
     simulated_job_t greedy = s_greedy (&world, 0, 64, 64), modest = s_greedy (&world, 1, 1, 2);
     for (int job = 0; job < 30; job++)
-        s_join (&world, &greedy);
+        simulation_must_join (world.simulation, &greedy);
     simulation_run (world.simulation, SECOND_US);
     int64_t came_us = simulation_now_us (world.simulation);
-    int client = s_join (&world, &modest);
+    int client = simulation_must_join (world.simulation, &modest);
     while (simulation_consumed (world.simulation, client) == 0)
         simulation_run (world.simulation, simulation_now_us (world.simulation) + 1000);
     int64_t waited_us = simulation_now_us (world.simulation) - came_us, longest_us = 1500;
@@ -371,8 +362,8 @@ test_nobody_waits_for_who_wants_little (void **state)
     s_start (&world);
     simulated_job_t greedy = s_greedy (&world, 0, 64, 16), modest = s_greedy (&world, 1, 16, 8);
     modest.sample_us = 2000;                //  of 4 workers about half of one
-    s_join (&world, &greedy);
-    s_join (&world, &modest);
+    simulation_must_join (world.simulation, &greedy);
+    simulation_must_join (world.simulation, &modest);
     double charged [TENANTS];
     s_measure (&world, 1, charged);
     s_measure (&world, 5, charged);
@@ -396,7 +387,7 @@ test_both_kinds_of_tasks_count (void **state)
         s_start (&world);
         for (size_t tenant = 0; tenant < 2; tenant++) {
             simulated_job_t job = s_greedy (&world, tenant, 64, 16);
-            s_join (&world, &job);
+            simulation_must_join (world.simulation, &job);
         }
         double charged [TENANTS];
         s_measure (&world, 1, charged);
@@ -420,10 +411,10 @@ test_what_serves_two_is_split (void **state)
     s_start (&world);
     simulated_job_t alone = s_greedy (&world, 2, 64, 16), together = s_greedy (&world, 0, 64, 16);
     together.order = SAMPLER_ORDER_SHARED;
-    s_join (&world, &together);
+    simulation_must_join (world.simulation, &together);
     together.tenant = world.names [1];
-    s_join (&world, &together);
-    s_join (&world, &alone);
+    simulation_must_join (world.simulation, &together);
+    simulation_must_join (world.simulation, &alone);
     double charged [TENANTS];
     s_measure (&world, 1, charged);
     s_measure (&world, 8, charged);
@@ -457,9 +448,9 @@ test_large_versions_hold_up_nobody (void **state)
         simulated_job_t small = s_greedy (&world, 0, 16, 16), large = s_greedy (&world, 1, 64, 8);
         large.pipeline = s_large;
         small.sample_us = 600;                          //  about its share: half of 4 workers
-        s_join (&world, &small);
+        simulation_must_join (world.simulation, &small);
         simulation_run (world.simulation, SECOND_US / 10);
-        int client = crowded? s_join (&world, &large): -1;
+        int client = crowded? simulation_must_join (world.simulation, &large): -1;
         simulation_run (world.simulation, 2 * SECOND_US);
         for (size_t epoch = 0; epoch < simulation_epochs (world.simulation, 0); epoch++)
             got [crowded] += simulation_epoch (world.simulation, 0, epoch)->count;
@@ -488,8 +479,8 @@ test_memory_is_kept_for_everybody (void **state)
     simulated_job_t modest = s_greedy (&world, 0, 1, 3), hungry = s_greedy (&world, 1, 64, 8);
     modest.pipeline = hungry.pipeline = s_large;
     modest.sample_us = 40000;
-    int client = s_join (&world, &modest);
-    s_join (&world, &hungry);
+    int client = simulation_must_join (world.simulation, &modest);
+    simulation_must_join (world.simulation, &hungry);
     simulation_run (world.simulation, SECOND_US);
     uint64_t before = simulation_consumed (world.simulation, client);
     simulation_run (world.simulation, 5 * SECOND_US);
@@ -509,9 +500,9 @@ test_slow_files_hold_up_nobody (void **state)
     world.options.fetch_cost_us = s_fetch_us;
     s_start (&world);
     simulated_job_t quick = s_greedy (&world, 0, 64, 16), slow = s_greedy (&world, 1, 64, 16);
-    s_join (&world, &slow);
+    simulation_must_join (world.simulation, &slow);
     simulation_run (world.simulation, SECOND_US);
-    s_join (&world, &quick);
+    simulation_must_join (world.simulation, &quick);
     double charged [TENANTS];
     s_measure (&world, 1, charged);
     s_measure (&world, 5, charged);             //  no worker is idle
@@ -534,9 +525,9 @@ test_slow_files_do_not_hold_up_who_rests (void **state)
         s_start (&world);
         simulated_job_t quick = s_greedy (&world, 0, 16, 8), slow = s_greedy (&world, 1, 64, 16);
         quick.sample_us = 1000;
-        int client = s_join (&world, &quick);
+        int client = simulation_must_join (world.simulation, &quick);
         if (crowded)
-            s_join (&world, &slow);
+            simulation_must_join (world.simulation, &slow);
         simulation_run (world.simulation, SECOND_US);
         uint64_t before = simulation_consumed (world.simulation, client);
         simulation_run (world.simulation, 6 * SECOND_US);
@@ -578,8 +569,8 @@ test_deep_windows_on_packs_hold_up_nobody (void **state)
         modest.order = cases [number].modest;
         greedy.to = cases [number].same? 2 * IDS: greedy.to;
         for (int job = 0; job < cases [number].jobs; job++)
-            s_join (&world, &greedy);
-        s_join (&world, &modest);
+            simulation_must_join (world.simulation, &greedy);
+        simulation_must_join (world.simulation, &modest);
         double charged [TENANTS];
         s_measure (&world, 1, charged);
         s_measure (&world, 4, charged);

@@ -262,15 +262,11 @@ test_a_ghost_gives_its_raw_memory (void **state)
         simulated_job_t job = s_job (who), another = s_job (stranger);
         job.order = another.order = pooled? SAMPLER_ORDER_SEEDED: SAMPLER_ORDER_PRIVATE;
         job.pool = another.pool = pooled? 60: 0;
-        int first = simulation_join (simulation, &job);
-        if (first < 0)
-            fail_msg ("%s", simulation_refusal (simulation)->message);
+        int first = simulation_must_join (simulation, &job);
         simulation_run (simulation, SECOND_US / 100);
         assert_int_equal (simulation_join (simulation, &another), NOBODY);
         s_assert_refused (simulation, "budget", "--raw");
-        int second = simulation_join (simulation, &job);
-        if (second < 0)
-            fail_msg ("%s", simulation_refusal (simulation)->message);
+        int second = simulation_must_join (simulation, &job);
         assert_true (simulation_run (simulation, 100 * SECOND_US));
         assert_true (simulation_ended (simulation, first) && simulation_finished (simulation, second));
         simulation_destroy (&simulation);

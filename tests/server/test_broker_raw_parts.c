@@ -90,15 +90,6 @@ s_small (size_t tenant, sampler_order_t order)
         .to = SAMPLES };
 }
 
-static int
-s_join (world_t *world, const simulated_job_t *job)
-{
-    int client = simulation_join (world->simulation, job);
-    if (client < 0)
-        fail_msg ("%s", simulation_refusal (world->simulation)->message);
-    return client;
-}
-
 static void
 s_run (world_t *world, double seconds)
 {
@@ -142,10 +133,10 @@ test_modest_has_its_half_of_a_pack (void **state)
         modest.from = number & 8? SAMPLES / 2: 0;
         greedy.to = number & 8? SAMPLES / 2: SAMPLES;
         for (int jobs = number & 4? 4: 1; jobs > 0; jobs--)
-            s_join (&world, &greedy);
+            simulation_must_join (world.simulation, &greedy);
         s_run (&world, 1);
         double due = 2.0 * SECOND_US * WORKERS / 2 / (double) (world.costs.crop_us + world.costs.copy_us);
-        double got = s_consumed (&world, s_join (&world, &modest), 2);
+        double got = s_consumed (&world, simulation_must_join (world.simulation, &modest), 2);
         if (got < 0.9 * due)
             fail_msg ("case %d: of %.0f samples the modest one has %.0f", number, due, got);
         simulation_destroy (&world.simulation);
@@ -174,9 +165,9 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
                 SAMPLER_ORDER_SHARED);
             modest.pipeline = s_centre;
             greedy.to = modest.to = 4000;
-            int first = s_join (&world, &greedy);
+            int first = simulation_must_join (world.simulation, &greedy);
             s_run (&world, 0.1);
-            got [much] = s_consumed (&world, s_join (&world, &modest), 4);
+            got [much] = s_consumed (&world, simulation_must_join (world.simulation, &modest), 4);
             deep [much] = (double) simulation_consumed (world.simulation, first);
             workers [much] = s_charged (&world, 0);
             simulation_destroy (&world.simulation);
@@ -199,7 +190,7 @@ s_amplification (size_t tenants, double *prepared_p)
     s_start (&world);
     simulated_job_t greedy = s_deep (0, SAMPLER_ORDER_SHARED);
     greedy.tenant = tenants? greedy.tenant: NULL;
-    s_join (&world, &greedy);
+    simulation_must_join (world.simulation, &greedy);
     s_run (&world, 5);
     *prepared_p = (double) simulation_prepared (world.simulation);
     double read = (double) simulation_samples_read (world.simulation);

@@ -4,6 +4,7 @@ A Server runs the executable in a private folder with a private endpoint.  Leavi
 status 0 within seconds, that no sanitizer complained, and that nothing is left: socket, lock, folder, shared memory,
 process.  When a test fails, the server's log is printed.
 """
+import hashlib
 import json
 import os
 import random
@@ -19,6 +20,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.environ.get("TUREEN_SOURCE") or os.path.dirname(os.path.dirname(HERE))
 TUREEN = os.path.join(os.environ.get("TUREEN_BIN", os.path.join(SOURCE, "build", "release", "bin")), "tureen")
+SORT_PACK = os.path.join(os.path.dirname(TUREEN), "sort_pack")
 SKIP = 77
 VERSION_BYTES = 224 * 224 * 3           # a prepared sample of the standard recipes
 #  A slow machine, or a build with sanitizers, may take this much longer; nothing asserts speed tighter.
@@ -98,6 +100,26 @@ def parse_ids(path):
             else:
                 open_ids = [int(word) for word in words]
     return finished, open_ids
+
+
+def contents(folder):
+    """Digest of each file of a folder: what a finished pack is made of."""
+    result = {}
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as file:
+            result[name] = hashlib.sha256(file.read()).hexdigest()
+    return result
+
+
+def files_below(root):
+    """Path below root: bytes."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, root)] = file.read()
+    return found
 
 
 def memfd_bytes(pid):

@@ -1,7 +1,6 @@
 """`tureen pack`: killed and stopped at any moment it goes on to the same pack; memory; what it says."""
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import pty
@@ -17,21 +16,13 @@ import time
 import unittest
 
 import harness
+from harness import contents
 
 INDEX = "index.tureen"
 
 
 def pack(*arguments, **options):
     return subprocess.run([harness.TUREEN, "pack", *map(str, arguments)], capture_output=True, text=True, **options)
-
-
-def contents(folder):
-    """What a finished pack is made of."""
-    result = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            result[name] = hashlib.sha256(file.read()).hexdigest()
-    return result
 
 
 class Pack(unittest.TestCase):

@@ -12,7 +12,7 @@ import zlib
 
 import harness
 import plain_client
-from harness import Server, np, Image, wait_until
+from harness import Server, contents, np, Image, wait_until
 
 INDEX, VOLUME = "index.tureen", "volume-00000.tureen"
 BATCH = 16
@@ -21,15 +21,6 @@ BATCH = 16
 def pack(*arguments):
     done = harness.run("pack", "--quiet", *arguments)
     assert done.returncode == 0, done.stderr
-
-
-def contents(folder):
-    """Checksum of each file."""
-    result = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            result[name] = zlib.crc32(file.read())
-    return result
 
 
 def take(server, dataset, id_frames=(), **keys):

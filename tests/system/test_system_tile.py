@@ -11,34 +11,13 @@ import tempfile
 import time
 import unittest
 
-import numpy as np
-from PIL import Image
-
 import harness
+from harness import SORT_PACK, contents, files_below, np, Image
 from test_system_packs import take
 
-SORT_PACK = os.path.join(os.path.dirname(harness.TUREEN), "sort_pack")
 #  Of the folder that make_plain makes, packed by the tureen before there was --tile: index.tureen, volume-00000.tureen.
 BEFORE = {"index.tureen": "19e0e282cce8b7e44e3eb634c9a52649c691ba369d8ac441177e5efa15dac85f",
           "volume-00000.tureen": "77ef3057c13f9ea691e73b27fdb9a143fa10cf96c112ffd69c422e139fc130c2"}
-
-
-def contents(folder):
-    result = {}
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), "rb") as file:
-            result[name] = hashlib.sha256(file.read()).hexdigest()
-    return result
-
-
-def files_below(root):
-    result = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                result[os.path.relpath(path, root)] = file.read()
-    return result
 
 
 def make_plain(root):

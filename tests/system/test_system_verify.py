@@ -13,19 +13,7 @@ import tempfile
 import unittest
 
 import harness
-
-SORT_PACK = os.path.join(os.path.dirname(harness.TUREEN), "sort_pack")
-
-
-def files_below(root):
-    """Path below root: bytes."""
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, root)] = file.read()
-    return found
+from harness import SORT_PACK, files_below
 
 
 def make_tar(path, members, mode="w"):
