@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,16 +265,26 @@ s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
     return 0;
 }
 
+const char *
+packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
+{
+    if (tile == PACKING_TILE_OFF || tile == PACKING_TILE_AUTO)
+        snprintf (text, PACKING_TILE_BYTES, "%s", tile == PACKING_TILE_OFF? "off": "auto");
+    else
+        snprintf (text, PACKING_TILE_BYTES, "%" PRIu32, tile);
+    return text;
+}
+
 //  Whether to tile is not to change in the middle, nor can it be asked of who cannot do it.
 static int
 s_check_tile (const packing_t *self)
 {
     const packing_options_t *options = self->options;
     uint32_t tile = self->journal.tile;
-    char name [16];
-    snprintf (name, sizeof name, tile > PACKING_TILE_AUTO? "%u": tile? "auto": "off", tile);
+    char text [PACKING_TILE_BYTES];
     if (options->has_tile && options->tile != tile)
-        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none", options->target, name);
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none", options->target,
+            packing_tile_text (tile, text));
     assert (tile == PACKING_TILE_OFF || (options->convert && options->note));
     return 0;
 }

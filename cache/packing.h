@@ -39,7 +39,9 @@
 enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16, PACKING_NOTE_BYTES = 256 };
 
 //  Whether JPEGs become tiled ones: not, as is best, or by segments of at most so many pixels.
-enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535 };
+enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535, PACKING_TILE_BYTES = 12 };
+//  "off", "auto" or the number; returns text.
+const char *packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES]);
 
 typedef struct {
     int pass;                           //  1: reading the source, 2: writing volumes

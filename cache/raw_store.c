@@ -391,13 +391,19 @@ s_is_in_part (raw_store_t *self, const lane_t *lane, const raw_request_t *reques
     return lane != self->lanes && (lane->bytes == 0 || lane->bytes + s_bytes (request) <= lane->part);
 }
 
+//  Whether there is so much memory; what is larger than all of it is read alone.
+static bool
+s_is_there (const raw_store_t *self, size_t bytes)
+{
+    return self->memory_bytes == 0 || self->memory_bytes + bytes <= self->budget_bytes;
+}
+
 //  What is in a lane's part has been kept for it; should others have it for a while, the lane is the first to get it back.
 static bool
 s_has_memory_for (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
 {
     bool is_its_turn = s_is_in_part (self, lane, request) || s_is_waited_for (lane);
-    bool is_there = self->memory_bytes == 0 || self->memory_bytes + s_bytes (request) <= self->budget_bytes;
-    return is_there && (self->memory_bytes == 0 || is_its_turn || s_fits (self, request));
+    return s_is_there (self, s_bytes (request)) && (self->memory_bytes == 0 || is_its_turn || s_fits (self, request));
 }
 
 static bool
@@ -464,9 +470,8 @@ static bool
 s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sample)
 {
     const raw_request_t *request = sample->request;
-    bool is_there = self->memory_bytes == 0 || self->memory_bytes + sample->bytes <= self->budget_bytes;
     bool is_own = &self->lanes [request->lane] == lane && request->sample_count == 1 && s_fits (self, request);
-    return is_there && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
+    return s_is_there (self, sample->bytes) && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
 }
 
 //  False: not now.  What lane 0 would read together is read together, if there is memory for that.

@@ -223,6 +223,18 @@ s_write_tiled (job_t *self, tile_layout_t layout)
 
 //  ---- checking
 
+//  Whether the other file has all that the original has.
+static void
+s_compare (job_t *self, const uint8_t *bytes, size_t size)
+{
+    const char *what;
+    jpeg_coefficients_read (&self->copy, &self->trouble, bytes, size, TILE_PIXELS_MAX);
+    if (!jpeg_coefficients_same (&self->original, &self->copy, &what))
+        jpeg_trouble (&self->trouble, -EDOM, what);
+    if (!s_same_metadata (self->bytes, self->size, bytes, size))
+        jpeg_trouble (&self->trouble, -EDOM, "metadata");
+}
+
 //  The result is what windows are cut from, and it is what the original was.
 static void
 s_check (job_t *self)
@@ -234,11 +246,7 @@ s_check (job_t *self)
     tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output, self->output_bytes);
     if (status)             //  UNTESTED: libjpeg writes the markers that it is told to
         jpeg_trouble (&self->trouble, status == TILE_TABLE_NO_MEMORY? -ENOMEM: -EDOM, "restart markers are missing");
-    jpeg_coefficients_read (&self->copy, &self->trouble, self->output, self->output_bytes, TILE_PIXELS_MAX);
-    if (!jpeg_coefficients_same (&self->original, &self->copy, &what))
-        jpeg_trouble (&self->trouble, -EDOM, what);
-    if (!s_same_metadata (self->bytes, self->size, self->output, self->output_bytes))   //  UNTESTED: it was copied
-        jpeg_trouble (&self->trouble, -EDOM, "metadata");
+    s_compare (self, self->output, self->output_bytes);
 }
 
 static void
@@ -295,13 +303,8 @@ tile_compare (const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t
     if (!self)
         return -ENOMEM;
     if (setjmp (self->trouble.escape) == 0) {
-        const char *what;
         jpeg_coefficients_read (&self->original, &self->trouble, one, one_bytes, TILE_PIXELS_MAX);
-        jpeg_coefficients_read (&self->copy, &self->trouble, other, other_bytes, TILE_PIXELS_MAX);
-        if (!jpeg_coefficients_same (&self->original, &self->copy, &what))
-            jpeg_trouble (&self->trouble, -EDOM, what);
-        if (!s_same_metadata (one, one_bytes, other, other_bytes))
-            jpeg_trouble (&self->trouble, -EDOM, "metadata");
+        s_compare (self, other, other_bytes);
     }
     int rc = self->trouble.rc;
     s_free (self);

@@ -51,20 +51,13 @@ demand_is_given (const demand_t *self)
     return self->order == SAMPLER_ORDER_LIST || self->order == SAMPLER_ORDER_SEEDED;
 }
 
-static sampler_list_t *
-s_copy_list (const sampler_join_t *join, uint32_t sample_count)
-{
-    uint32_t *ids = sampler_need (malloc (join->list_count * sizeof *ids));
-    memcpy (ids, join->list, join->list_count * sizeof *ids);
-    return sampler_need (sampler_list_new (ids, join->list_count, sample_count));
-}
-
 static void
 s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
 {
     assert (join->list_count > 0);
     assert (!join->made || sampler_list_ids (join->made) == join->list);
-    self->list = join->made? sampler_list_hold (join->made): s_copy_list (join, sample_count);
+    self->list = join->made? sampler_list_hold (join->made)
+        : sampler_need (sampler_list_copy (join->list, join->list_count, sample_count));
     self->list_count = join->list_count;
     self->data = sampler_need (roaring_bitmap_copy (sampler_list_set (self->list)));
 }

@@ -39,7 +39,6 @@ struct sampler {
     grouping_t *grouping;
     roaring_bitmap_t *readable;                 //  what has not been dropped; never run-compressed
     roaring_bitmap_t *dropped;                  //  the rest
-    uint64_t dropped_count;
     //  Changed by rounds.
     random_t random;
     random_t past;                              //  when jobs that go on drew what, as far as nobody knows
@@ -261,7 +260,6 @@ sampler_drop (sampler_t *self, uint32_t id)
     if (!roaring_bitmap_remove_checked (self->readable, id))
         return;
     roaring_bitmap_add (self->dropped, id);
-    self->dropped_count++;
     if (self->dsa)
         dsa_drop (self->dsa, id);
     else
@@ -285,7 +283,7 @@ sampler_dropped_count (const sampler_t *self)
 {
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
-    return self->dropped_count;
+    return roaring_bitmap_get_cardinality (self->dropped);
 }
 
 const roaring_bitmap_t *
@@ -575,8 +573,7 @@ sampler_check (const sampler_t *self)
     assert (self->magic == SAMPLER_MAGIC);
     s_check_partition (self);
     assert (!roaring_bitmap_intersect (self->dropped, self->readable));
-    assert (roaring_bitmap_get_cardinality (self->dropped) == self->dropped_count);
-    assert (roaring_bitmap_get_cardinality (self->readable) + self->dropped_count == self->sample_count);
+    assert (roaring_bitmap_get_cardinality (self->readable) + sampler_dropped_count (self) == self->sample_count);
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         if (self->demands [job]) {
             demand_check (self->demands [job], self->readable);                 //  S1, S2

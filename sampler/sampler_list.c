@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct sampler_list {
     atomic_size_t holders;
@@ -110,6 +111,19 @@ sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count)
         self->ids = NULL;
         sampler_list_destroy (&self);
     }
+    return self;
+}
+
+sampler_list_t *
+sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count)
+{
+    uint32_t *copy = malloc (count * sizeof *copy);
+    if (!copy)
+        return NULL;
+    memcpy (copy, ids, count * sizeof *copy);
+    sampler_list_t *self = sampler_list_new (copy, count, sample_count);
+    if (!self)
+        free (copy);
     return self;
 }
 

@@ -15,6 +15,8 @@ typedef struct sampler_list sampler_list_t;
 //  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no memory, and ids are
 //  still the caller's.
 sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count);
+//  The same of ids that stay the caller's.
+sampler_list_t *sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count);
 //  One more holder: each ends with sampler_list_destroy.
 sampler_list_t *sampler_list_hold (sampler_list_t *self);
 void sampler_list_destroy (sampler_list_t **self_p);

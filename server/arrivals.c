@@ -286,6 +286,13 @@ s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *r
     return gathers != GATHERING_REFUSED;
 }
 
+//  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by s_take_rank.
+static bool
+s_may_come (const arrivals_t *self, const draft_t *draft, refusal_t *refusal)
+{
+    return !broker_is_draining (self->options.broker) || draft->request.world_size > 1 || s_refuse_drained (refusal);
+}
+
 draft_t *
 arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
 {
@@ -295,10 +302,7 @@ arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *
     draft_t *draft = draft_new (message->frames, message->count, message->peer, message->tag, refusal);
     if (!draft)
         return NULL;
-    bool good = !broker_is_draining (self->options.broker) || draft->request.world_size > 1 || s_refuse_drained (refusal);
-    //  What has ended is gone before the pipeline is compared with those that are there.
-    self->options.settle (self->options.context);
-    if (!good || !draft_place (draft, self->options.broker, message->caller,
+    if (!s_may_come (self, draft, refusal) || !draft_place (draft, self->options.broker, message->caller,
             s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal))
         draft_destroy (&draft);
     return draft;
@@ -309,12 +313,11 @@ arrivals_join (arrivals_t *self, draft_t *draft, int64_t now_ms, refusal_t *refu
 {
     self->now_ms = now_ms;
     self->options.settle (self->options.context);
-    bool good = draft_complete (draft, refusal);
+    bool good = s_may_come (self, draft, refusal) && draft_complete (draft, refusal);
     if (good && draft->request.world_size > 1)
         good = s_take_rank (self, &draft, now_ms, refusal);
     else
-        good = good && (!broker_is_draining (self->options.broker) || s_refuse_drained (refusal))
-            && gathering_leaves_name (self->gathering, draft, now_ms, refusal)
+        good = good && gathering_leaves_name (self->gathering, draft, now_ms, refusal)
             && s_admit (self, &draft->join, &draft, refusal);
     draft_destroy (&draft);
     return good;

@@ -136,10 +136,8 @@ s_begin_made (const broker_join_t *join)
         sampler_list_hold (join->list_made);
     else
     if (join->list) {
-        uint32_t *ids = broker_need (malloc (join->list_count * sizeof *ids));
-        memcpy (ids, join->list, join->list_count * sizeof *ids);
-        made.list_made = broker_need (sampler_list_new (ids, join->list_count, join->dataset->samples));
-        made.list = ids;
+        made.list_made = broker_need (sampler_list_copy (join->list, join->list_count, join->dataset->samples));
+        made.list = sampler_list_ids (made.list_made);
     }
     return made;
 }

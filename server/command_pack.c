@@ -140,9 +140,9 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
     if (object && result->tile)
         json_object_set_new (object, "tiling", tiling_json (result));
-    char text [TILING_TILE_BYTES];
+    char text [PACKING_TILE_BYTES];
     if (object && !result->was_finished)
-        json_object_set_new (object, "tile", json_string (tiling_text (result->tile, text)));
+        json_object_set_new (object, "tile", json_string (packing_tile_text (result->tile, text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);
@@ -174,7 +174,7 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
 static bool
 s_check_finished (const pack_options_t *options)
 {
-    char error [PACK_REPORT_ERROR_BYTES], text [TILING_TILE_BYTES];
+    char error [PACK_REPORT_ERROR_BYTES], text [PACKING_TILE_BYTES];
     int status;
     if (!options->packing.has_tile)
         return true;
@@ -183,7 +183,7 @@ s_check_finished (const pack_options_t *options)
         return complain ("pack", "%s", error);
     tiling_noted_t noted = tiling_noted (pack_note (catalogue_pack (catalogue)));
     catalogue_destroy (&catalogue);
-    const char *made = noted.is_tiled? noted.tile: "off", *asked = tiling_text (options->packing.tile, text);
+    const char *made = noted.is_tiled? noted.tile: "off", *asked = packing_tile_text (options->packing.tile, text);
     return strcmp (made, asked) == 0
         || complain ("pack", "'%s' was made with --tile %s: give that or none", options->packing.target, made);
 }

@@ -30,8 +30,14 @@
 enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where there is that much
 //  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
-enum { BEAT_MS = 500, ERROR_BYTES = 1024, CROWD_TOLD_MS = 10000 };
+enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
 enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who asks
+
+//  What comes a thousand times, as the log has it.
+typedef struct {
+    uint64_t count;
+    int64_t at_ms;                      //  when it was told last
+} told_t;
 
 //  All that a server is made of, in the order in which it is made.
 typedef struct {
@@ -46,10 +52,8 @@ typedef struct {
     keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
     crowd_t *crowd;
-    uint64_t resets;                    //  of the ledger, as the log has it
-    int64_t resets_ms;                  //  when they were told last
-    uint64_t turned_away;               //  by the crowd, as the log has it
-    int64_t turned_away_ms;             //  when it was told last
+    told_t turned_away;                 //  by the crowd
+    told_t resets;                      //  of the ledger
     service_t *service;
     idle_t idle;
     log_t log;
@@ -349,39 +353,43 @@ s_look_at_keys (server_t *self, int64_t now_ms)
         service_revoke (self->service, s_is_gone, self, now_ms);
 }
 
-//  Who comes too often comes a thousand times: one line in ten seconds.
+//  How many more there are, if that is to be told now: one line in ten seconds.
+static uint64_t
+s_to_tell (told_t *told, uint64_t count, int64_t now_ms)
+{
+    uint64_t more = count - told->count;
+    if (more == 0 || (told->count > 0 && now_ms - told->at_ms < TOLD_MS))
+        return 0;
+    *told = (told_t) { count, now_ms };
+    return more;
+}
+
 static void
 s_look_at_crowd (server_t *self, int64_t now_ms)
 {
     crowd_look (self->crowd, now_ms);
-    uint64_t turned_away = crowd_turned_away (self->crowd);
-    if (turned_away == self->turned_away || (self->turned_away > 0 && now_ms - self->turned_away_ms < CROWD_TOLD_MS))
+    uint64_t times = s_to_tell (&self->turned_away, crowd_turned_away (self->crowd), now_ms);
+    if (times == 0)
         return;
     caller_t caller;
     uid_t uid = crowd_last (self->crowd);
     bool known = tenants_caller (self->tenants, uid, NULL, &caller);
-    uint64_t times = turned_away - self->turned_away;
     log_event (&self->log, LOG_LEVEL_NOTICE, "crowd", LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
         LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)), "%llu connections were closed again, the last of user %u, because "
         "their tenants or users had more than their share; %zu of %zu descriptors are in use", (unsigned long long) times,
         (unsigned) uid, crowd_descriptors (self->crowd), crowd_descriptors_max (self->crowd));
-    self->turned_away = turned_away;
-    self->turned_away_ms = now_ms;
 }
 
-//  Likewise.
 static void
 s_look_at_ledger (server_t *self, int64_t now_ms)
 {
-    uint64_t resets = ledger_resets ();
-    if (resets == self->resets || (self->resets > 0 && now_ms - self->resets_ms < CROWD_TOLD_MS))
+    uint64_t times = s_to_tell (&self->resets, ledger_resets (), now_ms);
+    if (times == 0)
         return;
-    log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", resets - self->resets)),
+    log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", times)),
         "%llu connections were closed because of what they had sent: messages of too many frames or without an end, no ZMTP 3, or "
-        "more than may wait (%zu MiB of one connection, %zu of one user)", (unsigned long long) (resets - self->resets),
+        "more than may wait (%zu MiB of one connection, %zu of one user)", (unsigned long long) times,
         LEDGER_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
-    self->resets = resets;
-    self->resets_ms = now_ms;
 }
 
 static void

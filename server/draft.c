@@ -230,13 +230,6 @@ draft_complete (draft_t *self, refusal_t *refusal)
     return good;
 }
 
-bool
-draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
-{
-    return draft_place (self, broker, caller, like, refusal) && draft_read (self, frames, refusal)
-        && draft_complete (self, refusal);
-}
-
 //  What a job's data are: NULL, all of the data set's.
 static void
 s_drop_data (draft_t *self)

@@ -44,8 +44,6 @@ bool draft_read (draft_t *self, const frame_t *frames, refusal_t *refusal);
 bool draft_is_long (const draft_t *self, const frame_t *frames);
 //  The rest of what can be told without the jobs that are there: join is filled.
 bool draft_complete (draft_t *self, refusal_t *refusal);
-//  All three.
-bool draft_check (draft_t *self, broker_t *broker, const frame_t *frames, const caller_t *caller, const pipeline_t *like, refusal_t *refusal);
 void draft_destroy (draft_t **self_p);
 
 //  What it holds.

@@ -32,20 +32,14 @@ s_read (errand_t *errand, decoder_t *decoder)
     mail_drop_frames (self->mail);
 }
 
-static bool
-s_refuse_stopping (refusal_t *refusal)
-{
-    return refuse (refusal, "stopping", "the server is ending");
-}
-
 //  The draft goes.
 static bool
 s_go_on (reading_join_t *self, bool was_read)
 {
     service_t *service = self->service;
-    bool good = was_read? self->good: s_refuse_stopping (&self->refusal);
+    bool good = was_read? self->good: service_refuse_stopping (&self->refusal);
     if (good && service->stopping)
-        good = s_refuse_stopping (&self->refusal);
+        good = service_refuse_stopping (&self->refusal);
     if (good && self->is_revoked)
         good = service_refuse_revoked (&self->refusal);
     if (good)
@@ -60,7 +54,7 @@ s_done (chore_t *chore, bool was_read)
     reading_join_t *self = (reading_join_t *) chore;
     service_t *service = self->service;
     const tenant_t *tenant = self->mail->caller.tenant;
-    uint64_t begin = service_nanoseconds (service), buried_ns = service->buried_ns;
+    uint64_t begin = service_unburied_ns (service);
     assert (service->reading [tenant_number (tenant)] == self);
     service->reading [tenant_number (tenant)] = NULL;
     waiting_room_release (service->room, &self->mail->waiting);
@@ -68,7 +62,7 @@ s_done (chore_t *chore, bool was_read)
         service_refuse (service, self->mail, &self->refusal);
     mail_destroy (&self->mail);
     free (self);
-    service_charge (service, tenant, service_nanoseconds (service) - begin - (service->buried_ns - buried_ns));
+    service_charge (service, tenant, service_unburied_ns (service) - begin);
 }
 
 //  The draft is not the caller's any more.
@@ -94,7 +88,7 @@ bool
 service_join (service_t *self, mail_t *mail, refusal_t *refusal)
 {
     if (self->stopping)
-        return s_refuse_stopping (refusal);
+        return service_refuse_stopping (refusal);
     //  A routing id that the client chose may be one that another client had: what is still on its way to that one would
     //  reach this one.
     if (mail->peer.size != AUTOMATIC_ID_BYTES || mail->peer.bytes [0] != 0)

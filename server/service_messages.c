@@ -43,6 +43,12 @@ service_nanoseconds (const service_t *self)
     return clock_thread_ns ();
 }
 
+uint64_t
+service_unburied_ns (const service_t *self)
+{
+    return service_nanoseconds (self) - self->buried_ns;
+}
+
 //  ---- refusing
 
 void
@@ -60,6 +66,12 @@ service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal)
     //  A peer that does not listen to its error is not our trouble.
     outbox_send_text (self->options.router, &mail->peer, WIRE_ERROR, mail->head.job, mail->head.tag,
         reply_error (refusal->code, refusal->message));
+}
+
+bool
+service_refuse_stopping (refusal_t *refusal)
+{
+    return refuse (refusal, "stopping", "the server is ending");
 }
 
 bool
@@ -213,7 +225,7 @@ s_answer (service_t *self, mail_t *mail)
         good = service_join (self, mail, &refusal);
         break;
     case WIRE_EXPLAIN:
-        good = self->stopping? refuse (&refusal, "stopping", "the server is ending"): s_of_job (self, mail, &refusal);
+        good = self->stopping? service_refuse_stopping (&refusal): s_of_job (self, mail, &refusal);
         break;
     case WIRE_STATUS:
         good = s_status (self, mail, &refusal);
@@ -271,9 +283,9 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
 static void
 s_answer_measured (service_t *self, mail_t *mail)
 {
-    uint64_t begin = service_nanoseconds (self), buried_ns = self->buried_ns;
+    uint64_t begin = service_unburied_ns (self);
     s_answer (self, mail);
-    service_charge (self, mail->caller.tenant, service_nanoseconds (self) - begin - (self->buried_ns - buried_ns));
+    service_charge (self, mail->caller.tenant, service_unburied_ns (self) - begin);
 }
 
 //  False: nobody waits.

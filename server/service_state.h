@@ -62,6 +62,8 @@ void service_count_outside (service_t *self);
 void service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal);
 //  What this thread has worked, and that so much of it was done for one tenant and held up the others.
 uint64_t service_nanoseconds (const service_t *self);
+//  The same without burials, which are charged by themselves: for what lies between two looks.
+uint64_t service_unburied_ns (const service_t *self);
 void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
 //  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go without a word).
 void service_empty_room (service_t *self);
@@ -71,6 +73,7 @@ void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const
 atomic_size_t *service_account (service_t *self, const mail_t *mail, refusal_t *refusal);
 //  Always false.
 bool service_refuse_revoked (refusal_t *refusal);
+bool service_refuse_stopping (refusal_t *refusal);
 
 //  ---- service_joins.c
 //  mail is kept, and has just been taken from the room.  True: it was answered, or will be, perhaps later (service_is_reading: the

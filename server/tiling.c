@@ -27,15 +27,6 @@ tiling_parse (const char *text, uint32_t *tile_p)
     return pixels >= PACKING_TILE_LEAST && pixels <= PACKING_TILE_MOST;
 }
 
-const char *
-tiling_text (uint32_t tile, char text [TILING_TILE_BYTES])
-{
-    if (tile == PACKING_TILE_OFF || tile == PACKING_TILE_AUTO)
-        return tile == PACKING_TILE_OFF? "off": "auto";
-    snprintf (text, TILING_TILE_BYTES, "%" PRIu32, tile);
-    return text;
-}
-
 static tile_layout_t
 s_layout (uint32_t tile)
 {
@@ -186,8 +177,8 @@ void
 tiling_print (FILE *stream, const packing_result_t *result)
 {
     sums_t sums = s_sums (result);
-    char text [TILING_TILE_BYTES];
-    fprintf (stream, "--tile %s: %" PRIu64 " of %" PRIu64 " files became tiled JPEGs: ", tiling_text (result->tile, text),
+    char text [PACKING_TILE_BYTES];
+    fprintf (stream, "--tile %s: %" PRIu64 " of %" PRIu64 " files became tiled JPEGs: ", packing_tile_text (result->tile, text),
         sums.made.files, sums.all.files);
     s_print_sizes (stream, sums.made);
     fprintf (stream, "\n  the same pixels and metadata to the last bit, not the same bytes: `tureen unpack` gives the tiled "
@@ -230,9 +221,9 @@ tiling_note (void *context, const packing_result_t *result, char note [PACKING_N
 {
     (void) context;
     sums_t sums = s_sums (result);
-    char text [TILING_TILE_BYTES];
+    char text [PACKING_TILE_BYTES];
     snprintf (note, PACKING_NOTE_BYTES, "{\"tile\":\"%s\",\"files\":%" PRIu64 ",\"tiled\":%" PRIu64 "}",
-        tiling_text (result->tile, text), sums.all.files, sums.made.files + result->marks [TILING_WAS_TILED].files);
+        packing_tile_text (result->tile, text), sums.all.files, sums.made.files + result->marks [TILING_WAS_TILED].files);
 }
 
 //  A pack may come from strangers: what is not as above is not believed, and harms nothing.

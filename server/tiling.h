@@ -16,8 +16,6 @@
 #include <jansson.h>
 #include "packing.h"
 
-enum { TILING_TILE_BYTES = 12 };
-
 //  What became of a file; packing keeps them on the disk, so their numbers stay.
 typedef enum {
     TILING_NOT_ASKED,
@@ -39,8 +37,6 @@ _Static_assert ((int) TILING_MARKS <= (int) PACKING_MARKS_MAX, "packing counts t
 
 //  "off", "auto" or pixels; false: none of these, nothing said.
 bool tiling_parse (const char *text, uint32_t *tile_p);
-//  The same back; returns text.
-const char *tiling_text (uint32_t tile, char text [TILING_TILE_BYTES]);
 
 typedef struct {
     uint8_t *bytes;                 //  the caller frees them; NULL: the file stays as it is
@@ -68,7 +64,7 @@ void tiling_note (void *context, const packing_result_t *result, char note [PACK
 
 typedef struct {
     bool is_tiled;                  //  else the rest says nothing
-    char tile [TILING_TILE_BYTES];
+    char tile [PACKING_TILE_BYTES];
     uint64_t files, tiled;
 } tiling_noted_t;
 

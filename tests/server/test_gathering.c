@@ -280,7 +280,8 @@ s_draft (const gathering_t *gathering, uint8_t number, uid_t uid, const char *me
     draft_t *draft = draft_new (frames, count, &peer, 100u + number, &s_refusal);
     caller_t caller = { .tenant = s_tenants.present, .uid = uid, .user = uid };
     const pipeline_t *like = draft? gathering_pipeline (gathering, caller.tenant, draft->request.job): NULL;
-    if (!draft || !draft_check (draft, NULL, frames, &caller, like, &s_refusal))
+    if (!draft || !(draft_place (draft, NULL, &caller, like, &s_refusal) && draft_read (draft, frames, &s_refusal)
+    &&  draft_complete (draft, &s_refusal)))
         fail_msg ("%s: %s", json, s_refusal.message);
     return draft;
 }

@@ -71,11 +71,11 @@ test_settings (void **state)
     static const char *const bad [] = { "", "on", "Auto", "0", "1", "7", "65536", "-24", "+24", " 24", "24 ", "24px", "0x18",
         "100000000000000000000" };
     uint32_t tile;
-    char text [TILING_TILE_BYTES];
+    char text [PACKING_TILE_BYTES];
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
         assert_true (tiling_parse (good [index].text, &tile));
         assert_int_equal (tile, good [index].tile);
-        assert_string_equal (tiling_text (tile, text), good [index].text);
+        assert_string_equal (packing_tile_text (tile, text), good [index].text);
     }
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++)
         assert_false (tiling_parse (bad [index], &tile));
