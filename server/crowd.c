@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "ledger.h"
 
 enum { CROWD_MAGIC = 0x0c40d5e7, ROOM_LEAST = 64 };
 
@@ -17,7 +18,7 @@ typedef struct {
     ino_t inode;                    //  tells it from one that has its descriptor later
     int fd;
     uid_t uid;
-    uint64_t since;                 //  the look that saw it first
+    uint64_t arrival;               //  by the ledger
     bool shut;                      //  by us: ZeroMQ takes a moment to close it
     const void *group;              //  NULL: the uid's alone
     size_t most;                    //  that the group may have
@@ -34,7 +35,6 @@ struct crowd {
     size_t count, room;
     visitor_t *before;              //  of the look before
     size_t before_count, before_room;
-    uint64_t looks;
     int64_t due_ms;
     size_t open, open_max;
     size_t fresh;                   //  visitors that the look before has not seen
@@ -118,7 +118,7 @@ s_recognize (const crowd_t *self, int fd, visitor_t *visitor)
     if (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_size) != 0 || listens
     ||  getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || fstat (fd, &status) != 0)
         return false;
-    *visitor = (visitor_t) { .inode = status.st_ino, .fd = fd, .uid = peer.uid, .since = self->looks };
+    *visitor = (visitor_t) { .inode = status.st_ino, .fd = fd, .uid = peer.uid };
     return true;
 }
 
@@ -156,9 +156,11 @@ s_meet (crowd_t *self, int fd, visitor_t *visitor)
     if (known) {
         *visitor = *known;
         visitor->fd = fd;
+        visitor->arrival = ledger_arrival (fd);
         return true;
     }
     bool recognized = s_recognize (self, fd, visitor);
+    visitor->arrival = ledger_arrival (fd);
     self->fresh += recognized;
     return recognized;
 }
@@ -194,8 +196,8 @@ s_by_group (const void *left, const void *right)
         return (uintptr_t) one->group < (uintptr_t) other->group? -1: 1;
     if (!one->group && one->uid != other->uid)
         return one->uid < other->uid? -1: 1;
-    if (one->since != other->since)
-        return one->since < other->since? -1: 1;
+    if (one->arrival != other->arrival)
+        return one->arrival < other->arrival? -1: 1;
     return s_by_inode (left, right);
 }
 
@@ -259,7 +261,6 @@ crowd_look (crowd_t *self, int64_t now_ms)
     s_check (self);
     if (now_ms < self->due_ms)
         return 0;
-    self->looks++;
     s_count (self);
     size_t turned_away = s_turn_away (self);
     s_swap (self);

@@ -3,7 +3,8 @@
  *  ZeroMQ accepts whoever can connect, keeps each connection for as long as the peer likes, and does not say whose it is; and
  *  libzmq 4.3.4 aborts the process when an ipc socket cannot accept for want of descriptors.  So the process looks through its
  *  own descriptors: a connection that was accepted at a path has that path as its name, and the kernel knows who made it.  Of those
- *  who have too many the youngest connections are shut down, which for ZeroMQ is as if the peer had closed them.
+ *  who have too many the youngest connections (by the ledger: ledger.h) are shut down, which for ZeroMQ is as if the peer had closed
+ *  them.
  *
  *  happy path:   a look about twice a second, sooner while many come.
  *  failure:      what cannot be looked at is left alone until the next look.  All descriptors can be taken between two looks:

@@ -13,6 +13,7 @@ typedef struct {
 //  All zero: pages that are never touched cost nothing.
 typedef struct {
     _Atomic (user_t *) user;            //  NULL: not accepted
+    atomic_uint_fast64_t arrival;
     atomic_size_t held;
     atomic_bool is_encrypted;
     //  ZeroMQ's thread only
@@ -23,7 +24,7 @@ typedef struct {
 static connection_t s_connections [DESCRIPTORS_MAX];
 static user_t s_users [USERS_MAX];
 static atomic_size_t s_connection_max = LEDGER_CONNECTION_MAX, s_user_max = LEDGER_USER_LEAST;
-static atomic_uint_fast64_t s_resets;
+static atomic_uint_fast64_t s_arrivals, s_resets;
 
 void
 ledger_set_limits (size_t connection_max, size_t user_max)
@@ -80,7 +81,16 @@ ledger_accepted (int fd, uint64_t user)
     ledger_closed (fd);
     s_connections [fd].framing = (framing_t) { .greeted = 0 };
     s_connections [fd].open = 0;
+    atomic_store (&s_connections [fd].arrival, atomic_fetch_add (&s_arrivals, 1) + 1);
     atomic_store (&s_connections [fd].user, s_user (user));
+}
+
+uint64_t
+ledger_arrival (int fd)
+{
+    user_t *user;
+    const connection_t *connection = s_connection (fd, &user);
+    return connection? atomic_load (&connection->arrival): UINT64_MAX;
 }
 
 bool

@@ -36,6 +36,8 @@ void ledger_set_limits (size_t connection_max, size_t user_max);
 //  ---- ZeroMQ's side
 //  A connection of this user has the descriptor from now on.
 void ledger_accepted (int fd, uint64_t user);
+//  Which connection this is of all that were accepted, the first is 1; UINT64_MAX: none, or not yet written down.  Any thread.
+uint64_t ledger_arrival (int fd);
 //  Before it receives: false if it has too much.  A descriptor that was not accepted may always.
 bool ledger_may_receive (int fd);
 void ledger_received (int fd, const void *bytes, size_t size);

@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -190,6 +191,33 @@ test_the_youngest_go (void **state)
     assert_int_equal (crowd_last (self->crowd), ALICE);
     for (size_t index = 0; index < self->count; index++)
         assert_int_equal (is_shut (&self->pairs [index]), index == fourth || index == fifth);
+}
+
+//  Which of many new ones is the youngest is known although they all come between two looks.  Each processor has inodes of its own to
+//  give, so the numbers of sockets that are accepted in turn on two say nothing about their age.
+static void
+test_the_youngest_of_one_look_go (void **state)
+{
+    fixture_t *self = *state;
+    if (!is_root ())
+        skip ();
+    cpu_set_t all, one;
+    assert_int_equal (sched_getaffinity (0, sizeof all, &all), 0);
+    self->alices = 4;
+    size_t processor = CPU_SETSIZE - 1;
+    for (int index = 0; index < 8; index++) {
+        do
+            processor = (processor + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET (processor, &all));
+        CPU_ZERO (&one);
+        CPU_SET (processor, &one);
+        assert_int_equal (sched_setaffinity (0, sizeof one, &one), 0);
+        add (self, ALICE);
+    }
+    assert_int_equal (sched_setaffinity (0, sizeof all, &all), 0);
+    assert_int_equal (look (self), 4);
+    for (size_t index = 0; index < self->count; index++)
+        assert_int_equal (is_shut (&self->pairs [index]), index >= 4);
 }
 
 //  Users of one group count together; others by themselves.
@@ -494,6 +522,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_the_youngest_go, begin, end),
+        cmocka_unit_test_setup_teardown (test_the_youngest_of_one_look_go, begin, end),
         cmocka_unit_test_setup_teardown (test_groups_count_together, begin, end),
         cmocka_unit_test_setup_teardown (test_others_are_left_alone, begin, end),
         cmocka_unit_test_setup_teardown (test_descriptors, begin, end),
