@@ -276,7 +276,7 @@ test_notes (void **state)
     static const char *const notes [] = { "{\"first\":1}", NULL, "", "{\"last\":2}" };
     static const char *const found [] = { "{\"first\":1}", "{\"first\":1}", "", "{\"last\":2}" };
     for (int round = 0; round < 4; round++) {
-        char name [8], error [ERROR_BYTES];
+        char name [16], error [ERROR_BYTES];
         snprintf (name, sizeof name, "p%d", round);
         assert_int_equal (mkdir (in (*state, name), 0700), 0);
         catalogue_t *from = round? packed: source;

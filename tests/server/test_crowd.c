@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "crowd.h"
+#include "ledger.h"
 #include "scratch.h"
 #include "seed.h"
 
@@ -120,6 +121,7 @@ come (int listener, const char *path, uid_t uid)
     assert_int_equal (seteuid (0), 0);
     pair.server = accept4 (listener, NULL, NULL, SOCK_CLOEXEC);
     assert_true (pair.server >= 0);
+    ledger_accepted (pair.server, uid);
     return pair;
 }
 
