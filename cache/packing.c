@@ -50,7 +50,7 @@ s_check_options (const packing_t *self)
         return packing_fail (self, -EINVAL, "%llu bytes of memory are too few: give at least %d",
             (unsigned long long) options->memory_bytes, PACKING_MEMORY_BYTES_MIN);
     assert (options->volume_bytes == 0 || options->volume_bytes >= PACK_BLOCK_BYTES);
-    assert (options->buckets <= PACKING_BUCKETS_MAX); assert (options->tile <= PACKING_TILE_MOST);
+    assert (options->buckets <= PACKING_BUCKETS_MAX); assert (packing_tile_is_good (options->tile));
     assert (options->tile == PACKING_TILE_OFF || (options->convert && options->note));
     return 0;
 }
@@ -268,11 +268,20 @@ s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
 const char *
 packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
 {
-    if (tile == PACKING_TILE_OFF || tile == PACKING_TILE_AUTO)
-        snprintf (text, PACKING_TILE_BYTES, "%s", tile == PACKING_TILE_OFF? "off": "auto");
+    const char *originals = tile & PACKING_TILE_ORIGINALS? " --keep-original-bytes": "";
+    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    if (pixels == PACKING_TILE_OFF || pixels == PACKING_TILE_AUTO)
+        snprintf (text, PACKING_TILE_BYTES, "%s%s", pixels == PACKING_TILE_OFF? "off": "auto", originals);
     else
-        snprintf (text, PACKING_TILE_BYTES, "%" PRIu32, tile);
+        snprintf (text, PACKING_TILE_BYTES, "%" PRIu32 "%s", pixels, originals);
     return text;
+}
+
+bool
+packing_tile_is_good (uint32_t tile)
+{
+    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    return pixels <= PACKING_TILE_MOST && (pixels != PACKING_TILE_OFF || tile == PACKING_TILE_OFF);
 }
 
 //  Whether to tile is not to change in the middle, nor can it be asked of who cannot do it.

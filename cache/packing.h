@@ -39,9 +39,12 @@
 enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16, PACKING_NOTE_BYTES = 256 };
 
 //  Whether JPEGs become tiled ones: not, as is best, or by segments of at most so many pixels.
-enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535, PACKING_TILE_BYTES = 12 };
-//  "off", "auto" or the number; returns text.
+enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535, PACKING_TILE_BYTES = 40 };
+//  Beside one of these but the first: what becomes another file keeps its original's bytes.
+enum { PACKING_TILE_ORIGINALS = 1 << 16 };
+//  As the command's arguments: "off", "auto" or the number, and "auto --keep-original-bytes"; returns text.
 const char *packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES]);
+bool packing_tile_is_good (uint32_t tile);
 
 typedef struct {
     int pass;                           //  1: reading the source, 2: writing volumes
@@ -67,7 +70,7 @@ typedef struct {
     uint32_t buckets;                   //  0: from the source's size and the memory; ignored when resuming
     bool resume;                        //  where nothing was begun, begins; where all is done, says so
     bool has_tile;                      //  else off, or as it was begun
-    uint32_t tile;                      //  PACKING_TILE_OFF, _AUTO, or pixels
+    uint32_t tile;                      //  PACKING_TILE_OFF, _AUTO, or pixels; and _ORIGINALS
     //  Where tile is not off: puts another in the place of *source_p, which gives as many samples with as many files, and
     //  takes the one that was there.  0; or -errno and error, nothing changed.
     int (*convert) (void *context, uint32_t tile, pack_source_t **source_p, char *error);

@@ -110,7 +110,7 @@ s_is_sound (const packing_journal_t *journal)
         && journal->buckets && journal->buckets <= PACKING_BUCKETS_MAX
         && journal->chunk_samples && journal->chunk_samples % PACK_CHUNK_SAMPLES == 0
         && journal->chunk_samples <= PACK_CHUNK_SAMPLES_MAX
-        && memchr (journal->signature, 0, sizeof journal->signature) && journal->tile <= PACKING_TILE_MOST;
+        && memchr (journal->signature, 0, sizeof journal->signature) && packing_tile_is_good (journal->tile);
 }
 
 int

@@ -99,6 +99,10 @@ s_check_header (struct jpeg_decompress_struct *info, uint64_t pixels_max)
         jpeg_trouble (trouble, -EDOM, "neither grey, colour nor CMYK");
     if ((uint64_t) info->image_width * info->image_height > pixels_max)
         jpeg_trouble (trouble, -EDOM, "more pixels than the limit");
+    for (int index = 0; index < info->num_components; index++)
+        if (info->max_h_samp_factor % info->comp_info [index].h_samp_factor
+        ||  info->max_v_samp_factor % info->comp_info [index].v_samp_factor)
+            jpeg_trouble (trouble, -EDOM, "sampling that no decoder of ours reads");
 }
 
 //  Whatever else a scan may have left open.
@@ -116,8 +120,7 @@ s_check_whole (struct jpeg_decompress_struct *info)
 }
 
 void
-jpeg_coefficients_read (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes, size_t size,
-    uint64_t pixels_max)
+jpeg_coefficients_open (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes, size_t size)
 {
     self->source = (struct jpeg_source_mgr) {
         .next_input_byte = bytes, .bytes_in_buffer = size, .init_source = s_no_work, .term_source = s_no_work,
@@ -127,10 +130,44 @@ jpeg_coefficients_read (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, cons
     self->progress.progress_monitor = s_progress;
     self->info.err = &trouble->manager;
     jpeg_create_decompress (&self->info);
+    self->info.mem->max_memory_to_use = 0;      //  as much as there is, whatever JPEGMEM in the environment says
     self->info.src = &self->source;
     self->info.progress = &self->progress;
     jpeg_read_header (&self->info, TRUE);
+}
+
+void
+jpeg_coefficients_begin (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes, size_t size,
+    uint64_t pixels_max)
+{
+    jpeg_coefficients_open (self, trouble, bytes, size);
     s_check_header (&self->info, pixels_max);
+}
+
+static uint64_t
+s_up (JDIMENSION number, int unit)
+{
+    return ((uint64_t) number + (uint64_t) unit - 1) / (uint64_t) unit * (uint64_t) unit;
+}
+
+//  In whole MCUs.
+uint64_t
+jpeg_coefficients_memory (const jpeg_coefficients_t *self)
+{
+    uint64_t blocks = 0;
+    for (int index = 0; index < self->info.num_components; index++) {
+        const jpeg_component_info *component = &self->info.comp_info [index];
+        blocks += s_up (component->width_in_blocks, component->h_samp_factor)
+            * s_up (component->height_in_blocks, component->v_samp_factor);
+    }
+    return blocks * sizeof (JBLOCK);
+}
+
+void
+jpeg_coefficients_read (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes, size_t size,
+    uint64_t pixels_max)
+{
+    jpeg_coefficients_begin (self, trouble, bytes, size, pixels_max);
     self->arrays = jpeg_read_coefficients (&self->info);
     s_check_whole (&self->info);
 }

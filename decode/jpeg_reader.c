@@ -225,6 +225,7 @@ s_open (jpeg_reader_t *self)
 {
     struct jpeg_decompress_struct *info = &self->info;
     jpeg_create_decompress (info);
+    info->mem->max_memory_to_use = 0;       //  a JPEGMEM in the environment would make files bad
     jpeg_set_marker_processor (info, JPEG_APP0 + 1, s_read_app1);
     info->src = &self->source;
     info->progress = &self->progress;

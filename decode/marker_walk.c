@@ -1,7 +1,7 @@
 #include "marker_walk.h"
 #include <string.h>
 
-enum { MARKER_TEM = 0x01, MARKER_RST0 = 0xd0, MARKER_SOI = 0xd8, MARKER_EOI = 0xd9, MARKER_SOS = 0xda, CODE_BYTES = 2 };
+enum { MARKER_TEM = 0x01, MARKER_RST0 = 0xd0, MARKER_SOI = 0xd8, MARKER_EOI = 0xd9, CODE_BYTES = 2 };
 
 marker_walk_t
 marker_walk_begin (const uint8_t *bytes, size_t size)
@@ -34,11 +34,13 @@ marker_walk_next (marker_walk_t *self)
         const uint8_t *at = self->bytes + self->at;
         self->code = at [1];
         self->ended = self->code == MARKER_EOI;
-        if (self->ended || self->code == MARKER_SOI || self->code == MARKER_TEM) {
+        //  Restart markers outside of scans, too: libjpeg passes over them.
+        if (self->ended || self->code == MARKER_TEM || (self->code >= MARKER_RST0 && self->code <= MARKER_SOI)) {
             self->at += CODE_BYTES;
             continue;
         }
         size_t left = self->size - self->at;
+        self->in_scans |= self->code == MARKER_SOS;
         self->segment = at;
         self->segment_bytes = left < 2 * CODE_BYTES? 0: CODE_BYTES + (size_t) (at [2] << 8 | at [3]);
         if (self->segment_bytes < 2 * CODE_BYTES || self->segment_bytes > left)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MARKER_COMMENT = 0xfe, MARKER_APP_FIRST = 0xe0, MARKER_APP_LAST = 0xef };
+enum { MARKER_SOS = 0xda, MARKER_COMMENT = 0xfe, MARKER_APP_FIRST = 0xe0, MARKER_APP_LAST = 0xef };
 
 typedef struct {
     const uint8_t *bytes;
@@ -17,6 +17,7 @@ typedef struct {
     uint8_t code;               //  of the marker that was found
     const uint8_t *segment;     //  from its 0xff to the end of its content
     size_t segment_bytes;
+    bool in_scans;              //  the first scan's header has been passed
     bool ended;                 //  by an end marker
 } marker_walk_t;
 

@@ -131,15 +131,12 @@ s_read_scan (reading_t *self, const segment_t *segment)
     return s_keep (self, segment);
 }
 
-//  Markers of applications that a decoder looks at for the colours; the EXIF block is remembered.
+//  Markers of applications that a decoder looks at for the colours.
 static bool
 s_read_application (reading_t *self, const segment_t *segment)
 {
     const uint8_t *content = segment->bytes + SEGMENT_HEAD_BYTES;
     size_t size = segment->size - SEGMENT_HEAD_BYTES;
-    tile_piece_t *exif = &self->frame->exif;
-    if (segment->code == MARKER_APP1 && !exif->size && size >= 5 && memcmp (content, "Exif", 5) == 0)
-        *exif = (tile_piece_t) { segment->at + SEGMENT_HEAD_BYTES, size };
     bool is_jfif = segment->code == MARKER_APP0 && size >= 5 && memcmp (content, "JFIF", 5) == 0;
     bool is_adobe = segment->code == MARKER_APP14 && size >= 5 && memcmp (content, "Adobe", 5) == 0;
     return !(is_jfif || is_adobe) || s_keep (self, segment);

@@ -33,11 +33,10 @@ typedef struct {
     bool mixed_across;
     uint32_t interval;          //  in MCUs; divides columns
     //  What a window's header is made of, in the file's order: tables, the frame and the scan's header, and the markers that
-    //  say what the colours mean.  No profiles, no comments, no thumbnails, and not the restart interval.
+    //  say what the colours mean.  No profiles, no comments, no EXIF, and not the restart interval.
     tile_piece_t pieces [TILE_PIECES_MAX];
     size_t piece_count;         //  the last is the scan's header
     size_t frame_piece;         //  which of them is the frame's header
-    tile_piece_t exif;          //  the content of the first EXIF block; size 0: there is none
     size_t scan;                //  where the entropy-coded data begin
 } tile_frame_t;
 

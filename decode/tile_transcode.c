@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "jpeg_coefficients.h"
+#include "jpeg_output.h"
 #include "marker_walk.h"
 #include "tile_frame.h"
 #include "tile_table.h"
 
-enum { THOUSAND = 1000, OUTPUT_BYTES_MIN = 65536, BLOCK = 8, SOI_BYTES = 2 };
+enum { THOUSAND = 1000, BLOCK = 8, SOI_BYTES = 2, SETS = 2 };
+//  No number of MCUs of a row, which are at most 8192, has more divisors.
+enum { INTERVALS_MAX = 64 };
 
 //  All that one call holds; whatever of it there is goes at the end.
 typedef struct {
@@ -18,69 +20,12 @@ typedef struct {
     jpeg_coefficients_t original;
     jpeg_coefficients_t copy;
     struct jpeg_compress_struct writer;
-    struct jpeg_destination_mgr target;
     const uint8_t *tail;                //  behind the original's end marker
     size_t tail_bytes;
-    uint8_t *output;                    //  metadata, then what libjpeg has written, then the tail
-    size_t output_bytes;
-    size_t output_room;
+    jpeg_output_t output;               //  metadata, then what libjpeg has written, then the tail
     uint32_t interval;
     tile_table_t table;
 } job_t;
-
-//  ---- the result's bytes
-
-static void
-s_reserve (job_t *self, size_t room)
-{
-    uint8_t *output = realloc (self->output, room);
-    if (!output)
-        jpeg_trouble (&self->trouble, -ENOMEM, "no room for the tiled file");
-    self->output = output;
-    self->output_room = room;
-}
-
-static void
-s_append (job_t *self, const uint8_t *bytes, size_t count)
-{
-    if (count > self->output_room - self->output_bytes)
-        s_reserve (self, 2 * (self->output_bytes + count));
-    if (count)
-        memcpy (self->output + self->output_bytes, bytes, count);
-    self->output_bytes += count;
-}
-
-static void
-s_offer (job_t *self)
-{
-    if (self->output_room - self->output_bytes < OUTPUT_BYTES_MIN)
-        s_reserve (self, 2 * (self->output_bytes + OUTPUT_BYTES_MIN));
-    self->target.next_output_byte = self->output + self->output_bytes;
-    self->target.free_in_buffer = self->output_room - self->output_bytes;
-}
-
-static void
-s_init_destination (j_compress_ptr info)
-{
-    s_offer (info->client_data);
-}
-
-//  libjpeg means the whole buffer, whatever it says is free.
-static boolean
-s_empty_output_buffer (j_compress_ptr info)
-{
-    job_t *self = info->client_data;
-    self->output_bytes = self->output_room;
-    s_offer (self);
-    return TRUE;
-}
-
-static void
-s_term_destination (j_compress_ptr info)
-{
-    job_t *self = info->client_data;
-    self->output_bytes = self->output_room - self->target.free_in_buffer;
-}
 
 //  ---- metadata
 
@@ -91,12 +36,14 @@ s_survey (job_t *self)
 {
     marker_walk_t walk = marker_walk_begin (self->bytes, self->size);
     while (marker_walk_metadata (&walk)) {
+        if (walk.in_scans)
+            jpeg_trouble (&self->trouble, -EDOM, "metadata behind a scan's header");
         bool is_index = walk.code == MARKER_APP_FIRST + 2 && walk.segment_bytes >= 8
             && memcmp (walk.segment + 4, "MPF", 4) == 0;
         if (is_index)
             jpeg_trouble (&self->trouble, -EDOM, "several pictures in one file");
     }
-    if (!walk.ended)        //  UNTESTED: libjpeg has read the file to its end
+    if (!walk.ended)
         jpeg_trouble (&self->trouble, -EDOM, "markers that cannot be told apart");
     self->tail = self->bytes + walk.at;
     self->tail_bytes = self->size - walk.at;
@@ -107,7 +54,7 @@ s_append_metadata (job_t *self)
 {
     marker_walk_t walk = marker_walk_begin (self->bytes, self->size);
     while (marker_walk_metadata (&walk))
-        s_append (self, walk.segment, walk.segment_bytes);
+        jpeg_output_append (&self->output, walk.segment, walk.segment_bytes);
 }
 
 static bool
@@ -119,7 +66,7 @@ s_same_metadata (const uint8_t *one, size_t one_bytes, const uint8_t *other, siz
         more = marker_walk_metadata (&left);
         if (more != marker_walk_metadata (&right))
             return false;
-        if (more && (left.segment_bytes != right.segment_bytes
+        if (more && (left.in_scans != right.in_scans || left.segment_bytes != right.segment_bytes
         ||  memcmp (left.segment, right.segment, left.segment_bytes) != 0))
             return false;
     } while (more);
@@ -134,33 +81,23 @@ s_same_metadata (const uint8_t *one, size_t one_bytes, const uint8_t *other, siz
 static void
 s_write (job_t *self, uint32_t interval)
 {
-    struct jpeg_compress_struct *writer = &self->writer;
-    jpeg_destroy_compress (writer);
-    *writer = (struct jpeg_compress_struct) { .err = &self->trouble.manager };
-    jpeg_create_compress (writer);
-    self->target = (struct jpeg_destination_mgr) { .init_destination = s_init_destination,
-        .empty_output_buffer = s_empty_output_buffer, .term_destination = s_term_destination };
-    writer->dest = &self->target;
-    writer->client_data = self;
-    jpeg_copy_critical_parameters (&self->original.info, writer);
-    writer->write_JFIF_header = FALSE;
-    writer->write_Adobe_marker = FALSE;
-    writer->optimize_coding = TRUE;
-    writer->restart_interval = interval;
-    writer->restart_in_rows = 0;
+    jpeg_output_t *output = &self->output;
     self->interval = interval;
-    self->output_bytes = 0;
-    s_append (self, self->bytes, SOI_BYTES);
+    jpeg_output_begin (output, &self->trouble);
+    jpeg_output_append (output, self->bytes, SOI_BYTES);
     s_append_metadata (self);
     //  libjpeg's own begin takes the place of the last two of them, which come back.
-    size_t begin = self->output_bytes - SOI_BYTES;
+    size_t begin = output->size - SOI_BYTES;
     uint8_t last [SOI_BYTES];
-    memcpy (last, self->output + begin, SOI_BYTES);
-    self->output_bytes = begin;
-    jpeg_write_coefficients (writer, self->original.arrays);
-    jpeg_finish_compress (writer);
-    memcpy (self->output + begin, last, SOI_BYTES);
-    s_append (self, self->tail, self->tail_bytes);
+    memcpy (last, output->bytes + begin, SOI_BYTES);
+    output->size = begin;
+    jpeg_output_open (output, &self->writer, &self->original);
+    self->writer.optimize_coding = TRUE;
+    self->writer.restart_interval = interval;
+    jpeg_write_coefficients (&self->writer, self->original.arrays);
+    jpeg_finish_compress (&self->writer);
+    memcpy (output->bytes + begin, last, SOI_BYTES);
+    jpeg_output_append (output, self->tail, self->tail_bytes);
 }
 
 static uint32_t
@@ -187,17 +124,36 @@ s_divisor (uint32_t columns, uint32_t most)
     return interval;
 }
 
+//  Whether the file, written so, is within the limit.
+static bool
+s_fits (job_t *self, uint32_t interval, uint32_t thousandths)
+{
+    s_write (self, interval);
+    return (uint64_t) self->output.size * THOUSAND <= (uint64_t) self->size * thousandths;
+}
+
+//  Segments that are wider are fewer, and cost less: mostly the narrowest fit, and where the widest do not, nothing else does.  Between
+//  them the place is halved, for each try writes the whole file.
 static void
 s_write_within (job_t *self, uint32_t columns, uint32_t thousandths)
 {
-    uint32_t least = s_divisor (columns, TILE_SPAN_LEAST / s_mcu_width (&self->original.info));
-    for (uint32_t interval = least; interval <= columns; interval++) {
-        if (columns % interval)
-            continue;
-        s_write (self, interval);
-        if ((uint64_t) self->output_bytes * THOUSAND <= (uint64_t) self->size * thousandths)
-            return;
+    uint32_t intervals [INTERVALS_MAX], least = s_divisor (columns, TILE_SPAN_LEAST / s_mcu_width (&self->original.info));
+    size_t count = 0;
+    for (uint32_t interval = least; interval <= columns; interval++)
+        if (columns % interval == 0)
+            intervals [count++] = interval;
+    if (s_fits (self, least, thousandths) || count == 1 || !s_fits (self, columns, thousandths))
+        return;
+    size_t wide = count - 1;                    //  fits
+    for (size_t narrow = 0; wide - narrow > 1;) {
+        size_t middle = (narrow + wide) / 2;
+        if (s_fits (self, intervals [middle], thousandths))
+            wide = middle;
+        else
+            narrow = middle;
     }
+    if (self->interval != intervals [wide])
+        s_write (self, intervals [wide]);
 }
 
 static void
@@ -241,12 +197,12 @@ s_check (job_t *self)
 {
     tile_frame_t frame;
     const char *what;
-    if (!tile_frame_read (&frame, self->output, self->output_bytes, &what))
+    if (!tile_frame_read (&frame, self->output.bytes, self->output.size, &what))
         jpeg_trouble (&self->trouble, -EDOM, what);
-    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output, self->output_bytes);
+    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output.bytes, self->output.size);
     if (status)             //  UNTESTED: libjpeg writes the markers that it is told to
         jpeg_trouble (&self->trouble, status == TILE_TABLE_NO_MEMORY? -ENOMEM: -EDOM, "restart markers are missing");
-    s_compare (self, self->output, self->output_bytes);
+    s_compare (self, self->output.bytes, self->output.size);
 }
 
 static void
@@ -256,7 +212,7 @@ s_free (job_t *self)
     jpeg_coefficients_free (&self->copy);
     jpeg_destroy_compress (&self->writer);
     tile_table_free (&self->table);
-    free (self->output);
+    free (self->output.bytes);
     free (self);
 }
 
@@ -286,13 +242,27 @@ tile_transcode (const uint8_t *bytes, size_t size, tile_layout_t layout, tiled_t
         s_survey (self);
         s_write_tiled (self, layout);
         s_check (self);
-        *tiled_p = (tiled_t) { self->output, self->output_bytes, self->interval, self->table.count,
+        *tiled_p = (tiled_t) { self->output.bytes, self->output.size, self->interval, self->table.count,
             self->original.info.progressive_mode };
-        self->output = NULL;
+        self->output.bytes = NULL;
     }
     int rc = self->trouble.rc;
     s_free (self);
     return rc;
+}
+
+uint64_t
+tile_transcode_memory (const uint8_t *bytes, size_t size)
+{
+    char error [JMSG_LENGTH_MAX];
+    job_t *self = s_begin (bytes, size, error, sizeof error);
+    if (!self)
+        return 0;
+    if (setjmp (self->trouble.escape) == 0)
+        jpeg_coefficients_begin (&self->original, &self->trouble, bytes, size, TILE_PIXELS_MAX);
+    uint64_t memory = self->trouble.rc? 0: SETS * jpeg_coefficients_memory (&self->original);
+    s_free (self);
+    return memory;
 }
 
 int

@@ -2,7 +2,8 @@
  *
  *  The coefficients are read and written again: sequential, with Huffman tables made for them, in one scan with restart
  *  markers.  Markers that carry metadata (applications' and comments) come along byte for byte and in their order, before
- *  everything else; so do bytes behind the end marker.  Then the result is read back, and is only good if coefficients,
+ *  everything else; so do bytes behind the end marker.  (Where they stand behind a scan's header decoders do not look for them, and
+ *  before it they would begin to count: such a file is refused.)  Then the result is read back, and is only good if coefficients,
  *  quantisation, sampling and the meaning of the colours are the original's.
  *
  *  What cannot be expressed so is told, and is to be kept as it is: arithmetic coding, other than 8 bits, progressive files
@@ -53,6 +54,9 @@ typedef struct {
 //    -ENOMEM
 int tile_transcode (const uint8_t *bytes, size_t size, tile_layout_t layout, tiled_t *tiled_p, char *error,
     size_t error_bytes) __attribute__ ((warn_unused_result));
+
+//  How many bytes of coefficients that takes at most; 0 for what its header already says cannot be tiled.
+uint64_t tile_transcode_memory (const uint8_t *bytes, size_t size);
 
 //  Whether two files have the same coefficients, quantisation, sampling and meaning of colours, and the same metadata: what
 //  tile_transcode asks before it is content.  0, -EDOM: they differ; others as above, of either file.

@@ -18,11 +18,12 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "tile_original.h"
 #include "tiling.h"
 #include "unpack_labels.h"
 #include "utf8.h"
 
-enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
+enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 static const char s_help [] =
     "Usage: tureen unpack PACK FOLDER\n"
@@ -38,7 +39,8 @@ static const char s_help [] =
     "labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
     "\n"
     "Of a pack made with --tile these are the tiled files, with the pixels and the metadata of the originals\n"
-    "and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others.\n"
+    "and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others. Of one made with\n"
+    "--keep-original-bytes as well they are the originals.\n"
     "\n"
     "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
     "all its files.\n"
@@ -51,8 +53,10 @@ typedef struct {
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
     bool by_field;                      //  each field has a folder of its own
+    tiling_noted_t noted;               //  how it was packed
     bool *is_back;                      //  by id
     uint64_t samples, bytes;            //  that are back
+    uint64_t originals;                 //  files among them that were others in the pack
     int fatal;                          //  -errno: writing cannot go on
     pack_meter_t meter;
 } unpack_t;
@@ -186,20 +190,39 @@ s_enter_field (unpack_t *self, uint32_t id, size_t field, char path [FIELD_PATH_
 }
 
 static int
-s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes)
+s_write_bytes (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, size_t size)
 {
     char path [FIELD_PATH_BYTES];
     const char *name;
     int folder = s_enter_field (self, id, field, path, &name);
     if (folder < 0)
         return folder;
-    int rc = s_write_file (folder, name, bytes, catalogue_file_bytes (self->catalogue, id, field));
+    int rc = s_write_file (folder, name, bytes, size);
     if (folder != self->folder)
         close (folder);
+    self->bytes += rc == 0? size: 0;
     return rc;
 }
 
-//  One that s_write_field has made.
+//  0; or -errno, and what went wrong in reason.
+static int
+s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, char reason [REASON_BYTES])
+{
+    size_t size = catalogue_file_bytes (self->catalogue, id, field);
+    uint8_t *original = NULL;
+    if (self->noted.originals && tile_original_is_kept (bytes, size)) {
+        int rc = tile_original_restore (bytes, size, &original, &size, reason, REASON_BYTES);
+        if (rc)
+            return rc;
+    }
+    int rc = s_write_bytes (self, id, field, original? original: bytes, size);
+    snprintf (reason, REASON_BYTES, "%s", strerror (-rc));
+    self->originals += original && rc == 0;
+    free (original);
+    return rc;
+}
+
+//  One that s_write_bytes has made.
 static void
 s_remove_field (unpack_t *self, uint32_t id, size_t field)
 {
@@ -220,7 +243,7 @@ s_remove_field (unpack_t *self, uint32_t id, size_t field)
 static bool
 s_is_fatal (int rc)
 {
-    return rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ && rc != -EINVAL
+    return rc != -EBADMSG && rc != -EDOM && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ && rc != -EINVAL
         && rc != -ELOOP;
 }
 
@@ -228,17 +251,20 @@ static bool
 s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
 {
     const uint8_t *bytes = sample->bytes;
+    uint64_t bytes_before = self->bytes, originals_before = self->originals;
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
-        int rc = s_write_field (self, sample->id, field, bytes);
+        char reason [REASON_BYTES];
+        int rc = s_write_field (self, sample->id, field, bytes, reason);
         if (rc) {
             for (size_t before = 0; before < field; before++)
                 s_remove_field (self, sample->id, before);      //  all its files or none
+            self->bytes = bytes_before;
+            self->originals = originals_before;
             char name [PACK_REPORT_NAME_BYTES];
             pack_meter_clear (&self->meter);
             complain ("unpack", "cannot write '%s' of the field '%s': %s",
                 pack_report_name (self->catalogue, sample->id, field, name), catalogue_field_name (self->catalogue,
-                field),
-                strerror (-rc));
+                field), reason);
             self->fatal = s_is_fatal (rc)? rc: 0;
             return false;
         }
@@ -251,8 +277,7 @@ static bool
 s_on_sample (void *context, const pack_scan_sample_t *sample)
 {
     unpack_t *self = context;
-    size_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
-    pack_meter_add (&self->meter, bytes);
+    pack_meter_add (&self->meter, pack_sample_bytes (catalogue_pack (self->catalogue), sample->id));
     if (sample->damage) {
         pack_meter_clear (&self->meter);
         pack_report_sample (stderr, self->catalogue, sample);
@@ -262,7 +287,6 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
         return !self->fatal;
     self->is_back [sample->id] = true;
     self->samples++;
-    self->bytes += bytes;
     return true;
 }
 
@@ -315,13 +339,17 @@ s_finish (unpack_t *self)
     uint32_t samples = catalogue_samples (self->catalogue);
     if (self->samples < samples)
         complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
-    tiling_noted_t noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
+    const tiling_noted_t *noted = &self->noted;
     printf ("%" PRIu64 " of %" PRIu32 " samples, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
         (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
-    if (noted.is_tiled)
+    if (noted->originals)
+        printf ("packed with --tile %s --keep-original-bytes: %" PRIu64 " of %" PRIu64 " files were others in the pack and are "
+            "the originals again, byte for byte\n", noted->tile, self->originals, noted->files);
+    else
+    if (noted->is_tiled)
         printf ("packed with --tile %s: %" PRIu64 " of %" PRIu64 " files are tiled JPEGs, the same as the originals in "
-            "pixels and metadata, not in bytes\n", noted.tile, noted.tiled, noted.files);
+            "pixels and metadata, not in bytes\n", noted->tile, noted->tiled, noted->files);
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
 }
 
@@ -330,6 +358,7 @@ s_unpack (unpack_t *self)
 {
     static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume };
     self->by_field = s_is_by_field (self->catalogue);
+    self->noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
     self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
     if (!self->is_back)
         complain ("unpack", "not enough memory");

@@ -95,6 +95,7 @@ s_take (pack_options_t *self, int option)
     case 'k': self->packing.source.masks = optarg; return true;
     case 't': return s_tile (self, optarg);
     case 'w': return s_workers (self, optarg);
+    case 'o': return self->originals = true;
     case 'r': return self->packing.resume = true;
     case 'q': return self->quiet = true;
     case 'j': return self->json = true;
@@ -108,6 +109,10 @@ s_finish (pack_options_t *self, int count, char **words)
 {
     if (count < 2)
         return complain ("pack", "expected a source and a folder for the pack; try: tureen pack --help");
+    if (self->originals && (!self->packing.has_tile || self->packing.tile == PACKING_TILE_OFF))
+        return complain ("pack", "--keep-original-bytes says what files that become others keep: give --tile auto beside it");
+    if (self->originals)
+        self->packing.tile |= PACKING_TILE_ORIGINALS;
     self->packing.source.paths = (const char *const *) words;
     self->packing.source.path_count = (size_t) count - 1;
     self->packing.source.fields = self->fields;
@@ -135,7 +140,8 @@ pack_options_parse (pack_options_t *self, int argc, char **argv)
         { "chunk", required_argument, NULL, 'c' }, { "seed", required_argument, NULL, 's' },
         { "memory", required_argument, NULL, 'm' }, { "extensions", required_argument, NULL, 'e' },
         { "field", required_argument, NULL, 'f' }, { "mask", required_argument, NULL, 'k' },
-        { "tile", required_argument, NULL, 't' }, { "workers", required_argument, NULL, 'w' },
+        { "tile", required_argument, NULL, 't' }, { "keep-original-bytes", no_argument, NULL, 'o' },
+        { "workers", required_argument, NULL, 'w' },
         { "resume", no_argument, NULL, 'r' }, { "quiet", no_argument, NULL, 'q' }, { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };

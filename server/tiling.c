@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "catalogue.h"
-#include "marker_walk.h"
 #include "tile_frame.h"
+#include "tile_original.h"
 #include "tile_table.h"
 #include "tile_transcode.h"
 
-enum { ERROR_BYTES = 256, SETS = 2, COEFFICIENT_BYTES = 2 };
+enum { ERROR_BYTES = 256 };
 
 //  ---- the setting
 
@@ -30,8 +30,9 @@ tiling_parse (const char *text, uint32_t *tile_p)
 static tile_layout_t
 s_layout (uint32_t tile)
 {
-    return tile == PACKING_TILE_AUTO? (tile_layout_t) { TILE_WITHIN, TILE_AUTO_THOUSANDTHS }
-        : (tile_layout_t) { TILE_SPAN, tile };
+    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    return pixels == PACKING_TILE_AUTO? (tile_layout_t) { TILE_WITHIN, TILE_AUTO_THOUSANDTHS }
+        : (tile_layout_t) { TILE_SPAN, pixels };
 }
 
 
@@ -43,29 +44,10 @@ s_is_jpeg (const uint8_t *bytes, size_t size)
     return size >= 3 && bytes [0] == 0xff && bytes [1] == 0xd8 && bytes [2] == 0xff;
 }
 
-//  The frame's header: its place is the first marker of these.
-static bool
-s_is_frame (uint8_t code)
-{
-    return code >= 0xc0 && code <= 0xcf && code != 0xc4 && code != 0xc8 && code != 0xcc;
-}
-
 uint64_t
 tiling_memory (const uint8_t *bytes, size_t size)
 {
-    if (!s_is_jpeg (bytes, size))
-        return 0;
-    marker_walk_t walk = marker_walk_begin (bytes, size);
-    while (marker_walk_next (&walk)) {
-        const uint8_t *at = walk.segment;
-        if (!s_is_frame (walk.code) || walk.segment_bytes < 10)
-            continue;
-        uint64_t height = (uint64_t) at [5] << 8 | at [6], width = (uint64_t) at [7] << 8 | at [8];
-        uint64_t pixels = height * width;
-        //  What has more is refused before anything is in memory.
-        return pixels > TILE_PIXELS_MAX? 0: pixels * at [9] * SETS * COEFFICIENT_BYTES;
-    }
-    return 0;
+    return s_is_jpeg (bytes, size)? tile_transcode_memory (bytes, size): 0;
 }
 
 int
@@ -89,12 +71,21 @@ s_reason (const char *error)
     static const struct { const char *words; tiling_mark_t mark; } reasons [] = {
         { "arithmetic coding", TILING_CODING }, { "Unsupported", TILING_CODING },
         { "ends before its coefficients are exact", TILING_UNFINISHED },
-        { "several pictures", TILING_SEVERAL }, { "more pixels than the limit", TILING_PIXELS }
+        { "several pictures", TILING_SEVERAL }, { "more pixels than the limit", TILING_PIXELS },
+        { "not come back byte for byte", TILING_NO_WAY_BACK }, { "metadata behind", TILING_METADATA }
     };
     for (size_t index = 0; index < sizeof reasons / sizeof *reasons; index++)
         if (strstr (error, reasons [index].words))
             return reasons [index].mark;
     return TILING_OTHER;
+}
+
+//  A file that stays as it is, and that unpacking would take for one that became another.
+static int
+s_seal (const uint8_t *bytes, size_t size, tiling_file_t *file)
+{
+    char error [ERROR_BYTES];
+    return tile_original_is_kept (bytes, size)? tile_original_seal (bytes, size, &file->bytes, &file->size, error, sizeof error): 0;
 }
 
 //  rc: why it cannot be transcoded.
@@ -104,7 +95,7 @@ s_keep (const uint8_t *bytes, size_t size, int rc, const char *error, tiling_fil
     file->mark = rc == -EBADMSG? TILING_DAMAGED: s_reason (error);
     int is_tiled = tiling_is_tiled (bytes, size);
     if (is_tiled > 0)
-        file->mark = TILING_WAS_TILED;
+        file->mark = file->mark == TILING_DAMAGED? TILING_DAMAGED_TILED: TILING_WAS_TILED;
     return is_tiled < 0? is_tiled: 0;
 }
 
@@ -116,10 +107,15 @@ tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t 
     if (!s_is_jpeg (bytes, size))
         return 0;
     char error [ERROR_BYTES];
-    tiled_t tiled;
+    tiled_t tiled = { .bytes = NULL };
     int rc = tile_transcode (bytes, size, s_layout (tile), &tiled, error, sizeof error);
-    if (rc)
-        return rc == -ENOMEM? rc: s_keep (bytes, size, rc, error, file);
+    if (rc == 0 && tile & PACKING_TILE_ORIGINALS)
+        rc = tile_original_keep (bytes, size, &tiled, error, sizeof error);
+    if (rc) {
+        free (tiled.bytes);
+        rc = rc == -ENOMEM? rc: s_keep (bytes, size, rc, error, file);
+        return rc == 0 && tile & PACKING_TILE_ORIGINALS? s_seal (bytes, size, file): rc;
+    }
     if (tiled.size > CATALOGUE_SAMPLE_BYTES_MAX) {      //  UNTESTED: takes a JPEG of 256 MiB
         free (tiled.bytes);
         file->mark = TILING_BYTES;
@@ -138,7 +134,9 @@ static const char *const s_reasons [TILING_MARKS] = {
     [TILING_WAS_TILED] = "tiled as they came", [TILING_NO_JPEG] = "no JPEG", [TILING_DAMAGED] = "damaged JPEG",
     [TILING_CODING] = "arithmetic, lossless or 12-bit coding", [TILING_UNFINISHED] = "progressive without its last scans",
     [TILING_SEVERAL] = "several pictures in one file", [TILING_PIXELS] = "too many pixels",
-    [TILING_BYTES] = "too many bytes when tiled", [TILING_OTHER] = "another kind of JPEG"
+    [TILING_BYTES] = "too many bytes when tiled", [TILING_OTHER] = "another kind of JPEG",
+    [TILING_NO_WAY_BACK] = "would not come back byte for byte", [TILING_METADATA] = "metadata behind the picture's data",
+    [TILING_DAMAGED_TILED] = "damaged JPEG, tiled as it came"
 };
 
 typedef struct {
@@ -181,8 +179,8 @@ tiling_print (FILE *stream, const packing_result_t *result)
     fprintf (stream, "--tile %s: %" PRIu64 " of %" PRIu64 " files became tiled JPEGs: ", packing_tile_text (result->tile, text),
         sums.made.files, sums.all.files);
     s_print_sizes (stream, sums.made);
-    fprintf (stream, "\n  the same pixels and metadata to the last bit, not the same bytes: `tureen unpack` gives the tiled "
-        "files\n");
+    fprintf (stream, "\n  the same pixels and metadata to the last bit, %s\n", result->tile & PACKING_TILE_ORIGINALS
+        ? "and the originals' bytes: `tureen unpack` gives those": "not the same bytes: `tureen unpack` gives the tiled files");
     if (sums.progressive.files) {
         fprintf (stream, "  %" PRIu64 " of them were progressive and are baseline now: ", sums.progressive.files);
         s_print_sizes (stream, sums.progressive);
@@ -208,7 +206,8 @@ tiling_json (const packing_result_t *result)
     for (int mark = 0; mark < TILING_MARKS; mark++)
         if (s_reasons [mark] && result->marks [mark].files)
             json_object_set_new (kept, s_reasons [mark], json_integer ((json_int_t) result->marks [mark].files));
-    return json_pack ("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "files", (json_int_t) sums.all.files,
+    return json_pack ("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "originals",
+        (result->tile & PACKING_TILE_ORIGINALS) != 0, "files", (json_int_t) sums.all.files,
         "tiled", (json_int_t) sums.made.files, "source_bytes", (json_int_t) sums.made.source_bytes,
         "bytes", (json_int_t) sums.made.bytes, "progressive", (json_int_t) sums.progressive.files,
         "progressive_source_bytes", (json_int_t) sums.progressive.source_bytes,
@@ -222,8 +221,10 @@ tiling_note (void *context, const packing_result_t *result, char note [PACKING_N
     (void) context;
     sums_t sums = s_sums (result);
     char text [PACKING_TILE_BYTES];
-    snprintf (note, PACKING_NOTE_BYTES, "{\"tile\":\"%s\",\"files\":%" PRIu64 ",\"tiled\":%" PRIu64 "}",
-        packing_tile_text (result->tile, text), sums.all.files, sums.made.files + result->marks [TILING_WAS_TILED].files);
+    snprintf (note, PACKING_NOTE_BYTES, "{\"tile\":\"%s\",\"files\":%" PRIu64 ",\"tiled\":%" PRIu64 "%s}",
+        packing_tile_text (result->tile & ~(uint32_t) PACKING_TILE_ORIGINALS, text), sums.all.files,
+        sums.made.files + result->marks [TILING_WAS_TILED].files + result->marks [TILING_DAMAGED_TILED].files,
+        result->tile & PACKING_TILE_ORIGINALS? ",\"originals\":true": "");
 }
 
 //  A pack may come from strangers: what is not as above is not believed, and harms nothing.
@@ -236,11 +237,13 @@ tiling_noted (const char *note)
     json_t *object = json_loads (note, JSON_REJECT_DUPLICATES, NULL);
     const char *text = NULL;
     json_int_t files = -1, tiled = -1;
+    int originals = false;
     uint32_t tile = 0;
-    bool fits = object && json_unpack (object, "{s:s, s:I, s:I}", "tile", &text, "files", &files, "tiled", &tiled) == 0
+    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?b}", "tile", &text, "files", &files, "tiled", &tiled,
+            "originals", &originals) == 0
         && tiling_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0 && tiled <= files;
     if (fits) {
-        noted = (tiling_noted_t) { .is_tiled = true, .files = (uint64_t) files, .tiled = (uint64_t) tiled };
+        noted = (tiling_noted_t) { .is_tiled = true, .originals = originals, .files = (uint64_t) files, .tiled = (uint64_t) tiled };
         snprintf (noted.tile, sizeof noted.tile, "%s", text);
     }
     json_decref (object);

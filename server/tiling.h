@@ -30,6 +30,9 @@ typedef enum {
     TILING_PIXELS,                  //  too many
     TILING_BYTES,                   //  too many, if it were tiled
     TILING_OTHER,
+    TILING_NO_WAY_BACK,             //  originals are to be kept, and it would not come back byte for byte
+    TILING_METADATA,                //  behind a scan's header, where decoders do not look for them
+    TILING_DAMAGED_TILED,           //  and its restart markers do all the same
     TILING_MARKS
 } tiling_mark_t;
 
@@ -46,7 +49,7 @@ typedef struct {
 
 //  tile is not off.  0, or -ENOMEM.  Any thread.
 int tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
-//  How much memory that takes at most, beside the file's; of what is no JPEG: 0.
+//  How much memory that takes at most, beside the file's; of what is no JPEG, or none that can be tiled: 0.
 uint64_t tiling_memory (const uint8_t *bytes, size_t size);
 //  1: windows can be cut out of the file; 0: they cannot; -ENOMEM.
 int tiling_is_tiled (const uint8_t *bytes, size_t size);
@@ -64,6 +67,7 @@ void tiling_note (void *context, const packing_result_t *result, char note [PACK
 
 typedef struct {
     bool is_tiled;                  //  else the rest says nothing
+    bool originals;                 //  files that have them (tile_original.h) are to be given back
     char tile [PACKING_TILE_BYTES];
     uint64_t files, tiled;
 } tiling_noted_t;

@@ -1,6 +1,7 @@
 #include "tiling_source.h"
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,6 +22,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     uint64_t limit, used;
+    bool is_given_up;               //  nobody waits any more
 } budget_t;
 
 //  A sample on its way.
@@ -31,7 +33,8 @@ typedef struct {
     pack_item_t item;               //  of these
     uint64_t held;                  //  bytes that it counts for
     bool is_done;                   //  the owner's: a worker has given it back
-    int rc;                         //  -ENOMEM
+    int rc;                         //  -ENOMEM, or -ECANCELED
+    uint64_t memory;                //  that the file took for which there was none
 } journey_t;
 
 typedef struct {
@@ -46,18 +49,22 @@ typedef struct {
     int end;                        //  what the inner source said last: 0 or -errno with error
     char error [PACK_SOURCE_ERROR_BYTES];
     bool is_lent;                   //  the first of the ring is with who took it
+    uint64_t given;                 //  samples, and those that were passed over
 } tiling_source_t;
 
 //  ---- workers
 
-static void
+//  False: all is given up.
+static bool
 s_take_memory (budget_t *self, uint64_t bytes)
 {
     pthread_mutex_lock (&self->lock);
-    while (self->used && (bytes > self->limit || self->used > self->limit - bytes))
+    while (!self->is_given_up && self->used && (bytes > self->limit || self->used > self->limit - bytes))
         pthread_cond_wait (&self->freed, &self->lock);
-    self->used += bytes;
+    bool is_taken = !self->is_given_up;
+    self->used += is_taken? bytes: 0;
     pthread_mutex_unlock (&self->lock);
+    return is_taken;
 }
 
 static void
@@ -69,17 +76,29 @@ s_give_memory (budget_t *self, uint64_t bytes)
     pthread_mutex_unlock (&self->lock);
 }
 
+static void
+s_give_up (budget_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    self->is_given_up = true;
+    pthread_cond_broadcast (&self->freed);
+    pthread_mutex_unlock (&self->lock);
+}
+
 static int
 s_convert_file (journey_t *self, size_t field)
 {
     pack_item_t *item = &self->item;
     tiling_file_t file;
     uint64_t memory = tiling_memory (item->files [field], item->bytes [field]);
-    s_take_memory (self->budget, memory);
+    if (!s_take_memory (self->budget, memory))
+        return -ECANCELED;
     int rc = tiling_convert (item->files [field], item->bytes [field], self->tile, &file);
     s_give_memory (self->budget, memory);
-    if (rc)
+    if (rc) {
+        self->memory = memory + SAMPLE_COPIES * item->bytes [field];
         return rc;
+    }
     item->marks [field] = file.mark;
     if (!file.bytes)
         return 0;
@@ -147,11 +166,12 @@ s_copy (tiling_source_t *self, journey_t *journey, const pack_item_t *item)
     return 0;
 }
 
+//  The number is that of the sample in the source's order.
 static int
-s_fail_memory (char *error)
+s_fail_memory (uint64_t number, uint64_t bytes, char *error)
 {
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to tile files: give less --memory or fewer --workers, then "
-        "go on with --resume");
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to tile sample %" PRIu64 " (counted from 0), which takes %.1f MB: "
+        "give the process more or fewer --workers, then go on with --resume", number, (double) bytes / 1e6);
     return -ENOMEM;
 }
 
@@ -163,8 +183,9 @@ s_read (tiling_source_t *self)
     int rc = pack_source_next (self->inner, &item, self->error);
     journey_t *journey = s_at (self, self->count);
     if (rc > 0 && s_copy (self, journey, &item)) {
+        uint64_t held = journey->held;
         s_clear (journey);
-        rc = s_fail_memory (self->error);
+        rc = s_fail_memory (self->given + self->count, held, self->error);
     }
     if (rc <= 0) {
         self->has_ended = true;
@@ -210,9 +231,10 @@ s_next (void *state, pack_item_t *item, char *error)
     }
     s_wait (self);
     if (s_at (self, 0)->rc)
-        return s_fail_memory (error);
+        return s_fail_memory (self->given, s_at (self, 0)->memory, error);
     *item = s_at (self, 0)->item;
     self->is_lent = true;
+    self->given++;
     return 1;
 }
 
@@ -222,6 +244,7 @@ s_skip (void *state, uint64_t count, char *error)
 {
     tiling_source_t *self = state;
     assert (self->count == 0);
+    self->given += count;
     return pack_source_skip (self->inner, count, error);
 }
 
@@ -242,6 +265,7 @@ s_destroy (void *state)
 {
     tiling_source_t *self = state;
     if (self->pool) {
+        s_give_up (&self->budget);
         pool_stop (self->pool);
         s_collect (self);
         while (pool_drain (self->pool))

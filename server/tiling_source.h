@@ -5,7 +5,7 @@
  *                  they are handed out in the source's.
  *  failure modes:  a source that fails does so behind the samples that it gave before.  No memory for a file is an error,
  *                  never a file that stays as it is: what a pack holds must not depend on that.
- *  on destroy:     files that are being converted are finished first, the others are dropped.
+ *  on destroy:     files that are being converted are finished first; the others are dropped, those that wait for memory too.
  *
  *  Memory: a quarter of memory_bytes for samples on their way, or one of them; all of it for coefficients, or one file's.
  *  Owner: one thread.

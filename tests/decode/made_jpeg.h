@@ -180,4 +180,24 @@ made_set_size (uint8_t *bytes, size_t size, uint32_t height, uint32_t width)
     frame [8] = (uint8_t) width;
 }
 
+static inline void
+made_insert_marker (made_file_t *file, size_t at, uint8_t code, const char *text, size_t size)
+{
+    uint8_t *marker = malloc (4 + size);
+    memcpy (marker, (const uint8_t []) { 0xff, code, (uint8_t) ((size + 2) >> 8), (uint8_t) (size + 2) }, 4);
+    memcpy (marker + 4, text, size);
+    made_insert (file, at, marker, 4 + size);
+    free (marker);
+}
+
+//  Where the last scan begins.
+static inline size_t
+made_last_scan (const made_file_t *file)
+{
+    size_t at = file->size - 2;
+    while (file->bytes [at] != 0xff || file->bytes [at + 1] != 0xda)
+        at--;
+    return at;
+}
+
 #endif

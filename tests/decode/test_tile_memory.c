@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include "failing_memory.h"
+#include "tile_original.h"
 #include "tile_window.h"
 #include "tiles.h"
 
@@ -28,6 +29,53 @@ test_each_allocation_of_transcoding (void **state)
             fail_msg ("allocation %d: %d, %s", failures + 1, rc, error);
     }
     assert_true (failures > 4);
+    free (file.bytes);
+}
+
+//  Of keeping an original and of giving it back.  tiled is as it was where there was no memory.
+static void
+test_each_allocation_of_originals (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    made_file_t file = made_jpeg_with (&made_kinds [MADE_KIND_444], 300, 400, 95, &random, NULL);
+    tiled_t tiled;
+    char error [400] = "";
+    assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error), 0);
+    const size_t before = tiled.size;
+    int rc = -ENOMEM, failures = 0;
+    for (; rc; failures++) {
+        failing_countdown = failures + 1;
+        rc = tile_original_keep (file.bytes, file.size, &tiled, error, sizeof error);
+        failing_countdown = 0;
+        if (rc && (rc != -ENOMEM || !strstr (error, "no ") || tiled.size != before))
+            fail_msg ("allocation %d: %d, %s", failures + 1, rc, error);
+    }
+    assert_true (failures > 8);
+    uint8_t *original;
+    size_t original_bytes;
+    for (rc = -ENOMEM, failures = 0; rc; failures++) {
+        failing_countdown = failures + 1;
+        rc = tile_original_restore (tiled.bytes, tiled.size, &original, &original_bytes, error, sizeof error);
+        failing_countdown = 0;
+        if (rc && (rc != -ENOMEM || !strstr (error, "no ")))
+            fail_msg ("allocation %d: %d, %s", failures + 1, rc, error);
+    }
+    assert_true (failures > 4);
+    assert_int_equal (original_bytes, file.size);
+    assert_memory_equal (original, file.bytes, file.size);
+    free (original);
+    uint8_t *sealed;
+    size_t sealed_bytes;
+    for (rc = -ENOMEM, failures = 0; rc; failures++) {
+        failing_countdown = failures + 1;
+        rc = tile_original_seal (tiled.bytes, tiled.size, &sealed, &sealed_bytes, error, sizeof error);
+        failing_countdown = 0;
+        assert_true (rc == 0 || rc == -ENOMEM);
+    }
+    assert_true (failures > 1);
+    free (sealed);
+    free (tiled.bytes);
     free (file.bytes);
 }
 
@@ -68,6 +116,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_allocation_of_transcoding),
+        cmocka_unit_test (test_each_allocation_of_originals),
         cmocka_unit_test (test_each_allocation_of_windows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -251,58 +251,69 @@ test_layouts_within_a_size (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  Metadata
 
-static void
-s_insert_marker (made_file_t *file, size_t at, uint8_t code, const char *text, size_t size)
-{
-    uint8_t *marker = malloc (4 + size);
-    memcpy (marker, (const uint8_t []) { 0xff, code, (uint8_t) ((size + 2) >> 8), (uint8_t) (size + 2) }, 4);
-    memcpy (marker + 4, text, size);
-    made_insert (file, at, marker, 4 + size);
-    free (marker);
-}
-
-//  Where the last scan begins.
-static size_t
-s_last_scan (const made_file_t *file)
-{
-    size_t at = file->size - 2;
-    while (file->bytes [at] != 0xff || file->bytes [at + 1] != 0xda)
-        at--;
-    return at;
-}
-
-//  Profiles, comments, thumbnails, also between the scans of progressive files, and what stands behind the end.
+//  Profiles, comments, thumbnails, behind filling bytes of any number, and what stands behind the end.
 static void
 test_metadata_stay (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
     static const char tail [] = "and what a camera wrote behind the end \xff\xd8\xff\xd9";
-    for (int kind = 0; kind < 25; kind++) {
+    for (int kind = 0; kind < MADE_KINDS; kind++) {
         if (!s_is_tileable (&made_kinds [kind]))
             continue;
         made_file_t file = made_jpeg (&made_kinds [kind], 40, 50, &random);
-        s_insert_marker (&file, s_last_scan (&file), 0xfe, "late", 4);
-        s_insert_marker (&file, 2, 0xe2, "ICC_PROFILE\0\1\1 a profile", 25);
-        s_insert_marker (&file, 2, 0xfe, "", 0);
-        s_insert_marker (&file, 2, 0xe1, "Exif\0\0 with \xff\xda\xff\xd9 in it", 22);
+        made_insert_marker (&file, 2, 0xe2, "ICC_PROFILE\0\1\1 a profile", 25);
+        made_insert_marker (&file, 2, 0xfe, "", 0);
+        made_insert_marker (&file, 2, 0xe1, "Exif\0\0 with \xff\xda\xff\xd9 in it", 22);
         made_insert (&file, file.size, tail, sizeof tail);
-        tiled_t tiled = s_tiled (&file, s_every);
+        made_file_t filled = { malloc (file.size), file.size };
+        memcpy (filled.bytes, file.bytes, file.size);
+        //  A restart marker has no place there; libjpeg passes over it.
+        made_insert (&filled, 2, "\xff\xd3\xff\xff\xff", (size_t) kind % 6);
+        tiled_t tiled = s_tiled (&file, s_every), other = s_tiled (&filled, s_every);
         s_assert_equal (made_kinds [kind].name, file.bytes, file.size, tiled.bytes, tiled.size);
+        assert_int_equal (other.size, tiled.size);
+        assert_memory_equal (other.bytes, tiled.bytes, tiled.size);
         assert_memory_equal (tiled.bytes + tiled.size - sizeof tail, tail, sizeof tail);
-        //  The first three are as they were, at the begin; the last one has come along.
+        //  They are as they were, at the begin.
         assert_memory_equal (tiled.bytes, file.bytes, 2 + 26 + 4 + 29);
-        assert_non_null (memmem (tiled.bytes, tiled.size, "\xff\xfe\0\6late", 8));
-        //  Less by one of them is a difference.
+        //  Less by one byte is a difference.
         char error [ERROR_BYTES];
         made_file_t less = { tiled.bytes, tiled.size - 1 };
         assert_int_equal (tile_compare (file.bytes, file.size, less.bytes, less.size, error, sizeof error), -EDOM);
         assert_non_null (strstr (error, "metadata"));
         tiled.bytes [20] ^= 1;
         assert_int_equal (tile_compare (file.bytes, file.size, tiled.bytes, tiled.size, error, sizeof error), -EDOM);
+        free (other.bytes);
         free (tiled.bytes);
+        free (filled.bytes);
         free (file.bytes);
     }
+}
+
+//  Where decoders do not look for metadata any more they must not begin to count: not between scans, not behind the last.
+static void
+test_late_metadata (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    static const struct { uint8_t code; const char *text; size_t size; } markers [] = {
+        { 0xe1, "Exif\0\0MM\0*\0\0\0\10", 14 }, { 0xe2, "ICC_PROFILE\0\1\1", 14 }, { 0xfe, "late", 4 },
+        { 0xee, "Adobe\0\x64\0\0\0\0\0", 12 }
+    };
+    static const int kinds [] = { MADE_KIND_420, MADE_KIND_PROGRESSIVE, 25 };
+    for (size_t index = 0; index < sizeof markers / sizeof *markers; index++)
+        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+            for (int at_end = kind == 0; at_end < 2; at_end++) {
+                made_file_t file = made_jpeg (&made_kinds [kinds [kind]], 40, 50, &random);
+                made_insert_marker (&file, at_end? file.size - 2: made_last_scan (&file), markers [index].code,
+                    markers [index].text, markers [index].size);
+                tiled_t tiled;
+                char error [ERROR_BYTES];
+                assert_int_equal (s_tile (file.bytes, file.size, s_every, &tiled, error), -EDOM);
+                assert_string_equal (error, "JPEG that cannot be tiled: metadata behind a scan's header");
+                free (file.bytes);
+            }
 }
 
 //  An index of several pictures says where they are: that would not be right any more.
@@ -312,32 +323,11 @@ test_several_pictures (void **state)
     (void) state;
     uint64_t random = test_seed ();
     made_file_t file = made_jpeg (&made_kinds [MADE_KIND_420], 40, 50, &random);
-    s_insert_marker (&file, 2, 0xe2, "MPF\0II", 6);
+    made_insert_marker (&file, 2, 0xe2, "MPF\0II", 6);
     tiled_t tiled;
     char error [ERROR_BYTES];
     assert_int_equal (s_tile (file.bytes, file.size, s_every, &tiled, error), -EDOM);
     assert_string_equal (error, "JPEG that cannot be tiled: several pictures in one file");
-    free (file.bytes);
-}
-
-//  A marker that says what the colours mean, behind the place where it counts: it must not begin to count.
-static void
-test_late_colours (void **state)
-{
-    (void) state;
-    uint64_t random = test_seed ();
-    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_PROGRESSIVE], 40, 50, &random);
-    s_insert_marker (&file, s_last_scan (&file), 0xee, "Adobe\0\x64\0\0\0\0\0", 12);
-    //  Without the other one, which would count before it.
-    if (file.bytes [3] == 0xe0) {
-        size_t bytes = 2 + (size_t) file.bytes [5];
-        memmove (file.bytes + 2, file.bytes + 2 + bytes, file.size - 2 - bytes);
-        file.size -= bytes;
-    }
-    tiled_t tiled;
-    char error [ERROR_BYTES];
-    assert_int_equal (s_tile (file.bytes, file.size, s_every, &tiled, error), -EDOM);
-    assert_string_equal (error, "JPEG that cannot be tiled: meaning of the colours");
     free (file.bytes);
 }
 
@@ -367,6 +357,130 @@ test_differences (void **state)
     }
     assert_int_equal (tile_compare (file.bytes, file.size, file.bytes, file.size, error, sizeof error), 0);
     assert_int_equal (tile_compare (file.bytes, file.size, file.bytes, file.size - 5, error, sizeof error), -EBADMSG);
+    free (file.bytes);
+}
+
+//  The same file with one coefficient changed, of a block of any component; the caller frees it.
+static made_file_t
+s_with_another_coefficient (const made_file_t *file, uint64_t *random)
+{
+    struct jpeg_decompress_struct reader;
+    struct jpeg_compress_struct writer;
+    struct jpeg_error_mgr errors;
+    made_file_t changed = { NULL, 0 };
+    reader.err = writer.err = jpeg_std_error (&errors);
+    jpeg_create_decompress (&reader);
+    jpeg_create_compress (&writer);
+    jpeg_mem_src (&reader, file->bytes, file->size);
+    jpeg_mem_dest (&writer, &changed.bytes, &changed.size);
+    jpeg_read_header (&reader, TRUE);
+    jvirt_barray_ptr *arrays = jpeg_read_coefficients (&reader);
+    int component = (int) test_below (random, (uint64_t) reader.num_components);
+    const jpeg_component_info *info = &reader.comp_info [component];
+    //  Mostly at the borders.
+    JDIMENSION row = test_below (random, 2)? info->height_in_blocks - 1: (JDIMENSION) test_below (random, info->height_in_blocks);
+    JDIMENSION column = test_below (random, 2)? info->width_in_blocks - 1: (JDIMENSION) test_below (random, info->width_in_blocks);
+    JBLOCKARRAY blocks = reader.mem->access_virt_barray ((j_common_ptr) &reader, arrays [component], row, 1, TRUE);
+    blocks [0] [column] [test_below (random, DCTSIZE2)] ^= 1;
+    jpeg_copy_critical_parameters (&reader, &writer);
+    writer.optimize_coding = TRUE;
+    jpeg_write_coefficients (&writer, arrays);
+    jpeg_finish_compress (&writer);
+    jpeg_destroy_compress (&writer);
+    jpeg_destroy_decompress (&reader);
+    return changed;
+}
+
+static void
+test_any_coefficient (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY, 4 };
+    for (int round = 0; round < EFFORT (200); round++) {
+        uint32_t height = 1 + (uint32_t) test_below (&random, 60), width = 1 + (uint32_t) test_below (&random, 60);
+        made_file_t file = made_jpeg (&made_kinds [kinds [round % 4]], height, width, &random);
+        made_file_t other = s_with_another_coefficient (&file, &random);
+        char error [ERROR_BYTES];
+        assert_int_equal (tile_compare (file.bytes, file.size, other.bytes, other.size, error, sizeof error), -EDOM);
+        assert_non_null (strstr (error, "coefficients"));
+        free (other.bytes);
+        free (file.bytes);
+    }
+}
+
+//  A component's id is what decoders guess colours by.
+static void
+test_another_id (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_GREY], 20, 30, &random);
+    uint8_t *copy = malloc (file.size);
+    memcpy (copy, file.bytes, file.size);
+    copy [made_frame (copy, file.size) + 10] = 7;
+    copy [made_last_scan (&file) + 5] = 7;
+    char error [ERROR_BYTES];
+    assert_int_equal (tile_compare (file.bytes, file.size, copy, file.size, error, sizeof error), -EDOM);
+    assert_non_null (strstr (error, "sampling"));
+    free (copy);
+    free (file.bytes);
+}
+
+//  Decoders smooth what is not exact among the first ten coefficients, one way or another; the others they take as they are.
+static void
+test_unfinished (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    for (int rough = 1; rough < DCTSIZE2; rough++) {
+        made_file_t whole = made_jpeg (&made_kinds [MADE_KIND_GREY], 40, 50, &random), file = { NULL, 0 };
+        jpeg_scan_info scans [] = { { 1, { 0 }, 0, 0, 0, 0 }, { 1, { 0 }, 1, rough - 1, 0, 0 }, { 1, { 0 }, rough, 63, 0, 1 } };
+        struct jpeg_decompress_struct reader;
+        struct jpeg_compress_struct writer;
+        struct jpeg_error_mgr errors;
+        reader.err = writer.err = jpeg_std_error (&errors);
+        jpeg_create_decompress (&reader);
+        jpeg_create_compress (&writer);
+        jpeg_mem_src (&reader, whole.bytes, whole.size);
+        jpeg_mem_dest (&writer, &file.bytes, &file.size);
+        jpeg_read_header (&reader, TRUE);
+        jvirt_barray_ptr *arrays = jpeg_read_coefficients (&reader);
+        jpeg_copy_critical_parameters (&reader, &writer);
+        if (rough == 1)
+            scans [1] = scans [2];
+        writer.scan_info = scans;
+        writer.num_scans = rough == 1? 2: 3;
+        jpeg_write_coefficients (&writer, arrays);
+        jpeg_finish_compress (&writer);
+        jpeg_destroy_compress (&writer);
+        jpeg_destroy_decompress (&reader);
+        tiled_t tiled;
+        char error [ERROR_BYTES];
+        int rc = s_tile (file.bytes, file.size, s_every, &tiled, error);
+        if (rc != (rough < 10? -EDOM: 0))
+            fail_msg ("from coefficient %d on: %d, %s", rough, rc, error);
+        if (rc == 0)
+            s_assert_equal ("rough", file.bytes, file.size, tiled.bytes, tiled.size);
+        free (tiled.bytes);
+        free (file.bytes);
+        free (whole.bytes);
+    }
+}
+
+//  Resolutions that are no multiple of each other: no decoder of ours reads them, whole or in part.
+static void
+test_fractions (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_420], 48, 48, &random);
+    file.bytes [made_frame (file.bytes, file.size) + 14] = 0x13;
+    tiled_t tiled;
+    char error [ERROR_BYTES];
+    int rc = s_tile (file.bytes, file.size, s_every, &tiled, error);
+    assert_int_equal (rc, -EDOM);
+    assert_string_equal (error, "JPEG that cannot be tiled: sampling that no decoder of ours reads");
     free (file.bytes);
 }
 
@@ -457,8 +571,12 @@ main (void)
         cmocka_unit_test (test_layouts_within_a_size),
         cmocka_unit_test (test_metadata_stay),
         cmocka_unit_test (test_several_pictures),
-        cmocka_unit_test (test_late_colours),
+        cmocka_unit_test (test_late_metadata),
         cmocka_unit_test (test_differences),
+        cmocka_unit_test (test_any_coefficient),
+        cmocka_unit_test (test_another_id),
+        cmocka_unit_test (test_unfinished),
+        cmocka_unit_test (test_fractions),
         cmocka_unit_test (test_truncated_at_every_length),
         cmocka_unit_test (test_any_damage),
         cmocka_unit_test (test_bombs),

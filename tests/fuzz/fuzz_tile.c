@@ -1,7 +1,8 @@
 /*  fuzz_tile -- any bytes as a tiled JPEG, with a table that is looked for or kept: a window that can be decoded, or not;
- *  and any JPEG tiled: it is refused, or windows of it have the pixels of the original.
+ *  and any JPEG tiled: it is refused, or windows of it have the pixels of the original, and its bytes come back, where they are
+ *  kept; and any bytes as a file that has an original.
  *
- *  The input begins with how it is read (the table kept, at its end; tiled first; scaled) and four numbers that make a box
+ *  The input begins with how it is read (the table kept, at its end, or the original; tiled first; scaled) and four numbers that make a box
  *  of any image; then the file.  Where the table is kept, the file's last two bytes say how long it is.
  */
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "read_box.h"
+#include "tile_original.h"
 #include "tile_transcode.h"
 #include "tile_window.h"
 
@@ -115,21 +117,49 @@ s_try_tiled (trial_t *self, const uint8_t *bytes, size_t size)
         s_try (self, bytes, NULL, 0);
 }
 
+//  One sees it before it is decoded.
+static int
+s_is_small (trial_t *self, const uint8_t *bytes, size_t size)
+{
+    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
+    uint32_t height, width;
+    char error [ERROR_BYTES];
+    return jpeg_reader_open (self->readers [0], &options, bytes, size, &height, &width, error, sizeof error) == 0
+        && (uint64_t) height * width <= PIXELS_MAX;
+}
+
+//  original: what has to come back; NULL where nobody can say.
+static void
+s_try_restore (trial_t *self, const uint8_t *bytes, size_t size, const uint8_t *original, size_t original_bytes)
+{
+    uint8_t *restored;
+    size_t restored_bytes;
+    char error [ERROR_BYTES];
+    if (!tile_original_is_kept (bytes, size) || !s_is_small (self, bytes, size))
+        return;
+    if (tile_original_restore (bytes, size, &restored, &restored_bytes, error, sizeof error)) {
+        s_require (!original && *error && memchr (error, 0, sizeof error));
+        return;
+    }
+    s_require (!original || (restored_bytes == original_bytes && memcmp (restored, original, original_bytes) == 0));
+    free (restored);
+}
+
 static void
 s_try_transcoded (trial_t *self, const uint8_t *bytes, size_t size)
 {
     tiled_t tiled;
     char error [ERROR_BYTES];
-    //  Of a size that one sees before it is decoded.
-    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
-    uint32_t height, width;
-    if (jpeg_reader_open (self->readers [0], &options, bytes, size, &height, &width, error, sizeof error)
-    ||  (uint64_t) height * width > PIXELS_MAX)
+    if (!s_is_small (self, bytes, size))
         return;
     tile_layout_t layout = s_layouts [self->head [0] >> LAYOUT_SHIFT & 3];
     if (tile_transcode (bytes, size, layout, &tiled, error, sizeof error)) {
         s_require (*error && memchr (error, 0, sizeof error));
         return;
+    }
+    if (self->head [0] & KEPT && tile_original_keep (bytes, size, &tiled, error, sizeof error) == 0) {
+        s_require (tile_original_is_kept (tiled.bytes, tiled.size));
+        s_try_restore (self, tiled.bytes, tiled.size, bytes, size);
     }
     const char *reason;
     s_require (tile_frame_read (&self->frame, tiled.bytes, tiled.size, &reason));
@@ -151,8 +181,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     memcpy (file, data + HEAD_BYTES, file_bytes);
     if (data [0] & TILED_FIRST)
         s_try_transcoded (&trial, file, file_bytes);
-    else
+    else {
+        s_try_restore (&trial, file, file_bytes, NULL, 0);
         s_try_tiled (&trial, file, file_bytes);
+    }
     jpeg_reader_destroy (&trial.readers [0]);
     jpeg_reader_destroy (&trial.readers [1]);
     tile_table_free (&trial.table);

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "effort.h"
 #include "made_jpeg.h"
+#include "tile_original.h"
 #include "tile_transcode.h"
 #include "tiling.h"
 #include "tiling_source.h"
@@ -104,7 +106,8 @@ s_expect (const uint8_t *bytes, size_t size, tiling_mark_t mark)
         assert_int_equal (tiling_is_tiled (file.bytes, file.size), 1);
         free (file.bytes);
     }
-    assert_int_equal (tiling_is_tiled (copy, size) && !is_made, mark == TILING_WAS_TILED);
+    bool came_so = mark == TILING_WAS_TILED || mark == TILING_DAMAGED_TILED;
+    assert_int_equal (tiling_is_tiled (copy, size) && !is_made, came_so);
     free (copy);
 }
 
@@ -113,6 +116,59 @@ s_expect_made (const char *name, tiling_mark_t mark)
 {
     made_file_t file = s_made (name, test_seed ());
     s_expect (file.bytes, file.size, mark);
+    free (file.bytes);
+}
+
+//  With originals: they come back from what becomes another file, and from no other.
+static void
+s_expect_original (const uint8_t *bytes, size_t size, tiling_mark_t mark, bool is_another)
+{
+    tiling_file_t file;
+    assert_int_equal (tiling_convert (bytes, size, PACKING_TILE_AUTO | PACKING_TILE_ORIGINALS, &file), 0);
+    assert_int_equal (file.mark, mark);
+    assert_int_equal (file.bytes != NULL, is_another);
+    if (!is_another)
+        return;
+    uint8_t *original;
+    size_t original_bytes;
+    char error [ERROR_BYTES];
+    assert_int_equal (tile_original_restore (file.bytes, file.size, &original, &original_bytes, error, sizeof error), 0);
+    assert_int_equal (original_bytes, size);
+    assert_memory_equal (original, bytes, size);
+    free (original);
+    free (file.bytes);
+}
+
+static void
+test_originals (void **state)
+{
+    (void) state;
+    made_file_t file = s_made ("4:4:4", test_seed ());
+    s_expect_original (file.bytes, file.size, TILING_TILED, true);
+    //  One that is tiled and has its original, whole and cut short.
+    tiling_file_t kept;
+    assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &kept), 0);
+    s_expect_original (kept.bytes, kept.size, TILING_TILED, true);
+    s_expect_original (kept.bytes, kept.size / 2, TILING_DAMAGED, true);
+    free (kept.bytes);
+    free (file.bytes);
+    //  Other filling than libjpeg's in the coded data's last byte, if it has any.
+    int refused = 0;
+    for (uint64_t round = 0; round < 40; round++) {
+        file = s_made ("4:4:4", test_seed () + round);
+        file.bytes [file.size - 3] &= 0xfe;
+        tiling_file_t tiled;
+        assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &tiled), 0);
+        assert_int_equal (tiled.mark == TILING_TILED, tiled.bytes != NULL);
+        refused += tiled.mark == TILING_NO_WAY_BACK;
+        free (tiled.bytes);
+        free (file.bytes);
+    }
+    assert_true (refused > 15);
+    file = s_made ("4:2:0 progressive", test_seed ());
+    s_expect_original (file.bytes, file.size, TILING_TILED_PROGRESSIVE, true);
+    s_expect_original (file.bytes, file.size / 2, TILING_DAMAGED, false);
+    s_expect_original ((const uint8_t *) "text", 4, TILING_NO_JPEG, false);
     free (file.bytes);
 }
 
@@ -161,21 +217,34 @@ test_each_odd_one_has_its_reason (void **state)
     made_insert (&file, 2, index, 10);
     s_expect (file.bytes, file.size, TILING_WAS_TILED);
     free (file.bytes);
+    file = s_made ("4:4:4 restarts", 4);
+    made_insert (&file, made_last_scan (&file) + 40, "\x12\x34\x56\x78\x12\x34\x56", 7);
+    s_expect (file.bytes, file.size, TILING_DAMAGED_TILED);
+    free (file.bytes);
+    file = s_made ("4:2:0", 5);
+    made_insert_marker (&file, file.size - 2, 0xe1, "Exif\0\0 and so on", 15);
+    s_expect (file.bytes, file.size, TILING_METADATA);
+    free (file.bytes);
 }
 
-//  Two sets of coefficients, of two bytes each; nothing for what is refused before.
+//  Two sets of coefficients of two bytes each, in whole MCUs: 7 rows of 9, of six blocks; nothing for what is refused before.
 static void
 test_memory_follows_the_frame (void **state)
 {
     (void) state;
     made_file_t file = s_made ("4:2:0", 1);
-    assert_int_equal (tiling_memory (file.bytes, file.size), 100 * 130 * 3 * 4);
+    assert_int_equal (tiling_memory (file.bytes, file.size), 7 * 9 * 6 * 64 * 2 * 2);
     for (size_t size = 0; size < made_frame (file.bytes, file.size) + 10; size++)
         assert_int_equal (tiling_memory (file.bytes, size), 0);
     made_set_size (file.bytes, file.size, 65535, 65535);
     assert_int_equal (tiling_memory (file.bytes, file.size), 0);
     free (file.bytes);
     assert_int_equal (tiling_memory ((const uint8_t *) "no JPEG", 7), 0);
+    //  Also where a marker that libjpeg passes over stands before the frame.
+    file = s_made ("4:2:0", 1);
+    made_insert (&file, 2, "\xff\xd0", 2);
+    assert_int_equal (tiling_memory (file.bytes, file.size), 7 * 9 * 6 * 64 * 2 * 2);
+    free (file.bytes);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -194,11 +263,18 @@ test_note_comes_back (void **state)
     assert_true (noted.is_tiled);
     assert_string_equal (noted.tile, "24");
     assert_int_equal (noted.files, 16 * (uint64_t) UINT32_MAX);
-    assert_int_equal (noted.tiled, 3 * (uint64_t) UINT32_MAX);
+    assert_int_equal (noted.tiled, 4 * (uint64_t) UINT32_MAX);
     static const char *const others [] = { "", "{", "[]", "{}", "{\"tile\":\"auto\"}",
         "{\"tile\":\"off\",\"files\":1,\"tiled\":1}", "{\"tile\":\"auto\",\"files\":1,\"tiled\":2}",
         "{\"tile\":\"auto\",\"files\":1,\"tiled\":-1}", "{\"tile\":7,\"files\":1,\"tiled\":1}",
-        "{\"tile\":\"auto\",\"files\":\"1\",\"tiled\":1}", "{\"tile\":\"a\",\"files\":1,\"tiled\":1}" };
+        "{\"tile\":\"auto\",\"files\":\"1\",\"tiled\":1}", "{\"tile\":\"a\",\"files\":1,\"tiled\":1}",
+        "{\"tile\":\"auto\",\"files\":1,\"tiled\":1,\"originals\":1}" };
+    assert_false (noted.originals);
+    result.tile |= PACKING_TILE_ORIGINALS;
+    tiling_note (NULL, &result, note);
+    noted = tiling_noted (note);
+    assert_true (noted.is_tiled && noted.originals);
+    assert_string_equal (noted.tile, "24");
     assert_false (tiling_noted (NULL).is_tiled);
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
         assert_false (tiling_noted (others [index]).is_tiled);
@@ -244,6 +320,7 @@ test_figures_add_up (void **state)
 typedef struct {
     uint64_t seed;
     uint64_t next, samples, failing;
+    bool are_small;                 //  files, beside what they take as coefficients
     uint8_t *files [2];
     int *destroyed;
 } made_source_t;
@@ -253,6 +330,8 @@ s_make_file (const made_source_t *self, uint64_t id, size_t field)
 {
     uint64_t random = self->seed + 2 * id + field;
     uint64_t kind = test_below (&random, 5);
+    if (self->are_small)
+        return made_jpeg_with (s_kind ("4:4:4"), 100, 200, 1, &random, NULL);
     if (kind < 4) {
         static const char *const names [] = { "4:2:0", "4:2:0 progressive", "4:2:0 rough", "4:4:4" };
         uint32_t height = 1 + (uint32_t) test_below (&random, 60), width = 1 + (uint32_t) test_below (&random, 200);
@@ -319,17 +398,25 @@ s_source_destroy (void *state)
 }
 
 static pack_source_t *
-s_source (uint64_t seed, uint64_t samples, uint64_t failing, const tiling_source_options_t *options, int *destroyed)
+s_wrapped (made_source_t model, const tiling_source_options_t *options, made_source_t **made_p)
 {
     static const pack_source_kind_t kind = { s_source_next, s_source_skip, s_source_progress, s_source_catalogue,
         s_source_destroy };
-    made_source_t *made = calloc (1, sizeof *made);
-    *made = (made_source_t) { .seed = seed, .samples = samples, .failing = failing, .destroyed = destroyed };
+    made_source_t *made = *made_p = calloc (1, sizeof *made);
+    *made = model;
     pack_source_t *source = pack_source_new (&kind, made, "0123");
     char error [PACK_SOURCE_ERROR_BYTES];
     assert_int_equal (tiling_source_wrap (&source, options, error), 0);
     assert_string_equal (pack_source_signature (source), "0123");
     return source;
+}
+
+static pack_source_t *
+s_source (uint64_t seed, uint64_t samples, uint64_t failing, const tiling_source_options_t *options, int *destroyed)
+{
+    made_source_t *made;
+    return s_wrapped ((made_source_t) { .seed = seed, .samples = samples, .failing = failing, .destroyed = destroyed }, options,
+        &made);
 }
 
 //  The next sample is this one's files, each converted.
@@ -377,6 +464,71 @@ test_same_samples_in_the_same_order (void **state)
             assert_int_equal (pack_source_next (source, &item, error), fails? -EIO: 0);
             assert_string_equal (error, fails? "the source has failed": "");
         }
+        pack_source_destroy (&source);
+        assert_int_equal (destroyed, 1);
+    }
+}
+
+//  Bytes of coefficients of all files that are being converted, the most there were of them, and the most files at once.
+static atomic_uint_fast64_t s_used, s_used_most, s_files, s_files_most;
+
+static void
+s_raise (atomic_uint_fast64_t *most, uint64_t now)
+{
+    uint_fast64_t before = atomic_load (most);
+    while (now > before && !atomic_compare_exchange_weak (most, &before, now))
+        continue;
+}
+
+int __real_tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
+int __wrap_tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
+int
+__wrap_tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file)
+{
+    uint64_t memory = tiling_memory (bytes, size);
+    s_raise (&s_used_most, atomic_fetch_add (&s_used, memory) + memory);
+    s_raise (&s_files_most, atomic_fetch_add (&s_files, 1) + 1);
+    usleep (300);                               //  so that others come meanwhile
+    int rc = __real_tiling_convert (bytes, size, tile, file);
+    atomic_fetch_sub (&s_files, 1);
+    atomic_fetch_sub (&s_used, memory);
+    return rc;
+}
+
+//  All memory for coefficients, or one picture's; a quarter of it for samples on their way, or one of them.
+static void
+test_memory_is_kept_to (void **state)
+{
+    (void) state;
+    enum { SAMPLES = 60, PICTURE_BYTES = 13 * 25 * 3 * 64 * 2 * 2 };
+    static const struct { uint64_t memory_bytes, used_most; } cases [] = {
+        { 1, PICTURE_BYTES }, { 200000, PICTURE_BYTES }, { 2 * PICTURE_BYTES, 2 * PICTURE_BYTES },
+        { UINT64_C (1) << 30, UINT64_MAX }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        tiling_source_options_t options = { .tile = 24, .workers = 6, .memory_bytes = cases [index].memory_bytes };
+        made_source_t *made;
+        int destroyed = 0;
+        atomic_store (&s_used_most, 0);
+        atomic_store (&s_files_most, 0);
+        pack_source_t *source = s_wrapped ((made_source_t) { .seed = 7, .samples = SAMPLES, .failing = UINT64_MAX,
+            .destroyed = &destroyed, .are_small = true }, &options, &made);
+        uint64_t ahead = 0;
+        for (uint64_t id = 0; id < SAMPLES; id++) {
+            pack_item_t item = { .field_count = 0 };
+            char error [PACK_SOURCE_ERROR_BYTES] = "";
+            assert_int_equal (pack_source_next (source, &item, error), 1);
+            ahead = made->next - id > ahead? made->next - id: ahead;
+        }
+        assert_true (atomic_load (&s_used_most) <= cases [index].used_most);
+        //  A sample's two files count three times with some 1300 bytes each.
+        if (index == 0)
+            assert_int_equal (ahead, 1);
+        else
+        if (index == 1)
+            assert_in_range (ahead, 4, 12);
+        else
+            assert_true (ahead > 10 && atomic_load (&s_files_most) > 1);
         pack_source_destroy (&source);
         assert_int_equal (destroyed, 1);
     }
@@ -512,11 +664,13 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_settings),
         cmocka_unit_test (test_each_has_its_reason),
+        cmocka_unit_test (test_originals),
         cmocka_unit_test (test_each_odd_one_has_its_reason),
         cmocka_unit_test (test_memory_follows_the_frame),
         cmocka_unit_test (test_note_comes_back),
         cmocka_unit_test (test_figures_add_up),
         cmocka_unit_test (test_same_samples_in_the_same_order),
+        cmocka_unit_test (test_memory_is_kept_to),
         cmocka_unit_test (test_given_up),
         cmocka_unit_test (test_no_memory)
     };

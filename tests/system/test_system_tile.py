@@ -84,6 +84,9 @@ class Plain(TileTest):
         for text in ("0", "257", "two"):
             self.assert_refused("--workers '%s': expected a number" % text, "--workers", text, self.data, self.path("p"),
                                 status=2)
+        for arguments in ((), ("--tile", "off")):
+            self.assert_refused("--keep-original-bytes says what files that become others keep: give --tile auto beside it",
+                                "--keep-original-bytes", *arguments, self.data, self.path("p"), status=2)
         self.assertFalse(os.path.exists(self.path("p")))
 
 
@@ -144,6 +147,58 @@ class Tiled(TileTest):
                     restarts += b"\xff\xd0" in after[name]
             if tile != "65535":
                 self.assertGreater(restarts, 55)
+
+    def test_originals_come_back_byte_for_byte(self):
+        for tile in ("auto", "8", "65535"):
+            pack = self.pack("pack-" + tile, "--tile", tile, "--keep-original-bytes")
+            said = self.run_fine("unpack", pack, self.path("out-" + tile))
+            self.assertIn("packed with --tile %s --keep-original-bytes: 60 of 66 files were others in the pack and are the "
+                          "originals again, byte for byte" % tile, said)
+            self.assertEqual(files_below(self.path("out-" + tile)), self.files())
+        # The same data set once more: job after job may go on over either.
+        fingerprints = [json.loads(self.run_fine("verify", "--json", pack))["fingerprint"] for pack in (
+            self.path("pack-auto"), self.pack("again", data=self.path("out-auto")), self.pack("plain"))]
+        self.assertEqual(len(set(fingerprints)), 1)
+        # What is in the pack is tiled, and costs little more than without the originals.
+        sizes = [json.loads(self.run_fine("pack", "--json", "--quiet", "--tile", "auto", *keep, self.data,
+                                          self.path("sized%d" % len(keep))))["tiling"] for keep in ((), (
+                                              "--keep-original-bytes",))]
+        self.assertEqual([tiling["originals"] for tiling in sizes], [False, True])
+        self.assertEqual([tiling["tiled"] for tiling in sizes], [60, 60])
+        self.assertLess((sizes[1]["bytes"] - sizes[0]["bytes"]) / 60, 300)
+        self.assertIn("the originals' bytes: `tureen unpack` gives those", self.run_fine(
+            "pack", "--quiet", "--tile", "24", "--keep-original-bytes", self.data, self.path("said")))
+
+    @unittest.skipUnless(os.path.exists(SORT_PACK), "sort_pack has not been built")
+    def test_originals_that_do_not_come_back(self):
+        """A pack that says so of files that are not: each is named, none is written, the others are."""
+        pack = self.pack("pack", "--tile", "auto", "--keep-original-bytes")
+        raw = self.path("raw")
+        self.run_fine("unpack", self.pack("note", data=pack), raw)
+        self.assertEqual(files_below(raw), self.files())            # the note came along
+        tiled = self.path("tiled")
+        subprocess.run([SORT_PACK, pack, self.made("unsaid"), ""], check=True)
+        self.run_fine("unpack", self.path("unsaid"), tiled)
+        name = "c1/04.jpg"
+        data = files_below(tiled)[name]
+        at = data.index(b"Tureen\0") + 14
+        with open(os.path.join(tiled, name), "wb") as file:
+            file.write(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        self.pack("changed", data=tiled)
+        subprocess.run([SORT_PACK, self.path("changed"), self.made("said"),
+                        '{"tile":"auto","files":66,"tiled":60,"originals":true}'], check=True)
+        done = harness.run("unpack", self.path("said"), self.path("out"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write '%s' of the field 'image': damaged JPEG: what comes back is not the original" % name,
+                      done.stderr)
+        self.assertIn("1 of 66 samples are not back", done.stderr)
+        expected = self.files()
+        del expected[name]
+        self.assertEqual(files_below(self.path("out")), expected)
+
+    def made(self, name):
+        os.mkdir(self.path(name))
+        return self.path(name)
 
     def test_jobs_get_the_batches_of_the_folder(self):
         for name in self.odd:
@@ -257,8 +312,13 @@ class Tiled(TileTest):
         pack = self.pack("pack", "--tile", "auto")
         again = ("--resume", self.data, pack)
         self.assert_refused("was made with --tile auto: give that or none", "--tile", "off", *again)
+        self.assert_refused("was made with --tile auto: give that or none", "--tile", "auto", "--keep-original-bytes", *again)
         self.run_fine("pack", "--tile", "auto", *again)
         self.run_fine("pack", *again)
+        kept = self.pack("kept", "--tile", "auto", "--keep-original-bytes")
+        self.assert_refused("was made with --tile auto --keep-original-bytes: give that or none", "--tile", "auto", "--resume",
+                            self.data, kept)
+        self.run_fine("pack", "--tile", "auto", "--keep-original-bytes", "--resume", self.data, kept)
         plain = self.pack("plain")
         self.assert_refused("was made with --tile off: give that or none", "--tile", "24", "--resume", self.data, plain)
         self.run_fine("pack", "--tile", "off", "--resume", self.data, plain)
