@@ -10,13 +10,13 @@
 #include "median.h"
 #include "picture.h"
 #include "resize.h"
-#include "tile_transcode.h"
+#include "tile_original.h"
 #include "tile_window.h"
 
 enum { SIDE = 224, ERROR_BYTES = 400, CHUNK = 20, ROUNDS_MAX = 1000 };
 
 typedef enum { UNTILED, ROWS, THREE, NINE, SPAN_24, SPAN_48, SPAN_64, EVERY,
-    WITHIN_1005, WITHIN_1010, WITHIN_1030, AUTO, LAYOUTS } layout_name_t;
+    WITHIN_1005, WITHIN_1010, WITHIN_1030, AUTO, ORIGINALS, LAYOUTS } layout_name_t;
 
 static const struct {
     const char *name;
@@ -34,11 +34,11 @@ static const struct {
     [WITHIN_1010] = { "within 1.01 of each file", { TILE_WITHIN, 1010 } },
     [WITHIN_1030] = { "within 1.03 of each file", { TILE_WITHIN, 1030 } },
     [AUTO] = { "auto", { TILE_WITHIN, TILE_AUTO_THOUSANDTHS } },
+    [ORIGINALS] = { "auto, originals kept", { TILE_WITHIN, TILE_AUTO_THOUSANDTHS } },
 };
 
 //  How pixels are made.
 typedef enum { WHOLE, EXACT, SCALED } reading_t;
-typedef enum { SCANNED, KEPT } table_t;
 //  How far: with the resize or without it, or by the project's own decoder, which finds out by itself what is tiled.
 typedef enum { RESIZED, UNRESIZED, DECODER } extent_t;
 
@@ -46,37 +46,35 @@ typedef struct {
     const char *name;
     layout_name_t layout;
     reading_t reading;
-    table_t table;
     extent_t extent;
 } way_t;
 
 static const way_t s_ways [] = {
-    { "full decode, resize", UNTILED, WHOLE, SCANNED, RESIZED },
-    { "partial decode, resize", UNTILED, EXACT, SCANNED, RESIZED },
-    { "partial decode, DCT scale, resize", UNTILED, SCALED, SCANNED, RESIZED },
-    { "tiled, whole rows", ROWS, SCALED, SCANNED, RESIZED },
-    { "tiled, >= 3 segments a row", THREE, SCALED, SCANNED, RESIZED },
-    { "tiled, >= 9 segments a row", NINE, SCALED, SCANNED, RESIZED },
-    { "tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, RESIZED },
-    { "tiled, up to 48 pixels", SPAN_48, SCALED, SCANNED, RESIZED },
-    { "tiled, up to 64 pixels", SPAN_64, SCALED, SCANNED, RESIZED },
-    { "tiled, every MCU", EVERY, SCALED, SCANNED, RESIZED },
-    { "tiled, every MCU, table kept", EVERY, SCALED, KEPT, RESIZED },
-    { "tiled, within 1.005", WITHIN_1005, SCALED, SCANNED, RESIZED },
-    { "tiled, within 1.01", WITHIN_1010, SCALED, SCANNED, RESIZED },
-    { "tiled, within 1.03", WITHIN_1030, SCALED, SCANNED, RESIZED },
-    { "tiled, auto", AUTO, SCALED, SCANNED, RESIZED },
-    { "tiled, auto, table kept", AUTO, SCALED, KEPT, RESIZED },
-    { "tiled, auto, exact", AUTO, EXACT, SCANNED, RESIZED },
-    { "no resize: partial decode", UNTILED, EXACT, SCANNED, UNRESIZED },
-    { "no resize: partial decode, DCT scale", UNTILED, SCALED, SCANNED, UNRESIZED },
-    { "no resize: tiled, every MCU", EVERY, SCALED, SCANNED, UNRESIZED },
-    { "no resize: tiled, up to 24 pixels", SPAN_24, SCALED, SCANNED, UNRESIZED },
-    { "no resize: tiled, auto", AUTO, SCALED, SCANNED, UNRESIZED },
-    { "decoder, train: untiled", UNTILED, EXACT, SCANNED, DECODER },
-    { "decoder, train: tiled, auto", AUTO, EXACT, SCANNED, DECODER },
-    { "decoder, train, exact false: untiled", UNTILED, SCALED, SCANNED, DECODER },
-    { "decoder, train, exact false: tiled, auto", AUTO, SCALED, SCANNED, DECODER },
+    { "full decode, resize", UNTILED, WHOLE, RESIZED },
+    { "partial decode, resize", UNTILED, EXACT, RESIZED },
+    { "partial decode, DCT scale, resize", UNTILED, SCALED, RESIZED },
+    { "tiled, whole rows", ROWS, SCALED, RESIZED },
+    { "tiled, >= 3 segments a row", THREE, SCALED, RESIZED },
+    { "tiled, >= 9 segments a row", NINE, SCALED, RESIZED },
+    { "tiled, up to 24 pixels", SPAN_24, SCALED, RESIZED },
+    { "tiled, up to 48 pixels", SPAN_48, SCALED, RESIZED },
+    { "tiled, up to 64 pixels", SPAN_64, SCALED, RESIZED },
+    { "tiled, every MCU", EVERY, SCALED, RESIZED },
+    { "tiled, within 1.005", WITHIN_1005, SCALED, RESIZED },
+    { "tiled, within 1.01", WITHIN_1010, SCALED, RESIZED },
+    { "tiled, within 1.03", WITHIN_1030, SCALED, RESIZED },
+    { "tiled, auto", AUTO, SCALED, RESIZED },
+    { "tiled, auto, originals kept", ORIGINALS, SCALED, RESIZED },
+    { "tiled, auto, exact", AUTO, EXACT, RESIZED },
+    { "no resize: partial decode", UNTILED, EXACT, UNRESIZED },
+    { "no resize: partial decode, DCT scale", UNTILED, SCALED, UNRESIZED },
+    { "no resize: tiled, every MCU", EVERY, SCALED, UNRESIZED },
+    { "no resize: tiled, up to 24 pixels", SPAN_24, SCALED, UNRESIZED },
+    { "no resize: tiled, auto", AUTO, SCALED, UNRESIZED },
+    { "decoder, train: untiled", UNTILED, EXACT, DECODER },
+    { "decoder, train: tiled, auto", AUTO, EXACT, DECODER },
+    { "decoder, train, exact false: untiled", UNTILED, SCALED, DECODER },
+    { "decoder, train, exact false: tiled, auto", AUTO, SCALED, DECODER },
 };
 enum { WAYS = sizeof s_ways / sizeof *s_ways };
 
@@ -91,14 +89,8 @@ s_untiled (reading_t reading, extent_t extent)
 }
 
 typedef struct {
-    tiled_t tiled;              //  bytes NULL: kept as it is
-    uint8_t *kept;              //  the table
-    size_t kept_bytes;
-} sample_t;
-
-typedef struct {
     const tiled_plan_t *plan;
-    sample_t *samples [LAYOUTS];
+    tiled_t *samples [LAYOUTS];         //  bytes NULL: stays as it is
     jpeg_reader_t *reader;
     resize_t *resize;
     decoder_t *decoder;
@@ -173,19 +165,17 @@ s_read_untiled (rows_t *self, const way_t *way, size_t index, picture_t *picture
     return request;
 }
 
-//  Nothing is known of the file beforehand but the table, where it is kept.
+//  Nothing is known of the file beforehand.
 static image_request_t
 s_read_tiled (rows_t *self, const way_t *way, size_t index, picture_t *picture, image_pixels_t *pixels)
 {
-    const sample_t *sample = &self->samples [way->layout] [index];
-    const tiled_t *tiled = &sample->tiled;
+    const tiled_t *tiled = &self->samples [way->layout] [index];
     tile_frame_t frame;
     tile_window_t window;
     const char *reason;
     bool good = tile_frame_read (&frame, tiled->bytes, tiled->size, &reason);
     assert (good);
-    tile_table_status_t status = way->table == SCANNED? tile_table_scan (&self->table, &frame, tiled->bytes, tiled->size)
-        : tile_table_decode (&self->table, &frame, tiled->bytes, tiled->size, sample->kept, sample->kept_bytes);
+    tile_table_status_t status = tile_table_scan (&self->table, &frame, tiled->bytes, tiled->size);
     assert (status == TILE_TABLE_OK);
     *picture = s_picture (self, index, frame.height, frame.width);
     image_request_t request = s_request (picture, way->reading);
@@ -202,7 +192,7 @@ s_read_tiled (rows_t *self, const way_t *way, size_t index, picture_t *picture, 
 static void
 s_prepare_version (rows_t *self, const way_t *way, size_t index)
 {
-    const tiled_t *tiled = &self->samples [way->layout] [index].tiled;
+    const tiled_t *tiled = &self->samples [way->layout] [index];
     decoder_file_t file = self->plan->files [index];
     if (way->layout != UNTILED && tiled->bytes)
         file = (decoder_file_t) { tiled->bytes, tiled->size };
@@ -224,7 +214,7 @@ s_prepare (rows_t *self, const way_t *way, size_t index)
     }
     picture_t picture;
     image_pixels_t pixels;
-    bool is_tiled = way->layout != UNTILED && self->samples [way->layout] [index].tiled.bytes;
+    bool is_tiled = way->layout != UNTILED && self->samples [way->layout] [index].bytes;
     image_request_t request = is_tiled? s_read_tiled (self, way, index, &picture, &pixels)
         : s_read_untiled (self, way, index, &picture, &pixels);
     if (way->extent != RESIZED)
@@ -245,21 +235,17 @@ s_tile (rows_t *self, layout_name_t layout)
     size_t refused = 0;
     for (size_t index = 0; index < self->plan->count; index++) {
         const decoder_file_t *file = &self->plan->files [index];
-        sample_t *sample = &self->samples [layout] [index];
+        tiled_t *tiled = &self->samples [layout] [index];
         char error [ERROR_BYTES];
-        if (tile_transcode (file->bytes, file->size, s_layouts [layout].layout, &sample->tiled, error, sizeof error)) {
-            refused++;
-            continue;
+        int rc = tile_transcode (file->bytes, file->size, s_layouts [layout].layout, tiled, error, sizeof error);
+        if (rc == 0 && layout == ORIGINALS && tile_original_keep (file->bytes, file->size, tiled, error, sizeof error)) {
+            free (tiled->bytes);
+            rc = -1;
         }
-        tile_frame_t frame;
-        const char *reason;
-        bool good = tile_frame_read (&frame, sample->tiled.bytes, sample->tiled.size, &reason)
-            && tile_table_scan (&self->table, &frame, sample->tiled.bytes, sample->tiled.size) == TILE_TABLE_OK;
-        assert (good);
-        sample->kept_bytes = tile_table_encode (&self->table, NULL, 0);
-        sample->kept = malloc (sample->kept_bytes);
-        assert (sample->kept);
-        tile_table_encode (&self->table, sample->kept, sample->kept_bytes);
+        if (rc) {
+            *tiled = (tiled_t) { .bytes = NULL };
+            refused++;
+        }
     }
     return refused;
 }
@@ -335,7 +321,6 @@ s_ratio (const rows_t *self, size_t way)
 typedef struct {
     double size;                //  to the originals'
     double bare;                //  the same, but the tiled ones' without their metadata
-    double table;               //  the kept table's, to the originals' too
     double segments;            //  an image
 } sizes_t;
 
@@ -352,17 +337,16 @@ s_metadata_bytes (const decoder_file_t *file)
 static sizes_t
 s_sizes (const rows_t *self, layout_name_t layout)
 {
-    double original = 0, tiled = 0, metadata = 0, table = 0, segments = 0;
+    double original = 0, tiled = 0, metadata = 0, segments = 0;
     for (size_t index = 0; index < self->plan->count; index++) {
-        const sample_t *sample = &self->samples [layout] [index];
+        const tiled_t *sample = &self->samples [layout] [index];
         size_t size = self->plan->files [index].size;
         original += (double) size;
-        tiled += (double) (sample->tiled.bytes? sample->tiled.size: size);
+        tiled += (double) (sample->bytes? sample->size: size);
         metadata += (double) s_metadata_bytes (&self->plan->files [index]);
-        table += (double) sample->kept_bytes;
-        segments += sample->tiled.segments;
+        segments += sample->segments;
     }
-    return (sizes_t) { tiled / original, (tiled - metadata) / original, table / original,
+    return (sizes_t) { tiled / original, (tiled - metadata) / original,
         segments / (double) self->plan->count };
 }
 
@@ -383,14 +367,13 @@ s_report (const rows_t *self, size_t refused)
             "size", size));
     }
     if (!plan->json)
-        printf ("\n%-40s %9s %9s %9s %9s\n", "layout", "segments", "size", "bare", "table");
+        printf ("\n%-40s %9s %9s %9s\n", "layout", "segments", "size", "bare");
     for (layout_name_t layout = UNTILED + 1; layout < LAYOUTS; layout++) {
         sizes_t sizes = s_sizes (self, layout);
         if (!plan->json)
-            printf ("%-40s %9.0f %9.4f %9.4f %9.4f\n", s_layouts [layout].name, sizes.segments, sizes.size, sizes.bare,
-                sizes.table);
-        json_object_set_new (layouts, s_layouts [layout].name, json_pack ("{s:f,s:f,s:f,s:f}", "segments", sizes.segments,
-            "size", sizes.size, "without_metadata", sizes.bare, "table", sizes.table));
+            printf ("%-40s %9.0f %9.4f %9.4f\n", s_layouts [layout].name, sizes.segments, sizes.size, sizes.bare);
+        json_object_set_new (layouts, s_layouts [layout].name, json_pack ("{s:f,s:f,s:f}", "segments", sizes.segments,
+            "size", sizes.size, "without_metadata", sizes.bare));
     }
     json_object_set_new (figures, "not_tiled", json_integer ((json_int_t) refused));
     json_object_set_new (figures, "ways", ways);
@@ -402,10 +385,8 @@ static void
 s_close (rows_t *self)
 {
     for (layout_name_t layout = UNTILED; layout < LAYOUTS; layout++) {
-        for (size_t index = 0; index < self->plan->count; index++) {
-            free (self->samples [layout] [index].tiled.bytes);
-            free (self->samples [layout] [index].kept);
-        }
+        for (size_t index = 0; index < self->plan->count; index++)
+            free (self->samples [layout] [index].bytes);
         free (self->samples [layout]);
     }
     jpeg_reader_destroy (&self->reader);
@@ -430,7 +411,7 @@ tiled_rows (const tiled_plan_t *plan)
     assert (self->reader && self->resize && self->decoder);
     size_t refused = 0;
     for (layout_name_t layout = UNTILED; layout < LAYOUTS; layout++) {
-        self->samples [layout] = calloc (plan->count, sizeof (sample_t));
+        self->samples [layout] = calloc (plan->count, sizeof (tiled_t));
         assert (self->samples [layout]);
         if (layout != UNTILED)
             refused = s_tile (self, layout);

@@ -6,7 +6,6 @@
 #include "simd.h"
 
 enum { MARKER_RST0 = 0xd0, MARKER_EOI = 0xd9, RESTARTS = 8 };
-enum { LOW_BITS = 7, LOW_MASK = 0x7f, MORE = 0x80, LENGTH_BITS_MAX = 35 };
 
 void
 tile_table_free (tile_table_t *self)
@@ -117,58 +116,4 @@ tile_table_scan (tile_table_t *self, const tile_frame_t *frame, const uint8_t *b
     if (simd_level () == SIMD_PORTABLE || s_search_vectors (self, &search))
         s_search (self, &search);
     return search.index == self->count? TILE_TABLE_OK: TILE_TABLE_DAMAGED;
-}
-
-size_t
-tile_table_encode (const tile_table_t *self, uint8_t *target, size_t target_bytes)
-{
-    size_t used = 0;
-    for (uint32_t index = 0; index < self->count; index++) {
-        size_t length = self->begins [index + 1] - self->begins [index] - TILE_MARKER_BYTES;
-        for (bool more = true; more; used++, length >>= LOW_BITS) {
-            more = length > LOW_MASK;
-            if (used < target_bytes)
-                target [used] = (uint8_t) ((length & LOW_MASK) | (more? MORE: 0));
-        }
-    }
-    return used;
-}
-
-//  One length; false: there is none any more, or it is longer than any file.
-static inline bool
-s_length (const uint8_t **at_p, const uint8_t *end, size_t *length_p)
-{
-    const uint8_t *at = *at_p;
-    size_t length = 0;
-    for (unsigned shift = 0; at < end && shift < LENGTH_BITS_MAX; shift += LOW_BITS) {
-        uint8_t byte = *at++;
-        length |= (size_t) (byte & LOW_MASK) << shift;
-        if (byte & MORE)
-            continue;
-        *at_p = at;
-        *length_p = length;
-        return true;
-    }
-    return false;
-}
-
-tile_table_status_t
-tile_table_decode (tile_table_t *self, const tile_frame_t *frame, const uint8_t *bytes, size_t size, const uint8_t *kept,
-    size_t kept_bytes)
-{
-    tile_table_status_t status = s_begin (self, frame, size);
-    if (status)
-        return status;
-    const uint8_t *at_kept = kept, *end_kept = kept + kept_bytes;
-    size_t at = frame->scan;
-    for (uint32_t index = 0; index < self->count; index++) {
-        size_t length;
-        if (!s_length (&at_kept, end_kept, &length) || length > size - at || size - at - length < TILE_MARKER_BYTES)
-            return TILE_TABLE_DAMAGED;
-        at += length + TILE_MARKER_BYTES;
-        if (bytes [at - 2] != 0xff || bytes [at - 1] != s_marker (self, index))
-            return TILE_TABLE_DAMAGED;
-        self->begins [index + 1] = at;
-    }
-    return at_kept == end_kept? TILE_TABLE_OK: TILE_TABLE_DAMAGED;
 }

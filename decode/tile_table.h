@@ -1,10 +1,9 @@
-/*  tile_table -- where the segments of a tiled JPEG begin: found in its bytes, or kept beside them.
+/*  tile_table -- where the segments of a tiled JPEG begin: found in its bytes (docs/tiles.md says why not kept beside them).
  *
  *  A segment is what stands between two restart markers.  Invariant: begins rise, by at least the two bytes of a marker;
  *  segment i is [begins [i], begins [i + 1] - 2), and begins [count] is the end of the end marker.
  *
- *  The kept form is each segment's length, seven bits a byte, the lowest first, the last one without the highest bit.
- *  Untrusted bytes both.  Owner: one thread; the memory is kept from file to file.
+ *  Untrusted bytes.  Owner: one thread; the memory is kept from file to file.
  */
 #ifndef TILE_TABLE_H
 #define TILE_TABLE_H
@@ -28,11 +27,5 @@ void tile_table_free (tile_table_t *self);
 //  By looking for all markers: what is OK is a whole file, up to flipped bits inside the segments.
 tile_table_status_t tile_table_scan (tile_table_t *self, const tile_frame_t *frame, const uint8_t *bytes, size_t size)
     __attribute__ ((warn_unused_result));
-
-//  The kept form: its size is what comes back, and it is written if there is room for it.
-size_t tile_table_encode (const tile_table_t *self, uint8_t *target, size_t target_bytes);
-//  OK: begins that lie inside the file, with the right markers before them.
-tile_table_status_t tile_table_decode (tile_table_t *self, const tile_frame_t *frame, const uint8_t *bytes, size_t size,
-    const uint8_t *kept, size_t kept_bytes) __attribute__ ((warn_unused_result));
 
 #endif

@@ -1,9 +1,9 @@
-/*  fuzz_tile -- any bytes as a tiled JPEG, with a table that is looked for or kept: a window that can be decoded, or not;
+/*  fuzz_tile -- any bytes as a tiled JPEG: a window that can be decoded, or not;
  *  and any JPEG tiled: it is refused, or windows of it have the pixels of the original, and its bytes come back, where they are
  *  kept; and any bytes as a file that has an original.
  *
- *  The input begins with how it is read (the table kept, at its end, or the original; tiled first; scaled) and four numbers that make a box
- *  of any image; then the file.  Where the table is kept, the file's last two bytes say how long it is.
+ *  The input begins with how it is read (tiled first; its original kept; scaled) and four numbers that make a box of any
+ *  image; then the file.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "tile_window.h"
 
 //  Larger images are left out: fuzzing lives on speed.
-enum { HEAD_BYTES = 5, ERROR_BYTES = 200, PIXELS_MAX = 1 << 18, LENGTH_BYTES = 2 };
+enum { HEAD_BYTES = 5, ERROR_BYTES = 200, PIXELS_MAX = 1 << 18 };
 enum { KEPT = 1, TILED_FIRST = 2, SCALED = 4, LAYOUT_SHIFT = 4 };
 
 static const tile_layout_t s_layouts [] = {
@@ -96,24 +96,11 @@ static void
 s_try_tiled (trial_t *self, const uint8_t *bytes, size_t size)
 {
     const char *reason;
-    size_t kept_bytes = 0;
-    if (self->head [0] & KEPT) {
-        if (size < LENGTH_BYTES)
-            return;
-        size -= LENGTH_BYTES;
-        kept_bytes = (size_t) bytes [size] << 8 | bytes [size + 1];
-        if (kept_bytes > size)
-            return;
-        size -= kept_bytes;
-    }
     if (!tile_frame_read (&self->frame, bytes, size, &reason)) {
         s_require (*reason);
         return;
     }
-    tile_table_status_t status = self->head [0] & KEPT
-        ? tile_table_decode (&self->table, &self->frame, bytes, size, bytes + size, kept_bytes)
-        : tile_table_scan (&self->table, &self->frame, bytes, size);
-    if (status == TILE_TABLE_OK)
+    if (tile_table_scan (&self->table, &self->frame, bytes, size) == TILE_TABLE_OK)
         s_try (self, bytes, NULL, 0);
 }
 
