@@ -14,22 +14,25 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "tile_original.h"
 #include "tiling.h"
 #include "utf8.h"
 #include "verify_order.h"
 
-enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2 };
+enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 static const char s_help [] =
-    "Usage: tureen verify [--json] PACK\n"
+    "Usage: tureen verify [--json] [--originals] PACK\n"
     "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
     "order is a shuffle.\n"
     "\n"
     "  tureen pack /data/train /packs/train\n"
     "  tureen verify /packs/train\n"
     "\n"
-    "  --json  one JSON object; docs/operations.md explains its keys\n"
-    "  --help  this\n"
+    "  --json       one JSON object; docs/operations.md explains its keys\n"
+    "  --originals  of a pack made with --keep-original-bytes: make each original again, as `tureen unpack`\n"
+    "               would, and hold it against its checksum; some hundred files a second\n"
+    "  --help       this\n"
     "\n"
     "A line for each damaged sample: volume, chunk, sample's id and name, field, reason.  A volume that is\n"
     "missing is one line for all its samples.  Padding that is not zero is told; it harms nothing.\n"
@@ -49,6 +52,7 @@ typedef struct {
     const char *path;
     bool json;
     bool help;
+    bool originals;                     //  are made again
     catalogue_t *catalogue;
     uint64_t bytes;                     //  of samples that were looked at
     uint64_t damaged;                   //  samples; those of lost volumes too
@@ -56,6 +60,7 @@ typedef struct {
     uint64_t paddings;
     tiling_noted_t noted;               //  what the pack says of itself
     uint64_t tiled;                     //  files found so
+    uint64_t restored;                  //  files whose originals came back
     bool lacks_memory;
     verify_order_t order;
     pack_meter_t meter;
@@ -68,13 +73,14 @@ static bool
 s_parse (verify_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
-        { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
         self->json |= option == 'j';
         self->help |= option == 'h';
+        self->originals |= option == 'o';
         if (option == '?')
             return complain ("verify", "unusable option '%s'; try: tureen verify --help", argv [optind - 1]);
     }
@@ -123,17 +129,44 @@ s_count_tiled (verify_t *self, const pack_scan_sample_t *sample)
     }
 }
 
+//  A sample one of whose originals does not come back is a damaged one: reason is its damage then.
+static void
+s_restore (verify_t *self, pack_scan_sample_t *sample, char reason [REASON_BYTES])
+{
+    const uint8_t *bytes = sample->bytes;
+    for (size_t field = 0; !sample->damage && field < catalogue_fields (self->catalogue); field++) {
+        size_t size = catalogue_file_bytes (self->catalogue, sample->id, field), original_bytes;
+        uint8_t *original = NULL;
+        bool is_kept = tile_original_is_kept (bytes, size);
+        int rc = is_kept? tile_original_restore (bytes, size, &original, &original_bytes, reason, REASON_BYTES): 0;
+        free (original);
+        self->restored += is_kept && rc == 0;
+        self->lacks_memory |= rc == -ENOMEM;
+        if (rc) {
+            sample->field = field;
+            sample->damage = reason;
+        }
+        bytes += size;
+    }
+}
+
 static bool
-s_on_sample (void *context, const pack_scan_sample_t *sample)
+s_on_sample (void *context, const pack_scan_sample_t *scanned)
 {
     verify_t *self = context;
+    pack_scan_sample_t copy = *scanned, *sample = &copy;
+    char reason [REASON_BYTES];
     uint64_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
     self->bytes += sample->bytes? bytes: 0;
     pack_meter_add (&self->meter, bytes);
     if (!sample->damage && self->noted.is_tiled)
         s_count_tiled (self, sample);
+    if (!sample->damage && self->noted.originals && self->originals)
+        s_restore (self, sample, reason);
+    if (self->lacks_memory)
+        return false;
     if (!sample->damage)
-        return !self->lacks_memory;
+        return true;
     self->damaged++;
     if (self->json)
         s_keep_sample (self, sample);
@@ -253,6 +286,11 @@ s_print_tiles (const verify_t *self)
     if (self->noted.is_tiled)
         printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the index%s\n",
             self->noted.tile, self->tiled, self->noted.files, self->noted.tiled, s_is_tiled (self)? "": ": FAULT");
+    if (self->originals && !self->noted.originals)
+        printf ("originals: it keeps none; see `tureen pack --keep-original-bytes`\n");
+    else
+    if (self->originals)
+        printf ("originals: %" PRIu64 " came back, byte for byte\n", self->restored);
 }
 
 static void
@@ -291,8 +329,13 @@ s_json_order (const verify_order_t *order)
 static json_t *
 s_json_tiles (const verify_t *self)
 {
-    return !self->noted.is_tiled? json_null (): json_pack ("{s:s, s:I, s:I, s:I}", "tile", self->noted.tile,
-        "files", (json_int_t) self->noted.files, "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled);
+    if (!self->noted.is_tiled)
+        return json_null ();
+    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:b}", "tile", self->noted.tile, "files", (json_int_t) self->noted.files,
+        "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled, "originals", self->noted.originals);
+    if (self->originals && self->noted.originals)
+        json_object_set_new (tiles, "restored", json_integer ((json_int_t) self->restored));
+    return tiles;
 }
 
 static void

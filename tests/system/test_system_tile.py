@@ -195,6 +195,15 @@ class Tiled(TileTest):
         expected = self.files()
         del expected[name]
         self.assertEqual(files_below(self.path("out")), expected)
+        # verify tells it beforehand, if it is asked.
+        self.assertEqual(self.verify(self.path("said"))[1]["damaged"], 0)
+        status, found = self.verify(self.path("said"), "--originals")
+        self.assertEqual((status, found["good"], found["damaged"], found["tiles"]["restored"]), (1, False, 1, 59))
+        self.assertEqual([(damage["name"], damage["reason"]) for damage in found["damage"]],
+                         [(name, "damaged JPEG: what comes back is not the original")])
+        self.assertEqual(self.verify(pack, "--originals")[1]["tiles"]["restored"], 60)
+        self.assertIn("originals: 60 came back, byte for byte\n", self.run_fine("verify", "--originals", pack))
+        self.assertIn("originals: it keeps none", self.run_fine("verify", "--originals", self.pack("without")))
 
     def made(self, name):
         os.mkdir(self.path(name))
@@ -334,15 +343,16 @@ class Tiled(TileTest):
 
     #   ---- verify
 
-    def verify(self, pack):
-        done = harness.run("verify", "--json", pack)
+    def verify(self, pack, *arguments):
+        done = harness.run("verify", "--json", *arguments, pack)
         self.assertEqual(done.stderr, "")
         return done.returncode, json.loads(done.stdout)
 
     def test_verify_counts(self):
         status, found = self.verify(self.pack("pack", "--tile", "24"))
         self.assertEqual((status, found["good"]), (0, True))
-        self.assertEqual(found["tiles"], {"tile": "24", "files": 66, "tiled": 60, "found": 60})
+        self.assertEqual(found["tiles"], {"tile": "24", "files": 66, "tiled": 60, "found": 60,
+                                          "originals": False})
         self.assertIn("tiles: made with --tile 24; 60 of 66 files are tiled, 60 by the index\n",
                       self.run_fine("verify", self.path("pack")))
         status, found = self.verify(self.pack("plain"))
