@@ -49,7 +49,7 @@ int pack_source_skip (pack_source_t *self, uint64_t count, char *error);
 void pack_source_progress (const pack_source_t *self, uint64_t *done_p, uint64_t *total_p);
 //  32 hexadecimal digits that change when what is to be packed has: to resume only what was begun.  Paths, sizes, times.
 const char *pack_source_signature (const pack_source_t *self);
-//  After the end: all samples with names, labels, sizes and fingerprint; lent.
+//  All samples with names, labels, sizes and fingerprint; lent.  Before the end: NULL where only the end tells them (tar files).
 const catalogue_t *pack_source_catalogue (const pack_source_t *self);
 
 

@@ -487,8 +487,7 @@ static const catalogue_t *
 s_catalogue (const void *state)
 {
     const tar_t *self = state;
-    assert (self->ended);
-    return tar_catalogue_result (self->catalogue);
+    return self->ended? tar_catalogue_result (self->catalogue): NULL;
 }
 
 static void

@@ -8,6 +8,8 @@ enum { OUTPUT_BYTES_MIN = 65536 };
 static void
 s_reserve (jpeg_output_t *self, size_t room)
 {
+    if (self->size_max && self->room > self->size_max)
+        jpeg_trouble (self->trouble, -EDOM, "more bytes than there were");
     uint8_t *bytes = realloc (self->bytes, room);
     if (!bytes)
         jpeg_trouble (self->trouble, -ENOMEM, "no room for the tiled file");

@@ -12,6 +12,7 @@ typedef struct {
     uint8_t *bytes;                         //  the owner frees them
     size_t size;
     size_t room;
+    size_t size_max;                        //  no more room is made; 0: any
 } jpeg_output_t;
 
 //  self is all zero, or has been used for another file before, whose bytes are dropped.

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include "marker_walk.h"
 
-enum { SEGMENT_HEAD_BYTES = 4 };
+enum { SEGMENT_HEAD_BYTES = 4, SHIFT_MAX = 13 };
 
 void
 jpeg_recode_open (jpeg_recode_t *self, jpeg_output_t *output, jpeg_coefficients_t *coefficients)
@@ -47,6 +47,8 @@ s_read_scan (jpeg_recode_t *self, const uint8_t *segment, size_t bytes)
         scan->Se = behind [1];
         scan->Ah = behind [2] >> 4;
         scan->Al = behind [2] & 15;
+        if (scan->Ss > scan->Se || scan->Se >= DCTSIZE2 || scan->Ah > SHIFT_MAX || scan->Al > SHIFT_MAX)
+            return false;
     }
     for (size_t index = 0; index < count; index++, at += 2) {
         int component = s_component (self, at [0]);

@@ -14,13 +14,12 @@ enum {
     TABLES = 2,                             //  of each kind in Annex K
     DEFLATE_BITS = -15, DEFLATE_MEMORY = 9  //  no header; the most that there is
 };
-static const uint8_t s_signature [] = { 'T', 'u', 'r', 'e', 'e', 'n', 0 };
+static const uint8_t s_signature [] = { 'T', 'u', 'r', 'e', 'e', 'n', 0 }, s_begin_of_jpeg [] = { 0xff, 0xd8, 0xff };
 
 //  How the coded data are written.
 typedef enum {
     METHOD_TABLES,                          //  with the tables that the original has before its first scan
     METHOD_OPTIMAL,                         //  with tables that libjpeg makes for the scan
-    METHOD_SEALED,                          //  not at all: the file without our segment is the original
     METHODS
 } method_t;
 
@@ -36,7 +35,7 @@ typedef struct {
     uint8_t method;
     uint32_t original_bytes, checksum, skeleton_bytes;
 } kept_t;
-enum { KEPT_BYTES = sizeof s_signature + 2 + 3 * 4 };
+enum { KEPT_BYTES = sizeof s_signature + 2 + 3 * 4, SCAN_TABLES_BYTES = 4096 };
 
 //  All that one call holds; whatever of it there is goes at the end.
 typedef struct {
@@ -46,6 +45,7 @@ typedef struct {
     size_t at;                              //  where our segment stands in it, or is to
     size_t segment_bytes;                   //  0: there is none yet
     kept_t kept;
+    bool is_another_version;
     jpeg_output_t skeleton;
     jpeg_output_t literals;                 //  STEP_BYTES only: the original's header, with nothing in its scans
     jpeg_output_t dictionary;
@@ -116,8 +116,11 @@ s_metadata (const job_t *self, marker_walk_t *walk)
 static bool
 s_find (job_t *self)
 {
-    marker_walk_t walk = marker_walk_begin (self->tiled, self->tiled_bytes);
     self->segment_bytes = 0;
+    //  As what is packed: other files have nothing of ours, whatever they hold.
+    if (self->tiled_bytes < sizeof s_begin_of_jpeg || memcmp (self->tiled, s_begin_of_jpeg, sizeof s_begin_of_jpeg) != 0)
+        return false;
+    marker_walk_t walk = marker_walk_begin (self->tiled, self->tiled_bytes);
     while (marker_walk_next (&walk) && walk.code != MARKER_SOS) {
         if (walk.code != MARKER_KEPT || walk.segment_bytes < SEGMENT_HEAD_BYTES + KEPT_BYTES
         ||  memcmp (walk.segment + SEGMENT_HEAD_BYTES, s_signature, sizeof s_signature) != 0)
@@ -142,10 +145,11 @@ static void
 s_read_kept (job_t *self)
 {
     const uint8_t *at = self->tiled + self->at + SEGMENT_HEAD_BYTES + sizeof s_signature;
-    if (*at != VERSION)
-        jpeg_trouble (&self->trouble, -EBADMSG, "the original was kept by another version");
+    self->is_another_version = *at != VERSION;
     self->kept = (kept_t) { at [1], s_get (at + 2), s_get (at + 6), s_get (at + 10) };
-    if (self->kept.method >= METHODS || self->kept.skeleton_bytes > SKELETON_BYTES_MAX)
+    const kept_t *kept = &self->kept;
+    if (self->is_another_version || kept->method >= METHODS || kept->skeleton_bytes == 0
+    ||  kept->skeleton_bytes > SKELETON_BYTES_MAX || kept->original_bytes == 0 || kept->original_bytes > TILE_ORIGINAL_BYTES_MAX)
         jpeg_trouble (&self->trouble, -EBADMSG, "what was kept of the original is damaged");
 }
 
@@ -355,6 +359,7 @@ s_restore_coded (job_t *self)
     s_make_dictionary (self);
     s_inflate (self);
     s_follow (self, s_collect_literals);
+    self->scans.size_max = self->kept.original_bytes + (size_t) DECODER_SCANS_MAX * SCAN_TABLES_BYTES;
     jpeg_recode_write (&self->recode, self->literals.bytes, self->literals.size, self->kept.method == METHOD_OPTIMAL);
     self->metadata = marker_walk_begin (self->tiled, self->tiled_bytes);
     self->coded = marker_walk_begin (self->scans.bytes, self->scans.size);
@@ -367,23 +372,12 @@ s_restore_coded (job_t *self)
     s_append_original (self, self->tiled + self->metadata.at, self->tiled_bytes - self->metadata.at);
 }
 
-static void
-s_restore_sealed (job_t *self)
-{
-    size_t behind = self->at + self->segment_bytes;
-    s_append_original (self, self->tiled, self->at);
-    s_append_original (self, self->tiled + behind, self->tiled_bytes - behind);
-}
-
 //  Of what s_find has found.
 static void
 s_restore (job_t *self)
 {
     s_read_kept (self);
-    if (self->kept.method == METHOD_SEALED)
-        s_restore_sealed (self);
-    else
-        s_restore_coded (self);
+    s_restore_coded (self);
     uLong checksum = crc32_z (crc32_z (0, NULL, 0), self->original.bytes, self->original.size);
     if (self->original.size != self->kept.original_bytes || checksum != self->kept.checksum)
         jpeg_trouble (&self->trouble, -EBADMSG, "what comes back is not the original");
@@ -407,8 +401,11 @@ tile_original_restore (const uint8_t *bytes, size_t size, uint8_t **original_p, 
         self->original.bytes = NULL;
     }
     int rc = self->trouble.rc;
-    if (rc == -EDOM && self->segment_bytes)     //  of a kind that is not tiled: it was another file
+    if (self->segment_bytes && rc && rc != -ENOMEM) {       //  whatever the reason: it was another file, or another libjpeg
+        snprintf (error, error_bytes, "%s", self->is_another_version? "its original was kept by a later version: use that"
+            : "its original does not come back: damaged, or of another version of libjpeg");
         rc = -EBADMSG;
+    }
     s_free (self);
     return rc;
 }
@@ -424,7 +421,7 @@ tile_original_is_kept (const uint8_t *bytes, size_t size)
 static void
 s_add_segment (job_t *self, const uint8_t *original, size_t original_bytes, method_t method)
 {
-    if (original_bytes > UINT32_MAX)        //  UNTESTED: a JPEG of 4 GiB
+    if (original_bytes > TILE_ORIGINAL_BYTES_MAX)       //  UNTESTED: takes a JPEG of 256 MiB
         jpeg_trouble (&self->trouble, -EDOM, "too large to keep");
     jpeg_output_append (&self->original, self->tiled, self->at);
     size_t begin = self->original.size, head = SEGMENT_HEAD_BYTES + KEPT_BYTES;
@@ -495,30 +492,10 @@ int
 tile_original_keep (const uint8_t *original, size_t original_bytes, tiled_t *tiled, char *error, size_t error_bytes)
 {
     int rc = -EDOM;
-    for (int method = 0; method < METHOD_SEALED && rc == -EDOM; method++)
+    //  Of progressive files there is but one way.
+    for (int method = tiled->was_progressive? METHOD_OPTIMAL: METHOD_TABLES; method < METHODS && rc == -EDOM; method++)
         rc = s_keep (original, original_bytes, (method_t) method, tiled, error, error_bytes);
     if (rc == -EDOM)
         snprintf (error, error_bytes, "JPEG that would not come back byte for byte");
-    return rc;
-}
-
-int
-tile_original_seal (const uint8_t *bytes, size_t size, uint8_t **sealed_p, size_t *sealed_bytes_p, char *error,
-    size_t error_bytes)
-{
-    job_t *self = s_begin (bytes, size, error, error_bytes);
-    if (!self)
-        return -ENOMEM;
-    if (setjmp (self->trouble.escape) == 0) {
-        if (!s_find (self))
-            jpeg_trouble (&self->trouble, -EDOM, "no original is kept in it");
-        self->at += self->segment_bytes;        //  the last one counts
-        s_add_segment (self, bytes, size, METHOD_SEALED);
-        *sealed_p = self->original.bytes;
-        *sealed_bytes_p = self->original.size;
-        self->original.bytes = NULL;
-    }
-    int rc = self->trouble.rc;
-    s_free (self);
     return rc;
 }

@@ -31,8 +31,9 @@ typedef enum {
     TILE_COLUMNS,               //  number: at least so many segments a row, as few as possible
     TILE_SPAN,                  //  number: the widest segments of at most so many pixels, and of at least one MCU
     TILE_WITHIN                 //  number: the most segments with which the file has at most so many thousandths of its
-                                //  original's size, but none narrower than TILE_SPAN of TILE_SPAN_LEAST makes them; one
-                                //  a row, if that does not help either
+                                //  original's size (where fewer segments always take fewer bytes; else some of them), but
+                                //  none narrower than TILE_SPAN of TILE_SPAN_LEAST makes them; one a row, if that does not
+                                //  help either
 } tile_rule_t;
 
 typedef struct {

@@ -51,8 +51,9 @@ static const char s_help [] =
     "                       8 to 65535, whatever that costs; auto: 24, and wider where a file would grow by\n"
     "                       more than a tenth (off)\n"
     "  --keep-original-bytes\n"
-    "                       with --tile: byte for byte as well, for less than a thousandth of the size: `tureen\n"
-    "                       unpack` gives the originals; a file that would not come back stays as it is\n"
+    "                       with --tile: byte for byte as well, for some 70 bytes a file (350 of a progressive\n"
+    "                       one): `tureen unpack` gives the originals; a file that would not come back stays as\n"
+    "                       it is\n"
     "  --workers N          threads that tile (as many as there are processors)\n"
     "  --resume             go on with what was stopped or killed, from where it was; begins where nothing was\n"
     "                       begun, so that the same command can be repeated until it succeeds; a finished pack\n"
@@ -114,6 +115,13 @@ static int
 s_convert (void *context, uint32_t tile, pack_source_t **source_p, char *error)
 {
     const pack_options_t *options = ((const run_t *) context)->options;
+    const catalogue_t *source = pack_source_catalogue (*source_p);
+    //  What would be tiled there are no originals, and would be taken for such.
+    if (source && catalogue_pack (source) && tiling_noted (pack_note (catalogue_pack (source))).originals) {
+        snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s' is a pack of tiled files that keep their originals: unpack it and pack "
+            "those, or leave out --tile, and it is packed as it is", options->packing.source.paths [0]);
+        return -EINVAL;
+    }
     tiling_source_options_t tiling = { .tile = tile, .memory_bytes = options->packing.memory_bytes,
         .workers = options->workers? options->workers: machine_processors ("") };
     return tiling_source_wrap (source_p, &tiling, error);
@@ -146,7 +154,7 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         json_object_set_new (object, "tiling", tiling_json (result));
     char text [PACKING_TILE_BYTES];
     if (object && !result->was_finished)
-        json_object_set_new (object, "tile", json_string (packing_tile_text (result->tile, text)));
+        json_object_set_new (object, "tile", json_string (packing_tile_text (result->tile & ~(uint32_t) PACKING_TILE_ORIGINALS, text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);

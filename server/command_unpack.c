@@ -26,12 +26,13 @@
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 static const char s_help [] =
-    "Usage: tureen unpack PACK FOLDER\n"
+    "Usage: tureen unpack [--as-packed] PACK FOLDER\n"
     "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
     "\n"
     "  tureen unpack /packs/train /data/train-again\n"
     "\n"
-    "  --help  this\n"
+    "  --as-packed  of a pack made with --keep-original-bytes the tiled files all the same\n"
+    "  --help       this\n"
     "\n"
     "Files get the paths that they had below the data set's folder or in the tar.  Where a folder was packed\n"
     "with further fields, which lay in folders of their own, each field gets one here: FOLDER/image,\n"
@@ -50,6 +51,7 @@ static const char s_help [] =
 typedef struct {
     const char *path, *target;
     bool help;
+    bool as_packed;
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
     bool by_field;                      //  each field has a folder of its own
@@ -66,11 +68,14 @@ typedef struct {
 static bool
 s_parse (unpack_t *self, int argc, char **argv)
 {
-    static const struct option options [] = { { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+    static const struct option options [] = {
+        { "as-packed", no_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+    };
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
         self->help |= option == 'h';
+        self->as_packed |= option == 'p';
         if (option == '?')
             return complain ("unpack", "unusable option '%s'; try: tureen unpack --help", argv [optind - 1]);
     }
@@ -211,9 +216,12 @@ s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, 
     size_t size = catalogue_file_bytes (self->catalogue, id, field);
     uint8_t *original = NULL;
     if (self->noted.originals && tile_original_is_kept (bytes, size)) {
-        int rc = tile_original_restore (bytes, size, &original, &size, reason, REASON_BYTES);
-        if (rc)
+        char error [REASON_BYTES / 2];
+        int rc = tile_original_restore (bytes, size, &original, &size, error, sizeof error);
+        if (rc) {
+            snprintf (reason, REASON_BYTES, "%s; with --as-packed there is the tiled file", error);
             return rc;
+        }
     }
     int rc = s_write_bytes (self, id, field, original? original: bytes, size);
     snprintf (reason, REASON_BYTES, "%s", strerror (-rc));
@@ -243,8 +251,8 @@ s_remove_field (unpack_t *self, uint32_t id, size_t field)
 static bool
 s_is_fatal (int rc)
 {
-    return rc != -EBADMSG && rc != -EDOM && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ && rc != -EINVAL
-        && rc != -ELOOP;
+    return rc != -EBADMSG && rc != -EDOM && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG
+        && rc != -EILSEQ && rc != -EINVAL && rc != -ELOOP;
 }
 
 static bool
@@ -359,6 +367,7 @@ s_unpack (unpack_t *self)
     static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume };
     self->by_field = s_is_by_field (self->catalogue);
     self->noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
+    self->noted.originals &= !self->as_packed;
     self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
     if (!self->is_back)
         complain ("unpack", "not enough memory");

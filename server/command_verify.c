@@ -60,6 +60,7 @@ typedef struct {
     uint64_t paddings;
     tiling_noted_t noted;               //  what the pack says of itself
     uint64_t tiled;                     //  files found so
+    uint64_t kept;                      //  files found with an original
     uint64_t restored;                  //  files whose originals came back
     bool lacks_memory;
     verify_order_t order;
@@ -125,6 +126,7 @@ s_count_tiled (verify_t *self, const pack_scan_sample_t *sample)
         int is_tiled = tiling_is_tiled (bytes, size);
         self->lacks_memory |= is_tiled < 0;
         self->tiled += is_tiled > 0;
+        self->kept += tile_original_is_kept (bytes, size);
         bytes += size;
     }
 }
@@ -271,7 +273,9 @@ s_print_order (const verify_order_t *order)
 static bool
 s_is_tiled (const verify_t *self)
 {
-    return !self->noted.is_tiled || self->damaged || self->tiled == self->noted.tiled;
+    const tiling_noted_t *noted = &self->noted;
+    bool are_kept = !noted->originals || self->kept == noted->original_files;
+    return !noted->is_tiled || self->damaged || (self->tiled == noted->tiled && are_kept);
 }
 
 static bool
@@ -286,6 +290,8 @@ s_print_tiles (const verify_t *self)
     if (self->noted.is_tiled)
         printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the index%s\n",
             self->noted.tile, self->tiled, self->noted.files, self->noted.tiled, s_is_tiled (self)? "": ": FAULT");
+    if (self->noted.originals)
+        printf ("originals: %" PRIu64 " are kept, %" PRIu64 " by the index\n", self->kept, self->noted.original_files);
     if (self->originals && !self->noted.originals)
         printf ("originals: it keeps none; see `tureen pack --keep-original-bytes`\n");
     else
@@ -331,8 +337,9 @@ s_json_tiles (const verify_t *self)
 {
     if (!self->noted.is_tiled)
         return json_null ();
-    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:b}", "tile", self->noted.tile, "files", (json_int_t) self->noted.files,
-        "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled, "originals", self->noted.originals);
+    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:o}", "tile", self->noted.tile, "files", (json_int_t) self->noted.files,
+        "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled, "originals",
+        self->noted.originals? json_integer ((json_int_t) self->kept): json_null ());
     if (self->originals && self->noted.originals)
         json_object_set_new (tiles, "restored", json_integer ((json_int_t) self->restored));
     return tiles;

@@ -72,6 +72,7 @@ s_reason (const char *error)
         { "arithmetic coding", TILING_CODING }, { "Unsupported", TILING_CODING },
         { "ends before its coefficients are exact", TILING_UNFINISHED },
         { "several pictures", TILING_SEVERAL }, { "more pixels than the limit", TILING_PIXELS },
+        { "more bytes than a sample may have", TILING_BYTES },
         { "not come back byte for byte", TILING_NO_WAY_BACK }, { "metadata behind", TILING_METADATA }
     };
     for (size_t index = 0; index < sizeof reasons / sizeof *reasons; index++)
@@ -80,18 +81,12 @@ s_reason (const char *error)
     return TILING_OTHER;
 }
 
-//  A file that stays as it is, and that unpacking would take for one that became another.
-static int
-s_seal (const uint8_t *bytes, size_t size, tiling_file_t *file)
-{
-    char error [ERROR_BYTES];
-    return tile_original_is_kept (bytes, size)? tile_original_seal (bytes, size, &file->bytes, &file->size, error, sizeof error): 0;
-}
-
 //  rc: why it cannot be transcoded.
 static int
-s_keep (const uint8_t *bytes, size_t size, int rc, const char *error, tiling_file_t *file)
+s_keep (const uint8_t *bytes, size_t size, int rc, const char *error, uint32_t tile, tiling_file_t *file)
 {
+    if (tile & PACKING_TILE_ORIGINALS && tile_original_is_kept (bytes, size))
+        return -EEXIST;
     file->mark = rc == -EBADMSG? TILING_DAMAGED: s_reason (error);
     int is_tiled = tiling_is_tiled (bytes, size);
     if (is_tiled > 0)
@@ -113,13 +108,11 @@ tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t 
         rc = tile_original_keep (bytes, size, &tiled, error, sizeof error);
     if (rc) {
         free (tiled.bytes);
-        rc = rc == -ENOMEM? rc: s_keep (bytes, size, rc, error, file);
-        return rc == 0 && tile & PACKING_TILE_ORIGINALS? s_seal (bytes, size, file): rc;
+        return rc == -ENOMEM? rc: s_keep (bytes, size, rc, error, tile, file);
     }
     if (tiled.size > CATALOGUE_SAMPLE_BYTES_MAX) {      //  UNTESTED: takes a JPEG of 256 MiB
         free (tiled.bytes);
-        file->mark = TILING_BYTES;
-        return 0;
+        return s_keep (bytes, size, -EDOM, "more bytes than a sample may have", tile, file);
     }
     uint8_t *trimmed = realloc (tiled.bytes, tiled.size);       //  there was room for more: others wait for memory
     *file = (tiling_file_t) { trimmed? trimmed: tiled.bytes, tiled.size,
@@ -221,10 +214,13 @@ tiling_note (void *context, const packing_result_t *result, char note [PACKING_N
     (void) context;
     sums_t sums = s_sums (result);
     char text [PACKING_TILE_BYTES];
+    char originals [40] = "";
+    if (result->tile & PACKING_TILE_ORIGINALS)
+        snprintf (originals, sizeof originals, ",\"originals\":%" PRIu64, sums.made.files);
     snprintf (note, PACKING_NOTE_BYTES, "{\"tile\":\"%s\",\"files\":%" PRIu64 ",\"tiled\":%" PRIu64 "%s}",
         packing_tile_text (result->tile & ~(uint32_t) PACKING_TILE_ORIGINALS, text), sums.all.files,
         sums.made.files + result->marks [TILING_WAS_TILED].files + result->marks [TILING_DAMAGED_TILED].files,
-        result->tile & PACKING_TILE_ORIGINALS? ",\"originals\":true": "");
+        originals);
 }
 
 //  A pack may come from strangers: what is not as above is not believed, and harms nothing.
@@ -236,14 +232,15 @@ tiling_noted (const char *note)
         return noted;
     json_t *object = json_loads (note, JSON_REJECT_DUPLICATES, NULL);
     const char *text = NULL;
-    json_int_t files = -1, tiled = -1;
-    int originals = false;
+    json_int_t files = -1, tiled = -1, originals = -1;
     uint32_t tile = 0;
-    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?b}", "tile", &text, "files", &files, "tiled", &tiled,
+    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?I}", "tile", &text, "files", &files, "tiled", &tiled,
             "originals", &originals) == 0
-        && tiling_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0 && tiled <= files;
+        && tiling_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0 && tiled <= files
+        && originals >= -1 && originals <= tiled;
     if (fits) {
-        noted = (tiling_noted_t) { .is_tiled = true, .originals = originals, .files = (uint64_t) files, .tiled = (uint64_t) tiled };
+        noted = (tiling_noted_t) { .is_tiled = true, .originals = originals >= 0, .files = (uint64_t) files, .tiled = (uint64_t) tiled,
+            .original_files = originals > 0? (uint64_t) originals: 0 };
         snprintf (noted.tile, sizeof noted.tile, "%s", text);
     }
     json_decref (object);

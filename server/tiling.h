@@ -47,7 +47,8 @@ typedef struct {
     tiling_mark_t mark;
 } tiling_file_t;
 
-//  tile is not off.  0, or -ENOMEM.  Any thread.
+//  tile is not off.  0; -ENOMEM; or -EEXIST: originals are to be kept, and it would stay as it is with one of its own, which would be
+//  given back in its place.  Any thread.
 int tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
 //  How much memory that takes at most, beside the file's; of what is no JPEG, or none that can be tiled: 0.
 uint64_t tiling_memory (const uint8_t *bytes, size_t size);
@@ -67,9 +68,9 @@ void tiling_note (void *context, const packing_result_t *result, char note [PACK
 
 typedef struct {
     bool is_tiled;                  //  else the rest says nothing
-    bool originals;                 //  files that have them (tile_original.h) are to be given back
+    bool originals;                 //  are kept, in original_files of the files (tile_original.h), and are to be given back
     char tile [PACKING_TILE_BYTES];
-    uint64_t files, tiled;
+    uint64_t files, tiled, original_files;
 } tiling_noted_t;
 
 //  From pack_note, which may be NULL; a note of other things is none.

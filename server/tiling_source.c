@@ -33,7 +33,7 @@ typedef struct {
     pack_item_t item;               //  of these
     uint64_t held;                  //  bytes that it counts for
     bool is_done;                   //  the owner's: a worker has given it back
-    int rc;                         //  -ENOMEM, or -ECANCELED
+    int rc;                         //  -ENOMEM, -EEXIST, or -ECANCELED
     uint64_t memory;                //  that the file took for which there was none
 } journey_t;
 
@@ -175,6 +175,16 @@ s_fail_memory (uint64_t number, uint64_t bytes, char *error)
     return -ENOMEM;
 }
 
+static int
+s_fail (uint64_t number, const journey_t *journey, char *error)
+{
+    if (journey->rc == -ENOMEM)
+        return s_fail_memory (number, journey->memory, error);
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "sample %" PRIu64 " (counted from 0) keeps an original already, and cannot be tiled again: "
+        "take it out, or pack without --keep-original-bytes", number);
+    return -EBADMSG;
+}
+
 //  One sample more on its way, or the end.
 static void
 s_read (tiling_source_t *self)
@@ -231,7 +241,7 @@ s_next (void *state, pack_item_t *item, char *error)
     }
     s_wait (self);
     if (s_at (self, 0)->rc)
-        return s_fail_memory (self->given, s_at (self, 0)->memory, error);
+        return s_fail (self->given, s_at (self, 0), error);
     *item = s_at (self, 0)->item;
     self->is_lent = true;
     self->given++;

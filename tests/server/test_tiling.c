@@ -149,7 +149,10 @@ test_originals (void **state)
     tiling_file_t kept;
     assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &kept), 0);
     s_expect_original (kept.bytes, kept.size, TILING_TILED, true);
-    s_expect_original (kept.bytes, kept.size / 2, TILING_DAMAGED, true);
+    tiling_file_t none;
+    assert_int_equal (tiling_convert (kept.bytes, kept.size / 2, 24 | PACKING_TILE_ORIGINALS, &none), -EEXIST);
+    assert_int_equal (tiling_convert (kept.bytes, kept.size / 2, 24, &none), 0);
+    assert_int_equal (none.mark, TILING_DAMAGED);
     free (kept.bytes);
     free (file.bytes);
     //  Other filling than libjpeg's in the coded data's last byte, if it has any.
@@ -268,12 +271,14 @@ test_note_comes_back (void **state)
         "{\"tile\":\"off\",\"files\":1,\"tiled\":1}", "{\"tile\":\"auto\",\"files\":1,\"tiled\":2}",
         "{\"tile\":\"auto\",\"files\":1,\"tiled\":-1}", "{\"tile\":7,\"files\":1,\"tiled\":1}",
         "{\"tile\":\"auto\",\"files\":\"1\",\"tiled\":1}", "{\"tile\":\"a\",\"files\":1,\"tiled\":1}",
-        "{\"tile\":\"auto\",\"files\":1,\"tiled\":1,\"originals\":1}" };
+        "{\"tile\":\"auto\",\"files\":1,\"tiled\":1,\"originals\":2}",
+        "{\"tile\":\"auto\",\"files\":1,\"tiled\":1,\"originals\":true}" };
     assert_false (noted.originals);
     result.tile |= PACKING_TILE_ORIGINALS;
     tiling_note (NULL, &result, note);
     noted = tiling_noted (note);
     assert_true (noted.is_tiled && noted.originals);
+    assert_int_equal (noted.original_files, 2 * (uint64_t) UINT32_MAX);
     assert_string_equal (noted.tile, "24");
     assert_false (tiling_noted (NULL).is_tiled);
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
