@@ -14,7 +14,8 @@
 enum {
     AHEAD_PER_WORKER = 8,           //  samples on their way
     SAMPLE_COPIES = 3,              //  the source's bytes, and the tiled ones in a buffer of at most twice their size
-    MEMORY_PART = 4
+    MEMORY_PART = 4,
+    NAME_BYTES = 400
 };
 
 //  Memory that workers share: each takes its part before it begins, and one alone may take more than there is.
@@ -166,22 +167,37 @@ s_copy (tiling_source_t *self, journey_t *journey, const pack_item_t *item)
     return 0;
 }
 
-//  The number is that of the sample in the source's order.
-static int
-s_fail_memory (uint64_t number, uint64_t bytes, char *error)
+//  By its path where that is known already; else by its number in the source's order.
+static const char *
+s_name (const tiling_source_t *self, uint64_t number, char text [NAME_BYTES])
 {
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to tile sample %" PRIu64 " (counted from 0), which takes %.1f MB: "
-        "give the process more or fewer --workers, then go on with --resume", number, (double) bytes / 1e6);
+    const catalogue_t *catalogue = pack_source_catalogue (self->inner);
+    char path [NAME_BYTES - 2];
+    snprintf (text, NAME_BYTES, "sample %" PRIu64 " (counted from 0)", number);
+    if (catalogue && number < catalogue_samples (catalogue)) {
+        size_t length = catalogue_path (catalogue, (uint32_t) number, 0, path, sizeof path);
+        snprintf (text, NAME_BYTES, "'%.*s'", (int) (length < sizeof path? length: sizeof path - 1), path);
+    }
+    return text;
+}
+
+static int
+s_fail_memory (const tiling_source_t *self, uint64_t number, uint64_t bytes, char *error)
+{
+    char name [NAME_BYTES];
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to tile %s, which takes %.1f MB: give the process more or fewer "
+        "--workers, then go on with --resume", s_name (self, number, name), (double) bytes / 1e6);
     return -ENOMEM;
 }
 
 static int
-s_fail (uint64_t number, const journey_t *journey, char *error)
+s_fail (const tiling_source_t *self, const journey_t *journey, char *error)
 {
+    char name [NAME_BYTES];
     if (journey->rc == -ENOMEM)
-        return s_fail_memory (number, journey->memory, error);
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "sample %" PRIu64 " (counted from 0) keeps an original already, and cannot be tiled again: "
-        "take it out, or pack without --keep-original-bytes", number);
+        return s_fail_memory (self, self->given, journey->memory, error);
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "%s keeps an original already, and cannot be tiled again: take it out, or pack without "
+        "--keep-original-bytes", s_name (self, self->given, name));
     return -EBADMSG;
 }
 
@@ -195,7 +211,7 @@ s_read (tiling_source_t *self)
     if (rc > 0 && s_copy (self, journey, &item)) {
         uint64_t held = journey->held;
         s_clear (journey);
-        rc = s_fail_memory (self->given + self->count, held, self->error);
+        rc = s_fail_memory (self, self->given + self->count, held, self->error);
     }
     if (rc <= 0) {
         self->has_ended = true;
@@ -241,7 +257,7 @@ s_next (void *state, pack_item_t *item, char *error)
     }
     s_wait (self);
     if (s_at (self, 0)->rc)
-        return s_fail (self->given, s_at (self, 0), error);
+        return s_fail (self, s_at (self, 0), error);
     *item = s_at (self, 0)->item;
     self->is_lent = true;
     self->given++;

@@ -159,6 +159,15 @@ class Tiled(TileTest):
         fingerprints = [json.loads(self.run_fine("verify", "--json", pack))["fingerprint"] for pack in (
             self.path("pack-auto"), self.pack("again", data=self.path("out-auto")), self.pack("plain"))]
         self.assertEqual(len(set(fingerprints)), 1)
+        # A file that keeps an original would be unpacked as that: it is tiled again, or there is no pack.
+        bare = self.path("bare")
+        self.run_fine("unpack", "--as-packed", self.path("pack-auto"), bare)
+        self.run_fine("unpack", self.pack("again-kept", "--tile", "8", "--keep-original-bytes", data=bare), self.path("bare-again"))
+        self.assertEqual(files_below(self.path("bare-again")), files_below(bare))
+        with open(os.path.join(bare, "c1/07.jpg"), "r+b") as file:
+            file.truncate(os.path.getsize(file.name) * 2 // 3)
+        self.assert_refused("'c1/07.jpg' keeps an original already, and cannot be tiled again: take it out, or pack without "
+                            "--keep-original-bytes", "--tile", "auto", "--keep-original-bytes", bare, self.path("refused"))
         # What is in the pack is tiled, and costs little more than without the originals.
         sizes = [json.loads(self.run_fine("pack", "--json", "--quiet", "--tile", "auto", *keep, self.data,
                                           self.path("sized%d" % len(keep))))["tiling"] for keep in ((), (
