@@ -20,6 +20,8 @@ struct attach {
     bool mapped;
 };
 
+//  A socket that has a time limit is interrupted when the process is stopped and goes on, also where no signal is handled
+//  (signal(7)).  Who took that for a failure would go inline, while the server hands the ring over.
 static int
 s_connect (attach_t *self, const char *path)
 {
@@ -33,16 +35,22 @@ s_connect (attach_t *self, const char *path)
         return -errno;
     struct timeval patience = { .tv_sec = ATTACH_PATIENCE_MS / 1000 };
     if (setsockopt (self->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience)
-    ||  setsockopt (self->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience)
-    ||  connect (self->socket, (struct sockaddr *) &address, sizeof address))
+    ||  setsockopt (self->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
         return -errno;
-    return 0;
+    int rc;
+    do
+        rc = connect (self->socket, (struct sockaddr *) &address, sizeof address);
+    while (rc && errno == EINTR);
+    return rc? -errno: 0;
 }
 
 static int
 s_send_token (attach_t *self, const char *token)
 {
-    ssize_t sent = send (self->socket, token, WIRE_TOKEN_BYTES, MSG_NOSIGNAL);
+    ssize_t sent;
+    do
+        sent = send (self->socket, token, WIRE_TOKEN_BYTES, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
     if (sent < 0)
         return -errno;
     return sent == WIRE_TOKEN_BYTES? 0: -EPROTO;
@@ -81,7 +89,10 @@ s_receive (attach_t *self)
     } control;
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
         .msg_controllen = sizeof control.bytes };
-    ssize_t got = recvmsg (self->socket, &message, MSG_CMSG_CLOEXEC);
+    ssize_t got;
+    do
+        got = recvmsg (self->socket, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
     if (got < 0)
         return -errno;
     int descriptor = s_take_descriptor (&message);

@@ -1,0 +1,131 @@
+/*  test_attach -- taking a ring, by a process that is stopped and goes on in the middle of it.  */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "scratch.h"
+
+enum { RING_BYTES = 8192, MOMENT_US = 100 * 1000 };
+
+//  The server's door, which takes its time.
+typedef struct {
+    int listener, ring;
+    char token [WIRE_TOKEN_BYTES];
+} door_t;
+
+static void
+s_give (int socket, int ring)
+{
+    char answer = 'R';
+    struct iovec part = { .iov_base = &answer, .iov_len = 1 };
+    union {
+        struct cmsghdr align;
+        char bytes [CMSG_SPACE (sizeof (int))];
+    } control;
+    memset (&control, 0, sizeof control);
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes };
+    struct cmsghdr *header = CMSG_FIRSTHDR (&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN (sizeof (int));
+    memcpy (CMSG_DATA (header), &ring, sizeof ring);
+    assert_int_equal (sendmsg (socket, &message, MSG_NOSIGNAL), 1);
+}
+
+static void *
+s_serve (void *argument)
+{
+    door_t *self = argument;
+    int socket = accept (self->listener, NULL, NULL);
+    assert_int_equal (recv (socket, self->token, sizeof self->token, MSG_WAITALL), sizeof self->token);
+    usleep (5 * MOMENT_US);
+    s_give (socket, self->ring);
+    //  Until the client closes.
+    char waste;
+    assert_int_equal (recv (socket, &waste, 1, 0), 0);
+    close (socket);
+    return NULL;
+}
+
+//  Stops this process and lets it go on, while it waits for the door.
+static pid_t
+s_stop_later (void)
+{
+    pid_t parent = getpid (), child = fork ();
+    assert_true (child >= 0);
+    if (child > 0)
+        return child;
+    usleep (2 * MOMENT_US);
+    kill (parent, SIGSTOP);
+    usleep (MOMENT_US);
+    kill (parent, SIGCONT);
+    _exit (0);
+}
+
+static void
+test_stopped_in_the_middle (void **state)
+{
+    scratch_t *scratch = *state;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
+    door_t door = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .ring = memfd_create ("ring", MFD_CLOEXEC) };
+    assert_int_equal (ftruncate (door.ring, RING_BYTES), 0);
+    assert_int_equal (pwrite (door.ring, "here", 4, 0), 4);
+    assert_int_equal (bind (door.listener, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (listen (door.listener, 1), 0);
+    pthread_t thread;
+    char token [WIRE_TOKEN_BYTES];
+    memset (token, 't', sizeof token);
+    pid_t child = s_stop_later ();
+    assert_int_equal (pthread_create (&thread, NULL, s_serve, &door), 0);
+    attach_t *attach;
+    assert_int_equal (attach_new (&attach, address.sun_path, token, RING_BYTES), 0);
+    assert_memory_equal (attach_data (attach), "here", 4);
+    assert_false (attach_is_over (attach));
+    attach_destroy (&attach);
+    pthread_join (thread, NULL);
+    assert_memory_equal (door.token, token, sizeof token);
+    int status;
+    assert_int_equal (waitpid (child, &status, 0), child);
+    assert_int_equal (status, 0);
+    close (door.listener);
+    close (door.ring);
+    unlink (address.sun_path);
+}
+
+static int
+begin (void **state)
+{
+    static scratch_t scratch;
+    *state = &scratch;
+    alarm (60);
+    return scratch_begin (&scratch)? 0: -1;
+}
+
+static int
+end (void **state)
+{
+    return scratch_end (*state)? 0: -1;
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_stopped_in_the_middle, begin, end),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
