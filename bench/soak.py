@@ -47,7 +47,7 @@ class Soak:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.settings = make_settings(options)
-        self.tally = Tally()
+        self.tally = Tally(is_aborted=options.aborts > 0)
         self.clients: List[Client] = []
         self.samples: List[Sample] = []
         self.aborts = 0
@@ -129,7 +129,7 @@ def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional
     print("\nsoak")
     line("seed, clients, tenants", f"{soak.options.seed}, {soak.options.clients}, {soak.options.tenants}")
     line("lives, kills, stops, resumes", f"{tally.lives}, {tally.kills}, {tally.stops}, {tally.resumes}")
-    line("server aborted", f"{soak.aborts}")
+    line("server aborted, joins unanswered", f"{soak.aborts}, {soak.tally.unanswered}")
     line("finished epochs, samples", f"{tally.epochs}, {tally.samples}")
     if status:
         line("prepared for each delivered", f"{status['prepared']} / {status['delivered']}")

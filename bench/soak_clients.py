@@ -68,6 +68,8 @@ class Tally:
     resumes: int = 0
     epochs: int = 0                     # finished, and checked
     samples: int = 0
+    is_aborted: bool = False            # the server, now and then
+    unanswered: int = 0                 # joins that it died over
     findings: List[Finding] = field(default_factory=list)
 
 
@@ -202,10 +204,17 @@ class Client:
             self.due_at = math.inf
             self.disturb(now)
 
+    def is_unanswered(self, child: Child) -> bool:
+        """Whose first join meets an abort has no job to go on with, and is told so."""
+        return self.tally.is_aborted and child.last_words().strip() == (
+            f"tureen read: the connection to the server broke (server at {self.endpoint})")
+
     def tell_of_end(self, ended: List[Child]) -> None:
         """One that nobody ended should have come to its end."""
         for child in ended:
-            if child.returncode != 0:
+            if child.returncode != 0 and self.is_unanswered(child):
+                self.tally.unanswered += 1
+            elif child.returncode != 0:
                 self.tally.findings.append(Finding(self.course_name,
                     f"ended by itself with {child.returncode}:\n{child.last_words()}"))
         if any(child.returncode != 0 for child in ended):
