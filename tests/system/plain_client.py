@@ -94,6 +94,7 @@ class Connection:
         self.context = zmq.Context.instance()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
+        self.socket.setsockopt(zmq.SNDTIMEO, int(timeout * 1000))       # one that is turned away has nobody to send to
         if curve:
             self.socket.curve_publickey, self.socket.curve_secretkey, self.socket.curve_serverkey = curve
         self.socket.connect(endpoint)
