@@ -15,6 +15,7 @@ struct pack_source {
     uint32_t magic;
     const pack_source_kind_t *kind;
     void *state;
+    uint64_t taken;
     char signature [SIGNATURE_BYTES];
 };
 
@@ -104,7 +105,9 @@ pack_source_next (pack_source_t *self, pack_item_t *item, char *error)
 {
     assert (self && self->magic == PACK_SOURCE_MAGIC);
     assert (item); assert (error);
-    return self->kind->next (self->state, item, error);
+    int rc = self->kind->next (self->state, item, error);
+    self->taken += rc > 0;
+    return rc;
 }
 
 int
@@ -112,7 +115,16 @@ pack_source_skip (pack_source_t *self, uint64_t count, char *error)
 {
     assert (self && self->magic == PACK_SOURCE_MAGIC);
     assert (error);
-    return count? self->kind->skip (self->state, count, error): 1;
+    int rc = count? self->kind->skip (self->state, count, error): 1;
+    self->taken += rc > 0? count: 0;
+    return rc;
+}
+
+uint64_t
+pack_source_taken (const pack_source_t *self)
+{
+    assert (self && self->magic == PACK_SOURCE_MAGIC);
+    return self->taken;
 }
 
 void

@@ -45,6 +45,8 @@ void pack_source_destroy (pack_source_t **self_p);
 int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);
 //  The next `count` samples are passed over, without reading their bytes where that can be.  As pack_source_next: 1, or -errno.
 int pack_source_skip (pack_source_t *self, uint64_t count, char *error);
+//  How many samples it has given or passed over: the last one's number, and 1.
+uint64_t pack_source_taken (const pack_source_t *self);
 //  How far it is and how far it will be, in bytes of the source, for a progress bar; *total_p 0: not known.
 void pack_source_progress (const pack_source_t *self, uint64_t *done_p, uint64_t *total_p);
 //  32 hexadecimal digits that change when what is to be packed has: to resume only what was begun.  Paths, sizes, times.

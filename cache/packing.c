@@ -269,7 +269,7 @@ const char *
 packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
 {
     const char *originals = tile & PACKING_TILE_ORIGINALS? " --keep-original-bytes": "";
-    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    uint32_t pixels = packing_tile_layout (tile);
     if (pixels == PACKING_TILE_OFF || pixels == PACKING_TILE_AUTO)
         snprintf (text, PACKING_TILE_BYTES, "%s%s", pixels == PACKING_TILE_OFF? "off": "auto", originals);
     else
@@ -280,7 +280,7 @@ packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
 bool
 packing_tile_is_good (uint32_t tile)
 {
-    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    uint32_t pixels = packing_tile_layout (tile);
     return pixels <= PACKING_TILE_MOST && (pixels != PACKING_TILE_OFF || tile == PACKING_TILE_OFF);
 }
 

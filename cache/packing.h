@@ -45,6 +45,12 @@ enum { PACKING_TILE_ORIGINALS = 1 << 16 };
 //  As the command's arguments: "off", "auto" or the number, and "auto --keep-original-bytes"; returns text.
 const char *packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES]);
 bool packing_tile_is_good (uint32_t tile);
+//  Without PACKING_TILE_ORIGINALS.
+static inline uint32_t
+packing_tile_layout (uint32_t tile)
+{
+    return tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+}
 
 typedef struct {
     int pass;                           //  1: reading the source, 2: writing volumes

@@ -471,7 +471,8 @@ s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sam
 {
     const raw_request_t *request = sample->request;
     bool is_own = &self->lanes [request->lane] == lane && request->sample_count == 1 && s_fits (self, request);
-    return s_is_there (self, sample->bytes) && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
+    return s_is_there (self, sample->bytes)
+        && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
 }
 
 //  False: not now.  What lane 0 would read together is read together, if there is memory for that.

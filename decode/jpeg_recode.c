@@ -84,7 +84,6 @@ s_prepare (jpeg_recode_t *self, const uint8_t *around, size_t around_bytes, bool
     const struct jpeg_decompress_struct *header = &self->header.info;
     writer->restart_interval = header->restart_interval;
     writer->optimize_coding = is_optimal;
-    self->script_count = 0;
     marker_walk_t walk = marker_walk_begin (around, around_bytes);
     while (marker_walk_next (&walk))
         if (walk.code == MARKER_SOS && !s_read_scan (self, walk.segment, walk.segment_bytes))
@@ -100,7 +99,6 @@ s_prepare (jpeg_recode_t *self, const uint8_t *around, size_t around_bytes, bool
 void
 jpeg_recode_write (jpeg_recode_t *self, const uint8_t *around, size_t around_bytes, bool is_optimal)
 {
-    jpeg_coefficients_free (&self->header);
     jpeg_coefficients_open (&self->header, self->trouble, around, around_bytes);
     s_prepare (self, around, around_bytes, is_optimal);
     jpeg_write_coefficients (&self->writer, self->coefficients->arrays);

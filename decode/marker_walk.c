@@ -52,10 +52,16 @@ marker_walk_next (marker_walk_t *self)
 }
 
 bool
+marker_walk_is_metadata (const marker_walk_t *self)
+{
+    return self->code == MARKER_COMMENT || (self->code >= MARKER_APP_FIRST && self->code <= MARKER_APP_LAST);
+}
+
+bool
 marker_walk_metadata (marker_walk_t *self)
 {
     while (marker_walk_next (self))
-        if (self->code == MARKER_COMMENT || (self->code >= MARKER_APP_FIRST && self->code <= MARKER_APP_LAST))
+        if (marker_walk_is_metadata (self))
             return true;
     return false;
 }

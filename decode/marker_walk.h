@@ -24,7 +24,9 @@ typedef struct {
 marker_walk_t marker_walk_begin (const uint8_t *bytes, size_t size);
 //  The next marker that has content; false: there is none.
 bool marker_walk_next (marker_walk_t *self);
-//  The next one that carries metadata: an application's or a comment.
+//  Whether the one that was found carries metadata: an application's or a comment.
+bool marker_walk_is_metadata (const marker_walk_t *self);
+//  The next one that does.
 bool marker_walk_metadata (marker_walk_t *self);
 
 #endif

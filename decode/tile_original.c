@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+#include "file_kind.h"
 #include "jpeg_recode.h"
 #include "marker_walk.h"
 
@@ -14,7 +15,7 @@ enum {
     TABLES = 2,                             //  of each kind in Annex K
     DEFLATE_BITS = -15, DEFLATE_MEMORY = 9  //  no header; the most that there is
 };
-static const uint8_t s_signature [] = { 'T', 'u', 'r', 'e', 'e', 'n', 0 }, s_begin_of_jpeg [] = { 0xff, 0xd8, 0xff };
+static const uint8_t s_signature [] = { 'T', 'u', 'r', 'e', 'e', 'n', 0 };
 
 //  How the coded data are written.
 typedef enum {
@@ -86,6 +87,14 @@ s_free (job_t *self)
     free (self);
 }
 
+//  Whoever asks for an original hears one sentence, whatever was wrong (tile_original_restore).
+static void
+s_require (job_t *self, bool is_right)
+{
+    if (!is_right)
+        jpeg_trouble (&self->trouble, -EBADMSG, "its original does not come back");
+}
+
 static uint8_t *
 s_put (uint8_t *at, uint32_t number)
 {
@@ -116,9 +125,9 @@ s_metadata (const job_t *self, marker_walk_t *walk)
 static bool
 s_find (job_t *self)
 {
-    self->segment_bytes = 0;
+    const char *name;
     //  As what is packed: other files have nothing of ours, whatever they hold.
-    if (self->tiled_bytes < sizeof s_begin_of_jpeg || memcmp (self->tiled, s_begin_of_jpeg, sizeof s_begin_of_jpeg) != 0)
+    if (file_kind (self->tiled, self->tiled_bytes, &name) != FILE_KIND_JPEG)
         return false;
     marker_walk_t walk = marker_walk_begin (self->tiled, self->tiled_bytes);
     while (marker_walk_next (&walk) && walk.code != MARKER_SOS) {
@@ -148,9 +157,9 @@ s_read_kept (job_t *self)
     self->is_another_version = *at != VERSION;
     self->kept = (kept_t) { at [1], s_get (at + 2), s_get (at + 6), s_get (at + 10) };
     const kept_t *kept = &self->kept;
-    if (self->is_another_version || kept->method >= METHODS || kept->skeleton_bytes == 0
-    ||  kept->skeleton_bytes > SKELETON_BYTES_MAX || kept->original_bytes == 0 || kept->original_bytes > TILE_ORIGINAL_BYTES_MAX)
-        jpeg_trouble (&self->trouble, -EBADMSG, "what was kept of the original is damaged");
+    s_require (self, !self->is_another_version && kept->method < METHODS
+        && kept->skeleton_bytes > 0 && kept->skeleton_bytes <= SKELETON_BYTES_MAX
+        && kept->original_bytes > 0 && kept->original_bytes <= TILE_ORIGINAL_BYTES_MAX);
 }
 
 //  ---- the skeleton
@@ -198,7 +207,7 @@ s_write_skeleton (job_t *self, const uint8_t *original, size_t original_bytes)
     marker_walk_t walk = marker_walk_begin (original, original_bytes);
     const uint8_t *told = original;         //  up to here the steps say
     for (bool more = marker_walk_next (&walk); more;) {
-        if (walk.code >= MARKER_APP_FIRST && (walk.code <= MARKER_APP_LAST || walk.code == MARKER_COMMENT)) {
+        if (marker_walk_is_metadata (&walk)) {
             s_step_bytes (self, told, (size_t) (walk.segment - told));
             s_step (self, STEP_METADATA);
             told = walk.segment + walk.segment_bytes;
@@ -232,8 +241,7 @@ s_follow (job_t *self, step_seen_t *seen)
             count = (size_t) (at [0] << 8 | at [1]);
             at += 2;
         }
-        if (step > STEP_SCAN || (step == STEP_BYTES && count == 0) || count > (size_t) (end - at))
-            jpeg_trouble (&self->trouble, -EBADMSG, "what was kept of the original is damaged");
+        s_require (self, step <= STEP_SCAN && (step != STEP_BYTES || count > 0) && count <= (size_t) (end - at));
         seen (self, (step_t) step, at, count);
         at += count;
     }
@@ -264,7 +272,6 @@ s_append_table (job_t *self, const JHUFF_TBL *table, uint8_t name)
 static void
 s_make_dictionary (job_t *self)
 {
-    self->dictionary.size = 0;
     for (uint8_t index = 0; index < TABLES; index++) {
         s_append_table (self, self->recode.writer.dc_huff_tbl_ptrs [index], index);
         s_append_table (self, self->recode.writer.ac_huff_tbl_ptrs [index], (uint8_t) (0x10 | index));
@@ -278,15 +285,8 @@ s_make_dictionary (job_t *self)
     }
 }
 
-//  Of zlib's objects nothing may take the escape between their begin and their end.
-static void
-s_check_zlib (job_t *self, int status, int wanted)
-{
-    if (status != wanted)
-        jpeg_trouble (&self->trouble, status == Z_MEM_ERROR? -ENOMEM: -EBADMSG, "what was kept of the original is damaged");
-}
-
-//  Into target, of so many bytes; returns how many it took.
+//  Into target, of so many bytes; returns how many it took.  Of zlib's objects nothing may take the escape between their begin and
+//  their end, here and below.
 static size_t
 s_deflate (job_t *self, uint8_t *target, size_t room)
 {
@@ -298,9 +298,8 @@ s_deflate (job_t *self, uint8_t *target, size_t room)
         status = deflate (&stream, Z_FINISH);
         deflateEnd (&stream);
     }
-    if (status == Z_OK || status == Z_BUF_ERROR)
-        jpeg_trouble (&self->trouble, -EDOM, "its markers are too many to keep");
-    s_check_zlib (self, status, Z_STREAM_END);
+    if (status != Z_STREAM_END)
+        jpeg_trouble (&self->trouble, status == Z_MEM_ERROR? -ENOMEM: -EDOM, "no room for what stands around its data");
     return room - stream.avail_out;
 }
 
@@ -310,15 +309,16 @@ s_inflate (job_t *self)
     uint8_t *skeleton = jpeg_output_extend (&self->skeleton, self->kept.skeleton_bytes);
     const size_t head = SEGMENT_HEAD_BYTES + KEPT_BYTES;
     z_stream stream = { .next_in = (uint8_t *) (uintptr_t) (self->tiled + self->at + head),
-        .avail_in = (uInt) (self->segment_bytes - head), 
-        .next_out = skeleton, .avail_out = self->kept.skeleton_bytes };
+        .avail_in = (uInt) (self->segment_bytes - head), .next_out = skeleton, .avail_out = self->kept.skeleton_bytes };
     int status = inflateInit2 (&stream, DEFLATE_BITS);
     if (status == Z_OK) {
         inflateSetDictionary (&stream, self->dictionary.bytes, (uInt) self->dictionary.size);
         status = inflate (&stream, Z_FINISH);
         inflateEnd (&stream);
     }
-    s_check_zlib (self, stream.avail_out? Z_BUF_ERROR: status, Z_STREAM_END);
+    if (status == Z_MEM_ERROR)
+        jpeg_trouble (&self->trouble, -ENOMEM, "no room for what stands around its data");
+    s_require (self, status == Z_STREAM_END && stream.avail_out == 0);
 }
 
 //  ---- the original again
@@ -326,8 +326,7 @@ s_inflate (job_t *self)
 static void
 s_append_original (job_t *self, const uint8_t *bytes, size_t count)
 {
-    if (count > self->kept.original_bytes - self->original.size)
-        jpeg_trouble (&self->trouble, -EBADMSG, "what comes back is not the original");
+    s_require (self, count <= self->kept.original_bytes - self->original.size);
     jpeg_output_append (&self->original, bytes, count);
 }
 
@@ -335,8 +334,7 @@ static void
 s_rebuild (job_t *self, step_t step, const uint8_t *bytes, size_t count)
 {
     if (step == STEP_METADATA) {
-        if (!s_metadata (self, &self->metadata))
-            jpeg_trouble (&self->trouble, -EBADMSG, "metadata of the original are missing");
+        s_require (self, s_metadata (self, &self->metadata));
         bytes = self->metadata.segment;
         count = self->metadata.segment_bytes;
     }
@@ -344,16 +342,22 @@ s_rebuild (job_t *self, step_t step, const uint8_t *bytes, size_t count)
         while (self->coded.code != MARKER_SOS && marker_walk_next (&self->coded))
             continue;
         bytes = self->coded.code == MARKER_SOS? s_coded (&self->coded, &count): NULL;
-        if (!bytes)
-            jpeg_trouble (&self->trouble, -EBADMSG, "scans of the original are missing");
+        s_require (self, bytes);
     }
     s_append_original (self, bytes, count);
 }
 
-static void
-s_restore_coded (job_t *self)
+static uint32_t
+s_checksum (const uint8_t *bytes, size_t size)
 {
-    jpeg_coefficients_free (&self->coefficients);
+    return (uint32_t) crc32_z (0, bytes, size);
+}
+
+//  Of what s_find has found.
+static void
+s_restore (job_t *self)
+{
+    s_read_kept (self);
     jpeg_coefficients_read (&self->coefficients, &self->trouble, self->tiled, self->tiled_bytes, TILE_PIXELS_MAX);
     jpeg_recode_open (&self->recode, &self->scans, &self->coefficients);
     s_make_dictionary (self);
@@ -365,22 +369,10 @@ s_restore_coded (job_t *self)
     self->coded = marker_walk_begin (self->scans.bytes, self->scans.size);
     s_follow (self, s_rebuild);
     //  What stands behind the end marker stands there in both.
-    if (s_metadata (self, &self->metadata))
-        jpeg_trouble (&self->trouble, -EBADMSG, "what comes back is not the original");
-    if (!self->metadata.ended)
-        jpeg_trouble (&self->trouble, -EBADMSG, "the tiled file does not end");
+    s_require (self, !s_metadata (self, &self->metadata) && self->metadata.ended);
     s_append_original (self, self->tiled + self->metadata.at, self->tiled_bytes - self->metadata.at);
-}
-
-//  Of what s_find has found.
-static void
-s_restore (job_t *self)
-{
-    s_read_kept (self);
-    s_restore_coded (self);
-    uLong checksum = crc32_z (crc32_z (0, NULL, 0), self->original.bytes, self->original.size);
-    if (self->original.size != self->kept.original_bytes || checksum != self->kept.checksum)
-        jpeg_trouble (&self->trouble, -EBADMSG, "what comes back is not the original");
+    s_require (self, self->original.size == self->kept.original_bytes
+        && s_checksum (self->original.bytes, self->original.size) == self->kept.checksum);
 }
 
 //  ---- from outside
@@ -434,7 +426,7 @@ s_add_segment (job_t *self, const uint8_t *original, size_t original_bytes, meth
     *at++ = VERSION;
     *at++ = (uint8_t) method;
     at = s_put (at, (uint32_t) original_bytes);
-    at = s_put (at, (uint32_t) crc32_z (crc32_z (0, NULL, 0), original, original_bytes));
+    at = s_put (at, s_checksum (original, original_bytes));
     s_put (at, (uint32_t) self->skeleton.size);
     self->original.size = begin + count;
     jpeg_output_append (&self->original, self->tiled + self->at, self->tiled_bytes - self->at);

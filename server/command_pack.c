@@ -154,7 +154,7 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         json_object_set_new (object, "tiling", tiling_json (result));
     char text [PACKING_TILE_BYTES];
     if (object && !result->was_finished)
-        json_object_set_new (object, "tile", json_string (packing_tile_text (result->tile & ~(uint32_t) PACKING_TILE_ORIGINALS, text)));
+        json_object_set_new (object, "tile", json_string (packing_tile_text (packing_tile_layout (result->tile), text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);

@@ -251,8 +251,8 @@ s_remove_field (unpack_t *self, uint32_t id, size_t field)
 static bool
 s_is_fatal (int rc)
 {
-    return rc != -EBADMSG && rc != -EDOM && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG
-        && rc != -EILSEQ && rc != -EINVAL && rc != -ELOOP;
+    return rc != -EBADMSG && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ
+        && rc != -EINVAL && rc != -ELOOP;
 }
 
 static bool

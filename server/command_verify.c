@@ -74,7 +74,8 @@ static bool
 s_parse (verify_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
-        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 }
     };
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
@@ -117,37 +118,36 @@ s_keep_sample (verify_t *self, const pack_scan_sample_t *sample)
         "field", catalogue_field_name (self->catalogue, sample->field), "reason", sample->damage));
 }
 
+//  A sample one of whose originals does not come back is a damaged one: reason is its damage then.
 static void
-s_count_tiled (verify_t *self, const pack_scan_sample_t *sample)
+s_restore (verify_t *self, pack_scan_sample_t *sample, size_t field, const uint8_t *bytes, char reason [REASON_BYTES])
+{
+    uint8_t *original = NULL;
+    size_t size = catalogue_file_bytes (self->catalogue, sample->id, field), original_bytes;
+    int rc = tile_original_restore (bytes, size, &original, &original_bytes, reason, REASON_BYTES);
+    free (original);
+    self->restored += rc == 0;
+    self->lacks_memory |= rc == -ENOMEM;
+    if (rc) {
+        sample->field = field;
+        sample->damage = reason;
+    }
+}
+
+//  In a pack that was made with --tile.
+static void
+s_look_at_tiles (verify_t *self, pack_scan_sample_t *sample, char reason [REASON_BYTES])
 {
     const uint8_t *bytes = sample->bytes;
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
         size_t size = catalogue_file_bytes (self->catalogue, sample->id, field);
         int is_tiled = tiling_is_tiled (bytes, size);
+        bool is_kept = self->noted.originals && tile_original_is_kept (bytes, size);
         self->lacks_memory |= is_tiled < 0;
         self->tiled += is_tiled > 0;
-        self->kept += tile_original_is_kept (bytes, size);
-        bytes += size;
-    }
-}
-
-//  A sample one of whose originals does not come back is a damaged one: reason is its damage then.
-static void
-s_restore (verify_t *self, pack_scan_sample_t *sample, char reason [REASON_BYTES])
-{
-    const uint8_t *bytes = sample->bytes;
-    for (size_t field = 0; !sample->damage && field < catalogue_fields (self->catalogue); field++) {
-        size_t size = catalogue_file_bytes (self->catalogue, sample->id, field), original_bytes;
-        uint8_t *original = NULL;
-        bool is_kept = tile_original_is_kept (bytes, size);
-        int rc = is_kept? tile_original_restore (bytes, size, &original, &original_bytes, reason, REASON_BYTES): 0;
-        free (original);
-        self->restored += is_kept && rc == 0;
-        self->lacks_memory |= rc == -ENOMEM;
-        if (rc) {
-            sample->field = field;
-            sample->damage = reason;
-        }
+        self->kept += is_kept;
+        if (is_kept && self->originals && !sample->damage)
+            s_restore (self, sample, field, bytes, reason);
         bytes += size;
     }
 }
@@ -162,9 +162,7 @@ s_on_sample (void *context, const pack_scan_sample_t *scanned)
     self->bytes += sample->bytes? bytes: 0;
     pack_meter_add (&self->meter, bytes);
     if (!sample->damage && self->noted.is_tiled)
-        s_count_tiled (self, sample);
-    if (!sample->damage && self->noted.originals && self->originals)
-        s_restore (self, sample, reason);
+        s_look_at_tiles (self, sample, reason);
     if (self->lacks_memory)
         return false;
     if (!sample->damage)

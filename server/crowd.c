@@ -156,11 +156,9 @@ s_meet (crowd_t *self, int fd, visitor_t *visitor)
     if (known) {
         *visitor = *known;
         visitor->fd = fd;
-        visitor->arrival = ledger_arrival (fd);
         return true;
     }
     bool recognized = s_recognize (self, fd, visitor);
-    visitor->arrival = ledger_arrival (fd);
     self->fresh += recognized;
     return recognized;
 }
@@ -176,9 +174,9 @@ s_count (crowd_t *self)
         if (entry->d_name [0] < '0' || entry->d_name [0] > '9')
             continue;
         self->open++;
-        if (*self->path && s_make_room (self)
-        &&  s_meet (self, (int) strtol (entry->d_name, NULL, 10), &self->visitors [self->count]))
-            self->count++;
+        int fd = (int) strtol (entry->d_name, NULL, 10);
+        if (*self->path && s_make_room (self) && s_meet (self, fd, &self->visitors [self->count]))
+            self->visitors [self->count++].arrival = ledger_arrival (fd);
     }
     struct rlimit limit = { .rlim_cur = 0 };
     getrlimit (RLIMIT_NOFILE, &limit);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "catalogue.h"
+#include "file_kind.h"
 #include "tile_frame.h"
 #include "tile_original.h"
 #include "tile_table.h"
@@ -30,7 +31,7 @@ tiling_parse (const char *text, uint32_t *tile_p)
 static tile_layout_t
 s_layout (uint32_t tile)
 {
-    uint32_t pixels = tile & ~(uint32_t) PACKING_TILE_ORIGINALS;
+    uint32_t pixels = packing_tile_layout (tile);
     return pixels == PACKING_TILE_AUTO? (tile_layout_t) { TILE_WITHIN, TILE_AUTO_THOUSANDTHS }
         : (tile_layout_t) { TILE_SPAN, pixels };
 }
@@ -41,7 +42,8 @@ s_layout (uint32_t tile)
 static bool
 s_is_jpeg (const uint8_t *bytes, size_t size)
 {
-    return size >= 3 && bytes [0] == 0xff && bytes [1] == 0xd8 && bytes [2] == 0xff;
+    const char *name;
+    return file_kind (bytes, size, &name) == FILE_KIND_JPEG;
 }
 
 uint64_t
@@ -218,7 +220,7 @@ tiling_note (void *context, const packing_result_t *result, char note [PACKING_N
     if (result->tile & PACKING_TILE_ORIGINALS)
         snprintf (originals, sizeof originals, ",\"originals\":%" PRIu64, sums.made.files);
     snprintf (note, PACKING_NOTE_BYTES, "{\"tile\":\"%s\",\"files\":%" PRIu64 ",\"tiled\":%" PRIu64 "%s}",
-        packing_tile_text (result->tile & ~(uint32_t) PACKING_TILE_ORIGINALS, text), sums.all.files,
+        packing_tile_text (packing_tile_layout (result->tile), text), sums.all.files,
         sums.made.files + result->marks [TILING_WAS_TILED].files + result->marks [TILING_DAMAGED_TILED].files,
         originals);
 }

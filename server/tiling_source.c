@@ -32,6 +32,7 @@ typedef struct {
     uint32_t tile;
     uint8_t *files [CATALOGUE_FIELDS_MAX];      //  its own
     pack_item_t item;               //  of these
+    uint64_t number;                //  in the source's order
     uint64_t held;                  //  bytes that it counts for
     bool is_done;                   //  the owner's: a worker has given it back
     int rc;                         //  -ENOMEM, -EEXIST, or -ECANCELED
@@ -50,7 +51,6 @@ typedef struct {
     int end;                        //  what the inner source said last: 0 or -errno with error
     char error [PACK_SOURCE_ERROR_BYTES];
     bool is_lent;                   //  the first of the ring is with who took it
-    uint64_t given;                 //  samples, and those that were passed over
 } tiling_source_t;
 
 //  ---- workers
@@ -151,6 +151,7 @@ s_drop_first (tiling_source_t *self)
 static int
 s_copy (tiling_source_t *self, journey_t *journey, const pack_item_t *item)
 {
+    journey->number = pack_source_taken (self->inner) - 1;
     journey->budget = &self->budget;
     journey->tile = self->options.tile;
     journey->item = *item;
@@ -195,9 +196,9 @@ s_fail (const tiling_source_t *self, const journey_t *journey, char *error)
 {
     char name [NAME_BYTES];
     if (journey->rc == -ENOMEM)
-        return s_fail_memory (self, self->given, journey->memory, error);
+        return s_fail_memory (self, journey->number, journey->memory, error);
     snprintf (error, PACK_SOURCE_ERROR_BYTES, "%s keeps an original already, and cannot be tiled again: take it out, or pack without "
-        "--keep-original-bytes", s_name (self, self->given, name));
+        "--keep-original-bytes", s_name (self, journey->number, name));
     return -EBADMSG;
 }
 
@@ -209,9 +210,8 @@ s_read (tiling_source_t *self)
     int rc = pack_source_next (self->inner, &item, self->error);
     journey_t *journey = s_at (self, self->count);
     if (rc > 0 && s_copy (self, journey, &item)) {
-        uint64_t held = journey->held;
+        rc = s_fail_memory (self, journey->number, journey->held, self->error);
         s_clear (journey);
-        rc = s_fail_memory (self, self->given + self->count, held, self->error);
     }
     if (rc <= 0) {
         self->has_ended = true;
@@ -260,7 +260,6 @@ s_next (void *state, pack_item_t *item, char *error)
         return s_fail (self, s_at (self, 0), error);
     *item = s_at (self, 0)->item;
     self->is_lent = true;
-    self->given++;
     return 1;
 }
 
@@ -270,7 +269,6 @@ s_skip (void *state, uint64_t count, char *error)
 {
     tiling_source_t *self = state;
     assert (self->count == 0);
-    self->given += count;
     return pack_source_skip (self->inner, count, error);
 }
 

@@ -678,6 +678,21 @@ add_garbage (void *state, uint64_t *random)
     }
 }
 
+//  In a process of its own, which is killed at the nth call.
+static void
+run_and_kill (job_t *job, unsigned int nth)
+{
+    pid_t child = fork ();
+    if (child == 0) {
+        is_killing = true;
+        fault_arm (nth, 0, false);
+        _exit (run (job) == 0? 0: 1);
+    }
+    int status = -1;
+    waitpid (child, &status, 0);
+    assert_int_equal (WEXITSTATUS (status), KILLED);
+}
+
 //  Killed at every call there is, with that call done by half: it is no pack then, and going on makes the same one.
 static void
 test_killed_at_every_call (void **state)
@@ -696,15 +711,7 @@ test_killed_at_every_call (void **state)
         job_t again;
         prepare (*state, &again, &source, in (*state, "two"));
         again.options.buckets = 2;
-        pid_t child = fork ();
-        if (child == 0) {
-            is_killing = true;
-            fault_arm (nth, 0, false);
-            _exit (run (&again) == 0? 0: 1);
-        }
-        int status = -1;
-        waitpid (child, &status, 0);
-        assert_int_equal (WEXITSTATUS (status), KILLED);
+        run_and_kill (&again, nth);
         if (access (in (*state, "two/index.tureen"), F_OK) == 0)
             assert_same_file (in (*state, "one/index.tureen"), in (*state, "two/index.tureen"));
         add_garbage (*state, &random);
@@ -972,15 +979,7 @@ test_killed_with_marks (void **state)
         job_t again;
         prepare_twice (*state, &again, &source, in (*state, "two"));
         again.options.buckets = 2;
-        pid_t child = fork ();
-        if (child == 0) {
-            is_killing = true;
-            fault_arm (nth, 0, false);
-            _exit (run (&again) == 0? 0: 1);
-        }
-        int status = -1;
-        waitpid (child, &status, 0);
-        assert_int_equal (WEXITSTATUS (status), KILLED);
+        run_and_kill (&again, nth);
         again.options.resume = true;
         run_well (&again);
         if (!again.result.was_finished)

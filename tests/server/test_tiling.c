@@ -476,6 +476,8 @@ test_same_samples_in_the_same_order (void **state)
 
 //  Bytes of coefficients of all files that are being converted, the most there were of them, and the most files at once.
 static atomic_uint_fast64_t s_used, s_used_most, s_files, s_files_most;
+//  The first waits for a second one, for so many half milliseconds: on a busy machine they would not meet by themselves.
+static atomic_int s_patience;
 
 static void
 s_raise (atomic_uint_fast64_t *most, uint64_t now)
@@ -493,7 +495,8 @@ __wrap_tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_
     uint64_t memory = tiling_memory (bytes, size);
     s_raise (&s_used_most, atomic_fetch_add (&s_used, memory) + memory);
     s_raise (&s_files_most, atomic_fetch_add (&s_files, 1) + 1);
-    usleep (300);                               //  so that others come meanwhile
+    while (atomic_load (&s_files_most) < 2 && atomic_fetch_sub (&s_patience, 1) > 0)
+        usleep (500);
     int rc = __real_tiling_convert (bytes, size, tile, file);
     atomic_fetch_sub (&s_files, 1);
     atomic_fetch_sub (&s_used, memory);
@@ -516,6 +519,7 @@ test_memory_is_kept_to (void **state)
         int destroyed = 0;
         atomic_store (&s_used_most, 0);
         atomic_store (&s_files_most, 0);
+        atomic_store (&s_patience, index < 2? 200: 20000);      //  for nobody, or for one that comes
         pack_source_t *source = s_wrapped ((made_source_t) { .seed = 7, .samples = SAMPLES, .failing = UINT64_MAX,
             .destroyed = &destroyed, .are_small = true }, &options, &made);
         uint64_t ahead = 0;
@@ -647,6 +651,62 @@ s_take_ready (ready_t *self, int allowed)
     return taken;
 }
 
+//  One file a sample; from `bad` on it keeps an original, and cannot be tiled again.
+typedef struct {
+    tiling_file_t good, kept;
+    uint64_t next, bad;
+} keeping_t;
+
+static int
+s_keeping_next (void *state, pack_item_t *item, char *error)
+{
+    keeping_t *self = state;
+    (void) error;
+    bool is_bad = self->next++ == self->bad;
+    item->files [0] = is_bad? self->kept.bytes: self->good.bytes;
+    item->bytes [0] = is_bad? self->kept.size / 2: self->good.size;
+    item->field_count = 1;
+    return 1;
+}
+
+static int
+s_keeping_skip (void *state, uint64_t count, char *error)
+{
+    (void) error;
+    ((keeping_t *) state)->next += count;
+    return 1;
+}
+
+//  The sample that ends it has the number that it has in the source, also where some were passed over before anything was tiled: a
+//  packing that goes on does that.
+static void
+test_the_sample_is_named (void **state)
+{
+    (void) state;
+    static const pack_source_kind_t kind = { s_keeping_next, s_keeping_skip, s_source_progress, s_source_catalogue,
+        s_ready_destroy };
+    made_file_t file = s_made ("4:4:4", test_seed ());
+    keeping_t keeping = { .good = { .bytes = file.bytes, .size = file.size }, .bad = 23 };
+    assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &keeping.kept), 0);
+    for (uint64_t passed = 0; passed <= keeping.bad; passed += keeping.bad) {
+        tiling_source_options_t options = { .tile = 24 | PACKING_TILE_ORIGINALS, .workers = 3, .memory_bytes = 1 << 20 };
+        char error [PACK_SOURCE_ERROR_BYTES] = "";
+        pack_item_t item = { .field_count = 0 };
+        keeping.next = 0;
+        pack_source_t *source = pack_source_new (&kind, &keeping, "");
+        assert_int_equal (pack_source_skip (source, passed, error), 1);
+        assert_int_equal (tiling_source_wrap (&source, &options, error), 0);
+        for (uint64_t number = passed; number < keeping.bad; number++)
+            assert_int_equal (pack_source_next (source, &item, error), 1);
+        assert_int_equal (pack_source_next (source, &item, error), -EBADMSG);
+        assert_string_equal (error, "sample 23 (counted from 0) keeps an original already, and cannot be tiled again: take it out, or "
+            "pack without --keep-original-bytes");
+        pack_source_destroy (&source);
+    }
+    free (keeping.kept.bytes);
+    free (file.bytes);
+}
+
 //  No memory, from any moment on: an error behind good samples, never a file that stays as it is.
 static void
 test_no_memory (void **state)
@@ -677,6 +737,7 @@ main (void)
         cmocka_unit_test (test_same_samples_in_the_same_order),
         cmocka_unit_test (test_memory_is_kept_to),
         cmocka_unit_test (test_given_up),
+        cmocka_unit_test (test_the_sample_is_named),
         cmocka_unit_test (test_no_memory)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
