@@ -1,6 +1,6 @@
 /*  orders_record -- the ids that one job was given, epoch by epoch, and what its orders tell of each other.
  *
- *  Each id's position in the present epoch is kept, and the positions of the three epochs before.  When an epoch
+ *  Each id's position in the present epoch is kept, and the positions of the ORDERS_LAGS epochs before.  When an epoch
  *  ends, it is compared with those and the oldest is forgotten, so the room does not grow with the epochs.
  *  What is measured (design: sampling), over pairs of finished epochs:
  *    - phi2: (chi-square of the 10 x 10 table "tenth of epoch e" x "tenth of epoch e + lag", less 81) / samples;
@@ -25,7 +25,7 @@
 typedef struct orders_record orders_record_t;
 
 enum {
-    ORDERS_LAGS = 3,            //  phi2 is of epochs that are 1, 2 and 3 apart
+    ORDERS_LAGS = 6,            //  phi2 is of epochs that are 1 to 6 apart
     ORDERS_BINS = 20            //  of positions, where they are counted over many runs
 };
 

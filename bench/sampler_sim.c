@@ -27,6 +27,7 @@ static const char s_help [] =
     "  --batch B           samples that are released together, and that share a batch (default: 64)\n"
     "  --phase JOB:SAMPLES the job is so many samples late in its first batch\n"
     "  --leave JOB:AT      the job leaves at this time\n"
+    "  --deterministic     the shared stage has no random operations: a version serves a job in every epoch, not once\n"
     "  --jitter FRACTION   each step takes its time +- this share of it\n"
     "  --slow FRACTION:FACTOR\n"
     "                      preparing takes time, on as many workers as just keep up, and this share of the samples\n"

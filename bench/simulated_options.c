@@ -201,6 +201,7 @@ s_take (parser_t *self, int option, const char *text)
     case 'b': return s_parse_small ("batch", text, 1, BATCH_MAX, &plan->batch);
     case 'l': self->phases [self->phase_count++] = text; return true;
     case 'e': self->leaves [self->leave_count++] = text; return true;
+    case 'd': return plan->is_deterministic = true;
     case 'i': return s_parse_jitter (self, text);
     case 'o': return s_parse_slow (self, text);
     case 's': return s_parse_number ("seed", text, 0, UINT64_MAX, &options->seed);
@@ -220,7 +221,7 @@ s_read (parser_t *self, int argc, char **argv)
         { "cache", required_argument, NULL, 'c' }, { "job", required_argument, NULL, 'j' },
         { "window", required_argument, NULL, 'w' }, { "batch", required_argument, NULL, 'b' },
         { "phase", required_argument, NULL, 'l' }, { "leave", required_argument, NULL, 'e' },
-        { "jitter", required_argument, NULL, 'i' }, { "slow", required_argument, NULL, 'o' },
+        { "deterministic", no_argument, NULL, 'd' }, { "jitter", required_argument, NULL, 'i' }, { "slow", required_argument, NULL, 'o' },
         { "seed", required_argument, NULL, 's' }, { "seeds", required_argument, NULL, 'k' },
         { "json", no_argument, NULL, 'J' }, { "sweep", required_argument, NULL, 'f' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }

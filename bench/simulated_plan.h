@@ -43,6 +43,7 @@ typedef struct {
     uint32_t cache;             //  versions that the prepared cache holds, > 0
     uint32_t window;            //  1, or at least a batch
     uint32_t batch;
+    bool is_deterministic;      //  a version serves a job in every epoch; else once
     double jitter;              //  a step takes its time +- this share of it, in [0, 1)
     double slow_fraction;       //  of the samples takes ...
     double slow_factor;         //  ... so many times as long to prepare.  0: preparing takes no time at all

@@ -80,13 +80,15 @@ simulated_report_table (const simulated_trial_t *trial)
     printf ("%s: %u samples, cache %u, window %u, batch %u; %u run%s from seed %llu\n",
         simulated_policy_name (plan->policy), plan->samples, plan->cache, plan->window, plan->batch,
         trial->seeds, trial->seeds == 1? "": "s", (unsigned long long) trial->seed);
+    if (plan->is_deterministic)
+        printf ("shared stage without random operations\n");
     printf ("%.0f preparations", mean_of (&result->preparations));
     if (trial->seeds > 1)
         printf (" (+-%.0f)", mean_standard_error (&result->preparations));
     printf (" for %.0f deliveries: %.3f a delivery; full sharing: %.3f\n", mean_of (&result->deliveries),
         simulated_per_delivery (result), simulated_lower_bound (result));
-    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3  t5h5  pairs  "
-        "strata's mean position\n");
+    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3   lag 4   lag 5   lag 6  "
+        "t5h5  pairs  strata's mean position\n");
     for (size_t job = 0; job < plan->job_count; job++)
         s_print_job (trial, job);
     if (plan->slow_factor > 0)
@@ -118,6 +120,17 @@ s_append (json_t *list, json_t *value)
     assert (rc == 0);
 }
 
+//  phi2, phi2_lag2 ...
+static void
+s_set_phi2 (json_t *object, const orders_figures_t *figures)
+{
+    for (size_t lag = 0; lag < ORDERS_LAGS; lag++) {
+        char key [16];
+        snprintf (key, sizeof key, lag? "phi2_lag%zu": "phi2", lag + 1);
+        s_set (object, key, s_number (mean_of (&figures->phi2 [lag])));
+    }
+}
+
 static json_t *
 s_json_job (const simulated_trial_t *trial, size_t job)
 {
@@ -126,9 +139,7 @@ s_json_job (const simulated_trial_t *trial, size_t job)
     s_set (object, "exactly_once", json_boolean (figures->exactly_once));
     s_set (object, "epochs", json_integer (figures->epochs));
     s_set (object, "pairs", json_integer ((json_int_t) figures->phi2 [0].count));
-    s_set (object, "phi2", s_number (mean_of (&figures->phi2 [0])));
-    s_set (object, "phi2_lag2", s_number (mean_of (&figures->phi2 [1])));
-    s_set (object, "phi2_lag3", s_number (mean_of (&figures->phi2 [2])));
+    s_set_phi2 (object, figures);
     s_set (object, "tail_to_head", s_number (mean_of (&figures->tail_to_head)));
     s_set (object, "pair_repeat", s_number (mean_of (&figures->pair_repeat)));
     for (size_t pair = 0; pair < figures->correlation_count; pair++)

@@ -85,7 +85,7 @@ s_join (simulation_t *self, player_t *player)
     bool apart = self->plan->policy == SIMULATED_SEEDED;
     stock_kind_t **kind_p = apart? &player->kind: &self->kind;
     if (!*kind_p)
-        *kind_p = stock_kind_new (self->stock, self->sampler, 1, true, kind_p);
+        *kind_p = stock_kind_new (self->stock, self->sampler, 1, !self->plan->is_deterministic, kind_p);
     player->claimant = (claimant_t) {
         .kind = *kind_p, .sampler_job = sampler_join (self->sampler, &join), .numbers = apart
     };

@@ -163,10 +163,11 @@ s_clear (point_t *points, size_t count)
 
 //  ---- the worst job
 
-typedef enum { FIGURE_PREPARATIONS, FIGURE_PHI2, FIGURE_TAIL_TO_HEAD, FIGURE_PAIR_REPEAT, FIGURES } figure_t;
+//  FIGURE_LATER: phi2 of the lag, from 2 on, at which it is highest.
+typedef enum { FIGURE_PREPARATIONS, FIGURE_PHI2, FIGURE_LATER, FIGURE_TAIL_TO_HEAD, FIGURE_PAIR_REPEAT, FIGURES } figure_t;
 
-static const char *const s_figure_names [FIGURES] = { "preparations", "phi2", "t5h5", "pair-repeat" };
-static const char *const s_formats [FIGURES] = { "%.3f", "%.3f", "%.2f", "%.2f" };
+static const char *const s_figure_names [FIGURES] = { "preparations", "phi2", "later lags", "t5h5", "pair-repeat" };
+static const char *const s_formats [FIGURES] = { "%.3f", "%.3f", "%.3f", "%.2f", "%.2f" };
 
 //  How bad a figure is: a ratio that should be 1 is bad either way.
 static double
@@ -175,9 +176,21 @@ s_badness (figure_t figure, double value)
     return figure == FIGURE_TAIL_TO_HEAD || figure == FIGURE_PAIR_REPEAT? fabs (value - 1): value;
 }
 
+//  fmax passes over a lag that was not measured.
+static double
+s_later_lags (const orders_figures_t *job)
+{
+    double worst = NAN;
+    for (size_t lag = 1; lag < ORDERS_LAGS; lag++)
+        worst = fmax (worst, mean_of (&job->phi2 [lag]));
+    return worst;
+}
+
 static double
 s_figure_of_job (const orders_figures_t *job, figure_t figure)
 {
+    if (figure == FIGURE_LATER)
+        return s_later_lags (job);
     return mean_of (figure == FIGURE_PHI2? &job->phi2 [0]:
         figure == FIGURE_TAIL_TO_HEAD? &job->tail_to_head: &job->pair_repeat);
 }
@@ -215,6 +228,32 @@ s_write_rows (FILE *file, const point_t *rows)
                 s_figure (&rows [row].trials [policy], FIGURE_PHI2), s_rows [row].figures [policy]);
         fprintf (file, "\n");
     }
+}
+
+//  phi2 of the job for which it is highest, at each lag, under each policy.
+static void
+s_write_lags (FILE *file, const point_t *rows)
+{
+    fprintf (file, "\nphi2 of the worst job, by lag: of an epoch and the next, of an epoch and the one after that, and so on.\n\n"
+        "| jobs | policy |");
+    for (size_t lag = 1; lag <= ORDERS_LAGS; lag++)
+        fprintf (file, " %zu |", lag);
+    fprintf (file, "\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    for (size_t row = 0; row < ROWS; row++)
+        for (size_t policy = 0; policy < POLICIES; policy++) {
+            const simulated_result_t *result = &rows [row].trials [policy].result;
+            fprintf (file, "| %s | %s |", s_rows [row].name, simulated_policy_name (s_policies [policy]));
+            for (size_t lag = 0; lag < ORDERS_LAGS; lag++) {
+                double worst = NAN;
+                for (size_t job = 0; job < result->job_count; job++)
+                    worst = fmax (worst, mean_of (&result->jobs [job].phi2 [lag]));
+                if (isnan (worst))
+                    fprintf (file, " - |");
+                else
+                    fprintf (file, " %.3f |", worst);
+            }
+            fprintf (file, "\n");
+        }
 }
 
 //  Two jobs, point by point.
@@ -261,7 +300,7 @@ s_write_sizes (FILE *file, point_t *const *sizes, size_t count, double (*x_of) (
     fprintf (file, "\nThe worst over the sweep, and where:\n\n| jobs | policy |");
     for (size_t figure = 0; figure < FIGURES; figure++)
         fprintf (file, " %s |", s_figure_names [figure]);
-    fprintf (file, "\n| --- | --- | --- | --- | --- | --- |\n");
+    fprintf (file, "\n| --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t size = 0; size < SIZES; size++)
         for (size_t policy = 0; policy < POLICIES; policy++) {
             fprintf (file, "| %zu | %s |", LEAST_JOBS + size, simulated_policy_name (s_policies [policy]));
@@ -287,6 +326,7 @@ s_write_page (FILE *file, const void *argument)
         plan->slow_fraction, plan->slow_factor, self->options->seeds, self->options->seeds == 1? "": "s",
         (unsigned long long) self->options->seed);
     s_write_rows (file, self->rows);
+    s_write_lags (file, self->rows);
     fprintf (file, "\n## Equal jobs, by their offset\n\n"
         "%d epochs each; of two, the second begins so much of an epoch later; of more, each so much after the one\n"
         "before, by the phase.  The figures are the worst job's.\n\n", EPOCHS);

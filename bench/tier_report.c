@@ -96,7 +96,7 @@ s_print_mixing (const tier_mixing_t *mixing)
 static void
 s_print_jobs (const tier_plan_t *plan, const tier_result_t *result)
 {
-    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3  t5h5  pairs\n");
+    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3   lag 4   lag 5   lag 6  t5h5  pairs\n");
     for (size_t job = 0; job < result->job_count; job++) {
         const tier_plan_job_t *of = &plan->jobs [job];
         const orders_figures_t *figures = &result->jobs [job].orders;
@@ -185,9 +185,11 @@ s_json_job (const tier_job_result_t *job)
     json_t *object = json_object ();
     s_set (object, "exactly_once", json_boolean (job->orders.exactly_once));
     s_set_count (object, "epochs", job->orders.epochs);
-    s_set (object, "phi2", s_number (mean_of (&job->orders.phi2 [0])));
-    s_set (object, "phi2_lag2", s_number (mean_of (&job->orders.phi2 [1])));
-    s_set (object, "phi2_lag3", s_number (mean_of (&job->orders.phi2 [2])));
+    for (size_t lag = 0; lag < ORDERS_LAGS; lag++) {
+        char key [16];
+        snprintf (key, sizeof key, lag? "phi2_lag%zu": "phi2", lag + 1);
+        s_set (object, key, s_number (mean_of (&job->orders.phi2 [lag])));
+    }
     s_set (object, "tail_to_head", s_number (mean_of (&job->orders.tail_to_head)));
     s_set_mixing (object, &job->mixing);
     s_set (object, "pair_repeat", s_number (mean_of (&job->orders.pair_repeat)));
