@@ -10,12 +10,14 @@ enum {
     //  The shelf holds the newest versions, up to this share of the samples.
     SHELF_SHARE = 50, SHELF_LEAST = 256,
     //  Proposals before a sample of a class that is not allowed is taken after all: quotas have slack.
-    TRIES = 64
+    TRIES = 256
 };
 
 //  A loss makes draws this much more eager, relative to the number of samples; so many draws without one, relative
-//  to it, make them not eager at all.
-enum { EAGER_AT_ONCE = 500, CALM_AFTER = 8 };
+//  to it, take one from how eager they are.
+enum { EAGER_AT_ONCE = 500, CALM_AFTER = 2 };
+//  Above 1, so that between two losses every draw is eager: jobs that draw in step part where one of them looks elsewhere.
+#define EAGER_MOST 1.25
 
 struct follow {
     uint32_t magic;
@@ -29,10 +31,11 @@ struct follow {
     uint32_t followers [SAMPLER_JOBS_MAX];
     size_t follower_count;
     size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the bound
+    bool has_company [SAMPLER_JOBS_MAX];        //  of jobs that follow: another one shares samples with it
     void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
     void *merging_context;
     uint64_t merges;
-    //  How often a draw looks at the shelf at all, from 0 to 1: what is not there is found in the cache by chance,
+    //  How often a draw looks at the shelf at all, always from 1 on: what is not there is found in the cache by chance,
     //  as long as nothing is evicted.
     double eagerness, loss_step, draw_step;
     //  Of the draw.
@@ -49,7 +52,7 @@ follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
     self->magic = FOLLOW_MAGIC;
     self->demands = demands;
     self->keeps_fresh = keeps_fresh;
-    self->eagerness = 1;
+    self->eagerness = EAGER_MOST;
     self->loss_step = (double) EAGER_AT_ONCE / sample_count;
     self->draw_step = 1.0 / CALM_AFTER / sample_count;
     self->strata = strata_new (sample_count);
@@ -100,7 +103,16 @@ follow_merges (const follow_t *self)
 //  ------------------------------------------------------------------------------------------------
 //  Jobs
 
-//  Strata have changed, or who follows has.
+static bool
+s_shares (const follow_t *self, uint32_t job)
+{
+    for (size_t index = 0; index < self->follower_count; index++)
+        if (self->followers [index] != job && strata_overlap (self->strata, job, self->followers [index]))
+            return true;
+    return false;
+}
+
+//  Strata have changed, or which jobs follow.
 static void
 s_note_followers (follow_t *self)
 {
@@ -110,6 +122,8 @@ s_note_followers (follow_t *self)
             self->followers [self->follower_count++] = job;
             self->soles [job] = strata_sole (self->strata, job);
         }
+    for (size_t index = 0; index < self->follower_count; index++)
+        self->has_company [self->followers [index]] = s_shares (self, self->followers [index]);
 }
 
 void
@@ -221,14 +235,15 @@ follow_drop (follow_t *self, uint32_t id)
 void
 follow_lost (follow_t *self)
 {
-    self->eagerness = fmin (1, self->eagerness + self->loss_step);
+    self->eagerness = fmin (EAGER_MOST, self->eagerness + self->loss_step);
 }
 
-//  Whether this draw looks at the shelf.
+//  Whether this draw looks at the shelf.  A job that shares its samples with no other has nothing to gain there: it finds as
+//  many of its own versions of the last epochs by chance.
 static bool
 s_is_eager (follow_t *self, random_t *random)
 {
-    bool eager = !self->keeps_fresh || random_real (random) < self->eagerness;
+    bool eager = !self->keeps_fresh || (self->has_company [self->job] && random_real (random) < self->eagerness);
     self->eagerness = fmax (0, self->eagerness - self->draw_step);
     return eager;
 }

@@ -14,7 +14,7 @@
  *
  *  Following makes orders a little less like independent shuffles, and saves nothing while no version is evicted
  *  before all have used it: they find it in the cache by chance.  So a draw looks at the shelf only with a
- *  probability that evictions raise and their absence lowers.
+ *  probability that evictions raise and their absence lowers; that of a job that shares samples with no other, never.
  *
  *  A job that the strata have no room for draws *apart*: uniformly, not from the shelf, and what it schedules is not
  *  put there.

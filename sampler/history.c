@@ -8,21 +8,35 @@
 
 enum {
     HISTORY_MAGIC = 0x4157022d,
-    CLASSES = HISTORY_AGES * HISTORY_OLDER,
-    //  The bytes.  Absent is zero, so that what a sparse job never touches costs no memory.
-    ABSENT = 0, REMAINING = 1, DRAWN = REMAINING + CLASSES, STATES = DRAWN + CLASSES,
+    //  A sample's bits, from the top: whether it is drawn, then its class of each lag, the latest first.  The age class is
+    //  counted from 1, so that an absent sample is zero: what a sparse job never touches costs no memory.
+    ABSENT = 0, AGE_SHIFT = 10, AGE_ONE = 1 << AGE_SHIFT, DRAWN = 1 << 15,
+    AGES_A_QUARTER = HISTORY_AGES / HISTORY_QUARTERS,
     //  A proposal takes this many tries on average before what remains is listed.
     LATE = 64,
-    //  Data with fewer than one id in so many are walked by the list, not by the bytes.
+    //  Data with fewer than one id in so many are walked by the list, not by the bits.
     SPARSE = 64
 };
 
-_Static_assert (STATES <= 256, "a byte a sample");
+//  The classes of one lag: where they stand in the bits, and how many values the bits can have there.
+typedef struct { uint8_t shift, mask, values; } lag_t;
 
+static const lag_t s_lags [HISTORY_LAGS] = {
+    { AGE_SHIFT, 31, HISTORY_AGES + 1 },
+    { 8, 3, HISTORY_QUARTERS }, { 6, 3, HISTORY_QUARTERS }, { 4, 3, HISTORY_QUARTERS },
+    { 3, 1, HISTORY_HALVES }, { 2, 1, HISTORY_HALVES }, { 1, 1, HISTORY_HALVES }, { 0, 1, HISTORY_HALVES }
+};
+
+enum { VALUES_MAX = HISTORY_AGES + 1 };
+
+_Static_assert (HISTORY_AGES % HISTORY_QUARTERS == 0 && HISTORY_AGES < 32, "five bits, and whole quarters");
+_Static_assert (VALUES_MAX <= 32, "a bit each");
+
+//  The quotas of one lag, by the value of its bits.
 typedef struct {
-    uint32_t sizes [HISTORY_AGES];
-    uint32_t drawn [HISTORY_AGES];
-    float widths [HISTORY_AGES];        //  what it may be ahead, but for sqrt (share * (1 - share))
+    uint32_t sizes [VALUES_MAX];
+    uint32_t drawn [VALUES_MAX];
+    float widths [VALUES_MAX];          //  what it may be off, but for sqrt (share * (1 - share))
     uint32_t allowed, easy;             //  a bit each
 } quota_t;
 
@@ -33,50 +47,46 @@ struct history {
     uint32_t *sparse;                   //  all ids of sparse data, dropped ones too; else NULL
     size_t sparse_count;
     //  Changed by draws and drops.
-    uint8_t *states;                    //  of id low + index
+    uint16_t *states;                   //  of id low + index
     uint64_t size, remaining;
     uint64_t drawn;                     //  in this epoch, dropped since or not
     uint32_t *late;                     //  what remains and some of what did; NULL: not late yet
     size_t late_count;
-    quota_t ages, older;
+    quota_t quotas [HISTORY_LAGS];
     uint64_t epochs;
 };
 
 //  ------------------------------------------------------------------------------------------------
-//  Bytes
+//  Bits
 
 static bool
-s_remains (uint8_t state)
+s_remains (uint16_t state)
 {
-    return state >= REMAINING && state < DRAWN;
+    return state != ABSENT && state < DRAWN;
 }
 
+//  The value of a lag's bits: for lag 0, the last epoch, the age class + 1.
 static uint32_t
-s_age (uint8_t state)
+s_value (uint16_t state, size_t lag)
 {
-    return (uint32_t) (state - REMAINING) / HISTORY_OLDER;
+    return (uint32_t) state >> s_lags [lag].shift & s_lags [lag].mask;
 }
 
-static uint32_t
-s_older (uint8_t state)
+//  What a sample's bits become if it is drawn in this twentieth of the epoch: each lag's class moves on by one lag, where it
+//  is told less finely.
+static uint16_t
+s_when_drawn (uint16_t state, uint32_t now)
 {
-    return (uint32_t) (state - REMAINING) % HISTORY_OLDER;
+    uint32_t quarter = (s_value (state, 0) - 1) / AGES_A_QUARTER;
+    uint32_t quarters = quarter << s_lags [1].shift | s_value (state, 1) << s_lags [2].shift
+        | s_value (state, 2) << s_lags [3].shift;
+    uint32_t half = s_value (state, 3) * HISTORY_HALVES / HISTORY_QUARTERS;
+    uint32_t halves = half << s_lags [4].shift | s_value (state, 4) << s_lags [5].shift
+        | s_value (state, 5) << s_lags [6].shift | s_value (state, 6) << s_lags [7].shift;
+    return (uint16_t) (DRAWN | (now + 1) * AGE_ONE | quarters | halves);
 }
 
-static uint8_t
-s_state (uint32_t base, uint32_t age, uint32_t older)
-{
-    return (uint8_t) (base + age * HISTORY_OLDER + older);
-}
-
-//  What a sample's byte becomes if it is drawn in this twentieth of the epoch.
-static uint8_t
-s_when_drawn (uint8_t state, uint32_t now)
-{
-    return s_state (DRAWN, now, s_age (state) * HISTORY_OLDER / HISTORY_AGES);
-}
-
-static uint8_t
+static uint16_t
 s_at (const history_t *self, uint32_t id)
 {
     uint32_t index = id - self->low;            //  wraps for ids below
@@ -86,22 +96,23 @@ s_at (const history_t *self, uint32_t id)
 //  ------------------------------------------------------------------------------------------------
 //  Life
 
-//  Sizes of the classes, anew.
 static void
-s_count_classes (history_t *self, const uint64_t counts [STATES])
+s_count (history_t *self, uint16_t state)
 {
-    memset (&self->ages, 0, sizeof self->ages);
-    memset (&self->older, 0, sizeof self->older);
-    for (uint32_t state = REMAINING; state < DRAWN; state++) {
-        self->ages.sizes [s_age ((uint8_t) state)] += (uint32_t) counts [state];
-        self->older.sizes [s_older ((uint8_t) state)] += (uint32_t) counts [state];
-    }
-    for (uint32_t class = 0; class < HISTORY_AGES; class++) {
-        double age = self->ages.sizes [class], older = self->older.sizes [class];
-        double slack = fmin (HISTORY_SLACK * sqrt (age), HISTORY_MOST * age);
-        self->ages.widths [class] = (float) fmax (slack, HISTORY_SHARE * age);
-        self->older.widths [class] = (float) fmin (HISTORY_SLACK * sqrt (older), HISTORY_MOST * older);
-    }
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        self->quotas [lag].sizes [s_value (state, lag)]++;
+}
+
+//  For the sizes of now.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large data may be
+//  further off than chance is.
+static void
+s_set_widths (history_t *self)
+{
+    double growth = sqrt (1 + HISTORY_FRESH * (double) self->size / HISTORY_FREEDOM);
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        for (uint32_t value = 0; value < s_lags [lag].values; value++)
+            self->quotas [lag].widths [value] = (float) ((lag? HISTORY_SLACK_OLDER: HISTORY_SLACK) * growth
+                * sqrt (self->quotas [lag].sizes [value]));
 }
 
 history_t *
@@ -115,19 +126,20 @@ history_new (const roaring_bitmap_t *data, uint32_t sample_count)
     uint32_t high = roaring_bitmap_maximum (data);
     assert (high < sample_count);
     self->span = high - self->low + 1;
-    self->states = sampler_need (calloc (self->span, 1));
+    self->states = sampler_need (calloc (self->span, sizeof *self->states));
     uint32_t *ids = sampler_need (malloc (self->size * sizeof *ids));
     roaring_bitmap_to_uint32_array (data, ids);
     for (size_t index = 0; index < self->size; index++)
-        self->states [ids [index] - self->low] = REMAINING;
+        self->states [ids [index] - self->low] = AGE_ONE;
     if (self->size < self->span / SPARSE) {
         self->sparse = ids;
         self->sparse_count = self->size;
     }
     else
         free (ids);
-    uint64_t counts [STATES] = { [REMAINING] = self->size };
-    s_count_classes (self, counts);
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        self->quotas [lag].sizes [s_value (AGE_ONE, lag)] = (uint32_t) self->size;
+    s_set_widths (self);
     history_settle (self);
     return self;
 }
@@ -256,17 +268,17 @@ history_propose (history_t *self, random_t *random)
 
 //  Which classes are not too far ahead; if one is too far behind, and strict, only such ones.
 static void
-s_settle_quota (const history_t *self, quota_t *quota, uint32_t classes, bool strict)
+s_settle_quota (const history_t *self, quota_t *quota, uint32_t values, bool strict)
 {
     float share = (float) self->drawn / (float) (self->drawn + self->remaining);
     float spread = sqrtf (share * (1 - share));
     uint32_t ahead = 0, nearly = 0, behind = 0;
-    for (uint32_t class = 0; class < classes; class++) {
-        float lead = (float) quota->drawn [class] - (float) quota->sizes [class] * share;
-        float most = quota->widths [class] * spread + 1;        //  a class of a few samples can move at all
-        ahead |= (uint32_t) (lead >= most) << class;
-        nearly |= (uint32_t) (lead >= most * HISTORY_EASE) << class;
-        behind |= (uint32_t) (lead < -most && quota->drawn [class] < quota->sizes [class]) << class;
+    for (uint32_t value = 0; value < values; value++) {
+        float due = (float) quota->sizes [value] * share, lead = (float) quota->drawn [value] - due;
+        float most = fminf (quota->widths [value] * spread, HISTORY_EARLY * due) + HISTORY_LEAST;
+        ahead |= (uint32_t) (lead >= most) << value;
+        nearly |= (uint32_t) (lead >= most * HISTORY_EASE) << value;
+        behind |= (uint32_t) (lead < -most && quota->drawn [value] < quota->sizes [value]) << value;
     }
     quota->allowed = strict && behind? behind: ~ahead;
     quota->easy = strict && behind? behind: ~nearly;
@@ -275,28 +287,33 @@ s_settle_quota (const history_t *self, quota_t *quota, uint32_t classes, bool st
 void
 history_settle (history_t *self)
 {
-    if (self->epochs == 0) {
-        self->ages.allowed = self->older.allowed = self->ages.easy = self->older.easy = ~UINT32_C (0);
-        return;
-    }
-    s_settle_quota (self, &self->ages, HISTORY_AGES, true);
-    s_settle_quota (self, &self->older, HISTORY_OLDER, false);
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        if (lag < self->epochs)
+            s_settle_quota (self, &self->quotas [lag], s_lags [lag].values, lag == 0);
+        else
+            self->quotas [lag].allowed = self->quotas [lag].easy = ~UINT32_C (0);
 }
 
 bool
 history_allows (const history_t *self, uint32_t id)
 {
-    uint8_t state = s_at (self, id);
+    uint16_t state = s_at (self, id);
     assert (s_remains (state));
-    return self->ages.allowed >> s_age (state) & self->older.allowed >> s_older (state) & 1;
+    uint32_t allowed = 1;
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        allowed &= self->quotas [lag].allowed >> s_value (state, lag);
+    return allowed;
 }
 
 bool
 history_allows_easily (const history_t *self, uint32_t id)
 {
-    uint8_t state = s_at (self, id);
+    uint16_t state = s_at (self, id);
     assert (s_remains (state));
-    return self->ages.easy >> s_age (state) & self->older.easy >> s_older (state) & 1;
+    uint32_t easy = 1;
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        easy &= self->quotas [lag].easy >> s_value (state, lag);
+    return easy;
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -306,10 +323,10 @@ void
 history_draw (history_t *self, uint32_t id)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint8_t state = s_at (self, id);
+    uint16_t state = s_at (self, id);
     assert (s_remains (state));
-    self->ages.drawn [s_age (state)]++;
-    self->older.drawn [s_older (state)]++;
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+        self->quotas [lag].drawn [s_value (state, lag)]++;
     uint64_t now = self->drawn * HISTORY_AGES / (self->drawn + self->remaining);
     self->states [id - self->low] = s_when_drawn (state, (uint32_t) now);
     self->drawn++;
@@ -321,14 +338,14 @@ void
 history_drop (history_t *self, uint32_t id)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint8_t state = s_at (self, id);
+    uint16_t state = s_at (self, id);
     if (state == ABSENT)
         return;
     self->states [id - self->low] = ABSENT;
     self->size--;
     if (s_remains (state)) {
-        self->ages.sizes [s_age (state)]--;
-        self->older.sizes [s_older (state)]--;
+        for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+            self->quotas [lag].sizes [s_value (state, lag)]--;
         self->remaining--;
     }
 }
@@ -337,19 +354,16 @@ void
 history_epoch_begin (history_t *self)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint8_t next [256] = { ABSENT };
-    for (uint32_t state = REMAINING; state < DRAWN; state++) {
-        next [state] = (uint8_t) (s_when_drawn ((uint8_t) state, HISTORY_AGES - 1) - DRAWN + REMAINING);
-        next [state + CLASSES] = (uint8_t) state;
-    }
-    uint64_t counts [STATES] = { 0 };
+    memset (self->quotas, 0, sizeof self->quotas);
     size_t count = self->sparse? self->sparse_count: self->span;
     for (size_t index = 0; index < count; index++) {
-        uint8_t *state = &self->states [self->sparse? self->sparse [index] - self->low: index];
-        *state = next [*state];
-        counts [*state]++;
+        uint16_t *state = &self->states [self->sparse? self->sparse [index] - self->low: index];
+        if (*state == ABSENT)
+            continue;
+        *state = (s_remains (*state)? s_when_drawn (*state, HISTORY_AGES - 1): *state) & (DRAWN - 1);
+        s_count (self, *state);
     }
-    s_count_classes (self, counts);
+    s_set_widths (self);
     free (self->late);
     self->late = NULL;
     self->late_count = 0;
@@ -365,25 +379,28 @@ void
 history_check (const history_t *self)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint64_t remaining = 0, drawn = 0, draws = 0, ages [HISTORY_AGES] = { 0 }, older [HISTORY_AGES] = { 0 };
+    uint64_t remaining = 0, drawn = 0, left [HISTORY_LAGS] [VALUES_MAX] = { 0 };
     for (uint32_t index = 0; index < self->span; index++) {
-        uint8_t state = self->states [index];
-        if (s_remains (state)) {
-            remaining++;
-            ages [s_age (state)]++;
-            older [s_older (state)]++;
-        }
-        else
+        uint16_t state = self->states [index];
+        if (!s_remains (state)) {
             drawn += state != ABSENT;
+            continue;
+        }
+        remaining++;
+        for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+            left [lag] [s_value (state, lag)]++;
     }
     assert (remaining == self->remaining && drawn <= self->drawn);                              //  H1
     assert (remaining + drawn == self->size);                                                   //  H1
-    for (uint32_t class = 0; class < HISTORY_AGES; class++) {
-        assert (ages [class] == self->ages.sizes [class] - self->ages.drawn [class]);           //  H1
-        assert (older [class] == self->older.sizes [class] - self->older.drawn [class]);        //  H1
-        draws += self->ages.drawn [class];
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++) {
+        const quota_t *quota = &self->quotas [lag];
+        uint64_t draws = 0;
+        for (uint32_t value = 0; value < s_lags [lag].values; value++) {
+            assert (left [lag] [value] == quota->sizes [value] - quota->drawn [value]);         //  H1
+            draws += quota->drawn [value];
+        }
+        assert (draws == self->drawn);                                                          //  H1
     }
-    assert (draws == self->drawn);                                                              //  H1
     uint64_t listed = 0;
     for (size_t place = 0; place < self->late_count; place++)
         listed += history_needs (self, self->late [place]);

@@ -1,29 +1,28 @@
-/*  history -- what remains to a job, and when in its last two epochs each of it was drawn.
+/*  history -- what remains to a job, and when in its last eight epochs each of it was drawn.
  *
  *  A job that follows others takes what they have scheduled, and so could come to draw the same samples at the
- *  same time of every epoch.  To stay fresh it keeps to quotas.  A sample's *age class* is the twentieth of the
- *  last epoch in which the job drew it; its *older class* the fifth of the epoch before.  After d of n draws an
- *  independent shuffle has drawn size * d/n of a class, give or take sqrt (size * d/n * (1 - d/n)).  A class that
- *  is ahead by HISTORY_SLACK such deviations + 1 is not *allowed* at the next draw; if an age class that has
- *  something left is further behind than that, only such ones are.  The 1 lets a class of a few samples move at
- *  all.  In place of the deviation comes HISTORY_MOST * size * sqrt (d/n * (1 - d/n)) where that is less (small data),
- *  and for age classes HISTORY_SHARE times the same where that is more (large data): so a class is 3.5 to 5 % of
- *  itself ahead at most, whatever its size.  Sizes are those of now, without what was dropped while it remained;
- *  those in the deviation are of the epoch's begin.  A first epoch has no quotas.  They look at classes, never at a
- *  sample.
+ *  same time of every epoch.  To stay fresh it keeps to quotas, at each *lag* from one epoch to HISTORY_LAGS.  A sample's
+ *  class is the part of that earlier epoch in which the job drew it: at lag 1 the twentieth (its *age class*), at lags 2 to 4
+ *  the quarter, at lags 5 to 8 the half.  After d of n draws an independent shuffle has drawn size * d/n of a class, give
+ *  or take sqrt (size * d/n * (1 - d/n)).  A class may be off by the least of
+ *    - HISTORY_SLACK (at later lags HISTORY_SLACK_OLDER) such deviations, times sqrt (1 + HISTORY_FRESH * n / 81).  An order
+ *      is called fresh while the chi-square of its table of tenths is at most 81, the degrees of freedom, plus
+ *      HISTORY_FRESH * n: so that is how much further than chance the cells of a large table may be off;
+ *    - HISTORY_EARLY of size * d/n: so the last twentieth of one epoch is neither rare nor frequent in the first of the next;
+ *  plus HISTORY_LEAST of a sample, so that a class of a few samples can move at all.  A class that is further ahead is not
+ *  *allowed* at the next draw; if an age class that has something left is further behind, only such ones are.  Sizes are
+ *  those of now, without what was dropped while it remained; those in the deviation are of the epoch's begin.  An epoch has
+ *  quotas at the lags at which there was one before; a first epoch has none.  Quotas look at classes, never at a sample.
  *
- *  So the table "when in this epoch" by "when in the last" stays nearly as even as that of independent shuffles,
- *  whatever is on offer.  Measured by test_history over epochs that were offered one fixed order for ever, the worst of
- *  what it offers: phi2 -0.03 of 500 samples, 0.00 of 1,500, 0.012 of 2,500, 0.011 of 4,000, 0.014 of 20,000; up to
- *  0.02 is called fresh.  Two epochs apart only fifths are held, and only ahead: the table of fifths had 0.012 of
- *  4,000 samples at worst, that of tenths up to 0.95 (offered the order before the last).  Three epochs apart nothing
- *  is.  docs/randomness.md has what jobs offer each other.
+ *  So the table "when in this epoch" by "when in that one" stays nearly as even as that of independent shuffles, at every
+ *  lag and whatever is on offer.  Coarser classes do for older epochs because less of their order is left, and what is
+ *  held at one lag hardly comes back at a later one.  docs/randomness.md has the figures.
  *
- *  One byte a sample: absent, remaining with its two classes, or drawn with what they will be.  Late in an epoch
+ *  Two bytes a sample: absent, remaining with its eight classes, or drawn with what they will be.  Late in an epoch
  *  a short list of what remains, so that a uniform proposal never takes more than some dozen tries.
  *
  *  Invariants, checked by history_check ():
- *    H1  the counts of each class, of what remains and of what there is agree with the bytes.
+ *    H1  the counts of each class, of what remains and of what there is agree with the samples' bits.
  *    H2  what remains is in the late list, if there is one.
  *  Owner: the sampler's thread.
  */
@@ -37,11 +36,15 @@
 
 typedef struct history history_t;
 
-enum { HISTORY_AGES = 20, HISTORY_OLDER = 5 };
+enum { HISTORY_LAGS = 8, HISTORY_AGES = 20, HISTORY_QUARTERS = 4, HISTORY_HALVES = 2 };
 
-#define HISTORY_SLACK 1.3
-#define HISTORY_SHARE 0.07
-#define HISTORY_MOST 0.10
+//  Fresh is a phi2 up to HISTORY_FRESH; a table of tenths has HISTORY_FREEDOM degrees of freedom.
+#define HISTORY_FRESH 0.02
+#define HISTORY_FREEDOM 81
+#define HISTORY_SLACK 0.95
+#define HISTORY_SLACK_OLDER 0.7
+#define HISTORY_EARLY 0.2f
+#define HISTORY_LEAST 0.25f
 #define HISTORY_EASE 0.75f
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
