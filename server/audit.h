@@ -29,9 +29,10 @@
 //  Up to here an order is called fresh: significant or not, it is a note and no fault.
 #define AUDIT_PHI2_FRESH 0.02
 #define AUDIT_PAIRS_FRESH 1.2       //  pair-repeat
+#define AUDIT_HEADS_FRESH 2.0       //  t5h5
 
 enum {
-    AUDIT_LAGS = 3,             //  epochs are compared with the one before, and with those before that
+    AUDIT_LAGS = 6,             //  epochs are compared with so many before them
     //  Samples from which on a test is made.
     AUDIT_SAME_LEAST = 20,
     AUDIT_TAIL_LEAST = 20,
@@ -58,7 +59,7 @@ typedef enum {
     AUDIT_DROP_LAST = AUDIT_FAULTS, //  all epochs lack equally many, not the same: left out at the end
     AUDIT_UNFINISHED,
     AUDIT_GAP,                  //  epochs between others were not recorded
-    AUDIT_TRACE,                //  as AUDIT_STALE or AUDIT_PAIRS, within what is called fresh
+    AUDIT_TRACE,                //  as AUDIT_STALE, AUDIT_PAIRS or AUDIT_TAIL_TO_HEAD, within what is called fresh
     AUDIT_SAME_ORDER,           //  two jobs had one order
     AUDIT_RELATED_ORDER,        //  or one that resembles the other's
     AUDIT_UNTESTED,

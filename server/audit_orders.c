@@ -9,11 +9,27 @@
 #define AUDIT_BUFFERED_RANK 0.5
 #define AUDIT_BUFFERED_REACH 0.8
 
+//  Whether what the trial found, be it significant or not, is little enough to be called fresh.
+static bool
+s_is_fresh (const trial_t *trial)
+{
+    switch (trial->made.kind) {
+        case AUDIT_STALE: return trial->value <= AUDIT_PHI2_FRESH;
+        //  Tenths that follow each other so much bring as many pairs with them.
+        case AUDIT_PAIRS: return trial->value <= AUDIT_PAIRS_FRESH;
+        case AUDIT_TAIL_TO_HEAD: return trial->value <= AUDIT_HEADS_FRESH;
+        default: return false;
+    }
+}
+
 void
 audit_push_trial (audit_t *self, const trial_t *trial)
 {
-    if (audit_grow (self, &self->trials, self->trial_count, &self->trial_room, sizeof *self->trials))
-        self->trials [self->trial_count++] = *trial;
+    if (!audit_grow (self, &self->trials, self->trial_count, &self->trial_room, sizeof *self->trials))
+        return;
+    trial_t *kept = &self->trials [self->trial_count++];
+    *kept = *trial;
+    kept->fresh = s_is_fresh (trial);
 }
 
 //  --------------------------------------------------------------------------
@@ -50,9 +66,6 @@ s_try (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
     trial.expected = figure.expected;
     trial.spread = figure.spread;
     trial.made.p = moments_tail (sum);
-    //  Tenths that follow each other so much bring as many pairs with them.
-    trial.fresh = (trial.made.kind == AUDIT_STALE && trial.value <= AUDIT_PHI2_FRESH)
-        || (trial.made.kind == AUDIT_PAIRS && trial.value <= AUDIT_PAIRS_FRESH);
     audit_push_trial (self, &trial);
 }
 

@@ -16,7 +16,7 @@
 #include "output.h"
 #include "utf8.h"
 
-enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64 };
+enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64, KEY_BYTES = 16 };
 
 static const char s_help [] =
     "Usage: tureen audit [--samples N] [--json] FILE...\n"
@@ -113,6 +113,20 @@ s_cell (const audit_figure_t *figure, char buffer [CELL_BYTES])
     return buffer;
 }
 
+//  "0.003 at 4": of the lags from 2 on the one with the highest phi2.
+static const char *
+s_later_cell (const audit_job_t *job, char buffer [CELL_BYTES])
+{
+    size_t worst = 1;
+    for (size_t lag = 2; lag < AUDIT_LAGS; lag++)
+        if (job->phi2 [lag].count && job->phi2 [lag].value > job->phi2 [worst].value)
+            worst = lag;
+    if (job->phi2 [worst].count == 0)
+        return "-";
+    snprintf (buffer, CELL_BYTES, "%.3f at %zu", job->phi2 [worst].value, worst + 1);
+    return buffer;
+}
+
 static int
 s_name_width (const audit_t *audit)
 {
@@ -131,13 +145,13 @@ s_print_table (const audit_t *audit)
     static const char *const once [] = { [AUDIT_ONCE] = "yes", [AUDIT_AT_MOST_ONCE] = "at most",
         [AUDIT_NOT_ONCE] = "no" };
     int width = s_name_width (audit);
-    printf ("%-*s %7s %10s %12s  %-24s %-24s %s\n", width, "file", "epochs", "samples", "exactly once",
-        "phi2", "t5h5", "pair-repeat");
+    printf ("%-*s %7s %10s %12s  %-24s %-15s %-24s %s\n", width, "file", "epochs", "samples", "exactly once",
+        "phi2", "lags 2 to 6", "t5h5", "pair-repeat");
     for (size_t index = 0; index < audit_job_count (audit); index++) {
         const audit_job_t *job = audit_job (audit, index);
-        char name [NAME_BYTES], phi2 [CELL_BYTES], heads [CELL_BYTES], pairs [CELL_BYTES];
-        printf ("%-*s %7zu %10" PRIu64 " %12s  %-24s %-24s %s\n", width, s_visible (job->name, name),
-            job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2),
+        char name [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES], heads [CELL_BYTES], pairs [CELL_BYTES];
+        printf ("%-*s %7zu %10" PRIu64 " %12s  %-24s %-15s %-24s %s\n", width, s_visible (job->name, name),
+            job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2), s_later_cell (job, later),
             s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
     }
 }
@@ -186,14 +200,18 @@ s_json_job (const audit_job_t *job)
 {
     static const char *const once [] = { [AUDIT_ONCE] = "yes", [AUDIT_AT_MOST_ONCE] = "at_most",
         [AUDIT_NOT_ONCE] = "no" };
-    return json_pack ("{s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+    json_t *object = json_pack ("{s:o, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
         "file", s_json_text (job->name), "epochs", (json_int_t) job->epochs,
         "unfinished", (json_int_t) job->unfinished, "samples", (json_int_t) job->samples,
         "exactly_once", once [job->once],
-        "phi2", s_json_figure (&job->phi2 [0]), "phi2_lag2", s_json_figure (&job->phi2 [1]),
-        "phi2_lag3", s_json_figure (&job->phi2 [2]), "t5h5", s_json_figure (&job->t5h5),
-        "pair_repeat", s_json_figure (&job->pair_repeat),
+        "t5h5", s_json_figure (&job->t5h5), "pair_repeat", s_json_figure (&job->pair_repeat),
         "id_correlation", s_json_figure (&job->id_correlation), "id_phi2", s_json_figure (&job->id_phi2));
+    for (size_t lag = 0; lag < AUDIT_LAGS; lag++) {
+        char key [KEY_BYTES];
+        snprintf (key, sizeof key, lag? "phi2_lag%zu": "phi2", lag + 1);
+        json_object_set_new (object, key, s_json_figure (&job->phi2 [lag]));
+    }
+    return object;
 }
 
 static json_t *
