@@ -1,10 +1,11 @@
-#  What demo.sh, soak.sh and hostile.sh share; they read it with `.` after `set -eu`, and set keep and data from their arguments.
+#  What demo.sh, soak.sh, hostile.sh and freshness.sh share; they read it with `.` after `set -eu`, and set keep and data from
+#  their arguments.  makes_data: the Python program makes its own data.
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 export PATH
 program=${0##*/}
-data= keep= made=
+data= keep= made= makes_data=
 
 #  The comment at the script's head.
 usage () {
@@ -25,7 +26,7 @@ prepare () {
     cd "$root"
     sh scripts/install-packages.sh build test demo
     sh scripts/build.sh release tureen
-    if [ -z "$data" ]; then
+    if [ -z "$data$makes_data" ]; then
         data=$root/build/demo-data
         /usr/bin/python3 bench/make_photographs.py --out "$data"
         made=yes
@@ -59,7 +60,7 @@ run () {
     trap 'stop 129' HUP
     name=$1
     shift
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$name.py" --data "$data" --binary build/release/bin/tureen \
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$name.py" ${data:+--data "$data"} --binary build/release/bin/tureen \
         --directory "$directory" "$@" &
     python=$!
     status=0

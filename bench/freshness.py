@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""Whether jobs on live servers get fresh orders, mix by mix; freshness.sh says how, and what the exit status means."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+from PIL import Image
+
+from demo_processes import DATASET, Child, DemoError, Settings, environment, number
+
+SIDE_LEAST = 16                 # of a prepared sample, in pixels; decisions do not look at its size
+EPOCHS = 12
+WORKERS = 2
+CACHE_LEAST = (WORKERS + 1) * 224 * 224 * 3     # that a server starts with
+CACHES = (0.005, 0.02, 0.1, 0.27, 1.0, 3.0)     # parts of all prepared samples
+LAGS = 6
+FRESH, T5H5_LEAST, T5H5_MOST, PAIRS_MOST = 0.02, 0.5, 2.0, 1.2
+SURE = 4.0                      # standard deviations that a figure may be off by chance
+JOB_TIMEOUT_S = 300.0
+
+STAGES = ("random", "deterministic")
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """speed: beside the fastest job's; start: in epochs of that one; the data are from .. to of all samples."""
+    speed: float = 1.0
+    start: float = 0.0
+    first: float = 0.0
+    last: float = 1.0
+
+
+def staggered(*starts: float) -> Tuple[JobPlan, ...]:
+    return tuple(JobPlan(start=start) for start in starts)
+
+
+COMPANIES: Dict[str, Tuple[JobPlan, ...]] = {
+    "1 alone": (JobPlan(),),
+    "2 together": (JobPlan(),) * 2,
+    "4 together": (JobPlan(),) * 4,
+    "8 together": (JobPlan(),) * 8,
+    "2 staggered": staggered(0, 0.5),
+    "3 staggered": staggered(0, 0.33, 0.7),
+    "4 staggered": staggered(0, 0.25, 0.5, 0.77),
+    "8 staggered": staggered(0, 0.13, 0.25, 0.38, 0.5, 0.61, 0.77, 0.9),
+    "4 speeds": tuple(JobPlan(speed=speed) for speed in (1, 0.73, 0.41, 0.23)),
+    "3 overlapping": (JobPlan(last=0.75), JobPlan(start=0.3, first=0.25), JobPlan(speed=0.6)),
+}
+
+
+@dataclass(frozen=True)
+class Mix:
+    company: str
+    stage: str
+    source: str
+    cache: float
+    samples: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.company}, {self.stage}, {self.source}, cache {100 * self.cache:g} %, {self.samples}"
+
+    @property
+    def versions(self) -> int:
+        """Prepared samples that the cache holds."""
+        return max(WORKERS + 1, round(self.cache * self.samples))
+
+    @property
+    def side(self) -> int:
+        """Of a prepared sample: the smallest with which so few fill a cache that a server starts with."""
+        return max(SIDE_LEAST, math.ceil(math.sqrt(CACHE_LEAST / 3 / self.versions)))
+
+    @property
+    def pipeline(self) -> str:
+        size = [self.side, self.side]
+        shared: List[Dict[str, Any]] = [{"op": "random_resized_crop", "size": size}]
+        if self.stage == "deterministic":
+            shared = [{"op": "resize", "size": self.side}, {"op": "center_crop", "size": size}]
+        return json.dumps([*shared, {"share": True}, {"op": "flip", "p": 0.5}])
+
+
+def choose(count: int, sizes: Sequence[int], seed: int, only: str) -> List[Mix]:
+    """Mixes in a random order, in which each size of data set comes as often as any other."""
+    generator = random.Random(seed)
+    kinds = list(itertools.product(COMPANIES, STAGES, ("folder", "pack"), CACHES))
+    generator.shuffle(kinds)
+    mixes = [Mix(*kind, sizes[index % len(sizes)]) for index, kind in enumerate(kinds)]
+    return [mix for mix in mixes if only in mix.name][:count]
+
+
+#   ---- data
+
+def make_folder(folder: Path, samples: int) -> None:
+    """An ImageFolder of tiny JPEGs."""
+    generator = np.random.default_rng(samples)
+    pictures = [Image.fromarray(generator.integers(0, 256, (24, 32, 3), dtype=np.uint8)) for _ in range(16)]
+    for index in range(samples):
+        path = folder / f"class_{index * 4 // samples}" / f"{index:06}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pictures[index % len(pictures)].save(path, quality=50)
+
+
+def data_of(settings: Settings, mix: Mix) -> Path:
+    """The mix's folder or pack, made when it is first asked for."""
+    folder = settings.directory / f"folder-{mix.samples}"
+    if not folder.exists():
+        make_folder(folder, mix.samples)
+    if mix.source == "folder":
+        return folder
+    pack = settings.directory / f"pack-{mix.samples}"
+    if not pack.exists():
+        subprocess.run([str(settings.binary), "pack", str(folder), str(pack)], check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, env=environment(settings))
+    return pack
+
+
+#   ---- one mix
+
+class Server(Child):
+    """A server of its own for each mix, so that no mix finds what another left in the cache."""
+
+    def __init__(self, settings: Settings, mix: Mix, data: Path) -> None:
+        self.folder = settings.directory / "server"
+        self.folder.mkdir(mode=0o700)
+        self.socket = self.folder / "server.sock"
+        self._settings = settings
+        super().__init__(settings, "server", [
+            str(settings.binary), "serve", "--dataset", f"{DATASET}={data}", "--listen", f"ipc://{self.socket}",
+            "--cache", str(mix.versions * mix.side ** 2 * 3), "--workers", str(WORKERS)])
+
+    def command(self, name: str, *options: str) -> List[str]:
+        return [str(self._settings.binary), name, "--connect", f"ipc://{self.socket}", *options]
+
+    def status(self) -> Dict[str, Any]:
+        done = subprocess.run(self.command("status", "--json"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True,
+                              env=environment(self._settings))
+        return dict(json.loads(done.stdout))
+
+    def wait_ready(self) -> None:
+        until = time.monotonic() + JOB_TIMEOUT_S
+        while not self.socket.exists():
+            if self.poll() or time.monotonic() > until:
+                raise DemoError(f"the server does not answer:\n{self.last_words()}")
+            time.sleep(0.01)
+        self.status()
+
+
+def job_command(server: Server, mix: Mix, plan: JobPlan, ids: Path, epoch_s: float) -> List[str]:
+    rate = plan.speed * mix.samples / epoch_s
+    first, last = round(plan.first * mix.samples), round(plan.last * mix.samples)
+    #  All stay for about as long; the slow ones see fewer epochs, but enough to compare.
+    epochs = max(LAGS + 1, round(EPOCHS * plan.speed / (plan.last - plan.first)))
+    command = ["--dataset", DATASET, "--pipeline", mix.pipeline, "--epochs", str(epochs),
+               "--rate", f"{rate:.1f}", "--ids", str(ids)]
+    if last - first < mix.samples:
+        command += ["--subset", f"{first}:{last}"]
+    return server.command("read", *command)
+
+
+def play(settings: Settings, server: Server, mix: Mix, epoch_s: float) -> List[Path]:
+    """Runs the mix's jobs; the files of ids that they wrote."""
+    began, jobs, files = time.monotonic(), [], []
+    plans = sorted(COMPANIES[mix.company], key=lambda plan: plan.start)
+    for index, plan in enumerate(plans):
+        time.sleep(max(0.0, began + plan.start * epoch_s - time.monotonic()))
+        files.append(settings.directory / f"job-{index}.ids")
+        jobs.append(Child(settings, f"job-{index}", job_command(server, mix, plan, files[-1], epoch_s)))
+    try:
+        for job in jobs:
+            if not job.wait(JOB_TIMEOUT_S) or job.returncode != 0:
+                raise DemoError(f"{mix.name}: {job.name} ended with {job.returncode}:\n{job.last_words()}")
+    finally:
+        for job in jobs:
+            job.end()
+    return files
+
+
+@dataclass
+class Verdict:
+    mix: Mix
+    preparations: float
+    phi2: List[float]           # by lag, of the worst job; NaN: not measured
+    t5h5: Tuple[float, float]
+    pairs: float
+    faults: List[str]
+
+    def line(self) -> str:
+        lags = " ".join(f"{value:6.3f}" for value in self.phi2)
+        return (f"{self.mix.name:58} {self.preparations:6.3f}  {lags}  {self.t5h5[0]:.2f}-{self.t5h5[1]:.2f}  {self.pairs:.2f}"
+                f"  {'; '.join(self.faults) if self.faults else 'fresh'}")
+
+
+def values(files: List[Dict[str, Any]], key: str) -> List[Dict[str, float]]:
+    return [entry[key] for entry in files if entry.get(key)]
+
+
+def judge(found: Dict[str, Any], mix: Mix, preparations: float) -> Verdict:
+    """By the audit's own tests, and t5h5 from below, which those of chance do not ask for."""
+    files: List[Dict[str, Any]] = found["files"]
+    faults = [f"{Path(fault['file']).stem}: {fault['message']}" for fault in found["faults"]]
+    heads = values(files, "t5h5")
+    for entry in heads:
+        if entry["value"] + SURE * entry["spread"] < T5H5_LEAST:
+            faults.append(f"t5h5 {entry['value']:.2f}")
+        if entry["value"] - SURE * entry["spread"] > T5H5_MOST:
+            faults.append(f"t5h5 {entry['value']:.2f}")
+    phi2 = [max((entry["value"] for entry in values(files, "phi2" if lag == 1 else f"phi2_lag{lag}")), default=float("nan"))
+            for lag in range(1, LAGS + 1)]
+    t5h5 = [entry["value"] for entry in heads] or [float("nan")]
+    pairs = max((entry["value"] for entry in values(files, "pair_repeat")), default=float("nan"))
+    return Verdict(mix, preparations, phi2, (min(t5h5), max(t5h5)), pairs, faults)
+
+
+def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
+    server: Optional[Server] = None
+    try:
+        server = Server(settings, mix, data_of(settings, mix))
+        server.wait_ready()
+        files = play(settings, server, mix, epoch_s)
+        status = server.status()
+    finally:
+        if server is not None:
+            ended = server.end()
+            shutil.rmtree(server.folder, ignore_errors=True)
+    if not ended or server.returncode != 0:
+        raise DemoError(f"{mix.name}: the server ended with {server.returncode}:\n{server.last_words()}")
+    done = subprocess.run([str(settings.binary), "audit", "--json", *map(str, files)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, check=False, env=environment(settings))
+    if done.returncode not in (0, 1):
+        raise DemoError(f"{mix.name}: the audit ended with {done.returncode}")
+    delivered = number(status, "delivered")
+    return judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered else float("nan"))
+
+
+#   ---- all of them
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binary", required=True, type=Path)
+    parser.add_argument("--directory", required=True, type=Path)
+    parser.add_argument("--mixes", type=int, default=100)
+    parser.add_argument("--samples", default="600,1000,4000")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--epoch", type=float, default=0.5)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse()
+    sizes = [int(size) for size in options.samples.split(",") if size]
+    mixes = choose(options.mixes, sizes, options.seed, options.only)
+    if not mixes or min(sizes, default=0) < 1:
+        print("freshness: no such mix, or no size", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    (options.directory / "runtime").mkdir(mode=0o700)
+    settings = Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.directory, options.directory,
+                        0, WORKERS)
+    print(f"{'mix':58} {'prep.':>6}  {'phi2 by lag, of the worst job':41}  t5h5       pairs  verdict")
+    verdicts = []
+    for mix in mixes:
+        verdicts.append(run_mix(settings, mix, options.epoch))
+        print(verdicts[-1].line(), flush=True)
+    stale = [verdict for verdict in verdicts if verdict.faults]
+    print(f"\n{len(verdicts)} mixes, {len(verdicts) - len(stale)} fresh; {sum(verdict.preparations for verdict in verdicts) / len(verdicts):.3f} "
+          f"preparations a delivery on average\n{'stale' if stale else 'good'}")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except DemoError as error:
+        print(f"freshness: {error}", file=sys.stderr)
+        sys.exit(1)
