@@ -265,6 +265,15 @@ raw_pool_drawn (raw_pool_t *self, uint32_t id)
     s_was_drawn (self, id, need);
 }
 
+void
+raw_pool_dropped (raw_pool_t *self, uint32_t id)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (id < self->options.samples);
+    if (self->ops->dropped)
+        self->ops->dropped (self->policy, id);
+}
+
 bool
 raw_pool_next (raw_pool_t *self, raw_read_t *read)
 {

@@ -87,6 +87,9 @@ uint32_t raw_pool_redirect (raw_pool_t *self, uint32_t id, bool (*accepts) (void
 bool raw_pool_take (raw_pool_t *self, uint32_t id);
 //  id is drawn, and a version served it: it leaves if nobody needs it.  The draw has been committed.
 void raw_pool_drawn (raw_pool_t *self, uint32_t id);
+//  id is out of the data for good.  To be called after raw_pool_new for all that are so then; for one that is dropped
+//  later after raw_pool_drawn.
+void raw_pool_dropped (raw_pool_t *self, uint32_t id);
 //  A read that is due now, to be carried out in this order; false: none.  To be called until then after every draw, and
 //  after each of the calls below.
 bool raw_pool_next (raw_pool_t *self, raw_read_t *read);

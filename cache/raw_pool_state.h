@@ -23,6 +23,8 @@ typedef struct {
     void (*was_drawn) (void *policy, uint32_t id, raw_need_t need);
     //  A resident sample has left, for whatever reason.
     void (*has_left) (void *policy, uint32_t id);
+    //  A sample is out of the data for good.
+    void (*dropped) (void *policy, uint32_t id);
     //  Whether what such a need is for will come to the sample as it is here.
     bool (*wants) (const void *policy, raw_need_t need);
     //  Whether what nobody needs stays, as long as something is needed.

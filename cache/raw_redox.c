@@ -13,6 +13,7 @@ typedef struct {
     uint64_t *wanted;                   //  by chunk: bit o: the sample at offset o is not consumed; as of stamps
     uint32_t *stamps;                   //  by chunk: the age at which wanted was asked for; 0: never
     uint32_t age;
+    bool *lacks;                        //  by chunk: samples; so it shares no slots
     uint64_t *filled;                   //  by virtual chunk: bit o: slot o holds a sample ..
     uint32_t *slots;                    //  .. of this chunk, at v * K + o
     raw_read_t load;                    //  not asked for yet; count 0: none
@@ -53,6 +54,8 @@ s_make (raw_pool_t *pool)
     self->wanted = s_array (self->chunks, sizeof *self->wanted);
     self->stamps = s_array (self->chunks, sizeof *self->stamps);
     self->age = 1;
+    self->lacks = s_array (self->chunks, sizeof *self->lacks);
+    self->lacks [self->chunks - 1] = options->samples % options->chunk != 0;
     self->filled = s_array (self->virtual_chunks, sizeof *self->filled);
     self->slots = s_array ((size_t) self->virtual_chunks * self->chunk, sizeof *self->slots);
     return self;
@@ -64,6 +67,7 @@ s_destroy (void *policy)
     redox_t *self = policy;
     free (self->wanted);
     free (self->stamps);
+    free (self->lacks);
     free (self->filled);
     free (self->slots);
     free (self);
@@ -95,6 +99,16 @@ s_chunk_samples (const redox_t *self, uint32_t chunk)
 {
     uint32_t left = self->samples - chunk * self->chunk;
     return left < self->chunk? left: self->chunk;
+}
+
+//  Whether the chunk's samples lie in slots: a chunk that lacks samples and has the virtual chunk for itself has nothing to
+//  share.
+static bool
+s_has_slots (const redox_t *self, uint32_t chunk)
+{
+    uint32_t virtual_chunk = s_virtual_chunk (self, chunk);
+    return !self->lacks [chunk]
+        || s_first_chunk (self, virtual_chunk + 1) - s_first_chunk (self, virtual_chunk) == 1;
 }
 
 static uint32_t *
@@ -207,6 +221,8 @@ s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset,
     uint64_t empty = ~self->filled [virtual_chunk], ties = 0;
     int best_score = -1;
     for (uint32_t chunk = s_first_chunk (self, virtual_chunk); chunk < end; chunk++) {
+        if (!s_has_slots (self, chunk))
+            continue;
         uint64_t wanted = s_wanted (self, chunk);
         int score = __builtin_popcountll (wanted & empty);
         if (!(wanted >> offset & 1) || score < best_score
@@ -229,6 +245,8 @@ s_redirect (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t 
     redox_t *self = policy;
     uint32_t position = self->pool->positions [id], offset = position % self->chunk;
     uint32_t virtual_chunk = s_virtual_chunk (self, position / self->chunk);
+    if (!s_has_slots (self, position / self->chunk))
+        return id;
     if (!(self->filled [virtual_chunk] >> offset & 1)) {
         uint32_t chunk = s_choose (self, virtual_chunk, offset, accepts, context);
         if (chunk == self->chunks || !s_has_room (self))
@@ -249,6 +267,19 @@ s_has_left (void *policy, uint32_t id)
     self->filled [virtual_chunk] &= ~(UINT64_C (1) << offset);
 }
 
+//  What the chunk has in slots would come later than others from now on: fewer draws come to it.
+static void
+s_dropped (void *policy, uint32_t id)
+{
+    redox_t *self = policy;
+    uint32_t chunk = self->pool->positions [id] / self->chunk, count = s_chunk_samples (self, chunk);
+    assert (self->load.count == 0);
+    self->lacks [chunk] = true;
+    for (uint32_t offset = 0; offset < count && !s_has_slots (self, chunk); offset++)
+        if (raw_pool_is_resident (self->pool, s_id (self, chunk, offset)))
+            raw_pool_discard (self->pool, s_id (self, chunk, offset));
+}
+
 //  W3.
 static void
 s_check (const void *policy)
@@ -262,6 +293,7 @@ s_check (const void *policy)
             uint32_t chunk = *s_slot (self, virtual_chunk, offset);
             assert (chunk >= s_first_chunk (self, virtual_chunk) && chunk < s_first_chunk (self, virtual_chunk + 1));
             assert (offset < s_chunk_samples (self, chunk));
+            assert (s_has_slots (self, chunk));
             assert (raw_pool_is_resident (self->pool, s_id (self, chunk, offset)));
             resident++;
         }
@@ -275,6 +307,7 @@ const raw_policy_ops_t raw_redox_ops = {
     .next = s_next,
     .was_drawn = s_was_drawn,
     .has_left = s_has_left,
+    .dropped = s_dropped,
     .wants = s_wants,
     .needs_grew = s_needs_changed,
     .needs_shrank = s_needs_changed,

@@ -9,6 +9,11 @@
  *      virtual chunk 0:  slot 0   slot 1   ..   slot K-1
  *                        c0 c2    c1       ..   -            each names the chunk whose sample it holds
  *
+ *  A chunk that lacks samples (the pack's last one, or one with dropped samples) shares no slots: a draw of one of its
+ *  samples gets that sample.  It fills fewer slots and fewer draws come to it, so in slots its samples came late in every
+ *  epoch: 1,000 samples in chunks of 64 had a mean place of .68 for the last chunk's 40, of .88 for 5 of 6,405 (.5 is a
+ *  shuffle).  To count what is missing as wanted is not enough: .52 and .60, and .66 for 5 of 965.
+ *
  *  Consumed is what no job needs in its present epoch; so with one job it is what is published, and with several a
  *  sample that one job has drawn may be loaded for another.  What a slot holds and the drawing job may not have, it
  *  does not get: that draw reads by itself.  A next epoch's needs play no part: slots are empty at a lone job's end of

@@ -161,6 +161,13 @@ s_sample_bytes (void *context, uint32_t id)
     return self->sample_bytes (self->context, id);
 }
 
+static bool
+s_tell_dropped (uint32_t id, void *pool)
+{
+    raw_pool_dropped (pool, id);
+    return true;
+}
+
 tier_t *
 tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed)
@@ -179,6 +186,7 @@ tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
     filled.random = &self->random;
     turns_begin (&self->turns);
     self->pool = raw_pool_new (&filled);
+    roaring_iterate (sampler_dropped (sampler), s_tell_dropped, self->pool);
     return self;
 }
 
@@ -435,6 +443,7 @@ tier_forget (tier_t *self, uint32_t id)
         if (self->histories [self->claimants [place]->sampler_job])
             history_drop (self->histories [self->claimants [place]->sampler_job], id);
     raw_pool_drawn (self->pool, id);
+    raw_pool_dropped (self->pool, id);
 }
 
 //  ---- draws
