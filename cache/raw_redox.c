@@ -101,8 +101,8 @@ s_chunk_samples (const redox_t *self, uint32_t chunk)
     return left < self->chunk? left: self->chunk;
 }
 
-//  Whether the chunk's samples lie in slots: a chunk that lacks samples and has the virtual chunk for itself has nothing to
-//  share.
+//  Whether the chunk's samples lie in slots.  A chunk that lacks samples does no harm where it is the only one of its
+//  virtual chunk.
 static bool
 s_has_slots (const redox_t *self, uint32_t chunk)
 {

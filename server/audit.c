@@ -62,6 +62,7 @@ audit_destroy (audit_t **self_p)
         free ((uint64_t *) self->findings [index].epochs);
     }
     free (self->jobs);
+    free (self->members);
     free (self->trials);
     free (self->findings);
     free (self->keys);
@@ -384,6 +385,7 @@ s_run_job (audit_t *self, size_t index)
     s_rank_ids (self, job);
     s_judge_once (self, job);
     audit_orders (self, index);
+    audit_groups (self, index);
     return true;
 }
 
@@ -472,7 +474,7 @@ const char *
 audit_kind_name (audit_kind_t kind)
 {
     static const char *const names [AUDIT_KINDS] = { "missing", "doubled", "foreign", "sorted", "repeated",
-        "rotated", "reversed", "buffered", "unshuffled", "stale", "tail_to_head", "pairs", "drop_last",
+        "rotated", "reversed", "buffered", "unshuffled", "stale", "tail_to_head", "pairs", "group", "drop_last",
         "unfinished", "gap", "trace", "same_order", "related_order", "untested" };
     assert (kind < AUDIT_KINDS);
     return names [kind];

@@ -37,6 +37,7 @@ enum {
     AUDIT_SAME_LEAST = 20,
     AUDIT_TAIL_LEAST = 20,
     AUDIT_RANK_LEAST = 50,
+    AUDIT_GROUPS_LEAST = 20,
     AUDIT_TENTHS_LEAST = 100,
     AUDIT_PAIRS_LEAST = 256
 };
@@ -55,6 +56,7 @@ typedef enum {
     AUDIT_STALE,                //  an epoch's order tells of a later one's
     AUDIT_TAIL_TO_HEAD,         //  what came last comes first again
     AUDIT_PAIRS,                //  samples of one batch share one again
+    AUDIT_GROUP,                //  a group's samples come early, or late, in the epochs
     AUDIT_FAULTS,
     AUDIT_DROP_LAST = AUDIT_FAULTS, //  all epochs lack equally many, not the same: left out at the end
     AUDIT_UNFINISHED,
@@ -125,6 +127,12 @@ int __attribute__ ((warn_unused_result)) audit_add_job (audit_t *self, const cha
 //  -ENOMEM.
 int __attribute__ ((warn_unused_result)) audit_add_epoch (audit_t *self, uint64_t number, uint32_t **ids_p,
     size_t count, bool finished);
+//  That a sample is of a group.
+typedef struct { uint32_t id, group; } audit_member_t;
+//  Each group's mean place in a job's epochs is to be tested too.  Takes *members_p (malloc'ed, by ascending id, each id
+//  once, groups below group_count) and nulls it.  names: of groups, lent until audit_destroy.  Once, before audit_run.
+void audit_set_groups (audit_t *self, audit_member_t **members_p, size_t count, const char *const *names,
+    size_t group_count);
 //  Judges what was added; once.  0 or -ENOMEM.
 int __attribute__ ((warn_unused_result)) audit_run (audit_t *self);
 

@@ -286,6 +286,14 @@ s_say_jobs (draft_t *self, const audit_t *audit, const trial_t *trial)
 }
 
 static void
+s_say_group (draft_t *self, const audit_t *audit, const trial_t *trial)
+{
+    s_say (self, "the samples of group '%.100s' come %s than others, over %zu epochs together",
+        audit->group_names [trial->group], trial->value < trial->expected? "earlier": "later", trial->epochs);
+    s_say_figure (self, "mean place in an epoch", trial);
+}
+
+static void
 s_say_trial (draft_t *self, const audit_t *audit, const trial_t *trial)
 {
     switch (trial->look) {
@@ -306,6 +314,9 @@ s_say_trial (draft_t *self, const audit_t *audit, const trial_t *trial)
                 audit->jobs [trial->made.job].dropped);
             s_say_p (self, trial->made.p);
             break;
+        case LOOK_GROUP:
+            s_say_group (self, audit, trial);
+            return;
         case LOOK_FILES:
             s_say_jobs (self, audit, trial);
             return;
@@ -350,6 +361,8 @@ s_judge_trials (audit_t *audit, const trial_t *const *failed, size_t count)
     draft.finding.worst = worst->made.pooled? 0: worst->epoch;
     draft.finding.p = worst->made.p;
     s_say_trial (&draft, audit, worst);
+    if (worst->look == LOOK_GROUP && count > 1)
+        s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, s_plural (count - 1), count == 2? "s": "");
     s_keep (audit, &draft);
 }
 
@@ -488,6 +501,11 @@ s_note_untested (audit_t *audit, size_t job_index)
         if (count < limits [index].least)
             s_say (&draft, "%s%s (needs %zu)", few++? ", ": "too few samples to test: ", limits [index].what,
                 limits [index].least);
+    if (audit->members && !audit->jobs [job_index].is_grouped) {
+        s_say (&draft, "%swhere groups come: that needs two finished epochs of different order, of %d samples or more,"
+            " some of them in a group and some not", few? "; and ": "not tested: ", AUDIT_GROUPS_LEAST);
+        few++;
+    }
     if (shown->epochs < 2)
         s_say (&draft, "%swhether one epoch tells of the next: that needs two that are finished",
             few? "; and ": "not tested: ");

@@ -1,6 +1,6 @@
 /*  audit_state -- an audit's structures, for the files that make it up: audit.c (what is added, exactly
- *  once), audit_orders.c (the tests of a job), audit_jobs.c (of two), audit_findings.c (what came out, in
- *  words).  Nobody else includes this.
+ *  once), audit_orders.c (the tests of a job), audit_groups.c (where its groups come), audit_jobs.c (of two),
+ *  audit_findings.c (what came out, in words).  Nobody else includes this.
  */
 #ifndef AUDIT_STATE_H
 #define AUDIT_STATE_H
@@ -37,13 +37,14 @@ typedef struct {
     uint32_t *base;             //  those of the finished epochs
     size_t base_count;
     uint64_t dropped;           //  above 0: how many each finished epoch lacks, as with drop_last
+    bool is_grouped;            //  some group was tested
     double foreign_p;           //  of foreign ids in an unfinished epoch; NAN: no matter of chance
 } job_t;
 
 //  What a test looked at; says how to put it.
 typedef enum {
     LOOK_PHI2, LOOK_TAIL_TO_HEAD, LOOK_PAIRS, LOOK_ID_TENTHS, LOOK_ID_RANK, LOOK_ID_NEARNESS, LOOK_ID_PAIRS,
-    LOOK_SAME, LOOK_DROPPED, LOOK_FILES
+    LOOK_SAME, LOOK_DROPPED, LOOK_FILES, LOOK_GROUP
 } look_t;
 
 typedef struct {
@@ -55,6 +56,8 @@ typedef struct {
     double value, expected, spread;
     bool fresh;                 //  if it fails: AUDIT_TRACE instead
     double reach;               //  of ids: how many places one comes before its turn, at most
+    size_t group;               //  of groups: which
+    size_t epochs;              //  and in how many it was seen
     bool identical;             //  of two jobs: the orders are the same to the last id
 } trial_t;
 
@@ -65,6 +68,10 @@ struct audit {
     uint64_t samples;
     job_t *jobs;
     size_t job_count, job_room;
+    audit_member_t *members;    //  by ascending id; NULL: no groups were given
+    size_t member_count;
+    const char *const *group_names;
+    size_t group_count;
     trial_t *trials;
     size_t trial_count, trial_room;
     audit_finding_t *findings;
@@ -82,6 +89,9 @@ void audit_sort_ids (audit_t *self, const epoch_t *epoch);
 //  audit_orders.c: makes all tests of a job, fills in its figures.
 void audit_orders (audit_t *self, size_t job);
 void audit_push_trial (audit_t *self, const trial_t *trial);
+
+//  audit_groups.c: tests where each group comes in a job's epochs.
+void audit_groups (audit_t *self, size_t job);
 
 //  audit_jobs.c: tests each two jobs against each other.
 void audit_jobs_together (audit_t *self);

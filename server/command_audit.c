@@ -9,17 +9,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <jansson.h>
 #include "audit.h"
+#include "audit_grouping.h"
 #include "audit_ids.h"
 #include "complain.h"
 #include "output.h"
+#include "pack.h"
+#include "pack_report.h"
 #include "utf8.h"
 
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64, KEY_BYTES = 16 };
 
 static const char s_help [] =
-    "Usage: tureen audit [--samples N] [--json] FILE...\n"
+    "Usage: tureen audit [--samples N] [--groups PATH] [--json] FILE...\n"
     "Says whether recorded epochs are what training assumes: each sample once, in an order that is a\n"
     "shuffle, and that the epochs before do not tell.\n"
     "\n"
@@ -30,6 +34,8 @@ static const char s_help [] =
     "\n"
     "  --samples N  each epoch must have the ids 0 to N-1; else: those that the file's finished epochs\n"
     "               have, and that each lacks equally many is taken for --drop-last\n"
+    "  --groups PATH  also test whether a group's samples come early or late: PATH is a pack, then its\n"
+    "               chunks are the groups; or a file with a line for each sample, `ID GROUP`\n"
     "  --json       one JSON object; docs/operations.md explains its keys\n"
     "  --help       this\n"
     "\n"
@@ -43,6 +49,7 @@ static const char s_help [] =
 
 typedef struct {
     uint64_t samples;
+    const char *groups;         //  NULL: none
     bool json;
     bool help;
     char **paths;
@@ -69,7 +76,7 @@ static bool
 s_parse (arguments_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
-        { "samples", required_argument, NULL, 's' }, { "json", no_argument, NULL, 'j' },
+        { "samples", required_argument, NULL, 's' }, { "groups", required_argument, NULL, 'g' }, { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     opterr = 0;
@@ -77,6 +84,7 @@ s_parse (arguments_t *self, int argc, char **argv)
     for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
         if (option == 's' && !s_parse_samples (optarg, &self->samples))
             return false;
+        self->groups = option == 'g'? optarg: self->groups;
         self->json |= option == 'j';
         self->help |= option == 'h';
         if (option == ':')
@@ -263,12 +271,48 @@ s_read_file (audit_t *audit, const char *path)
     return fine || complain ("audit", "%s", s_visible (error, shown));
 }
 
+static bool
+s_cut_pack (audit_grouping_t *grouping, const char *path)
+{
+    char error [PACK_REPORT_ERROR_BYTES], shown [NAME_BYTES];
+    int status;
+    catalogue_t *catalogue = pack_report_open (path, &status, error);
+    if (!catalogue)
+        return complain ("audit", "--groups: %s", s_visible (error, shown));
+    const pack_t *pack = catalogue_pack (catalogue);
+    bool fine = audit_grouping_cut (grouping, pack_order (pack), pack_samples (pack), pack_chunk_samples (pack));
+    catalogue_destroy (&catalogue);
+    return fine || complain ("audit", "out of memory");
+}
+
+static bool
+s_read_groups (audit_grouping_t *grouping, const char *path)
+{
+    char error [ERROR_BYTES], shown [NAME_BYTES];
+    struct stat info;
+    if (stat (path, &info) == 0 && S_ISDIR (info.st_mode))
+        return s_cut_pack (grouping, path);
+    FILE *file = fopen (path, "re");
+    if (!file)
+        return complain ("audit", "--groups: %s: %s", s_visible (path, shown), strerror (errno));
+    bool fine = audit_grouping_read (grouping, path, file, error, sizeof error);
+    fclose (file);
+    return fine || complain ("audit", "--groups: %s", s_visible (error, shown));
+}
+
 static int
 s_run (const arguments_t *arguments)
 {
     int status = EXIT_UNUSABLE;
+    audit_grouping_t grouping = { .count = 0 };
     audit_t *audit = audit_new (arguments->samples);
     bool fine = audit || complain ("audit", "out of memory");
+    if (fine && arguments->groups) {
+        fine = s_read_groups (&grouping, arguments->groups);
+        if (fine)
+            audit_set_groups (audit, &grouping.members, grouping.count, (const char *const *) grouping.names,
+                grouping.group_count);
+    }
     for (size_t index = 0; fine && index < arguments->path_count; index++)
         fine = s_read_file (audit, arguments->paths [index]);
     if (fine && audit_run (audit))
@@ -278,6 +322,7 @@ s_run (const arguments_t *arguments)
         status = audit_fault_count (audit)? EXIT_FAULTS: EXIT_SUCCESS;
     }
     audit_destroy (&audit);
+    audit_grouping_clear (&grouping);
     return status;
 }
 

@@ -72,7 +72,57 @@ tails_skewed (double z, double skewness)
 }
 
 //  --------------------------------------------------------------------------
+//  Student's law
+
+//  The incomplete beta function's continued fraction (Lentz's way): quick for x below (a + 1) / (a + b + 2).
+static double
+s_beta_fraction (double a, double b, double x)
+{
+    double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), fraction = d;
+    for (double step = 1;; step++) {
+        double even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step));
+        double odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1));
+        d = 1 / (1 + even * d);
+        c = 1 + even / c;
+        fraction *= c * d;
+        d = 1 / (1 + odd * d);
+        c = 1 + odd / c;
+        fraction *= c * d;
+        if (fabs (c * d - 1) < TAILS_STEP_LEAST * 10)
+            return fraction;
+    }
+}
+
+//  I (x; a, b) where x is on the quick side.
+static double
+s_beta (double a, double b, double x, double rest)
+{
+    if (x <= 0)
+        return 0;
+    double front = exp (lgamma (a + b) - lgamma (a) - lgamma (b) + a * log (x) + b * log (rest)) / a;
+    return front * s_beta_fraction (a, b, x);
+}
+
+double
+tails_student (double t, double degrees)
+{
+    assert (degrees > 0);
+    double a = degrees / 2, b = 0.5, square = t * t, x = degrees / (degrees + square), rest = square / (degrees + square);
+    if (x < (a + 1) / (a + b + 2))
+        return s_beta (a, b, x, rest);
+    return 1 - s_beta (b, a, rest, x);
+}
+
+//  --------------------------------------------------------------------------
 //  Counts
+
+double
+tails_places (double off, double variance, double step)
+{
+    //  Half a step nearer: what is seen counts as well.
+    double nearer = fabs (off) - step / 2;
+    return nearer <= 0? 1: 2 * tails_normal (nearer / sqrt (variance));
+}
 
 static double
 s_log_choose (double n, double k)

@@ -13,6 +13,13 @@ double tails_normal (double z);
 //  law with the same three moments (Pearson's type III); exact for chi-squares.  The normal law where the
 //  skewness is 0 or less: for a law that leans to the left that is too much, never too little.
 double tails_skewed (double z, double skewness);
+//  A sum of whole places of some of many, all choices of which are equally likely (a rank sum), or of several such
+//  sums: how probable it is that it stands so far off its mean, on either side.  In any unit; step: the least that two
+//  such sums differ by.  By the normal law with the sum's own variance, which is too much, never too little, where it is
+//  below 1e-3 and 20 places or more are chosen from; a tenth more is possible between 1e-3 and 1e-2.
+double tails_places (double off, double variance, double step);
+//  A figure that follows Student's law with so many degrees of freedom stands that far off 0, on either side.
+double tails_student (double t, double degrees);
 //  hits of so many trials, each with this probability.  1 where hits is not above the mean.
 double tails_binomial (uint64_t trials, double probability, uint64_t hits);
 //  hits among drawn of population, of which marked are marked.  1 where hits is not above the mean.

@@ -1,7 +1,8 @@
 /*  fuzz_audit -- any file of recorded ids, read and audited.
  *
  *  The first byte's lowest bits say how many samples the audit is told of (none, 8, 300, all), the next one
- *  whether the same file comes a second time as another job.
+ *  whether the same file comes a second time as another job, the one after it whether a file of groups comes first, up to
+ *  the first zero byte.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "audit.h"
+#include "audit_grouping.h"
 #include "audit_ids.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -30,6 +32,24 @@ s_read (audit_t *audit, const uint8_t *data, size_t size)
     s_require (fine == (*error == 0));
     fclose (file);
     return fine;
+}
+
+//  Returns how many bytes the groups took, with the zero behind them.
+static size_t
+s_read_groups (audit_t *audit, audit_grouping_t *grouping, const uint8_t *data, size_t size)
+{
+    char error [256] = "";
+    const uint8_t *end = memchr (data, 0, size);
+    size_t used = end? (size_t) (end - data): size;
+    FILE *file = used? fmemopen ((void *) data, used, "r"): fopen ("/dev/null", "r");
+    s_require (file);
+    bool fine = audit_grouping_read (grouping, "groups", file, error, sizeof error);
+    s_require (fine == (*error == 0));
+    fclose (file);
+    if (fine)
+        audit_set_groups (audit, &grouping->members, grouping->count, (const char *const *) grouping->names,
+            grouping->group_count);
+    return used + (end != NULL);
 }
 
 static void
@@ -57,11 +77,16 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         return 0;
     audit_t *audit = audit_new (samples [data [0] & 3]);
     s_require (audit);
-    bool fine = s_read (audit, data + 1, size - 1) && (!(data [0] & 4) || s_read (audit, data + 1, size - 1));
+    audit_grouping_t grouping = { .count = 0 };
+    size_t groups = data [0] & 8? s_read_groups (audit, &grouping, data + 1, size - 1): 0;
+    const uint8_t *ids = data + 1 + groups;
+    size_t ids_size = size - 1 - groups;
+    bool fine = s_read (audit, ids, ids_size) && (!(data [0] & 4) || s_read (audit, ids, ids_size));
     if (fine) {
         s_require (audit_run (audit) == 0);
         s_look_at (audit);
     }
     audit_destroy (&audit);
+    audit_grouping_clear (&grouping);
     return 0;
 }

@@ -602,6 +602,105 @@ test_epochs_that_were_not_recorded (void **state)
     s_assert_only (audit, AUDIT_GAP, 1, 2, "epoch 2 comes after epoch 0");
 }
 
+//  --------------------------------------------------------------------------
+//  Groups
+
+static const char *const s_group_names [] = { "cats", "dogs", "last" };
+
+//  Half and half by a mix of their ids, but for the last few.
+static uint32_t
+s_group_of (uint32_t id, size_t samples, size_t few)
+{
+    return id + few >= samples? 2: id * 2654435761u >> 31;
+}
+
+static audit_t *
+s_audit_groups (planted_t *self, size_t few)
+{
+    audit_t *audit = audit_new (0);
+    audit_member_t *members = calloc (self->samples, sizeof *members);
+    assert_non_null (audit);
+    assert_non_null (members);
+    for (uint32_t id = 0; id < self->samples; id++)
+        members [id] = (audit_member_t) { id, s_group_of (id, self->samples, few) };
+    audit_set_groups (audit, &members, self->samples, s_group_names, 3);
+    s_add (audit, self, "planted");
+    assert_int_equal (audit_run (audit), 0);
+    return audit;
+}
+
+//  Each of the last few samples that is in the first half changes places with one in the second, in half of all cases.
+static void
+s_delay (planted_t *job, size_t few)
+{
+    for (unsigned epoch = 0; epoch < job->epochs; epoch++)
+        for (size_t place = 0; place < job->samples / 2; place++)
+            if (job->ids [epoch] [place] + few >= job->samples && test_below (&job->random, 2))
+                orders_swap (job->ids [epoch], place, job->samples / 2 + test_below (&job->random, job->samples / 2));
+}
+
+//  One group of many, small, and its samples only half as often early as late; and the same at the least size.
+static void
+test_a_group_that_comes_late (void **state)
+{
+    (void) state;
+    planted_t job = s_plant (1000, EPOCHS);
+    s_delay (&job, 40);
+    s_assert_only (s_audit_groups (&job, 40), AUDIT_GROUP, 0, 0,
+        "the samples of group 'last' come later than others, over 12 epochs together (mean place in an epoch 0.6");
+    job = s_plant (AUDIT_GROUPS_LEAST, EPOCHS);
+    for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
+        for (size_t place = 0; place + 2 < AUDIT_GROUPS_LEAST; place++)
+            if (job.ids [epoch] [place] + 2 >= AUDIT_GROUPS_LEAST)
+                orders_swap (job.ids [epoch], place, AUDIT_GROUPS_LEAST - 1 - place % 2);
+    audit_t *audit = s_audit_groups (&job, 2);
+    assert_non_null (s_find (audit, AUDIT_GROUP));
+    audit_destroy (&audit);
+}
+
+//  Groups that are read together come together, now early and now late: that favours none.
+static void
+test_groups_that_keep_together_are_no_fault (void **state)
+{
+    (void) state;
+    planted_t job = s_plant (1000, EPOCHS);
+    for (unsigned epoch = 0; epoch < EPOCHS; epoch++) {
+        uint32_t *mixed = orders_copy (job.ids [epoch], 1000);
+        size_t count = 0;
+        bool early = test_below (&job.random, 2);
+        for (int half = 0; half < 2; half++)
+            for (size_t place = 0; place < 1000; place++)
+                if ((s_group_of (mixed [place], 1000, 40) == 0) == (early == (half == 0)))
+                    job.ids [epoch] [count++] = mixed [place];
+        assert_int_equal (count, 1000);
+        free (mixed);
+    }
+    audit_t *audit = s_audit_groups (&job, 40);
+    s_print (audit);
+    assert_null (s_find (audit, AUDIT_GROUP));
+    audit_destroy (&audit);
+}
+
+//  Nothing of the data is in a group, or all of it in one; or there is one epoch only.
+static void
+test_groups_that_cannot_be_tested (void **state)
+{
+    (void) state;
+    for (int what = 0; what < 3; what++) {
+        planted_t job = s_plant (1000, what == 2? 1: 2);
+        audit_t *audit = audit_new (0);
+        audit_member_t *members = calloc (1000, sizeof *members);
+        assert_non_null (audit);
+        assert_non_null (members);
+        for (uint32_t id = 0; id < 1000; id++)
+            members [id] = (audit_member_t) { what == 0? id + 1000: id, what == 2? id % 2: 0 };
+        audit_set_groups (audit, &members, 1000, s_group_names, 3);
+        s_add (audit, &job, "planted");
+        assert_int_equal (audit_run (audit), 0);
+        s_assert_only (audit, AUDIT_UNTESTED, 0, 0, "where groups come: that needs two finished epochs");
+    }
+}
+
 int
 main (void)
 {
@@ -626,7 +725,10 @@ main (void)
         cmocka_unit_test (test_more_even_than_chance_is_no_fault),
         cmocka_unit_test (test_jobs_with_one_order),
         cmocka_unit_test (test_jobs_with_related_orders), cmocka_unit_test (test_what_is_not_tested_is_said),
-        cmocka_unit_test (test_epochs_that_were_not_recorded)
+        cmocka_unit_test (test_epochs_that_were_not_recorded),
+        cmocka_unit_test (test_a_group_that_comes_late),
+        cmocka_unit_test (test_groups_that_keep_together_are_no_fault),
+        cmocka_unit_test (test_groups_that_cannot_be_tested)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

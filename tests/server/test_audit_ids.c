@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "audit.h"
+#include "audit_grouping.h"
 #include "audit_ids.h"
 #include "scratch.h"
 
@@ -153,6 +154,95 @@ test_a_long_name_is_cut (void **state)
 }
 
 //  --------------------------------------------------------------------------
+//  Groups
+
+static bool
+s_read_groups (audit_grouping_t *grouping, const char *text, size_t size, char error [256])
+{
+    *error = 0;
+    FILE *file = fmemopen ((void *) text, size, "r");
+    assert_non_null (file);
+    bool fine = audit_grouping_read (grouping, "groups", file, error, 256);
+    fclose (file);
+    return fine;
+}
+
+static void
+test_groups_are_read (void **state)
+{
+    (void) state;
+    static const char text [] = "7 cats\n\n \t3\tdogs \r\n4294967294 cats\n0 fish";
+    char error [256];
+    audit_grouping_t grouping;
+    assert_true (s_read_groups (&grouping, text, sizeof text - 1, error));
+    static const struct { uint32_t id; const char *group; } expected [] = { { 0, "fish" }, { 3, "dogs" }, { 7, "cats" },
+        { 4294967294, "cats" } };
+    assert_int_equal (grouping.count, 4);
+    assert_int_equal (grouping.group_count, 3);
+    for (size_t index = 0; index < 4; index++) {
+        assert_int_equal (grouping.members [index].id, expected [index].id);
+        assert_string_equal (grouping.names [grouping.members [index].group], expected [index].group);
+    }
+    audit_grouping_clear (&grouping);
+    assert_null (grouping.members);
+}
+
+static void
+s_assert_groups_refused (const char *text, size_t size, const char *says)
+{
+    char error [256];
+    audit_grouping_t grouping;
+    assert_false (s_read_groups (&grouping, text, size, error));
+    if (!strstr (error, says))
+        fail_msg ("'%s' does not say '%s'", error, says);
+    assert_null (grouping.members);
+    assert_null (grouping.names);
+}
+
+#define GROUPS_REFUSED(text, says) s_assert_groups_refused ("" text, sizeof text - 1, says)
+
+static void
+test_groups_that_are_refused (void **state)
+{
+    (void) state;
+    char wide [400];
+    memset (wide, 'w', sizeof wide);
+    wide [0] = '1';
+    wide [1] = ' ';
+    GROUPS_REFUSED ("\n \n", "groups: no sample in it; write a line for each, `ID GROUP`");
+    GROUPS_REFUSED ("0 a\ncats 3\n", "groups:2: expected a sample's id, 0 to 4294967294, and the name of its group");
+    GROUPS_REFUSED ("-1 a\n", "groups:1: expected a sample's id");
+    GROUPS_REFUSED ("3x a\n", "groups:1: expected a sample's id");
+    GROUPS_REFUSED ("4294967295 a\n", "groups:1: expected a sample's id");
+    GROUPS_REFUSED ("99999999999999999999999 a\n", "groups:1: expected a sample's id");
+    GROUPS_REFUSED ("0 a\n17\n", "groups:2: sample 17 has no group; write `17 NAME`, or leave its line out");
+    GROUPS_REFUSED ("0 a b\n", "groups:1: expected an id and one word");
+    GROUPS_REFUSED ("0 a\0b\n1 a\n", "groups:1: expected an id and one word");
+    GROUPS_REFUSED ("5 a\n1 b\n5 b\n", "groups:3: sample 5 has a group already, in line 1: leave one of them out");
+    s_assert_groups_refused (wide, sizeof wide, "groups:1: expected an id and one word");
+    wide [300] = '\n';
+    s_assert_groups_refused (wide, 301, "groups:1: a group's name has at most 255 bytes");
+}
+
+//  Neighbours in an order, the last few of which are fewer.
+static void
+test_an_order_is_cut (void **state)
+{
+    (void) state;
+    static const uint32_t order [] = { 4, 2, 0, 1, 3 }, groups [] = { 1, 1, 0, 2, 0 };
+    audit_grouping_t grouping;
+    assert_true (audit_grouping_cut (&grouping, order, 5, 2));
+    assert_int_equal (grouping.count, 5);
+    assert_int_equal (grouping.group_count, 3);
+    assert_string_equal (grouping.names [2], "chunk 2");
+    for (uint32_t id = 0; id < 5; id++) {
+        assert_int_equal (grouping.members [id].id, id);
+        assert_int_equal (grouping.members [id].group, groups [id]);
+    }
+    audit_grouping_clear (&grouping);
+}
+
+//  --------------------------------------------------------------------------
 
 //  Two jobs of three epochs of ascending ids: every kind of allocation there is.
 static char *
@@ -172,16 +262,35 @@ s_two_hundred_ids (void)
     return text;
 }
 
+//  With groups of two samples, two of all that there are.
+static bool
+s_add_groups (audit_t *audit, audit_grouping_t *grouping, audit_grouping_t *cut)
+{
+    char text [2000] = "", error [256];
+    uint32_t *order = calloc (200, sizeof *order);
+    for (uint32_t id = 0; id < 200; id++)
+        sprintf (text + strlen (text), "%u g%u\n", id, id / 2);
+    bool fine = order && s_read_groups (grouping, text, strlen (text), error) && audit_grouping_cut (cut, order, 200, 64);
+    free (order);
+    if (fine)
+        audit_set_groups (audit, &grouping->members, grouping->count, (const char *const *) grouping->names,
+            grouping->group_count);
+    return fine;
+}
+
 static bool
 s_read_and_run (const char *text)
 {
     char error [256];
+    audit_grouping_t grouping = { .count = 0 }, cut = { .count = 0 };
     audit_t *audit = audit_new (0);
-    bool fine = audit && s_read (audit, text, strlen (text), error)
+    bool fine = audit && s_add_groups (audit, &grouping, &cut) && s_read (audit, text, strlen (text), error)
         && s_read (audit, text, strlen (text), error) && audit_run (audit) == 0;
     if (fine)
         assert_true (audit_fault_count (audit) > 0);
     audit_destroy (&audit);
+    audit_grouping_clear (&grouping);
+    audit_grouping_clear (&cut);
     return fine;
 }
 
@@ -214,6 +323,8 @@ main (void)
         cmocka_unit_test (test_what_read_writes_is_taken), cmocka_unit_test (test_the_end_may_be_cut),
         cmocka_unit_test (test_blanks_do_no_harm), cmocka_unit_test (test_what_is_refused_is_explained),
         cmocka_unit_test (test_a_directory_is_refused), cmocka_unit_test (test_a_long_name_is_cut),
+        cmocka_unit_test (test_groups_are_read), cmocka_unit_test (test_groups_that_are_refused),
+        cmocka_unit_test (test_an_order_is_cut),
         cmocka_unit_test (test_memory_may_run_out_anywhere)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -120,6 +120,34 @@ class Command(unittest.TestCase):
         self.assert_unusable("/dev/zero:1: unexpected byte 0x00", "/dev/zero")
         self.assert_unusable(r"name\\x1b\[2J:1: unexpected 'x'", self.file("name\x1b[2J", b"x\n"))
 
+    def test_unusable_groups(self):
+        good = self.file("good", b"0: 1 2 3\n")
+        self.assert_unusable("option '--groups' needs a value", good, "--groups")
+        self.assert_unusable("--groups: missing: No such file or directory", "--groups", "missing", good)
+        self.assert_unusable("--groups: '%s' is no pack: give the folder that `tureen pack` made" % self.folder,
+                             "--groups", self.folder, good)
+        self.assert_unusable("--groups: .*groups:2: sample 2 has no group", "--groups", self.file("groups", b"1 a\n2\n"), good)
+
+    def test_a_group_that_comes_late_is_named(self):
+        random = harness.seeded(self.id())
+        lines, ids = [], list(range(500))
+        for epoch in range(20):
+            random.shuffle(ids)
+            #  Most of those of group 3 that come in the first half change places with others of the second.
+            for place in range(250):
+                if ids[place] % 20 == 3 and random.random() < 0.7:
+                    other = random.randrange(250, 500)
+                    ids[place], ids[other] = ids[other], ids[place]
+            lines.append("%d: %s" % (epoch, " ".join(map(str, ids))))
+        path = self.file("job", "\n".join(lines + [""]).encode())
+        groups = self.file("groups", "".join("%d g%d\n" % (number, number % 20) for number in ids).encode())
+        self.assertEqual(audit(path)[0], 0)
+        status, result, errors = audit("--groups", groups, path)
+        self.assertEqual((status, errors), (1, ""))
+        self.assertEqual([(fault["kind"], fault["epoch"]) for fault in result["faults"]], [("group", None)])
+        self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place in an epoch 0.6",
+                      result["faults"][0]["message"])
+
     def test_a_line_of_many_megabytes(self):
         #  No line is too long: an epoch of a million samples is one.
         ids = list(range(1000000))

@@ -132,6 +132,22 @@ class Jobs(PackTest):
     def test_all_kinds_over_stream(self):
         self.all_kinds("stream", self.raw)
 
+    def test_no_chunk_of_a_redox_pack_comes_late(self):
+        """The last of seven chunks has 16 samples in place of 64: in slots they had a mean place of .72."""
+        data, packed = os.path.join(self.root, "even", "data"), os.path.join(self.root, "even", "pack")
+        os.makedirs(os.path.join(data, "class"))
+        for number in range(self.SAMPLES):
+            with open(os.path.join(data, "class", "%03d.bin" % number), "wb") as file:
+                file.write(bytes([number % 251]) * 20000)
+        pack("--extensions", ".bin", data, packed)
+        with self.serve("--tier", "train=redox", "--policy", "dsa", folder=packed, raw=5000000, cache="1M") as server:
+            job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 20000}]', batch=16, epochs=40)
+            self.assert_epochs(job.finish(), 40)
+            audits = [json.loads(harness.run("audit", "--json", *groups, job.ids).stdout)
+                         for groups in ((), ("--groups", packed))]
+        self.assertEqual([fault for fault in audits[1]["faults"] if fault["kind"] == "group"], [])
+        self.assertEqual(audits[1]["tests"] - audits[0]["tests"], 7)
+
     def test_all_kinds_over_redox(self):
         self.all_kinds("redox", 4 * 2 * 136 * self.largest)
 
