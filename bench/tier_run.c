@@ -210,7 +210,7 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
     if (scheduled == 0)
         tier_drawn (tier, id);
     else
-    if (!tier_take (tier, id))
+    if (tier_take (tier, id) == TIER_ABSENT)
         s_read_single (self, id);
     for (size_t index = 0; index < offer->job_count; index++) {
         prepared_unpin (stock_prepared (self->stock), versions [index]);

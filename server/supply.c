@@ -665,13 +665,12 @@ supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count)
 static raw_sample_t *
 s_take (broker_t *self, job_t *job, uint32_t id)
 {
-    bool was_resident = job->tier && tier_take (job->tier, id);
-    raw_sample_t *sample = holding_take (self, job->dataset, id);
-    if (was_resident && !raw_pool_is_resident (tier_pool (job->tier), id)) {
+    raw_sample_t *sample = holding_take (self, job->dataset, id);       //  first: the tier may let go of it
+    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
+    if (taken == TIER_HANDED)
         raw_store_drop (self->raw, sample);
-        if (raw_sample_lane (sample) == 0)
-            raw_store_count (self->raw, sample, supply_lane (self, job->tenant));
-    }
+    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id) && raw_sample_lane (sample) == 0)
+        raw_store_count (self->raw, sample, supply_lane (self, job->tenant));
     if (raw_sample_is_new (sample)) {
         holding_read_alone (self, supply_lane (self, job->tenant), job->dataset, sample);
         job->single_reads++;

@@ -607,14 +607,16 @@ tier_pick (tier_t *self, claimant_t *const *claimants, size_t count)
     return s_redirect (&pick, id);
 }
 
-bool
+tier_taken_t
 tier_take (tier_t *self, uint32_t id)
 {
     assert (self->magic == TIER_MAGIC);
     s_settle_draw (self, id);
-    bool hit = raw_pool_take (self->pool, id);
+    tier_taken_t taken = TIER_ABSENT;
+    if (raw_pool_take (self->pool, id))
+        taken = raw_pool_is_resident (self->pool, id)? TIER_STAYED: TIER_HANDED;
     s_take_turns (self);
-    return hit;
+    return taken;
 }
 
 void

@@ -10,7 +10,7 @@
  *      while (sampler_offer (sampler, &offer)) {
  *          id = tier_pick (tier, claimants, count);
  *          stock_draw (stock, claimants, count, id, versions, &scheduled);
- *          if (scheduled)  hit = tier_take (tier, id)      //  else a single read; for all the versions together
+ *          if (scheduled)  taken = tier_take (tier, id)    //  TIER_ABSENT: a single read; for all the versions together
  *          else            tier_drawn (tier, id)
  *          while (tier_next (tier, &read))         carry it out
  *      }
@@ -66,9 +66,14 @@ void tier_forget (tier_t *self, uint32_t id);
 
 //  Inside an offer to jobs of this tier: the id to commit.
 uint32_t tier_pick (tier_t *self, claimant_t *const *claimants, size_t count);
-//  The draw of id has been committed and a version scheduled.  True: it was resident.  False: it is to be read by
-//  itself.
-bool tier_take (tier_t *self, uint32_t id);
+typedef enum {
+    TIER_ABSENT,                //  it was not resident: it is to be read by itself
+    TIER_HANDED,                //  it was and has left: what was held for the pool is the caller's
+    TIER_STAYED                 //  it was and stayed: the pool has it still, or has told that it left (raw_pool_on_leave)
+} tier_taken_t;
+//  The draw of id has been committed and a version scheduled.  May make room: other samples leave, and so may one that has
+//  just stayed.
+tier_taken_t tier_take (tier_t *self, uint32_t id);
 //  The draw of id has been committed, and versions that were there served it.
 void tier_drawn (tier_t *self, uint32_t id);
 //  A read that is due now, to be carried out in this order; false: none.

@@ -18,6 +18,7 @@
 #include "simulated_memory.h"
 #include "tier.h"
 #include "tier_run.h"
+#include "turns.h"
 
 //  ---- anything may come and go
 
@@ -38,6 +39,9 @@ typedef struct {
     guest_t guests [JOBS];
     uint32_t order [SAMPLES];
     uint8_t dropped [SAMPLES];
+    int held [SAMPLES];                     //  for the pool, as supply.c does it
+    uint32_t taking;                        //  the sample that a draw takes; SAMPLES: none
+    uint32_t let_go;                        //  how often that left by itself
 } world_t;
 
 static void
@@ -61,12 +65,42 @@ s_drain (world_t *self)
     while (tier_next (self->tier, &read)) {
         assert_true (read.keep != 0);
         assert_true (read.first + read.count <= SAMPLES);
+        for (uint32_t index = 0; index < read.count; index++)
+            self->held [self->order [read.first + index]] += (int) (read.keep >> index & 1);
     }
+}
+
+static void
+s_left (void *context, uint32_t id)
+{
+    world_t *self = context;
+    self->held [id]--;
+    self->let_go += id == self->taking;
+}
+
+//  What is held is what is resident: no more, which would be lost memory, and no less.
+static void
+s_check_held (const world_t *self)
+{
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        assert_int_equal (self->held [id], raw_pool_is_resident (tier_pool (self->tier), id));
+}
+
+static void
+s_take (world_t *self, uint32_t id)
+{
+    bool resident = raw_pool_is_resident (tier_pool (self->tier), id);
+    self->taking = id;
+    tier_taken_t taken = tier_take (self->tier, id);
+    self->taking = SAMPLES;
+    assert_int_equal (taken != TIER_ABSENT, resident);
+    self->held [id] -= taken == TIER_HANDED;
+    assert_int_equal (self->held [id], raw_pool_is_resident (tier_pool (self->tier), id));
 }
 
 //  What a guest goes on without: of half of them some, but not all that they still need.
 static roaring_bitmap_t *
-s_take (world_t *self, guest_t *guest, const roaring_bitmap_t *data)
+s_go_on (world_t *self, guest_t *guest, const roaring_bitmap_t *data)
 {
     roaring_bitmap_t *taken = roaring_bitmap_create ();
     uint32_t last = roaring_bitmap_maximum (data);
@@ -79,6 +113,20 @@ s_take (world_t *self, guest_t *guest, const roaring_bitmap_t *data)
     return taken;
 }
 
+//  which: of the kinds.
+static void
+s_join_with (world_t *self, guest_t *guest, const sampler_join_t *join, size_t which)
+{
+    if (!self->kinds [which])
+        self->kinds [which] = stock_kind_new (self->stock, self->sampler, 1, which == 0, &self->kinds [which]);
+    guest->is_here = true;
+    guest->claimant = (claimant_t) {
+        .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, join)
+    };
+    stock_join (self->stock, &guest->claimant);
+    tier_join (self->tier, &guest->claimant);
+}
+
 static void
 s_join (world_t *self, guest_t *guest)
 {
@@ -86,17 +134,9 @@ s_join (world_t *self, guest_t *guest)
     uint32_t to = from + SAMPLES / 5 * (1 + (uint32_t) test_below (&self->seed, 2));
     roaring_bitmap_t *data = roaring_bitmap_from_range (from, to, 1);
     memset (guest, 0, sizeof *guest);
-    roaring_bitmap_t *taken = s_take (self, guest, data);
+    roaring_bitmap_t *taken = s_go_on (self, guest, data);
     sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data, .taken = taken };
-    size_t which = (size_t) test_below (&self->seed, 2);
-    if (!self->kinds [which])
-        self->kinds [which] = stock_kind_new (self->stock, self->sampler, 1, which == 0, &self->kinds [which]);
-    guest->is_here = true;
-    guest->claimant = (claimant_t) {
-        .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, &join)
-    };
-    stock_join (self->stock, &guest->claimant);
-    tier_join (self->tier, &guest->claimant);
+    s_join_with (self, guest, &join, (size_t) test_below (&self->seed, 2));
     roaring_bitmap_free (data);
     roaring_bitmap_free (taken);
 }
@@ -128,10 +168,9 @@ s_draw (world_t *self, const sampler_offer_t *offer)
         claimants [index] = &s_guest (self, offer->jobs [index])->claimant;
     uint64_t scheduled = 0;
     uint32_t id = tier_pick (self->tier, claimants, offer->job_count);
-    bool resident = raw_pool_is_resident (tier_pool (self->tier), id);
     stock_draw (self->stock, claimants, offer->job_count, id, versions, &scheduled);
     if (scheduled)
-        assert_int_equal (tier_take (self->tier, id), resident);
+        s_take (self, id);
     else
         tier_drawn (self->tier, id);
     for (size_t index = 0; index < offer->job_count; index++) {
@@ -216,21 +255,45 @@ s_step (world_t *self)
     s_drain (self);
 }
 
+//  The world must not move any more.
+static void
+s_begin (world_t *self, raw_policy_t raw, sampler_policy_t policy, size_t limit_bytes, uint64_t seed)
+{
+    static const uint32_t breaks [] = { 0, 128 };
+    *self = (world_t) { .seed = seed, .taking = SAMPLES };
+    for (uint32_t place = 0; place < SAMPLES; place++)
+        self->order [place] = (place * 7 + 5) % SAMPLES;
+    self->sampler = sampler_new (SAMPLES, policy, seed);
+    self->stock = stock_new (20, seed);
+    stock_on_kind_end (self->stock, s_kind_ended, NULL);
+    raw_pool_options_t options = {
+        .policy = raw, .samples = SAMPLES, .order = self->order, .breaks = breaks, .break_count = 2,
+        .limit_bytes = limit_bytes, .piece = 4, .chunk = 8
+    };
+    self->tier = tier_new (self->stock, self->sampler, &options, s_bytes, NULL, seed);
+    raw_pool_on_leave (tier_pool (self->tier), s_left, self);
+}
+
+static void
+s_end (world_t *self)
+{
+    for (size_t index = 0; index < JOBS; index++)
+        if (self->guests [index].is_here)
+            s_leave (self, &self->guests [index]);
+    assert_int_equal (tier_jobs (self->tier), 0);
+    tier_check (self->tier);
+    s_check_held (self);
+    tier_destroy (&self->tier);
+    assert_null (self->tier);
+    stock_destroy (&self->stock);
+    sampler_destroy (&self->sampler);
+}
+
 static void
 s_live (raw_policy_t raw, sampler_policy_t policy, uint64_t seed)
 {
-    world_t self = { .seed = seed };
-    const uint32_t breaks [] = { 0, 128 };
-    for (uint32_t place = 0; place < SAMPLES; place++)
-        self.order [place] = (place * 7 + 5) % SAMPLES;
-    self.sampler = sampler_new (SAMPLES, policy, seed);
-    self.stock = stock_new (20, seed);
-    stock_on_kind_end (self.stock, s_kind_ended, NULL);
-    raw_pool_options_t options = {
-        .policy = raw, .samples = SAMPLES, .order = self.order, .breaks = breaks, .break_count = 2,
-        .limit_bytes = 100, .piece = 4, .chunk = 8
-    };
-    self.tier = tier_new (self.stock, self.sampler, &options, s_bytes, NULL, seed);
+    world_t self;
+    s_begin (&self, raw, policy, 100, seed);
     s_join (&self, &self.guests [0]);
     for (int step = 0; step < EFFORT (STEPS); step++) {
         s_step (&self);
@@ -238,17 +301,10 @@ s_live (raw_policy_t raw, sampler_policy_t policy, uint64_t seed)
             tier_check (self.tier);
             stock_check (self.stock);
             sampler_check (self.sampler);
+            s_check_held (&self);
         }
     }
-    for (size_t index = 0; index < JOBS; index++)
-        if (self.guests [index].is_here)
-            s_leave (&self, &self.guests [index]);
-    assert_int_equal (tier_jobs (self.tier), 0);
-    tier_check (self.tier);
-    tier_destroy (&self.tier);
-    assert_null (self.tier);
-    stock_destroy (&self.stock);
-    sampler_destroy (&self.sampler);
+    s_end (&self);
 }
 
 static void
@@ -263,6 +319,81 @@ test_jobs_come_and_go (void **state)
             s_live ((raw_policy_t) raw, SAMPLER_POLICY_DSA, seed);
         }
     }
+}
+
+//  ---- a sample that is taken, and stays, and is let go at once
+
+enum { RANKINGS = 1500 };
+
+static void
+s_join_on (world_t *self, guest_t *guest, uint32_t from, uint32_t to)
+{
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = roaring_bitmap_from_range (from, to, 1) };
+    memset (guest, 0, sizeof *guest);
+    s_join_with (self, guest, &join, 0);
+    roaring_bitmap_free ((roaring_bitmap_t *) join.data);
+    s_drain (self);
+}
+
+static void
+s_draw_alone (world_t *self, guest_t *guest)
+{
+    sampler_offer_t offer;
+    sampler_round_begin (self->sampler, &guest->claimant.sampler_job, 1);
+    while (sampler_offer (self->sampler, &offer))
+        s_draw (self, &offer);
+    s_end_epochs (self);
+    s_drain (self);
+}
+
+//  A fast job, one near the end of its epoch, and a slow one for which too much waits.  The jobs are ranked (turns.h) at a
+//  draw of the second's: the third has drawn one sample more and goes before it.  Now what is of the second gives way, and
+//  may be just what it has taken, which was to stay for its next epoch.
+static uint32_t
+s_rank_at_a_draw (uint64_t seed)
+{
+    world_t self;
+    s_begin (&self, RAW_STREAM, SAMPLER_POLICY_FOLLOW, 160, seed);
+    guest_t *fast = &self.guests [0], *ending = &self.guests [1], *slow = &self.guests [2];
+    uint32_t slow_draws = 20 + (uint32_t) test_below (&self.seed, 6), ending_draws = slow_draws - 2;
+    uint32_t from = 60, to = from + slow_draws + (uint32_t) test_below (&self.seed, 4);
+    s_join_on (&self, fast, 0, from);
+    s_draw_alone (&self, fast);
+    uint32_t ranking = TURNS_DRAWS_A_JOB + raw_pool_resident_count (tier_pool (self.tier));
+    s_join_on (&self, ending, from, to);
+    uint32_t joins = 30 + (uint32_t) test_below (&self.seed, 60);
+    for (uint32_t draw = 1; draw < ranking; draw++) {
+        guest_t *drawing = fast;
+        if (draw == joins)
+            s_join_on (&self, slow, to, SAMPLES);
+        if (draw > joins && slow_draws > 0) {
+            drawing = slow;
+            slow_draws--;
+        }
+        else
+        if (ending_draws > 0 && test_below (&self.seed, 6) == 0) {
+            drawing = ending;
+            ending_draws--;
+        }
+        s_draw_alone (&self, drawing);
+    }
+    s_draw_alone (&self, ending);
+    s_check_held (&self);
+    uint32_t let_go = self.let_go;
+    s_end (&self);
+    return let_go;
+}
+
+//  Guards: what leaves so is released once.  It happens in one run of some hundred.
+static void
+test_what_stays_may_be_let_go_at_once (void **state)
+{
+    (void) state;
+    uint32_t let_go = 0;
+    for (uint64_t round = 0; round < RANKINGS; round++)
+        let_go += s_rank_at_a_draw (test_seed () * 1000003 + round);
+    print_message ("let go in %u of %d runs\n", let_go, RANKINGS);
+    assert_true (let_go > 0);
 }
 
 //  ---- orders
@@ -515,6 +646,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_jobs_come_and_go),
+        cmocka_unit_test (test_what_stays_may_be_let_go_at_once),
         cmocka_unit_test (test_orders_are_uniform),
         cmocka_unit_test (test_orders_are_uniform_on_one_pack),
         cmocka_unit_test (test_orders_stay_fresh),
