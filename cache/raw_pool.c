@@ -330,6 +330,15 @@ raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
 }
 
 void
+raw_pool_piece (raw_pool_t *self, uint32_t piece)
+{
+    assert (self->magic == RAW_POOL_MAGIC);
+    assert (piece >= 1 && piece <= RAW_PIECE_MAX);
+    if (self->ops->piece_changed)
+        self->ops->piece_changed (self->policy, piece);
+}
+
+void
 raw_pool_restart (raw_pool_t *self)
 {
     assert (self->magic == RAW_POOL_MAGIC);

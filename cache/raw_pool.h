@@ -101,8 +101,12 @@ void raw_pool_needs_grew (raw_pool_t *self);
 //  does while anything is needed.  O(residents).  A single dropped sample: raw_pool_drawn does.
 void raw_pool_sweep (raw_pool_t *self);
 //  Changes the limit; what is too much leaves: what nobody needs, then any at random.  stream reads pieces only while
-//  one of the largest samples fits, redox fills slots while one such sample does.
+//  one of the largest samples fits, redox fills slots while one such sample does.  redox has as many virtual chunks as a new
+//  pool would have, once these are fewer, or twice as many, or all: then everything leaves.
 void raw_pool_limit (raw_pool_t *self, size_t limit_bytes);
+//  stream: samples of a piece from now on.  If they are others than before, a new pass begins with the next read, of what is
+//  needed and not resident.
+void raw_pool_piece (raw_pool_t *self, uint32_t piece);
 //  Everything leaves, and a new pass begins: nothing that was decided before has any effect on what is decided later.
 void raw_pool_restart (raw_pool_t *self);
 //  left (context, id) is called when a sample has left, but not by a take: its bytes will not be asked for.
@@ -117,6 +121,8 @@ typedef struct {
     uint64_t hits, misses;      //  takes of what was resident, and of what was not
     uint64_t discarded;         //  left, but not by a take
     uint64_t resident, resident_bytes, limit_bytes;
+    uint32_t piece;             //  samples that are read together at most
+    uint32_t virtual_chunks;    //  redox; else 0
     uint64_t resident_max;      //  stream: samples that may be resident, more than there are if all fit; else 0
 } raw_pool_figures_t;
 

@@ -33,6 +33,7 @@ typedef struct {
     void (*needs_shrank) (void *policy);
     void (*restart) (void *policy);     //  nothing is resident any more
     void (*limit_changed) (void *policy);
+    void (*piece_changed) (void *policy, uint32_t piece);
     void (*check) (const void *policy);
 } raw_policy_ops_t;
 

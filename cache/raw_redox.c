@@ -8,8 +8,8 @@ typedef struct {
     uint32_t samples;
     uint32_t chunk;                     //  K
     uint32_t chunks;                    //  C
-    uint32_t virtual_chunks;            //  M <= C
     //  owner only
+    uint32_t virtual_chunks;            //  M <= C
     uint64_t *wanted;                   //  by chunk: bit o: the sample at offset o is not consumed; as of stamps
     uint32_t *stamps;                   //  by chunk: the age at which wanted was asked for; 0: never
     uint32_t age;
@@ -37,6 +37,18 @@ s_fitting (const raw_pool_t *pool, uint32_t chunks)
     return count < 1? 1: count > chunks? chunks: (uint32_t) count;
 }
 
+//  All empty.
+static void
+s_set_slots (redox_t *self, uint32_t virtual_chunks)
+{
+    assert (virtual_chunks >= 1 && virtual_chunks <= self->chunks);
+    free (self->filled);
+    free (self->slots);
+    self->virtual_chunks = self->pool->figures.virtual_chunks = virtual_chunks;
+    self->filled = s_array (virtual_chunks, sizeof *self->filled);
+    self->slots = s_array ((size_t) virtual_chunks * self->chunk, sizeof *self->slots);
+}
+
 static void *
 s_make (raw_pool_t *pool)
 {
@@ -49,15 +61,13 @@ s_make (raw_pool_t *pool)
     self->samples = options->samples;
     self->chunk = options->chunk;
     self->chunks = (options->samples - 1) / options->chunk + 1;
-    self->virtual_chunks = options->virtual_chunks? options->virtual_chunks: s_fitting (pool, self->chunks);
-    assert (self->virtual_chunks <= self->chunks);
+    s_set_slots (self, options->virtual_chunks? options->virtual_chunks: s_fitting (pool, self->chunks));
     self->wanted = s_array (self->chunks, sizeof *self->wanted);
     self->stamps = s_array (self->chunks, sizeof *self->stamps);
     self->age = 1;
     self->lacks = s_array (self->chunks, sizeof *self->lacks);
     self->lacks [self->chunks - 1] = options->samples % options->chunk != 0;
-    self->filled = s_array (self->virtual_chunks, sizeof *self->filled);
-    self->slots = s_array ((size_t) self->virtual_chunks * self->chunk, sizeof *self->slots);
+    pool->figures.piece = self->chunk;
     return self;
 }
 
@@ -280,6 +290,22 @@ s_dropped (void *policy, uint32_t id)
             raw_pool_discard (self->pool, s_id (self, chunk, offset));
 }
 
+//  Small changes are let be: all that is resident would be read again.
+static void
+s_limit_changed (void *policy)
+{
+    redox_t *self = policy;
+    raw_pool_t *pool = self->pool;
+    uint32_t fitting = s_fitting (pool, self->chunks), now = self->virtual_chunks;
+    bool has_changed = fitting < now || fitting / 2 >= now || (fitting == self->chunks && now < fitting);
+    if (pool->options.virtual_chunks || !has_changed)
+        return;
+    assert (self->load.count == 0);
+    while (pool->figures.resident > 0)
+        raw_pool_discard (pool, pool->residents [pool->figures.resident - 1]);
+    s_set_slots (self, fitting);
+}
+
 //  W3.
 static void
 s_check (const void *policy)
@@ -308,6 +334,7 @@ const raw_policy_ops_t raw_redox_ops = {
     .was_drawn = s_was_drawn,
     .has_left = s_has_left,
     .dropped = s_dropped,
+    .limit_changed = s_limit_changed,
     .wants = s_wants,
     .needs_grew = s_needs_changed,
     .needs_shrank = s_needs_changed,

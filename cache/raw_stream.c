@@ -11,9 +11,10 @@ enum {
 typedef struct {
     raw_pool_t *pool;
     //  set at birth
-    uint32_t samples, piece, piece_count;
-    size_t piece_bytes_max;
+    uint32_t samples;
     //  owner only
+    uint32_t piece, piece_count;
+    size_t piece_bytes_max;
     bool hold;
     uint64_t capacity;                  //  samples that may be resident
     uint64_t ramp;                      //  and those that may be so yet; <= capacity
@@ -63,6 +64,19 @@ s_words (const stream_t *self)
     return ((size_t) self->samples + 63) / 64;
 }
 
+static void
+s_set_piece (stream_t *self, uint32_t piece)
+{
+    self->piece = piece;
+    self->piece_count = (self->samples - 1) / piece + 1;
+    self->piece_bytes_max = piece * self->pool->sample_bytes_max;
+    self->pool->figures.piece = piece;
+    size_t bytes = self->piece_count * sizeof *self->pieces;
+    self->pieces = raw_pool_need_memory (realloc (self->pieces, bytes), bytes);
+    for (uint32_t number = 0; number < self->piece_count; number++)
+        self->pieces [number] = number;
+}
+
 static void *
 s_make (raw_pool_t *pool)
 {
@@ -71,13 +85,7 @@ s_make (raw_pool_t *pool)
     stream_t *self = raw_pool_need_memory (calloc (1, sizeof *self), sizeof *self);
     self->pool = pool;
     self->samples = options->samples;
-    self->piece = options->piece;
-    self->piece_count = (options->samples - 1) / options->piece + 1;
-    self->piece_bytes_max = options->piece * pool->sample_bytes_max;
-    size_t bytes = self->piece_count * sizeof *self->pieces;
-    self->pieces = raw_pool_need_memory (malloc (bytes), bytes);
-    for (uint32_t number = 0; number < self->piece_count; number++)
-        self->pieces [number] = number;
+    s_set_piece (self, options->piece);
     self->looked = raw_pool_need_memory (calloc (s_words (self), 8), s_words (self) * 8);
     self->again = raw_pool_need_memory (calloc (s_words (self), 8), s_words (self) * 8);
     self->found = true;                 //  before the first pass: as if there had been one
@@ -352,6 +360,21 @@ s_limit_changed (void *policy)
     s_needs_grew (self);                //  what leaves for a smaller limit may be needed still
 }
 
+//  The pass that is under way ends: its pieces would be of the old size.
+static void
+s_piece_changed (void *policy, uint32_t piece)
+{
+    stream_t *self = policy;
+    if (piece == self->piece)
+        return;
+    assert (self->cut_keep == 0);
+    s_set_piece (self, piece);
+    self->begun = false;
+    self->to_come = 0;
+    memset (self->looked, 0, s_words (self) * 8);
+    s_limit_changed (self);
+}
+
 //  W2: each sample that no piece to come holds has been looked at, and no other; and only residents stay again.
 static void
 s_check (const void *policy)
@@ -384,5 +407,6 @@ const raw_policy_ops_t raw_stream_ops = {
     .needs_grew = s_needs_grew,
     .restart = s_restart,
     .limit_changed = s_limit_changed,
+    .piece_changed = s_piece_changed,
     .check = s_check,
 };

@@ -1,6 +1,6 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
  *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
- *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, holding.c and ahead.c (compressed samples
+ *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, supply_share.c, holding.c and ahead.c (compressed samples
  *  of packs),
  *  broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
  *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
@@ -271,7 +271,7 @@ typedef struct {
     uint64_t bytes;                         //  of all samples
     double square_bytes;                    //  the sum of their squares
     tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are none
-    uint32_t piece;                         //  of the newest tier
+    raw_pool_figures_t last;                //  of the SHARED tier that ended last
     raw_pool_figures_t past;                //  counters of SHARED tiers that have ended
     uint64_t reads;                         //  carried out
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
@@ -528,7 +528,24 @@ void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
 //  A step of which no sample can be read any more, though it was told, or would be padded: the job ends.
 void draw_end_unreadable (broker_t *self, job_t *job);
 
+//  ---- supply_share.c: memory for compressed samples, divided among tiers
+
+//  Tiers that share memory.
+typedef struct {
+    size_t tiers [BROKER_DATASETS_MAX];     //  how many, on each data set
+    size_t bytes;                           //  for all of them
+    size_t least;                           //  each has so much, or all that its data take
+    //  supply_division_settle's
+    double mean_bytes, level;
+} supply_division_t;
+
+void supply_division_settle (supply_division_t *self, const broker_t *broker);
+//  What each of the tiers on this data set has; settled.
+size_t supply_division_part (const supply_division_t *self, const dataset_t *dataset);
+
 //  ---- supply.c: compressed samples of packs
+//  What a tier on the data set needs at least.
+size_t supply_tier_least (const dataset_t *dataset);
 //  Whether its tenant has memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.
 bool supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal);
 //  The job, which has joined sampler and stock, reads from now on.
@@ -549,6 +566,8 @@ uint32_t supply_lane (const broker_t *self, const tenant_t *tenant);
 bool supply_dispatch (broker_t *self);
 void supply_destroy (dataset_t *dataset);
 //  sees_all: with what its tier is doing, which has to do with all who use it.
+//  Of the job's own tier; null: it has none.
+json_t *supply_job_status (const job_t *job);
 json_t *supply_status (const dataset_t *dataset, bool sees_all);
 void supply_check (broker_t *self);
 

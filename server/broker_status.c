@@ -119,6 +119,7 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
     json_object_set_new (object, "single_reads", s_number (job->single_reads));
     json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
+    json_object_set_new (object, "tier", supply_job_status (job));
     json_object_set_new (object, "pool", job->pool? s_number (job->pool): json_null ());
     json_object_set_new (object, "pool_bytes", s_number (ahead_bytes (job)));
     return object;

@@ -4,7 +4,7 @@
 //  as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are in the raw store, where all tiers
 //  of a data set, and jobs without one, share a copy.
 //
-//  One tenant: all tiers have the same part of what jobs with a pool leave.  Several: half of what is resident is divided by
+//  One tenant: all tiers divide what jobs with a pool leave (supply_share.c).  Several: half of what is resident is divided by
 //  weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take is in its part; whether a job fits there
 //  depends on nobody else.  The rest, with the parts of those who have neither, is for the data sets' tiers, which are nobody's.
 //  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of these with its part
@@ -22,13 +22,6 @@ static size_t
 s_resident_bytes (const broker_t *self)
 {
     return self->options.raw_bytes / PARTS * RESIDENT_PARTS;
-}
-
-//  Each of so many tiers has the same part of what jobs with a pool leave.
-static size_t
-s_tier_bytes (const broker_t *self, size_t tiers)
-{
-    return (s_resident_bytes (self) - self->ahead_reserved) / tiers;
 }
 
 //  What a tenant's own tiers and pools may take.
@@ -64,21 +57,27 @@ s_all_common_bytes (const broker_t *self)
     return bytes;
 }
 
-static size_t
-s_common_tiers (const broker_t *self)
+//  A tier's job draws through a tier of its own, which is of this owner's; NULL: any.
+static bool
+s_has_own_tier (const job_t *job, const tenant_t *owner)
 {
-    size_t tiers = 0;
-    for (size_t index = 0; index < self->dataset_count; index++)
-        tiers += self->datasets [index]->supply && self->datasets [index]->supply->tier;
-    return tiers;
+    return job->tier && job->tier_is_own && (!owner || job->tenant == owner);
 }
 
-//  For each.
-static size_t
-s_common_bytes (const broker_t *self)
+//  Among whom the memory of a tier of this owner's is divided (NULL: of the tier of a data set), and how much it is; to be
+//  settled.
+static supply_division_t
+s_division (const broker_t *self, const tenant_t *owner)
 {
-    size_t tiers = s_common_tiers (self);
-    return s_all_common_bytes (self) / (tiers? tiers: 1);
+    bool is_one = !limits_apply (self);
+    supply_division_t division = { .bytes = is_one? s_resident_bytes (self) - self->ahead_reserved
+        : owner? s_own_bytes (self, owner) - owner->held.ahead_reserved: s_all_common_bytes (self),
+        .least = is_one || owner? 0: s_common_least (self) };
+    for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++)
+        division.tiers [index] += self->datasets [index]->supply && self->datasets [index]->supply->tier;
+    for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
+        division.tiers [job->dataset->number] += s_has_own_tier (job, is_one? NULL: owner);
+    return division;
 }
 
 //  ---- lanes
@@ -129,13 +128,6 @@ s_share_out (broker_t *self, const job_t *leaving)
         size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0, alone = busy > part / 2? busy: part / 2;
         raw_store_part (self->raw, supply_lane (self, tenant), own + part, own + (alone < part? alone: part));
     }
-}
-
-//  Of one of so many that are the tenant's own.
-static size_t
-s_own_tier_bytes (const broker_t *self, const tenant_t *tenant, size_t tiers)
-{
-    return (s_own_bytes (self, tenant) - tenant->held.ahead_reserved) / tiers;
 }
 
 //  What the raw store's budget must be for so much to be resident.
@@ -287,13 +279,27 @@ s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
         s_schedule_read (self, supply_lane (self, owner), dataset, &read);
 }
 
-//  What a new tier of the job's is made for.
-static size_t
-s_new_tier_bytes (const broker_t *self, const job_t *job)
+size_t
+supply_tier_least (const dataset_t *dataset)
 {
-    if (!limits_apply (self))
-        return s_tier_bytes (self, self->tier_count + 1);
-    return job->tier_is_own? s_own_tier_bytes (self, job->tenant, job->tenant->held.tiers + 1): s_common_least (self);
+    const supply_t *supply = dataset->supply;
+    return (supply->given.policy == RAW_REDOX? supply->given.chunk: 1) * supply->sample_bytes_max;
+}
+
+//  Samples of a piece, for a pool of so many bytes.
+static uint32_t
+s_piece (const dataset_t *dataset, size_t limit)
+{
+    const supply_t *supply = dataset->supply;
+    const broker_pack_t *given = &supply->given;
+    if (given->policy == RAW_REDOX)
+        return 1;
+    uint64_t pool_samples = limit >= supply->bytes? dataset->samples
+        : (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes);
+    uint32_t piece = given->piece (given->user, pool_samples);
+    while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
+        piece /= 2;
+    return piece;
 }
 
 static tier_t *
@@ -302,11 +308,11 @@ s_new_tier (broker_t *self, job_t *job)
     dataset_t *dataset = job->dataset;
     supply_t *supply = dataset->supply;
     const broker_pack_t *given = &supply->given;
-    size_t limit = s_new_tier_bytes (self, job);
-    uint64_t pool_samples = supply->bytes? (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes): limit;
-    uint32_t piece = given->policy == RAW_REDOX? 1: given->piece (given->user, pool_samples);
-    while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
-        piece /= 2;
+    supply_division_t division = s_division (self, job->tier_is_own? job->tenant: NULL);
+    division.tiers [dataset->number]++;
+    supply_division_settle (&division, self);
+    size_t limit = supply_division_part (&division, dataset);
+    uint32_t piece = s_piece (dataset, limit);
     raw_pool_options_t options = {
         .policy = given->policy, .samples = dataset->samples, .order = given->order, .positions = supply->positions,
         .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
@@ -316,7 +322,6 @@ s_new_tier (broker_t *self, job_t *job)
     self->tier_least = least > self->tier_least? least: self->tier_least;
     held_t *held = &job->tenant->held;
     held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
-    supply->piece = piece;
     return tier_new (self->stock, dataset->sampler, &options, s_sample_bytes, supply, random_next (&self->random));
 }
 
@@ -340,18 +345,29 @@ s_fill_of (broker_t *self, const job_t *job, tier_t *tier)
 }
 
 static size_t
-s_limit (const broker_t *self, const tenant_t *owner)
+s_limit (const broker_t *self, const dataset_t *dataset, const tenant_t *owner)
 {
-    if (!limits_apply (self))
-        return s_tier_bytes (self, self->tier_count);
-    return owner? s_own_tier_bytes (self, owner, owner->held.tiers): s_common_bytes (self);
+    supply_division_t division = s_division (self, owner);
+    supply_division_settle (&division, self);
+    return supply_division_part (&division, dataset);
 }
 
 static void
 s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
-    raw_pool_limit (tier_pool (tier), s_limit (self, owner));
-    s_fill (self, dataset, tier, owner);
+    size_t limit = s_limit (self, dataset, owner);
+    if (limit == raw_pool_figures (tier_pool (tier)).limit_bytes)
+        return;
+    raw_pool_limit (tier_pool (tier), limit);
+    raw_pool_piece (tier_pool (tier), s_piece (dataset, limit));
+}
+
+//  After a tier has come or gone, or what is reserved has changed: nothing is read before all have made room.
+static void
+s_divide (broker_t *self)
+{
+    s_each_tier (self, s_set_limit);
+    s_each_tier (self, s_fill);
 }
 
 //  Whether a job's end (NULL: nobody's) is the tier's.
@@ -450,9 +466,8 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *gho
 static size_t
 s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghost)
 {
-    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
     size_t tiers = s_tiers_without (self, ghost), others = tiers > 0? self->tier_least: 0;
-    size_t own = together * dataset->supply->sample_bytes_max, least = own > others? own: others;
+    size_t own = supply_tier_least (dataset), least = own > others? own: others;
     return s_budget_for (least * (tiers + 1) + s_reserved_without (self, ghost));
 }
 
@@ -460,9 +475,8 @@ s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghos
 static size_t
 s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost)
 {
-    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
     size_t tiers = s_own_tiers_without (tenant, ghost), others = tiers > 0? tenant->held.tier_least: 0;
-    size_t own = together * dataset->supply->sample_bytes_max, least = own > others? own: others;
+    size_t own = supply_tier_least (dataset), least = own > others? own: others;
     return least * (tiers + 1) + s_own_reserved_without (tenant, ghost);
 }
 
@@ -472,8 +486,7 @@ s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *gho
 {
     const dataset_t *dataset = join->dataset;
     const tenant_t *tenant = limits_tenant (self, join);
-    size_t together = dataset->supply->given.policy == RAW_REDOX? dataset->supply->given.chunk: 1;
-    size_t needed = together * dataset->supply->sample_bytes_max, most = s_common_least (self);
+    size_t needed = supply_tier_least (dataset), most = s_common_least (self);
     if (join->order == SAMPLER_ORDER_PRIVATE) {
         needed = s_own_with (tenant, dataset, ghost);
         most = s_own_bytes (self, tenant);
@@ -508,8 +521,7 @@ s_reserve (broker_t *self, job_t *job, size_t bytes)
 {
     self->ahead_reserved += bytes;
     job->tenant->held.ahead_reserved += bytes;
-    if (self->tier_count > 0)
-        s_each_tier (self, s_set_limit);
+    s_divide (self);
 }
 
 static void
@@ -533,7 +545,7 @@ s_join_tier (broker_t *self, job_t *job)
             dataset->supply->tier = job->tier;
         self->tier_count++;
         job->tenant->held.tiers += job->tier_is_own;
-        s_each_tier (self, s_set_limit);
+        s_divide (self);
     }
     else
         job->tier = dataset->supply->tier;
@@ -560,14 +572,14 @@ s_clear_reserve (broker_t *self, job_t *job)
     ahead_end (self, job);
     self->ahead_reserved -= bytes;
     job->tenant->held.ahead_reserved -= bytes;
-    if (self->tier_count > 0)
-        s_each_tier (self, s_set_limit);
+    s_divide (self);
 }
 
 //  The counters of a tier that ends go on in the next one's.
 static void
 s_remember (supply_t *supply, raw_pool_figures_t figures)
 {
+    supply->last = figures;
     supply->past.passes += figures.passes;
     supply->past.reads += figures.reads;
     supply->past.hits += figures.hits;
@@ -596,10 +608,9 @@ s_leave_tier (broker_t *self, job_t *job)
     held_t *held = &job->tenant->held;
     held->tiers -= job->tier_is_own;
     held->tier_least = held->tiers > 0? held->tier_least: 0;
-    if (--self->tier_count > 0)
-        s_each_tier (self, s_set_limit);
-    else
+    if (--self->tier_count == 0)
         self->tier_least = 0;
+    s_divide (self);
 }
 
 void
@@ -766,21 +777,36 @@ s_policy (const dataset_t *dataset)
     return json_string (policies [dataset->supply->given.policy]);
 }
 
+//  What is in memory now, and how it is read.
+static json_t *
+s_pool (raw_pool_figures_t figures)
+{
+    json_t *object = json_object ();
+    json_object_set_new (object, "piece_samples", json_integer (figures.piece));
+    json_object_set_new (object, "virtual_chunks", figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
+    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
+    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
+    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
+    return object;
+}
+
+json_t *
+supply_job_status (const job_t *job)
+{
+    return s_has_own_tier (job, NULL)? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
+}
+
 json_t *
 supply_status (const dataset_t *dataset, bool sees_all)
 {
     if (!sees_all)
         return json_pack ("{s:o}", "policy", s_policy (dataset));
     const supply_t *supply = dataset->supply;
-    raw_pool_figures_t figures = { .passes = 0 };
+    raw_pool_figures_t figures = { .piece = supply->last.piece, .virtual_chunks = supply->last.virtual_chunks };
     if (supply->tier)
         figures = raw_pool_figures (tier_pool (supply->tier));
-    json_t *object = json_object ();
+    json_t *object = s_pool (figures);
     json_object_set_new (object, "policy", s_policy (dataset));
-    json_object_set_new (object, "piece_samples", json_integer (supply->piece));
-    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
-    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
-    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
     json_object_set_new (object, "passes", json_integer ((json_int_t) (supply->past.passes + figures.passes)));
     json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
     json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
@@ -805,7 +831,7 @@ s_check_held (void *context, uint32_t id)
 static void
 s_check_tier (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
-    assert (raw_pool_figures (tier_pool (tier)).limit_bytes == s_limit (self, owner));
+    assert (raw_pool_figures (tier_pool (tier)).limit_bytes == s_limit (self, dataset, owner));
     raw_pool_check (tier_pool (tier));
     raw_pool_each (tier_pool (tier), s_check_held, dataset);
 }

@@ -203,7 +203,7 @@ test_a_lone_job_draws_each_sample_once (void **state)
 }
 
 static void
-s_random_step (model_t *model, const setting_t *setting, uint64_t *random)
+s_random_step (model_t *model, setting_t *setting, uint64_t *random)
 {
     play_t *play = model->play;
     play_job_t *job = &play->jobs [test_below (random, PLAY_JOBS_MAX)];
@@ -215,6 +215,8 @@ s_random_step (model_t *model, const setting_t *setting, uint64_t *random)
         play_leave (play, job);
     else if (what == 1 && test_below (random, 4) == 0)
         raw_pool_restart (play->pool);
+    else if (what == 1 && test_below (random, 2))
+        raw_pool_piece (play->pool, setting->piece = 1 + (uint32_t) test_below (random, RAW_PIECE_MAX));
     else if (what == 1)
         raw_pool_limit (play->pool, RAW_PIECE_MAX * setting->bytes_max
             + test_below (random, setting->samples * setting->bytes_max));
@@ -488,6 +490,43 @@ test_limit_and_restart (void **state)
     s_end (&play, &model);
 }
 
+//  Guards: what is still to come of an epoch is read in pieces of the new size, and nothing is read twice or by itself; the
+//  same size again changes nothing.
+static void
+test_pieces_change (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 400, 130, 8, 1);
+    for (int draw = 0; draw < 100; draw++) {
+        s_read_all (&model, 8, true);
+        s_draw (&model, job, false);
+    }
+    s_read_all (&model, 8, true);
+    uint64_t passes = raw_pool_figures (play.pool).passes;
+    raw_pool_piece (play.pool, 8);
+    s_read_all (&model, 8, true);
+    assert_int_equal (raw_pool_figures (play.pool).passes, passes);
+    raw_pool_limit (play.pool, 70);
+    raw_pool_piece (play.pool, 2);
+    assert_int_equal (raw_pool_figures (play.pool).piece, 2);
+    s_check (&model);
+    uint64_t left = raw_pool_figures (play.pool).discarded;
+    while (job->left > 0) {
+        s_read_all (&model, 2, true);
+        s_draw (&model, job, false);
+        s_check (&model);
+    }
+    raw_pool_figures_t figures = raw_pool_figures (play.pool);
+    assert_int_equal (figures.misses, 0);
+    assert_in_range (figures.passes, passes + 1, passes + 2);     //  the last finds nothing
+    //  What the smaller limit had no room for was read again.
+    assert_int_equal (model.kept, 400 + left);
+    assert_true (left > 20);
+    s_end (&play, &model);
+}
+
 //  ---- statistics
 
 enum { SMALL = 40, BINS = 20 };
@@ -517,6 +556,12 @@ test_each_sample_comes_anywhere (void **state)
                 play_commit (job, id);
                 raw_pool_take (play.pool, id);
                 while (raw_pool_next (play.pool, &read)) ;
+                //  Memory is divided anew, in every other run.
+                if (run % 2 && epoch == 0 && draw == 13) {
+                    raw_pool_limit (play.pool, 8);
+                    raw_pool_piece (play.pool, 3);
+                    while (raw_pool_next (play.pool, &read)) ;
+                }
                 if (epoch != 1)
                     tally [epoch / 2] [id] [draw * BINS / SMALL]++;
             }
@@ -551,6 +596,7 @@ main (void)
         cmocka_unit_test (test_nothing_stays_for_nobody),
         cmocka_unit_test (test_all_that_fits_is_held),
         cmocka_unit_test (test_limit_and_restart),
+        cmocka_unit_test (test_pieces_change),
         cmocka_unit_test (test_each_sample_comes_anywhere),
     };
     return cmocka_run_group_tests_name ("raw_pool", tests, NULL, NULL);

@@ -268,6 +268,32 @@ test_dropping_empties_the_chunks_slots (void **state)
     }
 }
 
+//  Guards: as many virtual chunks as there is room for, once that is less, or twice as much, or all; every epoch is whole.
+static void
+test_slots_follow_the_limit (void **state)
+{
+    (void) state;
+    static const struct { size_t limit; uint32_t virtual_chunks; } steps [] = { { 6400, 100 }, { 6399, 99 }, { 3300, 51 },
+        { 1000, 15 }, { 1900, 15 }, { 1985, 31 }, { 65, 1 }, { 6400, 100 } };
+    published_t published;
+    s_published_new (&published, 6400, 64, 0, test_seed ());
+    for (size_t index = 0; index < sizeof steps / sizeof *steps; index++) {
+        //  In the middle of an epoch there is something to lose.
+        memset (published.remains, true, published.samples);
+        raw_pool_needs_grew (published.pool);
+        raw_pool_redirect (published.pool, 100, s_accepts, &published);
+        raw_read_t read;
+        assert_true (raw_pool_next (published.pool, &read));
+        raw_pool_limit (published.pool, steps [index].limit);
+        raw_pool_check (published.pool);
+        assert_int_equal (raw_pool_figures (published.pool).virtual_chunks, steps [index].virtual_chunks);
+        raw_pool_restart (published.pool);
+        s_published_epoch (&published);
+        raw_pool_check (published.pool);
+    }
+    s_published_destroy (&published);
+}
+
 int
 main (void)
 {
@@ -276,6 +302,7 @@ main (void)
         cmocka_unit_test (test_loads_of_a_large_epoch),
         cmocka_unit_test (test_what_a_short_chunk_has_comes_no_later),
         cmocka_unit_test (test_dropping_empties_the_chunks_slots),
+        cmocka_unit_test (test_slots_follow_the_limit),
         cmocka_unit_test (test_no_offset_is_favoured_without_room),
     };
     return cmocka_run_group_tests_name ("raw_redox", tests, NULL, NULL);

@@ -247,6 +247,47 @@ class Figures(PackTest):
             self.assertEqual((status["reads_max"], status["datasets"][0]["pack"]["piece_samples"]), (3, 2))
 
 
+    def test_pieces_follow_when_memory_is_divided_anew(self):
+        """A pack's pool shrinks as private jobs come, and grows as they go: pieces are at most a 32nd of it all the while."""
+        def check(tier):
+            pool = tier["resident_bytes_max"] * self.SAMPLES / self.bytes
+            self.assertLessEqual(tier["piece_samples"], max(1, pool / 32), tier)
+            return tier["resident_bytes_max"]
+
+        with self.serve(raw=self.bytes) as server:
+            shared = server.read(batch=16, epochs=0)
+            wait_until("the shared job", lambda: shared.delivered() > 50)
+            alone = check(pack_status(server))
+            self.assertIsNone(server.status()["jobs"][0]["tier"])
+            private = [server.read(batch=16, epochs=0, order="private") for _ in range(3)]
+            wait_until("the private jobs", lambda: min(job.delivered() for job in private) > 50)
+            status = server.status()
+            beside = check(status["datasets"][0]["pack"])
+            self.assertAlmostEqual(beside, alone / 4, delta=10)
+            tiers = [job["tier"] for job in status["jobs"] if job["order"] == "private"]
+            self.assertEqual([check(tier) for tier in tiers], [beside] * 3)
+            for job in private:
+                job.signal(signal.SIGTERM)
+            wait_until("their end", lambda: pack_status(server)["resident_bytes_max"] == alone)
+            check(pack_status(server))
+
+    def test_a_small_pack_takes_no_more_than_its_bytes(self):
+        few = os.path.join(self.root, "few")
+        data = os.path.join(few, "data", "class")
+        os.makedirs(data)
+        for name in self.names[:20]:
+            shutil.copy(os.path.join(self.data, name), data)
+        pack(os.path.join(few, "data"), os.path.join(few, "pack"))
+        size = sum(os.path.getsize(os.path.join(data, name)) for name in os.listdir(data))
+        with Server({"train": self.packed, "few": os.path.join(few, "pack")}, cache="16M",
+                    arguments=("--raw", str(self.bytes))) as server:
+            jobs = [server.read(batch=16, epochs=0, dataset=name) for name in ("train", "few")]
+            wait_until("both", lambda: min(job.delivered() for job in jobs) > 100)
+            large, small = (pack_status(server, index)["resident_bytes_max"] for index in range(2))
+            self.assertEqual(small, size)
+            self.assertAlmostEqual(large, server.status()["raw_bytes_max"] * 3 / 4 - size, delta=10)
+
+
 class Tiny(PackTest):
     """Pieces that are smaller than what lies between chunks."""
     SAMPLES = 1000
