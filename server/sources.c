@@ -12,6 +12,7 @@ enum {
                                         //  a piece are up to 64 places apart, and a chunk is 64 or more
     PROBE_MS = 100,                     //  for a pack's first volume, at start
     READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
+    REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
     PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
     PIECES_OF_POOL = 64,                //  of them
     ERROR_BYTES = 1024
@@ -137,6 +138,18 @@ s_tier (const options_dataset_t *wanted)
     return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
 }
 
+//  One line for the log: redox is not for training.
+static void
+s_describe_redox (const options_dataset_t *wanted, const pack_t *pack)
+{
+    uint32_t chunks = (pack_samples (pack) - 1) / pack_chunk_samples (pack) + 1;
+    printf ("data set '%s': tier redox is for comparison with the paper; train with tier stream", wanted->name);
+    if (chunks < REDOX_CHUNKS_FEW)
+        printf (". With only %u chunks its epochs are not fresh: samples of one chunk come near each other, so that one epoch's "
+            "order tells of the next one's", chunks);
+    printf ("\n");
+}
+
 static bool
 s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wanted)
 {
@@ -160,6 +173,8 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
         .prefers_singles = s_prefers_singles, .user = source,
         .policy = s_tier (wanted), .chunk = chunk,
         .read_bytes_max = read_bytes };
+    if (pack.policy == RAW_REDOX)
+        s_describe_redox (wanted, source->pack);
     if (broker_set_pack (self->broker, dataset, &pack, &least))
         return true;
     return complain ("serve", "data set '%s': %llu bytes for compressed samples are too few for samples of this size: "

@@ -143,6 +143,8 @@ class Jobs(PackTest):
         with self.serve("--tier", "train=redox", "--policy", "dsa", folder=packed, raw=5000000, cache="1M") as server:
             job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 20000}]', batch=16, epochs=40)
             self.assert_epochs(job.finish(), 40)
+            self.assertIn("data set 'train': tier redox is for comparison with the paper; train with tier stream. With only 7 chunks",
+                          server.log())
             audits = [json.loads(harness.run("audit", "--json", *groups, job.ids).stdout)
                          for groups in ((), ("--groups", packed))]
         self.assertEqual([fault for fault in audits[1]["faults"] if fault["kind"] == "group"], [])
