@@ -116,9 +116,10 @@ s_chunk_samples (const redox_t *self, uint32_t chunk)
 static bool
 s_has_slots (const redox_t *self, uint32_t chunk)
 {
+    if (!self->lacks [chunk])
+        return true;
     uint32_t virtual_chunk = s_virtual_chunk (self, chunk);
-    return !self->lacks [chunk]
-        || s_first_chunk (self, virtual_chunk + 1) - s_first_chunk (self, virtual_chunk) == 1;
+    return s_first_chunk (self, virtual_chunk + 1) - s_first_chunk (self, virtual_chunk) == 1;
 }
 
 static uint32_t *

@@ -135,6 +135,15 @@ s_shared (const json_t *sharing, char text [16])
     return text;
 }
 
+//  "      a pool of its own: 120 samples, 1.3 of 4.5 MB, in pieces of 4".
+static void
+s_show_tier (const json_t *tier)
+{
+    if (json_is_object (tier))
+        printf ("      a pool of its own: %.0f samples, %.1f of %.1f MB, in pieces of %.0f\n", s_real (tier, "resident_samples"),
+            s_real (tier, "resident_bytes") / 1e6, s_real (tier, "resident_bytes_max") / 1e6, s_real (tier, "piece_samples"));
+}
+
 //  "      4 ranks: all here", or what is not so.
 static void
 s_show_ranks (const json_t *ranks)
@@ -236,6 +245,7 @@ s_show_jobs (const json_t *status)
             s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
             s_waited (json_object_get (job, "waits"), waited));
         s_show_ranks (json_object_get (job, "ranks"));
+        s_show_tier (json_object_get (job, "tier"));
     }
     s_show_gathering (status);
 }

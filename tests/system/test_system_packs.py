@@ -268,6 +268,7 @@ class Figures(PackTest):
             self.assertAlmostEqual(beside, alone / 4, delta=10)
             tiers = [job["tier"] for job in status["jobs"] if job["order"] == "private"]
             self.assertEqual([check(tier) for tier in tiers], [beside] * 3)
+            self.assertEqual(server.status_text().count("      a pool of its own: "), 3)
             for job in private:
                 job.signal(signal.SIGTERM)
             wait_until("their end", lambda: pack_status(server)["resident_bytes_max"] == alone)
