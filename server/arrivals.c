@@ -341,9 +341,33 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
     return count > self->returning_count;
 }
 
+//  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it comes back
+//  after all.
+static bool
+s_may_return (void *context, const draft_t *draft)
+{
+    const arrivals_t *self = context;
+    job_t *job;
+    refusal_t refusal;
+    if (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, &refusal)
+    !=  BROKER_RETURN_READY)
+        return false;
+    const rank_t *rank = job_rank (job, draft->request.rank);
+    return !rank_is_there (rank) && !s_is_unburied (rank);
+}
+
 void
 arrivals_beat (arrivals_t *self, int64_t now_ms)
 {
+    self->now_ms = now_ms;
+    draft_t *draft;
+    while ((draft = gathering_take (self->gathering, s_may_return, self))) {
+        refusal_t refusal;
+        self->options.settle (self->options.context);
+        if (!s_take_rank (self, &draft, now_ms, &refusal))
+            s_send_error (self, draft, &refusal);
+        draft_destroy (&draft);
+    }
     gathering_beat (self->gathering, now_ms);
 }
 

@@ -542,6 +542,20 @@ gathering_add (gathering_t *self, draft_t **draft_p, int64_t now_ms, gathered_t 
     return GATHERING_WAITS;
 }
 
+draft_t *
+gathering_take (gathering_t *self, bool (*is_wanted) (void *context, const draft_t *draft), void *context)
+{
+    for (party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (party->waiters [rank].draft && is_wanted (context, party->waiters [rank].draft)) {
+                draft_t *draft = s_take_out (party, rank);
+                if (party->here == 0)
+                    s_end_party (self, party);
+                return draft;
+            }
+    return NULL;
+}
+
 //  ---- counting
 
 size_t

@@ -59,6 +59,8 @@ typedef enum {
 //  A checked draft of a job with ranks.
 gathering_status_t gathering_add (gathering_t *self, draft_t **draft_p, int64_t now_ms, gathered_t *gathered,
     refusal_t *refusal);
+//  One that waits and is wanted: it waits no longer, and is the caller's.  NULL: none is.
+draft_t *gathering_take (gathering_t *self, bool (*is_wanted) (void *context, const draft_t *draft), void *context);
 //  Ends its drafts.
 void gathered_clear (gathered_t *gathered);
 

@@ -198,6 +198,35 @@ class RankDeath(LossTest):
                     back.close()
                     self.assert_nothing_left(server)        # the next job has this one's name
 
+    def test_it_is_started_anew_while_it_still_looks_alive(self):
+        """Its client is only stopped: so the new one gathers, and is back as soon as the old one is lost."""
+        with self.serve() as server:
+            for transport in ("auto", "inline"):
+                with self.subTest(transport=transport):
+                    request = self.request("seeded", epochs=10**6, rank_wait=3600, gather=3600)
+                    survivor, back = self.course(server), self.course(server)
+                    survivor.set_out({}, rank=0, world_size=2, **request)
+                    path = os.path.join(server.folder, transport)
+                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport), state=path, pause=0.01)
+                    survivor.arrive()
+                    survivor.walk(3)
+                    wait_until("it is at work", lambda: os.path.exists(path))
+                    victim.signal(signal.SIGSTOP)
+                    with open(path) as file:
+                        back.set_out(json.load(file), rank=1, world_size=2, transport=transport, **request)
+                    wait_until("it gathers", lambda: back.joined_answer(0.05) or back.gathering)
+                    self.assertIsNone(back.joined_answer(1.2), "the old one is taken for dead")
+                    victim.signal(signal.SIGKILL)
+                    victim.wait()
+                    back.arrive()
+                    self.assertEqual(back.number, survivor.number)
+                    for course in (back, survivor):
+                        self.assertIsInstance(course.take(), Batch)
+                    self.assertEqual(server.status()["gathering"], [])
+                    survivor.close()
+                    back.close()
+                    self.assert_nothing_left(server)
+
     def test_several_at_once(self):
         """Two of four are gone, one of them again before it got what it lacks; and all at once end the job."""
         generator = harness.seeded("several")
