@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 LEAVE_PATIENCE_S = 2.0      # for the server's ENDED after LEAVE
-FAREWELL_S = 0.5            # the connection broke: an ENDED that says why may still be on its way
+FAREWELL_S = 0.5            # the ring's socket was closed: an ENDED that says why may still be on its way
 SILENT_HEARTBEATS_MAX = 10
 _RENOUNCE_LINGER_MS = 500   # for a LEAVE whose answer nobody waits for
 GATHERING_PATIENCE_S = 10.0 # a rank that waits for others hears about once a second that the server lives
@@ -104,7 +104,7 @@ class Courier:
         self._tick_at = time.monotonic()
         while not self._over:
             ready = self._look(self._wait_ms())
-            if self._dealer in ready:
+            if self._dealer in ready or self._broken:
                 self._receive()
             if self._ring_socket is not None and self._ring_socket.fileno() in ready:
                 self._ring_closed()
@@ -234,7 +234,8 @@ class Courier:
         if self._broken and not self._farewell_until:
             #  For the server a connection that comes back is another one, and the job was the old one's.
             self._farewell_until = now + FAREWELL_S
-        if self._farewell_until and now >= self._farewell_until:
+        #  Where the DEALER's own connection has broken, all that came on it has been read.
+        if self._farewell_until and (now >= self._farewell_until or self._welcome is not None and self._welcome.broken):
             self._lose(ServerGone(f"the server at {self._endpoint} is gone: its connection closed"))
         if self._inline:
             self._heartbeat(now, self.job.joined.heartbeat_ms / 1000)
