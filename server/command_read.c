@@ -275,6 +275,13 @@ s_print (const run_t *self)
 
 //  --------------------------------------------------------------------------
 
+static void
+s_tell_waiting (void *context, const char *text)
+{
+    (void) context;
+    complain ("read", "%s", text);
+}
+
 //  Opens the files and joins.  EXIT_SUCCESS, or the exit status.
 static int
 s_begin (run_t *self)
@@ -285,6 +292,7 @@ s_begin (run_t *self)
         return EXIT_RUNTIME;
     tureen_options_t options = *read_options_loader (self->options);
     options.state = read_record_state (self->record);
+    options.waiting = s_tell_waiting;
     self->loader = tureen_loader_new (&options, error, sizeof error);
     if (!self->loader) {
         int status = errno == EINVAL? EXIT_ARGUMENTS: EXIT_RUNTIME;

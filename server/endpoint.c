@@ -501,8 +501,8 @@ s_lock (endpoint_t *self)
 static int
 s_sign (const endpoint_t *self)
 {
-    char text [24];
-    int length = snprintf (text, sizeof text, "%ld\n", (long) getpid ());
+    char text [48];
+    int length = snprintf (text, sizeof text, "%ld %ld\n", (long) getpid (), (long) getppid ());
     if (ftruncate (self->lock_fd, 0) == 0 && pwrite (self->lock_fd, text, (size_t) length, 0) == length)
         return 0;
     return s_fail (self, -EIO, "cannot write to the lock file '%s': free space, or listen elsewhere",

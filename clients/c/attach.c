@@ -34,8 +34,7 @@ s_connect (attach_t *self, const char *path)
     if (self->socket < 0)
         return -errno;
     struct timeval patience = { .tv_sec = ATTACH_PATIENCE_MS / 1000 };
-    if (setsockopt (self->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience)
-    ||  setsockopt (self->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
+    if (setsockopt (self->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
         return -errno;
     int rc;
     do
@@ -77,11 +76,14 @@ s_take_descriptor (struct msghdr *message)
     return descriptor;
 }
 
-//  Receives 'R' and the descriptor: the descriptor, or -errno.
+//  Receives 'R' and the descriptor: the descriptor, or -errno; -ETIMEDOUT: nothing came.
 static int
-s_receive (attach_t *self)
+s_receive (attach_t *self, int answer_ms)
 {
     char answer = 0;
+    struct timeval patience = { .tv_sec = answer_ms / 1000, .tv_usec = answer_ms % 1000 * 1000 };
+    if (setsockopt (self->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience))
+        return -errno;
     struct iovec part = { .iov_base = &answer, .iov_len = 1 };
     union {
         struct cmsghdr align;
@@ -94,7 +96,7 @@ s_receive (attach_t *self)
         got = recvmsg (self->socket, &message, MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return -errno;
+        return errno == EAGAIN? -ETIMEDOUT: -errno;
     int descriptor = s_take_descriptor (&message);
     if (descriptor >= 0 && (got != 1 || answer != 'R')) {
         close (descriptor);
@@ -132,9 +134,9 @@ s_map (attach_t *self, int descriptor)
 }
 
 int
-attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes)
+attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes, int answer_ms)
 {
-    assert (self_p && path && token && bytes);
+    assert (self_p && path && token && bytes && answer_ms > 0);
     *self_p = NULL;
     attach_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -148,7 +150,7 @@ attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes
     if (rc) goto exit;
     rc = s_send_token (self, token);
     if (rc) goto exit;
-    rc = descriptor = s_receive (self);
+    rc = descriptor = s_receive (self, answer_ms < ATTACH_ANSWER_MS? answer_ms: ATTACH_ANSWER_MS);
     if (rc < 0) goto exit;
     rc = s_map (self, descriptor);
     *self_p = self;                 //  also without a ring: the server counts on the socket now

@@ -16,7 +16,7 @@ enum {
 };
 
 static const bool s_allowed [PHASES] [PHASES] = {
-    [JOINING] = { [RUNNING] = true, [OVER] = true },
+    [JOINING] = { [RUNNING] = true, [AWAY] = true, [OVER] = true },
     [RUNNING] = { [AWAY] = true, [FAILED] = true, [LEAVING] = true },
     [AWAY] = { [RUNNING] = true, [OVER] = true },
     [FAILED] = { [LEAVING] = true, [OVER] = true },
@@ -41,12 +41,12 @@ s_refuse (courier_t *self, int rc, const message_error_t *why)
     courier_move (self, OVER);
 }
 
-//  The job is lost.  In JOINING nobody has it yet; when leaving nobody wants it any more.
+//  The job is lost.  Before it was joined the user does not have it yet; when leaving the user does not want it any more.
 void
 courier_fail (courier_t *self, int rc, const message_error_t *why)
 {
     inquiry_close (self->inquiry, why->text);
-    if (self->phase == JOINING)
+    if (!courier_has_joined (self))
         s_refuse (self, rc, why);
     else if (self->phase == RUNNING || self->phase == AWAY) {
         handover_fail (self->handover, why);
@@ -156,7 +156,7 @@ s_take_note (courier_t *self, bool ended)
         return;
     if (rejoin_helps (note.code) && courier_can_go_on (self))
         courier_go_away (self, why.text);
-    else if (self->phase == AWAY && rejoin_may_pass (note.code))
+    else if (self->phase == AWAY && rejoin_may_pass (note.code, courier_has_joined (self)))
         courier_postpone (self, why.text);
     else
         courier_fail (self, -ECONNREFUSED, &why);
@@ -235,11 +235,13 @@ s_check_silence (courier_t *self, int64_t now_ms)
         s_see_loss (self, "the server has been silent for ten heartbeats");
 }
 
-//  The server's end, once the message that may explain it had its time.
+//  The server's end, once the message that may explain it had its time.  While we join, it has come with the end or not at all;
+//  and by then ZeroMQ must not have connected again, and sent the JOIN once more.
 static void
 s_check_loss (courier_t *self, int64_t now_ms)
 {
-    if (self->lost_ms == 0 || (self->phase != AWAY && now_ms - self->lost_ms < COURIER_GRACE_MS))
+    bool joining = self->phase == JOINING || self->phase == AWAY;
+    if (self->lost_ms == 0 || (!joining && now_ms - self->lost_ms < COURIER_GRACE_MS))
         return;
     if (self->phase == AWAY)
         courier_postpone (self, self->lost_how);
@@ -291,6 +293,9 @@ s_check_deadline (courier_t *self, int64_t now_ms)
     message_error_t why;
     if (self->phase == JOINING && self->gathering)
         courier_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
+    else if (self->phase == JOINING && !dealer_was_connected (self->dealer) && address_is_starting (self->address, &why)
+    &&  courier_can_go_on (self))
+        courier_go_away (self, why.text);
     else if (self->phase == JOINING) {
         address_fail (self->address, self->timeout_ms, &why);
         s_refuse (self, -ETIMEDOUT, &why);
@@ -370,8 +375,8 @@ s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
         s_see_loss (self, "the connection to the server broke");
     if (ring && items [ring].revents && attach_is_over (self->attach))
         s_see_loss (self, "the server is gone");
-    if (dealer && items [dealer].revents)
-        s_receive (self);
+    if (dealer && (items [dealer].revents || self->lost_ms))
+        s_receive (self);               //  what came before the end counts
 }
 
 static void

@@ -6,6 +6,8 @@
  *                every second that it waits.
  *  failure:      JOINING: refused, not let in, silent, nonsense: reported to the one who waits, OVER.  Where the server is only
  *                busy, the same is asked again COURIER_BUSY_TRIES times before that, after longer and longer pauses.
+ *                JOINING: the server is gone before it has answered, is ending, or does not listen yet: AWAY, as below, but
+ *                with nothing received.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent for ten
  *                heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and joined again
  *                with what was received (rejoin.h) .. RUNNING.  What came before stays readable meanwhile, and after.

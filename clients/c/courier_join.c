@@ -22,11 +22,20 @@ s_describe (const courier_t *self, state_t *state)
     return course_taken (self->received, &state->taken);
 }
 
-//  Will joining again bring what is missing?  To a rank that lacks nothing: to the others.
+bool
+courier_has_joined (const courier_t *self)
+{
+    return handover_joined (self->handover) != NULL;
+}
+
+//  Will joining again bring what is missing?  To one that has not joined yet: the job.  To a rank that lacks nothing: to the
+//  others.
 bool
 courier_can_go_on (const courier_t *self)
 {
     state_t state;
+    if (self->phase == JOINING)
+        return self->rejoin.limit_ms >= 0;
     if (self->phase != RUNNING || self->rejoin.limit_ms < 0
     ||  (self->stream.last && joining_world_size (self->joining) == 1))
         return false;
@@ -54,7 +63,8 @@ courier_go_away (courier_t *self, const char *how)
     message_error_t text;
     int64_t now_ms = dealer_now_ms ();
     s_part (self);
-    handover_retire (self->handover);
+    if (courier_has_joined (self))
+        handover_retire (self->handover);
     inquiry_lose (self->inquiry);
     rejoin_begin (&self->rejoin, how, self->stream.sequence > 0, now_ms);
     message_fail (&text, "%.250s; looking for it at %.150s for %g seconds", how, self->address,
@@ -120,13 +130,16 @@ courier_send_join (courier_t *self, message_error_t *why)
     return sent? 0: -EAGAIN;
 }
 
-//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used.
+//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used; -ETIMEDOUT: the server may
+//  still hand it over, so that neither is right.
 static int
 s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
 {
     const char *path = message_joined_ring_path (joined);
-    if (path && attach_new (attach_p, path, message_joined_ring_token (joined), message_joined_ring_bytes (joined)) == 0)
-        return 0;
+    int rc = path? attach_new (attach_p, path, message_joined_ring_token (joined), message_joined_ring_bytes (joined),
+        self->timeout_ms): -ENOENT;
+    if (rc == 0 || rc == -ETIMEDOUT)
+        return rc;
     if (*attach_p)
         return -EREMCHG;
     message_joined_set_inline (joined);
@@ -197,18 +210,42 @@ s_join_inline (courier_t *self, attach_t **attach_p)
         courier_fail_at (self, rc, left? why.text: "the ring cannot be mapped");
 }
 
+//  The server that was looked for is found.
 static void
-s_run_again (courier_t *self, const tureen_info_t *info)
+s_come_back (courier_t *self, const tureen_info_t *info, bool again)
 {
     message_error_t text;
     int64_t now_ms = dealer_now_ms ();
     rejoin_found (&self->rejoin, now_ms);
-    message_fail (&text, "the server is back after %.3g seconds; going on as job %" PRIu64 "%s",
-        (double) (now_ms - self->rejoin.since_ms) / 1e3, info->job,
-        info->forked? ", a fork: its run goes on elsewhere": "");
+    message_fail (&text, "the server is back after %.3g seconds; %s as job %" PRIu64 "%s",
+        (double) (now_ms - self->rejoin.since_ms) / 1e3, again? "going on": "joined", info->job,
+        again && info->forked? ", a fork: its run goes on elsewhere": "");
     if (!self->stream.last)
         handover_put_notice (self->handover, text.text);
+}
+
+static void
+s_run (courier_t *self, const tureen_info_t *info, bool again)
+{
+    if (self->phase == AWAY)
+        s_come_back (self, info, again);
     courier_move (self, RUNNING);
+    if (!again)
+        handover_report (self->handover, 0, NULL);
+}
+
+//  The server has our token and says nothing.  It may hand the ring over yet, to a socket that is closed by then: the job is of
+//  no use.  A new one is joined on another connection.
+static void
+s_forsake (courier_t *self)
+{
+    static const char how [] = "the server did not hand over the ring";
+    if (self->phase == AWAY)
+        courier_postpone (self, how);
+    else if (courier_can_go_on (self))
+        courier_go_away (self, how);
+    else
+        courier_fail_at (self, -ETIMEDOUT, how);
 }
 
 //  Is it what was asked for, and what was there before?
@@ -244,14 +281,10 @@ courier_take_joined (courier_t *self)
         rc = s_take_transport (self, joined, &attach);
         if (rc == -EREMCHG)
             s_join_inline (self, &attach);
-        else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0) {
-            if (again)
-                s_run_again (self, info);
-            else {
-                courier_move (self, RUNNING);
-                handover_report (self->handover, 0, NULL);
-            }
-        }
+        else if (rc == -ETIMEDOUT)
+            s_forsake (self);
+        else if (rc == 0 && (rc = s_open (self, &joined, &attach)) == 0)
+            s_run (self, info, again);
         else
             courier_fail_at (self, rc, rc == -EPROTO? "the server took a state that does not fit its data":
                 "out of memory for the job's window");

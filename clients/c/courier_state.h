@@ -15,6 +15,8 @@
 
 //  What may follow what:
 //
+//         +------------------------+
+//         |                        v
 //      JOINING ---> RUNNING <--> AWAY --> OVER
 //         |          |   |                 ^ ^
 //         |          |   +--> FAILED ------+ |
@@ -79,6 +81,8 @@ bool courier_send (courier_t *self, wire_kind_t kind);
 int courier_send_join (courier_t *self, message_error_t *why) TUREEN_CHECKED;
 //  self->message is the JOINED that answers it.
 void courier_take_joined (courier_t *self);
+//  Has the user the loader?  Before, an end is what tureen_loader_new says.
+bool courier_has_joined (const courier_t *self);
 //  The server is gone: how.  It is looked for if that may help, else this was the end.
 bool courier_can_go_on (const courier_t *self);
 void courier_go_away (courier_t *self, const char *how);

@@ -24,6 +24,8 @@ struct handover {
     uint32_t magic;
     //  Set at birth.
     int wakeup;                         //  eventfd
+    void (*tell) (void *context, const char *text);     //  NULL: notices are kept
+    void *tell_context;
     //  Set by the first handover_open, before the mutex first tells the user of it.
     message_joined_t *joined;           //  the first window's, lent to the user
     //  Shared.
@@ -113,6 +115,26 @@ s_unlock (handover_t *self)
 {
     int rc = pthread_mutex_unlock (&self->mutex);
     assert (rc == 0);
+}
+
+void
+handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context)
+{
+    assert (self && self->magic == HANDOVER_MAGIC);
+    self->tell = tell;
+    self->tell_context = context;
+}
+
+//  Under the mutex, but for the user's function.  No other thread takes notices yet.
+static void
+s_tell_notice (handover_t *self)
+{
+    s_unlock (self);
+    char *text = handover_take_notice (self);
+    if (text)
+        self->tell (self->tell_context, text);
+    free (text);
+    s_lock (self);
 }
 
 //  The counter of an eventfd does not fill up in a lifetime.
@@ -262,6 +284,8 @@ handover_put_notice (handover_t *self, const char *text)
     }
     if (copy)
         self->notices [self->notice_count++] = copy;
+    if (!self->reported)
+        pthread_cond_broadcast (&self->news);
     s_unlock (self);
 }
 
@@ -301,8 +325,11 @@ int
 handover_wait_open (handover_t *self, message_error_t *why)
 {
     s_lock (self);
-    while (!self->reported)
-        pthread_cond_wait (&self->news, &self->mutex);
+    while (!self->reported || (self->tell && self->notice_count))
+        if (self->tell && self->notice_count)
+            s_tell_notice (self);
+        else
+            pthread_cond_wait (&self->news, &self->mutex);
     int rc = self->report_rc;
     if (rc)
         *why = self->error;

@@ -37,6 +37,9 @@ _Static_assert ((int) HANDOVER_QUEUE_MAX > (int) WIRE_SLOTS_MAX, "a whole window
 
 //  NULL and errno: the system has no descriptor or memory.
 handover_t *handover_new (void);
+//  The notices that come while handover_wait_open waits are given to tell, in that thread, and not kept.  Before any thread is
+//  inside.
+void handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context);
 //  No batch may be GIVEN; no thread may be inside.  Frees the windows and the course.
 void handover_destroy (handover_t **self_p);
 

@@ -59,6 +59,7 @@ s_start (tureen_loader_t *self, const tureen_options_t *options, message_error_t
         message_fail (error, "no memory or no descriptor");
         return rc;
     }
+    handover_set_tell (self->handover, options->waiting, options->waiting_context);
     self->inquiry = inquiry_new ();
     if (!self->inquiry)
         return -ENOMEM;

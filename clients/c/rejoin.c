@@ -79,10 +79,10 @@ rejoin_helps (const char *code)
 }
 
 bool
-rejoin_may_pass (const char *code)
+rejoin_may_pass (const char *code, bool joined)
 {
-    static const char *const codes [] = { "stopping", "busy", "budget", "ranks_missing", NULL };
-    return s_is_one_of (code, codes);
+    static const char *const codes [] = { "stopping", "busy", NULL }, *const of_joined [] = { "budget", "ranks_missing", NULL };
+    return s_is_one_of (code, codes) || (joined && s_is_one_of (code, of_joined));
 }
 
 bool

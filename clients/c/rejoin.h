@@ -39,8 +39,9 @@ void rejoin_explain (const rejoin_t *self, const char *address, int64_t now_ms, 
 //  Is an ENDED with this reason, or an ERROR with this code, the end of the server or of its memory of us, so that joining
 //  again will help?
 bool rejoin_helps (const char *code);
-//  May the same JOIN that was refused with this code be taken later?
-bool rejoin_may_pass (const char *code);
+//  May the same JOIN that was refused with this code be taken later?  joined: the job has run before, so that there is room for
+//  it once those that ended with it are gone; a first JOIN that asks for too much is told so.
+bool rejoin_may_pass (const char *code, bool joined);
 //  Would the user's batches be the same arrays?  False: error says what differs.
 bool rejoin_is_same (const message_joined_t *before, const message_joined_t *after, message_error_t *error);
 

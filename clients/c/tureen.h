@@ -30,7 +30,8 @@
  *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.  The loader looks for it
  *              by itself (options.rejoin_ms) and joins again where it was: tureen_loader_next gives what had been
  *              delivered, waits, and goes on; no sample comes twice, none is missing.  When it is not to be had,
- *              TUREEN_ERROR, and tureen_loader_state is good for another loader.
+ *              TUREEN_ERROR, and tureen_loader_state is good for another loader.  tureen_loader_new looks for a server that
+ *              ends while it is asked, and for one that has claimed the endpoint and does not listen yet, in the same way.
  *  State:      tureen_loader_state says at any moment what the user was given; a later loader, in another process or of
  *              another server that serves the same data, goes on just there (options.state).
  *  Ranks:      options.world_size processes take one job together, each with a loader of its own; the job is dealt to them in
@@ -107,7 +108,7 @@ typedef struct {
     const char *job;                //  the name of a run that nobody else may use at the same time, at most 64 bytes: who
                                     //  joins with it and its state ends what is left of the run's process before
     int rejoin_ms;                  //  how long to look for a server that is gone; 0: 300 seconds; below 0: not at all,
-                                    //  its end is TUREEN_ERROR
+                                    //  its end is TUREEN_ERROR, or tureen_loader_new fails
     uint32_t world_size;            //  processes (ranks) that take one job together, at most 64, each with the same options;
                                     //  above 1 options.job is required: by it they find each other.  0 and 1: this one alone
     uint32_t rank;                  //  which of them this one is, from 0
@@ -119,6 +120,9 @@ typedef struct {
                                     //  instead, and neither of the two is read
     const char *server_key;         //  with it the server's public key, which its log names, or the path of its public
                                     //  certificate; NULL: $TUREEN_SERVER_KEY
+    void (*waiting) (void *context, const char *text);  //  tureen_loader_new calls it, in its own thread, where it looks for a
+                                    //  server: what is looked for, and for how long; NULL: tureen_loader_notice tells it later
+    void *waiting_context;          //  handed to it
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -181,7 +185,8 @@ enum { TUREEN_EPOCH_ANY = -1 };     //  for tureen_loader_explain: the newest ba
 
 //  Joins: blocks until the server has answered; with ranks until all of them are there, gather_seconds at most (so one
 //  thread cannot join two ranks).  NULL: error (TUREEN_ERROR_BYTES are enough) says why and what to do, and errno is EINVAL
-//  (unusable options, keys among them), ETIMEDOUT (no server answers), EACCES (it does not let this client in: the keys do not
+//  (unusable options, keys among them), ETIMEDOUT (no server answers), ECONNRESET (the server ended before it had answered, and
+//  was not back within rejoin_ms), EACCES (it does not let this client in: the keys do not
 //  fit each other, or its own is unknown or revoked), ECONNREFUSED (the server says no; with ranks: one has not come, or
 //  asks for something else), EPROTO (what answers is no server of ours) or another (out of memory, of descriptors).
 //  With an options.state after which nothing is left (its epoch is options.epochs) no server is asked: the loader gives

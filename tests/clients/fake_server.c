@@ -141,6 +141,17 @@ s_do (fake_server_t *self, fake_deed_t deed)
 //  --------------------------------------------------------------------------
 //  Requests
 
+//  Is it the step at which it dies?
+static bool
+s_dies_at (fake_server_t *self, fake_step_t step)
+{
+    if (self->plan.die_at != step || self->step_deaths >= self->plan.die_times)
+        return false;
+    self->step_deaths++;
+    self->dying = true;
+    return true;
+}
+
 static void
 s_take_leave (fake_server_t *self, uint64_t tag)
 {
@@ -244,7 +255,10 @@ s_answer (fake_server_t *self, const wire_head_t *head, const part_t *parts)
 {
     if (head->kind == WIRE_JOIN) {
         char *text = strndup (parts [1].data, parts [1].size);
-        fake_take_join (self, text, parts, head->tag);
+        if (!s_dies_at (self, FAKE_AT_JOIN)) {
+            fake_take_join (self, text, parts, head->tag);
+            s_dies_at (self, FAKE_AT_JOINED);
+        }
         free (text);
     }
     else if (head->kind == WIRE_INLINE)
@@ -338,7 +352,12 @@ s_accept (fake_server_t *self)
     char token [WIRE_TOKEN_BYTES];
     MUST (recv (client, token, sizeof token, MSG_WAITALL) == sizeof token
         && !memcmp (token, FAKE_TOKEN, sizeof token));
-    s_send_descriptor (self);
+    if (s_dies_at (self, FAKE_AT_TOKEN))
+        return;
+    if (self->muted_tokens < self->plan.mute_tokens)
+        self->muted_tokens++;
+    else
+        s_send_descriptor (self);
 }
 
 static void
@@ -383,10 +402,15 @@ s_step (fake_server_t *self, fake_deed_t wish)
         { .fd = self->listener, .events = ZMQ_POLLIN }, { .fd = self->client, .events = ZMQ_POLLIN } };
     zmq_poll (items, self->client >= 0? 3: 2, POLL_MS);
     fake_answer_zap (self);
-    while (s_receive (self))
+    while (!self->dying && s_receive (self))
         continue;
-    if (items [1].revents)
+    if (items [1].revents && !self->dying)
         s_accept (self);
+    if (self->dying) {
+        self->dying = false;
+        s_die (self);
+        return;
+    }
     if (self->client >= 0)
         s_watch_ring (self);
     if (self->silent)
@@ -479,7 +503,13 @@ fake_new (const fake_plan_t *plan)
         snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s/server.sock", self->directory);
     snprintf (self->ring_path, sizeof self->ring_path, "%s/server.sock.ring", self->directory);
     self->keeper = zmq_ctx_new ();
-    s_listen (self);
+    if (plan->unborn) {
+        self->dead = true;
+        self->died_ms = s_now_ms ();
+        self->listener = -1;
+    }
+    else
+        s_listen (self);
     pthread_mutex_init (&self->mutex, NULL);
     MUST (pthread_create (&self->thread, NULL, s_run, self) == 0);
     return self;

@@ -52,6 +52,14 @@ typedef enum {
     FAKE_NO_RING            //  inline from the start
 } fake_ring_t;
 
+//  At which step of a join the server dies.
+typedef enum {
+    FAKE_AT_NONE,
+    FAKE_AT_JOIN,           //  it has heard the JOIN and answers nothing
+    FAKE_AT_JOINED,         //  it has sent JOINED
+    FAKE_AT_TOKEN           //  it has read the token of the ring and hands nothing over
+} fake_step_t;
+
 //  Both NULL: an open server.
 typedef struct {
     const char *secret;         //  the server's key, Z85
@@ -68,7 +76,11 @@ typedef struct {
     uint32_t heartbeat_ms;      //  0: 1000
     uint64_t deed_times;        //  0: once; else so often, each time after deed_batches batches of the job that is there
     uint32_t revive_ms;         //  after FAKE_DIE and FAKE_STOP it listens again; 0: it stays dead
+    fake_step_t die_at;         //  as FAKE_DIE, at that step ...
+    uint64_t die_times;         //  ... of so many joins
+    bool unborn;                //  it does not listen yet: as if it had died, until it is revived
     uint64_t mute_joins;        //  so many JOINs are heard and not answered, once it has joined
+    uint64_t mute_tokens;       //  so many tokens are taken, and no ring is handed over
     bool shuffle;               //  another order for each job and epoch
     bool has_bad;               //  the sample `bad` cannot be read
     uint64_t bad;

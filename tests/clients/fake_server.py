@@ -174,6 +174,7 @@ class FakeServer:
         self.silent = silent                            # neither batches nor heartbeats: hung
         self.paused = False                             # no batches
         self.door_shut = False                          # whoever asks for a ring is sent away
+        self.mute_tokens = 0                            # so many that do so get no answer
         self.refusal: Optional[Tuple[str, str]] = None
         self.hook: Callable[[str, Optional[Job]], None] = lambda step, job: None
         self.unreadable: Set[int] = set()               # left out where they come up
@@ -381,6 +382,9 @@ class FakeServer:
             if job.token == token and job.descriptor >= 0 and not job.begun:
                 job.attached = connection               # closed with the job, whatever happens
                 self.hook("token", job)
+                if self.mute_tokens:
+                    self.mute_tokens -= 1
+                    return
                 socket.send_fds(connection, [b"R"], [job.descriptor])
                 connection.setblocking(False)
                 job.begun = True

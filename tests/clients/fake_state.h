@@ -68,6 +68,9 @@ struct fake_server {
     uint64_t job;
     uint64_t joins;
     uint64_t muted;
+    uint64_t muted_tokens;
+    uint64_t step_deaths;
+    bool dying;                         //  as soon as it has read what there is
     uint64_t late_tag;                  //  of a question that was not answered; 0: none
     char run [33];
     uint64_t *list;                     //  NULL: the job gave none

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "address.h"
 #include "endpoint.h"
@@ -50,6 +53,38 @@ test_client_and_server_agree_on_the_default (void **state)
     rmdir (s_directory);
 }
 
+//  A server that has claimed its endpoint is starting until it listens.  Of one that is dead the parent tells, if it is a server.
+static void
+test_a_server_that_starts (void **state)
+{
+    (void) state;
+    char folder [] = "/tmp/tureen-address-XXXXXX", text [64], process [32];
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    message_error_t what;
+    assert_non_null (mkdtemp (folder));
+    snprintf (text, sizeof text, "ipc://%s/s.sock", folder);
+    snprintf (address.sun_path, sizeof address.sun_path, "%s/s.sock", folder);
+    snprintf (process, sizeof process, "process %ld has locked", (long) getpid ());
+    prctl (PR_SET_NAME, "tureen");
+    assert_false (address_is_starting (text, &what));
+    endpoint_t *endpoint;
+    assert_int_equal (endpoint_claim (&endpoint, text, NULL, what.text, sizeof what.text), 0);
+    assert_true (address_is_starting (text, &what));
+    assert_non_null (strstr (what.text, process));
+    prctl (PR_SET_NAME, "another");
+    assert_false (address_is_starting (text, &what));
+    prctl (PR_SET_NAME, "tureen");
+    int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (listener, (struct sockaddr *) &address, sizeof address), 0);
+    assert_true (address_is_starting (text, &what));
+    assert_int_equal (listen (listener, 1), 0);
+    assert_false (address_is_starting (text, &what));
+    assert_false (address_is_starting ("tcp://127.0.0.1:1", &what));
+    close (listener);
+    endpoint_destroy (&endpoint);
+    assert_int_equal (rmdir (folder), 0);
+}
+
 static void
 test_what_is_given_wins (void **state)
 {
@@ -89,6 +124,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_client_and_server_agree_on_the_default),
+        cmocka_unit_test (test_a_server_that_starts),
         cmocka_unit_test (test_what_is_given_wins),
         cmocka_unit_test (test_the_remedy_is_a_command_that_helps)
     };

@@ -1027,14 +1027,14 @@ class Ring(Delivery, Tidy):
         server.door_shut = True
         run(server)
         take = ring.take
-        with mock.patch("tureen.ring.take", lambda offer: take(offer._replace(token="short"))):
+        with mock.patch("tureen.ring.take", lambda offer, **how: take(offer._replace(token="short"), **how)):
             run(self.server())
 
     def test_ring_smaller_than_said(self) -> None:
         """A descriptor without the promised bytes would be SIGBUS one day."""
         server = self.server()
         take = ring.take
-        with mock.patch("tureen.ring.take", lambda offer: take(offer._replace(bytes=offer.bytes * 2))):
+        with mock.patch("tureen.ring.take", lambda offer, **how: take(offer._replace(bytes=offer.bytes * 2), **how)):
             with self.assertRaisesRegex(tureen.ProtocolError, "bytes instead of"):
                 iter(tureen.Loader(server.endpoint, batch_size=50, epochs=1))
 

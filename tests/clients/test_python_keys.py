@@ -254,8 +254,7 @@ class NotNow(Case):
     def test_a_busy_server(self) -> None:
         """Asked again four times at most; other refusals are not."""
         with mock.patch.object(connection, "_BUSY_S", (0.01, 0.01, 0.02, 0.02)):
-            for code, times, joins in (("busy", 2, 3), ("busy", 99, 5), ("budget", 1, 1), ("forbidden", 1, 1), ("revoked", 1, 1),
-                                       ("stopping", 1, 1)):
+            for code, times, joins in (("busy", 2, 3), ("busy", 99, 5), ("budget", 1, 1), ("forbidden", 1, 1), ("revoked", 1, 1)):
                 with self.subTest(code=code, times=times):
                     server = self.fake()
                     left = [times]

@@ -583,7 +583,7 @@ class Gathering(Ranked):
             clock.step_s = 60
         with mock.patch("tureen.connection.Connection.wait_for_ranks", fall), mock.patch("tureen.courier.time", clock), \
                 self.assertRaises(tureen.NoServer):
-            iter(self.ranks(server, timeout=50)[0])
+            iter(self.ranks(server, timeout=50, rejoin=0)[0])
         self.assertTrue(server.silent)
 
     def test_waiting_is_told(self) -> None:
@@ -660,7 +660,7 @@ class Gathering(Ranked):
         clock.step_s = 5
         with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time", clock), \
                 self.assertRaisesRegex(tureen.RequestRefused, "is ending"):
-            iter(self.ranks(server, timeout=50)[0])
+            iter(self.ranks(server, timeout=50, rejoin=0)[0])
 
     def test_a_long_wait_for_the_name_is_no_silence(self) -> None:
         """A server that answers may be asked for longer than one that is silent."""

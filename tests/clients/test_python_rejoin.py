@@ -125,14 +125,14 @@ class Rejoining(Gone):
                 self.assertEqual(calls, [step, step])
 
     def test_gone_while_joining_first(self) -> None:
-        """Within the time that a join may take the next server is asked."""
+        """Without rejoin the next server is asked within the time that a join may take."""
         server = self.fake()
         server.hook = nth(server, "join", 1, server.crash)
         self.assert_whole(self.run_through(self.loader(server, timeout=50, rejoin=0)))
         server = self.fake()
         server.hook = nth(server, "join", 1, lambda: server.crash(stay=True))
         with self.assertRaises(tureen.NoServer):
-            iter(self.loader(server, timeout=0.3))
+            iter(self.loader(server, timeout=0.3, rejoin=0))
 
     def test_many_times(self) -> None:
         """At random; lists with repeats and samples that cannot be read, and seeded orders, keep their order."""

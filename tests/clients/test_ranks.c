@@ -444,7 +444,7 @@ test_a_server_that_dies_while_it_gathers (void **state)
         pthread_t thread;
         assert_int_equal (pthread_create (&thread, NULL, s_spoil, &spoiler), 0);
         tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j", .world_size = 2,
-            .timeout_ms = cases [index].timeout_ms };
+            .timeout_ms = cases [index].timeout_ms, .rejoin_ms = -1 };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, cases [index].error);
         if (!strstr (s_error, cases [index].says))

@@ -29,7 +29,8 @@ from typing import Callable, Deque, Dict, Iterator, List, Optional, Tuple
 from . import wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
-from .errors import LoaderClosed, ProtocolError, RequestRefused, TureenError
+from .errors import LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, TureenError
+from .finding import starting
 from .job import Arrival, Item, Job
 from .keys import Keys
 from .questions import Questions
@@ -238,12 +239,32 @@ class Connection:
         return self.recent is not None and self._outcome is None
 
     def _joined_first(self) -> Courier:
+        try:
+            return self._joined_in_time()
+        except (NoServer, RequestRefused) as error:
+            loss = self._lost_first(error)
+            if loss is None:
+                raise
+        return self._found_again(loss)
+
+    def _lost_first(self, error: TureenError) -> Optional[TureenError]:
+        """What is to be said of a server that is looked for although no job has been joined there: it went away, is ending, or
+        is only starting.  None: it is not looked for."""
+        if not self._rejoin or isinstance(error, NotLetIn):
+            return None
+        if isinstance(error, RequestRefused):
+            return error if error.code == "stopping" else None
+        return error if isinstance(error, BrokenOff) else starting(self.endpoint)
+
+    def _joined_in_time(self) -> Courier:
         begin, left_s, busy = time.monotonic(), self._timeout, iter(_BUSY_S)
         while True:
             pause_s = _AGAIN_S
             try:
                 return self._joined(self._begin, left_s)
             except (BrokenOff, RequestRefused) as error:
+                if self._lost_first(error):
+                    raise
                 if isinstance(error, RequestRefused):
                     if self._passes(error, begin):
                         pause_s = _REFUSED_AGAIN_S
@@ -279,8 +300,10 @@ class Connection:
                 self.received = Ledger.of_job(self.request, job.joined, state)
                 self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
             self.job = job
-        except BaseException:
-            courier.renounce()
+        except BaseException as error:
+            #  A rank that leaves would end the job for the others; of one that was broken off the next connection comes back.
+            if not isinstance(error, BrokenOff):
+                courier.renounce()
             self._let_go(courier)
             raise
         return courier
@@ -291,16 +314,20 @@ class Connection:
             _live[self] = None
 
     def _found_again(self, loss: TureenError) -> Courier:
-        """The next job, on the server that is looked for."""
-        search = self._search = Search(self.endpoint, loss, self._rejoin, quiet=self.concluded)
+        """The next job, or the first, on the server that is looked for."""
+        first = self.job is None
+        search = self._search = Search(self.endpoint, loss, self._rejoin, first=first, ranks=self.request.world_size > 1,
+                                       quiet=self.concluded)
         self.questions.again()
-        assert self.job is not None
         while True:
             try:
-                courier = self._joined(self.received.state_to_join(self.job.joined.run), search.patience_s(self._timeout),
-                                       search.left_s())
+                if self.job is None:
+                    courier = self._joined(self._begin, search.patience_s(self._timeout))
+                else:
+                    courier = self._joined(self.received.state_to_join(self.job.joined.run), search.patience_s(self._timeout),
+                                           search.left_s())
                 search.found()
-                self.rejoined += 1
+                self.rejoined += not first
                 return courier
             except TureenError as error:
                 pause_s = search.failed(error)

@@ -46,7 +46,8 @@ class Left(Exception):
 
 
 class BrokenOff(NoServer):
-    """The connection broke before the answer came: with another one there may be one."""
+    """The connection broke before the answer came, or the ring after it: another connection may bring both.  What the server
+    may have made of this one ends with it."""
 
 
 class Courier:
@@ -86,6 +87,7 @@ class Courier:
         connection, tag = self._connection, self._next_tag()
         message = connection.request.message(tag, connection.instance, state, recent=connection.recent, gather_s=gather_s)
         answer = self._ask(message, tag, wire.JOINED, patience_s)
+        answer_s = min(patience_s, ring.ANSWER_S)
         joined = wire.parse_joined(_body(answer, "JOINED"))
         self.job = Job(joined, self._waker)
         request = connection.request
@@ -96,7 +98,7 @@ class Courier:
         if before is not None and _arrays(before) != _arrays(joined):
             raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than before: "
                              f"{_arrays(joined)} instead of {_arrays(before)}; begin anew, or serve it as before")
-        self._attach()
+        self._attach(answer_s)
         return self.job
 
     def serve(self) -> Optional[TureenError]:
@@ -193,20 +195,22 @@ class Courier:
                 raise self._welcome.error
             if self._broken:
                 #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it was sent.
-                raise BrokenOff(f"the server at {self._endpoint} went away before it answered; start it again")
+                raise BrokenOff(f"the server at {self._endpoint} went away before it answered")
 
-    def _attach(self) -> None:
+    def _attach(self, answer_s: float) -> None:
         """Takes the ring, or asks for batches as frames."""
         joined = self.job.joined
         assert self._descriptors is not None
         self._descriptors.update()      # known before the join is told, and the user may fork
         if joined.ring is not None:
             try:
-                self._ring_socket, self.job.memory = ring.take(joined.ring)
+                self._ring_socket, self.job.memory = ring.take(joined.ring, answer_s=answer_s)
                 self._poller.register(self._ring_socket.fileno(), zmq.POLLIN)
                 return
             except ring.RingUnavailable:
                 pass
+            except ring.RingLate as late:
+                raise BrokenOff(f"{late} (server at {self._endpoint})") from None
         self._inline = True
         self._dealer.send_multipart(wire.inline(joined.job))
 

@@ -9,7 +9,7 @@ import os
 import shlex
 import socket
 import stat
-from typing import Mapping, Optional, Sequence
+from typing import Mapping, Optional, Sequence, Tuple
 
 from .errors import NoServer
 
@@ -122,18 +122,39 @@ def _holder(path: str) -> str:
     return f" (process {process} holds its lock)" if process else ""
 
 
+def starting(endpoint: str) -> Optional[NoServer]:
+    """What there is to be said of a server that has claimed the endpoint and does not listen yet, or that died and is started
+    again; None: there is none."""
+    if not endpoint.startswith("ipc://") or listens(endpoint):
+        return None
+    process, parent = (number if _lives(number) else None for number in _in_lock(endpoint[len("ipc://"):]))
+    if process is not None:
+        return NoServer(f"the server is starting: process {process} has locked {endpoint} and does not listen yet")
+    if parent is not None:
+        return NoServer(f"the server at {endpoint} has died, and process {parent} starts it again")
+    return None
+
+
 def lock_holder(path: str) -> Optional[int]:
     """The process that the lock file of a socket names, if there is one and it lives."""
+    process, _ = _in_lock(path)
+    return process if _lives(process) else None
+
+
+def _in_lock(path: str) -> Tuple[int, int]:
+    """The server's process and its parent, as its lock file says; 0: unknown."""
     try:
         with open(path + ".lock", encoding="ascii") as file:
-            process = int(file.read(24))
+            process, parent = (*map(int, file.read(48).split()), 0, 0)[:2]
     except (OSError, ValueError):
-        return None
-    return process if process > 0 and _lives(process) else None
+        return 0, 0
+    return process, parent
 
 
 def _lives(process: int) -> bool:
     #  A lock file may be a dead server's, or come from another container: the number may be anyone's here.
+    if process <= 0:
+        return False
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()

@@ -58,7 +58,8 @@ class Loader(Owned):
 
     job         the name of a run that nobody else may use at the same time; None: none.  Started again with its state, it
                 takes the place of what is left of it at the server
-    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back
+    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back.  One that
+                ends while it is joined first, or is still starting (ipc), is looked for likewise
     rank, world_size    so many processes take one job together, each a loader with the same arguments and the same `job`
                 name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process alone
     key         for a server on tcp:// that takes only clients whose key it knows: the path of this client's certificate, which

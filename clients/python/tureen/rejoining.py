@@ -10,8 +10,11 @@ from .errors import JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, Se
 
 log = logging.getLogger("tureen")
 
-#  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet gone.
+#  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet gone.  Of a job that
+#  has never run some would not: there may never be the memory that it asks for.  What is left of a rank's job before goes.
 _PASSING = ("stopping", "busy", "budget", "ranks_missing")
+_PASSING_FIRST = ("stopping", "busy")
+_PASSING_FIRST_RANK = ("stopping", "busy", "job_taken")
 _PAUSE_MIN_S = 0.1
 _PAUSE_MAX_S = 2.0
 _TRY_MAX_S = 60.0
@@ -20,12 +23,15 @@ _TRY_MAX_S = 60.0
 class Search:
     """Begins when the connection to the server broke.  The connection's thread."""
 
-    def __init__(self, endpoint: str, loss: TureenError, seconds: float, quiet: bool = False) -> None:
-        """`loss`: what is raised where nobody is looked for; `seconds`: how long, math.inf: until it is found.  `quiet`: not
-        for this job's own sake."""
+    def __init__(self, endpoint: str, loss: TureenError, seconds: float, *, first: bool = False, ranks: bool = False,
+                 quiet: bool = False) -> None:
+        """`loss`: what is raised where no server is looked for; `seconds`: how long, math.inf: until it is found.  `first`: the job
+        has not been joined yet.  `quiet`: not for this job's own sake."""
         self._endpoint = endpoint
         self._loss = loss
         self._seconds = seconds
+        self._first = first
+        self._passing = _PASSING if not first else _PASSING_FIRST_RANK if ranks else _PASSING_FIRST
         self._begin = time.monotonic()
         self._pause_s = _PAUSE_MIN_S
         self._refusal: Optional[TureenError] = None
@@ -43,12 +49,12 @@ class Search:
     def failed(self, error: TureenError) -> float:
         """A try failed.  Gives the pause before the next one, in seconds; raises what no further try will mend, or that
         the time is over."""
-        if _may_pass(error):
+        if self._may_pass(error):
             if self._refusal is None or _kind(self._refusal) != _kind(error):
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
         elif not isinstance(error, NoServer) or isinstance(error, KeyRefused):
-            self._complain("the job cannot be gone on with at %s: %s", self._endpoint, error)
+            self._complain("the job cannot be %s at %s: %s", "begun" if self._first else "gone on with", self._endpoint, error)
             raise error
         if self.left_s() <= 0:
             raise self._in_vain()
@@ -64,23 +70,26 @@ class Search:
         self._ranks = text
 
     def found(self) -> None:
-        self._warn("the server at %s is back after %.1f s: the job goes on", self._endpoint, time.monotonic() - self._begin)
+        self._warn("the server at %s is back after %.1f s: the job %s", self._endpoint, time.monotonic() - self._begin,
+                   "begins" if self._first else "goes on")
+
+    def _may_pass(self, error: TureenError) -> bool:
+        """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
+        if isinstance(error, RequestRefused):
+            return error.code in self._passing
+        return isinstance(error, NotLetIn) and not isinstance(error, KeyRefused)
 
     def _in_vain(self) -> TureenError:
         why = "and it did not come back"
         if self._refusal is not None or self._ranks:
             why = f"and it takes no job: {self._refusal or self._ranks}"
-        text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start it, and go on from "
-                "the loader's state_dict(), or give a larger rejoin (math.inf: until it is back)")
+        remedy = "" if self._first else ", and go on from the loader's state_dict()"
+        text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start it{remedy}, or give a "
+                "larger rejoin (math.inf: until it is back)")
         self._complain("%s", text)
+        if self._first:
+            return NoServer(text)
         return ServerStopped("stopping", text) if isinstance(self._loss, ServerStopped) else ServerGone(text)
-
-
-def _may_pass(error: TureenError) -> bool:
-    """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
-    if isinstance(error, RequestRefused):
-        return error.code in _PASSING
-    return isinstance(error, NotLetIn) and not isinstance(error, KeyRefused)
 
 
 def _kind(error: TureenError) -> str:

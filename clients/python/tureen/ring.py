@@ -14,6 +14,12 @@ from .errors import ProtocolError, TureenError
 from .wire import TOKEN_BYTES, RingOffer
 
 PATIENCE_S = 5.0
+ANSWER_S = 10.0             # so long a token is good
+
+
+class RingLate(TureenError):
+    """The server has the token and does not answer.  It may hand the ring over yet, and would take the end of our socket for
+    our death, whatever we had said meanwhile."""
 
 
 class RingUnavailable(TureenError):
@@ -26,11 +32,12 @@ class Ring(NamedTuple):
     memory: mmap.mmap
 
 
-def take(offer: RingOffer, patience_s: float = PATIENCE_S) -> Ring:
+def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> Ring:
     """Trades the token for the mapped ring.
 
-    RingUnavailable, with nothing left open, if the door gives none.  ProtocolError if it gave one that cannot be mapped:
-    then the token is used, and closing the socket ends the job, so there is no way back to inline.
+    RingUnavailable, with nothing left open, if the door gives none.  RingLate, likewise, if it says nothing in `answer_s`.
+    ProtocolError if it gave one that cannot be mapped: then the token is used, and closing the socket ends the job, so there is
+    no way back to inline.
     """
     token = offer.token.encode("utf-8")
     if len(token) != TOKEN_BYTES:
@@ -40,7 +47,8 @@ def take(offer: RingOffer, patience_s: float = PATIENCE_S) -> Ring:
         door.settimeout(patience_s)
         door.connect(offer.path)
         door.sendall(token)
-        descriptor = _descriptor(door)
+        door.settimeout(answer_s)
+        descriptor = _answered(door)
     except OSError as error:
         door.close()
         raise RingUnavailable(f"{offer.path}: {error}") from None
@@ -60,6 +68,13 @@ def hold_open(door: socket.socket, memory: mmap.mmap) -> None:
     """The job is over, and its batches may be looked at still: a server that lives empties the memory when the socket closes,
     so it closes when the last of them has gone."""
     weakref.finalize(memory, door.close).atexit = False
+
+
+def _answered(door: socket.socket) -> int:
+    try:
+        return _descriptor(door)
+    except TimeoutError:
+        raise RingLate("the server did not hand over the ring") from None
 
 
 def _descriptor(door: socket.socket) -> int:
