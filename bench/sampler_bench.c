@@ -74,6 +74,18 @@ s_bare_rate (uint32_t samples)
 
 //  ---- inserting data sets
 
+//  One sample for each job of the group.
+static void
+s_draw_all (sampler_t *sampler, size_t group)
+{
+    size_t count;
+    const uint32_t *jobs = sampler_group (sampler, group, &count);
+    sampler_offer_t offer;
+    sampler_round_begin (sampler, jobs, count);
+    while (sampler_offer (sampler, &offer))
+        sampler_commit (sampler, sampler_pick (sampler, NULL));
+}
+
 static void
 s_measure_inserts (json_t *out, uint32_t samples)
 {
@@ -94,25 +106,22 @@ s_measure_inserts (json_t *out, uint32_t samples)
         { "dsa", SAMPLER_POLICY_DSA }, { "follow", SAMPLER_POLICY_FOLLOW } };
     for (int index = 0; index < 2; index++) {
         sampler_t *sampler = sampler_new (samples, policies [index].policy, 3);
-        double total = 0, worst = 0;
+        double total = 0, worst = 0, seconds = 0;
         for (int set = 0; set < SETS; set++) {
             begin = s_seconds ();
-            uint32_t job = sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
-            //  What a tree must have done before its first draw belongs to the insertion.
-            sampler_offer_t offer;
-            sampler_round_begin (sampler, &job, 1);
-            sampler_offer (sampler, &offer);
-            sampler_commit (sampler, sampler_pick (sampler, NULL));
-            sampler_offer (sampler, &offer);
-            double seconds = s_seconds () - begin;
+            sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
+            //  What the first draws of all these jobs need belongs to the insertion, whenever it is done.
+            for (size_t group = 0; group < sampler_group_count (sampler); group++)
+                s_draw_all (sampler, group);
+            seconds = s_seconds () - begin;
             total += seconds;
             worst = seconds > worst? seconds: worst;
         }
         uint32_t followers = 0;
         for (uint32_t job = 0; job < SETS; job++)
             followers += sampler_follows (sampler, job);
-        json_t *one = json_pack ("{s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms", worst * 1e3,
-            "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers);
+        json_t *one = json_pack ("{s:f, s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms", worst * 1e3,
+            "last_ms", seconds * 1e3, "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers);
         json_object_set_new (out, policies [index].name, one);
         sampler_destroy (&sampler);
     }
@@ -208,6 +217,7 @@ typedef struct {
     uint32_t samples, jobs;
     bool overlap;                   //  job j has three quarters of the data, from j/jobs of a quarter on
     bool staggered;                 //  job j is j/jobs of an epoch ahead
+    bool speeds;                    //  job j takes part in 1 - 3/4 j/jobs of the rounds: each round has other jobs
     double epochs;                  //  of draws that are timed
 } play_t;
 
@@ -226,6 +236,17 @@ s_round (store_t *store, const uint32_t *jobs, uint32_t count, uint32_t all)
     for (uint32_t place = 0; place < count; place++)
         if (sampler_remaining (store->sampler, jobs [place]) == 0)
             s_begin_epoch (store, jobs [place]);
+}
+
+//  The jobs of a round, in order of their numbers.  Returns how many.
+static uint32_t
+s_participants (const play_t *play, random_t *random, const uint32_t *numbers, uint32_t *jobs)
+{
+    uint32_t count = 0;
+    for (uint32_t job = 0; job < play->jobs; job++)
+        if (!play->speeds || random_below (random, 4 * play->jobs) < 4 * play->jobs - 3 * job)
+            jobs [count++] = numbers [job];
+    return count;
 }
 
 //  Nanoseconds a job-draw.
@@ -247,17 +268,21 @@ s_decide (const play_t *play, uint64_t *prepared_p)
     for (uint32_t job = 1; play->staggered && job < play->jobs; job++)
         for (uint32_t step = 0; step < (uint64_t) size * job / play->jobs; step++)
             s_round (&store, &numbers [job], 1, play->jobs);
-    uint64_t rounds = (uint64_t) (play->epochs * size);
+    uint64_t rounds = (uint64_t) (play->epochs * size), draws = 0;
+    random_t random = random_from_seed (6);
     store.prepared = 0;
     double begin = s_seconds ();
-    for (uint64_t round = 0; round < rounds; round++)
-        s_round (&store, numbers, play->jobs, play->jobs);
+    for (uint64_t round = 0; round < rounds; round++) {
+        uint32_t jobs [JOBS_MAX], count = s_participants (play, &random, numbers, jobs);
+        s_round (&store, jobs, count, play->jobs);
+        draws += count;
+    }
     double seconds = s_seconds () - begin;
     *prepared_p = store.prepared;
     sampler_destroy (&store.sampler);
     free (store.items);
     free (store.of);
-    return seconds * 1e9 / ((double) rounds * play->jobs);
+    return seconds * 1e9 / (double) draws;
 }
 
 static json_t *
@@ -265,27 +290,34 @@ s_measure_decisions (const play_t *play, double bare_rate)
 {
     uint64_t prepared;
     double ns = s_decide (play, &prepared);
-    return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:f, s:f, s:f}", "policy",
+    return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:f}", "policy",
         play->policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) play->samples, "jobs", (int) play->jobs,
-        "overlap", play->overlap, "staggered", play->staggered, "ns_a_draw", ns, "draws_a_second", 1e9 / ns,
+        "overlap", play->overlap, "staggered", play->staggered, "speeds", play->speeds, "ns_a_draw", ns,
+        "draws_a_second", 1e9 / ns,
         "to_select_and_remove", 1e9 / ns / bare_rate);
 }
 
+//  only: NULL, or the name of a policy.
 static json_t *
-s_measure_all_decisions (uint32_t samples, double bare_rate)
+s_measure_all_decisions (uint32_t samples, double bare_rate, const char *only)
 {
-    static const struct { uint32_t jobs; bool overlap, staggered; } plays [] = {
-        { 1, false, false }, { 4, false, false }, { 16, false, false }, { 64, false, false }, { 128, false, false },
-        { 16, false, true }, { 16, true, false }, { 16, true, true }, { 128, false, true } };
+    static const struct { uint32_t jobs; bool overlap, staggered, speeds; } plays [] = {
+        { .jobs = 1 }, { .jobs = 4 }, { .jobs = 16 }, { .jobs = 64 }, { .jobs = 128 },
+        { .jobs = 16, .staggered = true }, { .jobs = 16, .overlap = true },
+        { .jobs = 16, .overlap = true, .staggered = true }, { .jobs = 128, .staggered = true },
+        { .jobs = 8, .speeds = true }, { .jobs = 32, .speeds = true }, { .jobs = 128, .speeds = true },
+        { .jobs = 128, .staggered = true, .speeds = true }, { .jobs = 128, .overlap = true, .speeds = true } };
     json_t *all = json_array ();
     for (int policy = 0; policy < 2; policy++)
         for (size_t index = 0; index < sizeof plays / sizeof *plays; index++) {
+            if (only && strcmp (only, policy? "follow": "dsa") != 0)
+                continue;
             //  Some ten million draws each, but into the second epoch, where quotas come into play: so that many
             //  jobs have fewer samples.
             play_t play = { .policy = policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
                 .samples = plays [index].jobs > 16? samples / 8: samples,
                 .jobs = plays [index].jobs, .overlap = plays [index].overlap, .staggered = plays [index].staggered,
-                .epochs = 1.2 };
+                .speeds = plays [index].speeds, .epochs = 1.2 };
             json_array_append_new (all, s_measure_decisions (&play, bare_rate));
         }
     return all;
@@ -351,55 +383,113 @@ s_real (const json_t *object, const char *key)
 }
 
 static void
-s_print (const json_t *report)
+s_print_inserts (const json_t *inserts)
 {
-    const json_t *inserts = json_object_get (report, "inserts"), *each;
-    printf ("a bare select and remove on %lld samples: %.2f million a second\n\n",
-        (long long) json_integer_value (json_object_get (report, "samples")), s_real (report, "bare_a_second") / 1e6);
-    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million; an `and` of two takes %.3f ms\n",
+    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million, each beside those before it, with a draw"
+        " of each job;\nan `and` of two takes %.3f ms\n",
         s_real (inserts, "and_ms"));
     for (int policy = 0; policy < 2; policy++) {
         const json_t *one = json_object_get (inserts, policy? "follow": "dsa");
-        printf ("  %-7s %8.2f ms on average, %8.2f ms at worst: %.0f times the `and`\n", policy? "follow": "dsa",
-            s_real (one, "mean_ms"), s_real (one, "worst_ms"), s_real (one, "mean_in_ands"));
+        printf ("  %-7s %8.2f ms on average (%.0f times the `and`), %8.2f ms at worst, %8.2f ms for the last one\n",
+            policy? "follow": "dsa", s_real (one, "mean_ms"), s_real (one, "mean_in_ands"), s_real (one, "worst_ms"),
+            s_real (one, "last_ms"));
     }
-    printf ("\n%-8s %5s %-24s %12s %14s %22s\n", "policy", "jobs", "data", "ns a draw", "million a s",
-        "to select and remove");
+}
+
+static void
+s_print_decisions (const json_t *decisions)
+{
+    const json_t *each;
     size_t index;
-    json_array_foreach (json_object_get (report, "decisions"), index, each) {
-        char data [40];
+    printf ("\n%-8s %5s %-38s %12s %14s %22s\n", "policy", "jobs", "data", "ns a draw", "million a s",
+        "to select and remove");
+    json_array_foreach (decisions, index, each) {
+        char data [60];
+        bool staggered = json_is_true (json_object_get (each, "staggered"));
         snprintf (data, sizeof data, "%s%s", json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
-            json_is_true (json_object_get (each, "staggered"))? ", out of step": ", in step");
-        printf ("%-8s %5d %-24s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
+            !json_is_true (json_object_get (each, "speeds"))? staggered? ", out of step": ", in step":
+            staggered? ", many speeds, out of step": ", many speeds");
+        printf ("%-8s %5d %-38s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
             (int) s_real (each, "jobs"), data, s_real (each, "ns_a_draw"), s_real (each, "draws_a_second") / 1e6,
             s_real (each, "to_select_and_remove"));
     }
+}
+
+static void
+s_print_memory (const json_t *memory)
+{
+    const json_t *each;
+    size_t index;
     printf ("\n%-8s %9s %5s %-10s %16s %22s\n", "policy", "samples", "jobs", "data", "bytes a sample",
         "of a byte a job + 12");
-    json_array_foreach (json_object_get (report, "memory"), index, each)
+    json_array_foreach (memory, index, each)
         printf ("%-8s %9d %5d %-10s %16.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
             (int) s_real (each, "samples"), (int) s_real (each, "jobs"),
             json_is_true (json_object_get (each, "scattered"))? "scattered": "all", s_real (each, "bytes_a_sample"),
             s_real (each, "of_allowance"));
 }
 
+static void
+s_print (const json_t *report)
+{
+    printf ("a bare select and remove on %lld samples: %.2f million a second\n\n",
+        (long long) json_integer_value (json_object_get (report, "samples")), s_real (report, "bare_a_second") / 1e6);
+    const json_t *part;
+    if ((part = json_object_get (report, "inserts")))
+        s_print_inserts (part);
+    if ((part = json_object_get (report, "decisions")))
+        s_print_decisions (part);
+    if ((part = json_object_get (report, "memory")))
+        s_print_memory (part);
+}
+
 static int
 s_usage (FILE *file, int status)
 {
-    fputs ("usage: sampler_bench [--samples N] [--json]\n"
+    fputs ("usage: sampler_bench [--samples N] [--only PART] [--json]\n"
         "\n"
         "What the sampler's decisions cost, beside what CRoaring costs on the same sets in the same run.\n"
         "  --samples N   of the data set that jobs draw from (default: 1280000; at least 1000)\n"
+        "  --only PART   inserts, dsa, follow (draws under that policy) or memory (default: all of these)\n"
         "  --json        one JSON object instead of tables\n", file);
     return status;
+}
+
+static bool
+s_is_part (const char *name)
+{
+    static const char *const parts [] = { "inserts", "dsa", "follow", "memory" };
+    for (size_t index = 0; index < sizeof parts / sizeof *parts; index++)
+        if (strcmp (name, parts [index]) == 0)
+            return true;
+    return false;
+}
+
+static json_t *
+s_measure (uint32_t samples, const char *only)
+{
+    double bare = s_bare_rate (samples);
+    json_t *report = json_pack ("{s:i, s:f}", "samples", (int) samples, "bare_a_second", bare);
+    if (!only || strcmp (only, "inserts") == 0) {
+        json_t *inserts = json_object ();
+        s_measure_inserts (inserts, 2000000);
+        json_object_set_new (report, "inserts", inserts);
+    }
+    if (!only || strcmp (only, "dsa") == 0 || strcmp (only, "follow") == 0)
+        json_object_set_new (report, "decisions", s_measure_all_decisions (samples, bare, only));
+    if (!only || strcmp (only, "memory") == 0)
+        json_object_set_new (report, "memory", s_measure_all_memory ());
+    return report;
 }
 
 int
 main (int argc, char **argv)
 {
     static const struct option options [] = { { "samples", required_argument, NULL, 's' },
-        { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
+        { "only", required_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
     uint32_t samples = 1280000;
+    const char *only = NULL;
     bool json = false;
     for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1; ) {
         char *end = NULL;
@@ -408,8 +498,15 @@ main (int argc, char **argv)
             fprintf (stderr, "sampler_bench: --samples: '%s' is no number from 1000 to 100000000\n", optarg);
             return 2;
         }
+        if (option == 'o' && !s_is_part (optarg)) {
+            fprintf (stderr, "sampler_bench: --only: '%s' is not inserts, dsa, follow or memory\n", optarg);
+            return 2;
+        }
         if (option == 's')
             samples = (uint32_t) number;
+        else
+        if (option == 'o')
+            only = optarg;
         else
         if (option == 'j')
             json = true;
@@ -418,13 +515,7 @@ main (int argc, char **argv)
     }
     if (optind < argc)
         return s_usage (stderr, 2);
-    double bare = s_bare_rate (samples);
-    json_t *report = json_pack ("{s:i, s:f}", "samples", (int) samples, "bare_a_second", bare);
-    json_t *inserts = json_object ();
-    s_measure_inserts (inserts, 2000000);
-    json_object_set_new (report, "inserts", inserts);
-    json_object_set_new (report, "decisions", s_measure_all_decisions (samples, bare));
-    json_object_set_new (report, "memory", s_measure_all_memory ());
+    json_t *report = s_measure (samples, only);
     if (json) {
         json_dumpf (report, stdout, JSON_INDENT (2) | JSON_REAL_PRECISION (6));
         putchar ('\n');
