@@ -1,12 +1,10 @@
 /*  choice -- a class of exchangeable ids, and a uniform pick from it.
  *
- *  A class is given by the sets that make it: what is in all of `in`, less what is in all of `out`, less
- *  one id.  It is not computed as a set unless it is a small part of every set at hand: ids are proposed
- *  uniformly from something larger and the first one in the class is taken, which is uniform over the
- *  class, exactly.  Measured on 1.28 million ids, 1 to 4 equal sets: 30 to 340 ns a pick, from a full set
- *  down to one id in 1,000; roaring_bitmap_select alone takes 740 ns while the set is dense, and an
- *  intersection 35 us.
- *  Owner: whoever holds the struct; the sets are lent and must not change while it is used.
+ *  A class is part of what remains to one job: that which all jobs of `in` need, less what all jobs of `out`
+ *  need, less one id.  It is neither computed nor counted: ids are proposed uniformly from something larger, and
+ *  the first one in the class is taken, which is uniform over the class, exactly.  Only where very many
+ *  proposals fail are all ids looked at, once.
+ *  Owner: whoever holds the struct; what it points to is lent and must not change while it is used.
  */
 #ifndef CHOICE_H
 #define CHOICE_H
@@ -15,25 +13,40 @@
 #include <stdint.h>
 #include <roaring/roaring.h>
 
+#include "jobset.h"
+#include "need_table.h"
 #include "random.h"
 
 enum { CHOICE_NO_ID = 0xffffffff };     //  never a sample: ids are below a 32-bit count
 
 typedef struct {
-    const roaring_bitmap_t *const *in;  //  at least one; none run-compressed
-    size_t in_count;
-    const roaring_bitmap_t *const *out; //  an id in all of these is not in the class
-    size_t out_count;                   //  0: nothing is left out
-    uint32_t barred;                    //  one id more that is not in the class, or CHOICE_NO_ID
+    const roaring_bitmap_t *set;        //  what remains to the job; not run-compressed
+    uint64_t bound;                     //  how much that is, at least 1
     uint32_t universe;                  //  every id is below this
-    uint64_t size;                      //  of the class, at least 1
-    uint64_t bound;                     //  of in [0], the smallest of the `in`
+    const uint32_t *among;              //  NULL, or so many ids that hold the class: it is sought among them
+    size_t among_count;
+    const need_table_t *needs;          //  NULL: the class is the set, and what follows but found says nothing
+    const jobset_t *in;                 //  the job itself among them
+    const jobset_t *out;                //  NULL: nothing is left out
+    uint32_t barred;                    //  one id more that is not in the class, or CHOICE_NO_ID
+    uint32_t found;                     //  an id that is uniform over the class, or CHOICE_NO_ID: none is known yet
 } choice_t;
 
 bool choice_contains (const choice_t *self, uint32_t id);
-//  A uniform id of a set that the class is part of.
+
+//  A uniform id of choice_width ids, those of the class and others: what is in the class is uniform over it.
 uint32_t choice_try (const choice_t *self, random_t *random);
-//  Uniform over class and available together; over the class where that is empty or available is NULL.
+uint64_t choice_width (const choice_t *self);
+//  After so many tries that failed choice_walk costs less than as many again.
+uint64_t choice_patience (const choice_t *self);
+//  Uniform over the class, or CHOICE_NO_ID if so many tries failed.
+uint32_t choice_seek (const choice_t *self, random_t *random);
+//  Looks at all of the set, or among: how much of it is in the class, which may be nothing, and a uniform id of
+//  that.
+uint64_t choice_walk (const choice_t *self, random_t *random, uint32_t *id_p);
+
+//  Uniform over class and available together; over the class, which is not empty, where that is empty or
+//  available is NULL.  What was found is picked as often as it is asked for.
 uint32_t choice_pick (const choice_t *self, random_t *random, const roaring_bitmap_t *available);
 
 #endif

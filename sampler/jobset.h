@@ -29,13 +29,13 @@ jobset_has (const jobset_t *self, uint32_t job)
     return self->words [job / 64] >> (job % 64) & 1;
 }
 
-static inline bool
-jobset_equals (const jobset_t *self, const jobset_t *other)
+static inline uint32_t
+jobset_count (jobset_t self)
 {
+    uint32_t count = 0;
     for (size_t word = 0; word < JOBSET_WORDS; word++)
-        if (self->words [word] != other->words [word])
-            return false;
-    return true;
+        count += (uint32_t) __builtin_popcountll (self.words [word]);
+    return count;
 }
 
 #endif

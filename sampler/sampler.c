@@ -19,13 +19,11 @@ typedef enum { ROUND_IDLE, ROUND_OPEN, ROUND_OFFERED } round_state_t;
 
 typedef struct {
     round_state_t state;
-    size_t group;
     //  A round of SHARED jobs under `dsa` is dsa's; in all others the jobs draw one after the other.
     bool dependent;
     uint32_t jobs [SAMPLER_JOBS_MAX];
     size_t job_count, next;
     demand_t *drawing;              //  the one that an offer is for, if not dependent
-    const roaring_bitmap_t *set;
     choice_t choice;                //  while OFFERED, but of a job with a history
 } round_t;
 
@@ -74,7 +72,7 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
     self->dropped = sampler_need (roaring_bitmap_create ());
     self->grouping = grouping_new ();
     if (policy == SAMPLER_POLICY_DSA)
-        self->dsa = dsa_new (sample_count, self->demands);
+        self->dsa = dsa_new (sample_count, self->demands, random_next (&self->past));
     else
         self->follow = follow_new (sample_count, self->demands, policy == SAMPLER_POLICY_FOLLOW);
     return self;
@@ -158,6 +156,8 @@ sampler_join (sampler_t *self, const sampler_join_t *join)
     self->demands [job] = demand_new (join, self->readable, self->sample_count, follows, &self->past);
     if (follows)
         s_follow (self, job, join);
+    if (self->dsa)
+        dsa_join (self->dsa, job);
     s_regroup (self);
     return job;
 }
@@ -168,7 +168,7 @@ s_forget (sampler_t *self, uint32_t job, bool has_been)
     demand_t *demand = s_demand (self, job);
     assert (self->round.state == ROUND_IDLE);
     if (self->dsa)
-        dsa_forget (self->dsa, job);
+        dsa_leave (self->dsa, job);
     else
     if (has_been)
         follow_leave (self->follow, job);
@@ -242,7 +242,7 @@ sampler_epoch_begin (sampler_t *self, uint32_t job)
     assert (self->round.state == ROUND_IDLE);
     demand_epoch_begin (demand);
     if (self->dsa)
-        dsa_forget (self->dsa, job);
+        dsa_epoch_begin (self->dsa, job);
     else
         follow_epoch_begin (self->follow, job);
 }
@@ -321,10 +321,10 @@ sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count)
     assert (self->round.state == ROUND_IDLE);
     assert (count > 0);
     demand_t *first = s_demand (self, jobs [0]);
-    self->round = (round_t) { .state = ROUND_OPEN, .group = grouping_of (self->grouping, jobs [0]) };
+    self->round = (round_t) { .state = ROUND_OPEN };
     for (size_t place = 0; place < count; place++) {
         assert (demand_remaining_count (s_demand (self, jobs [place])) > 0);
-        assert (grouping_of (self->grouping, jobs [place]) == self->round.group);
+        assert (grouping_of (self->grouping, jobs [place]) == grouping_of (self->grouping, jobs [0]));
     }
     self->round.dependent = self->dsa && demand_order (first) == SAMPLER_ORDER_SHARED;
     if (self->round.dependent) {
@@ -347,16 +347,12 @@ s_offer_next (sampler_t *self, sampler_offer_t *offer)
     round->drawing = self->demands [*offer->jobs];
     if (demand_history (round->drawing)) {
         follow_begin (self->follow, *offer->jobs, &self->random);
-        offer->class_size = 0;
         return true;
     }
-    uint64_t left = demand_remaining_count (round->drawing);
-    round->set = demand_remaining (round->drawing);
     round->choice = (choice_t) {
-        .in = &round->set, .in_count = 1, .barred = CHOICE_NO_ID, .universe = self->sample_count,
-        .size = demand_is_given (round->drawing)? 1: left, .bound = left,
+        .set = demand_remaining (round->drawing), .bound = demand_remaining_count (round->drawing),
+        .universe = self->sample_count, .found = CHOICE_NO_ID,
     };
-    offer->class_size = round->choice.size;
     return true;
 }
 
@@ -367,14 +363,9 @@ sampler_offer (sampler_t *self, sampler_offer_t *offer)
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OPEN);
     round_t *round = &self->round;
-    bool more;
-    if (round->dependent) {
-        more = dsa_offer (self->dsa, &self->random, &round->choice, &offer->jobs, &offer->job_count);
-        if (more)
-            offer->class_size = round->choice.size;
-    }
-    else
-        more = s_offer_next (self, offer);
+    bool more = round->dependent?
+        dsa_offer (self->dsa, &self->random, &round->choice, &offer->jobs, &offer->job_count):
+        s_offer_next (self, offer);
     round->state = more? ROUND_OFFERED: ROUND_IDLE;
     return more;
 }
@@ -433,17 +424,11 @@ sampler_commit (sampler_t *self, uint32_t id)
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
-    const round_t *round = &self->round;
-    if (round->dependent) {
-        assert (sampler_accepts (self, id));
-        size_t group_count;
-        const uint32_t *group = grouping_jobs (self->grouping, round->group, &group_count);
-        dsa_commit (self->dsa, id, group, group_count);
-    }
-    else {
-        assert (sampler_accepts (self, id));
-        demand_draw (round->drawing, id);
-    }
+    assert (sampler_accepts (self, id));
+    if (self->round.dependent)
+        dsa_commit (self->dsa, id);
+    else
+        demand_draw (self->round.drawing, id);
     self->round.state = ROUND_OPEN;
 }
 

@@ -22,7 +22,7 @@
  *    S2  a job's draws of one epoch, what was taken of it before the job joined, and its remaining are its data at the
  *        epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs whose data overlap, also through others, are one group.
- *    S4  cached sizes of intersections equal the ones computed afresh from the remaining sets.
+ *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have equal sets.
  *  Owner: one thread.  Nothing here blocks.  Small start-up allocations abort on failure.
  */
 #ifndef SAMPLER_H
@@ -58,7 +58,6 @@ enum {
 typedef struct {
     const uint32_t *jobs;       //  those who share the draw, at least one
     size_t job_count;
-    uint64_t class_size;        //  how many ids are exchangeable here, at least 1; `follow` does not count: 0
 } sampler_offer_t;
 
 typedef struct {
@@ -124,14 +123,13 @@ size_t sampler_group_count (const sampler_t *self);
 const uint32_t *sampler_group (const sampler_t *self, size_t group, size_t *count_p);
 
 //  Begins a round: each of the jobs (of one group, each with remaining > 0, no repeats) will get one sample.
-//  Cheap for lists of jobs that took part lately; one Roaring intersection a job for a new list, or after
-//  one of them began an epoch.
 void sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count);
 //  The next class of the round, or false when every job has its sample and the round is over.
 bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
 //  An id of the offered class, uniform over class and available together, or over the class where that is
-//  empty or available is NULL.  LIST: the id whose turn it is.  available should not be run-compressed, and
-//  costs its intersection with the class (0.1 ms for 64,000 ids) where nearly none of it is in the class.
+//  empty or available is NULL.  LIST: the id whose turn it is.  available holds ids of samples, should not be
+//  run-compressed, and is looked at as a whole where nearly none of it is in the class.  Asked again under `dsa`, and
+//  available does not help: the same id again.
 uint32_t sampler_pick (sampler_t *self, const roaring_bitmap_t *available);
 //  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`; others have none).  What
 //  sampler_suits says holds from the offer's first sampler_pick on.

@@ -1,6 +1,6 @@
 /*  Guards: a pick is in the class, uniform, and from what is available where that is possible -- by
- *  whichever of its ways it is found (proposals from all ids, from the smallest set, from available, or the
- *  computed class).
+ *  whichever of its ways it is found (proposals from all ids, from the job's set, among given ids, from
+ *  available, or a walk).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,13 +14,19 @@
 
 enum { SETS = 4, MEMBERS_MAX = 64, CASES = 80, PICKS = 3000 };
 
+//  One job for each set, in three planes of the table.
+static const uint32_t s_jobs [SETS] = { 63, 0, 64, 255 };
+
 typedef struct {
     uint32_t bound, padding, universe;  //  all sets hold only multiples of padding
     roaring_bitmap_t *sets [SETS];
-    const roaring_bitmap_t *lent [SETS];
+    size_t in_count, out_count;         //  the class: what is in all of the first, less what is in all of the next
+    need_table_t *needs;
+    jobset_t in, out;
     choice_t choice;
     roaring_bitmap_t *members;          //  the class, computed the dumb way: id by id
     roaring_bitmap_t *available;
+    uint32_t *among;                    //  the class and other ids
 } fixture_t;
 
 //  A class of some 1 to MEMBERS_MAX ids inside sets `wide` times as large, spread over ids `padding` times
@@ -33,23 +39,30 @@ s_make (fixture_t *self, uint64_t *random)
     self->padding = wides [test_below (random, 3)];
     self->bound = wide * (1 + (uint32_t) test_below (random, MEMBERS_MAX));
     self->universe = self->bound * self->padding;
-    size_t in_count = 1 + test_below (random, 2);
-    size_t out_count = test_below (random, SETS - in_count + 1);
-    for (size_t set = 0; set < SETS; set++) {
+    self->in_count = 1 + test_below (random, 2);
+    self->out_count = test_below (random, SETS - self->in_count + 1);
+    for (size_t set = 0; set < SETS; set++)
         self->sets [set] = roaring_bitmap_create ();
-        self->lent [set] = self->sets [set];
-    }
     for (uint32_t id = 0; id < self->universe; id += self->padding) {
         bool member = test_below (random, wide) == 0;
         roaring_bitmap_add (self->sets [0], id);
         for (size_t set = 1; set < SETS; set++)
-            if ((set < in_count) == (member || test_below (random, 10) == 0))
+            if ((set < self->in_count) == (member || test_below (random, 10) == 0))
                 roaring_bitmap_add (self->sets [set], id);
     }
-    self->choice = (choice_t) { .in = self->lent, .in_count = in_count, .out = self->lent + in_count,
-        .out_count = out_count, .barred = CHOICE_NO_ID, .universe = self->universe,
-        .bound = roaring_bitmap_get_cardinality (self->sets [0]) };
-    if (out_count)
+    self->needs = need_table_new (self->universe);
+    for (size_t set = 0; set < SETS; set++) {
+        need_table_add (self->needs, s_jobs [set], self->sets [set]);
+        if (set < self->in_count)
+            jobset_add (&self->in, s_jobs [set]);
+        else
+        if (set < self->in_count + self->out_count)
+            jobset_add (&self->out, s_jobs [set]);
+    }
+    self->choice = (choice_t) { .set = self->sets [0], .bound = roaring_bitmap_get_cardinality (self->sets [0]),
+        .universe = self->universe, .needs = self->needs, .in = &self->in,
+        .out = self->out_count? &self->out: NULL, .barred = CHOICE_NO_ID, .found = CHOICE_NO_ID };
+    if (self->out_count)
         self->choice.barred = (uint32_t) test_below (random, self->bound) * self->padding;
 }
 
@@ -59,18 +72,21 @@ s_collect (fixture_t *self)
     self->members = roaring_bitmap_create ();
     for (uint32_t id = 0; id < self->universe; id += self->padding) {
         size_t in = 0, out = 0;
-        for (size_t set = 0; set < self->choice.in_count; set++)
-            in += roaring_bitmap_contains (self->choice.in [set], id);
-        for (size_t set = 0; set < self->choice.out_count; set++)
-            out += roaring_bitmap_contains (self->choice.out [set], id);
-        bool member = in == self->choice.in_count && !(out && out == self->choice.out_count)
-            && id != self->choice.barred;
+        for (size_t set = 0; set < self->in_count; set++)
+            in += roaring_bitmap_contains (self->sets [set], id);
+        for (size_t set = 0; set < self->out_count; set++)
+            out += roaring_bitmap_contains (self->sets [self->in_count + set], id);
+        bool member = in == self->in_count && !(out && out == self->out_count) && id != self->choice.barred;
         if (member != choice_contains (&self->choice, id))
             fail_msg ("id %u: contains says %d", id, !member);
         if (member)
             roaring_bitmap_add (self->members, id);
     }
-    self->choice.size = roaring_bitmap_get_cardinality (self->members);
+    random_t random = random_from_seed (1);
+    uint32_t id = CHOICE_NO_ID;
+    uint64_t size = choice_walk (&self->choice, &random, &id);
+    assert_int_equal (size, roaring_bitmap_get_cardinality (self->members));
+    assert_int_equal (id != CHOICE_NO_ID, size > 0);
 }
 
 //  Nothing, all, a few, about half, or just what is not in the class; and of the ids that no set has, some
@@ -90,13 +106,29 @@ s_make_available (fixture_t *self, uint64_t *random)
     }
 }
 
+//  Every other class is sought among some ids only.
+static void
+s_make_among (fixture_t *self, uint64_t *random)
+{
+    if (test_below (random, 2))
+        return;
+    self->among = malloc (self->bound * sizeof *self->among);
+    assert_non_null (self->among);
+    for (uint32_t id = 0; id < self->universe; id += self->padding)
+        if (roaring_bitmap_contains (self->members, id) || test_below (random, 3) == 0)
+            self->among [self->choice.among_count++] = id;
+    self->choice.among = self->among;
+}
+
 static void
 s_free (fixture_t *self)
 {
     for (size_t set = 0; set < SETS; set++)
         roaring_bitmap_free (self->sets [set]);
+    need_table_destroy (&self->needs);
     roaring_bitmap_free (self->members);
     roaring_bitmap_free (self->available);
+    free (self->among);
 }
 
 //  The z of many picks; fails at once at an id that must not come.
@@ -135,7 +167,8 @@ test_pick_is_uniform_over_the_class_and_what_is_available (void **state)
         s_make (&self, &model);
         s_collect (&self);
         s_make_available (&self, &model);
-        if (self.choice.size > 0) {
+        s_make_among (&self, &model);
+        if (!roaring_bitmap_is_empty (self.members)) {
             double z = s_try (&self, &random, NULL, seed);
             double z_available = s_try (&self, &random, self.available, seed);
             if (fabs (z) > limit || fabs (z_available) > limit)
@@ -145,11 +178,29 @@ test_pick_is_uniform_over_the_class_and_what_is_available (void **state)
     }
 }
 
+//  An id that is known to be uniform over the class is the pick, unless another one is available.
+static void
+test_what_was_found_is_picked (void **state)
+{
+    (void) state;
+    random_t random = random_from_seed (test_seed ());
+    roaring_bitmap_t *set = roaring_bitmap_from_range (0, 1000, 1), *available = roaring_bitmap_of (1, 5);
+    choice_t choice = { .set = set, .bound = 1000, .universe = 2000, .barred = CHOICE_NO_ID, .found = 777 };
+    assert_int_equal (choice_pick (&choice, &random, NULL), 777);
+    assert_int_equal (choice_pick (&choice, &random, NULL), 777);
+    assert_int_equal (choice_pick (&choice, &random, available), 5);
+    roaring_bitmap_remove (set, 5);
+    assert_int_equal (choice_pick (&choice, &random, available), 777);
+    roaring_bitmap_free (set);
+    roaring_bitmap_free (available);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_pick_is_uniform_over_the_class_and_what_is_available),
+        cmocka_unit_test (test_what_was_found_is_picked),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,10 +1,11 @@
 /*  Guards: a round follows the published law, exactly.
  *
- *  The reference is the paper's recursion taken literally: sets are computed, jobs recurse on differences,
- *  every probability is multiplied out.  It works on sets of at most 8 ids, as bit masks.  Beside it:
+ *  The reference is the paper's recursion taken literally: sets are computed, players recurse on differences,
+ *  every probability is multiplied out.  Jobs with one set are one player, and draw one id.  It works on sets of
+ *  at most 8 ids, as bit masks.  Beside it:
  *    - one round, many times over, from one state: the joint law of all ids of all jobs, by chi-square;
- *    - long schedules, where the state comes from draws of before and counts are kept, never made anew: how
- *      often jobs share a sample, and which of its remaining samples each one gets, given all before.
+ *    - long schedules, where the state comes from draws of before: how often jobs share a sample, and which of its
+ *      remaining samples each one gets, given all before.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +24,8 @@ enum { IDS = 8, JOBS_MAX = 4, OUTCOMES = 8 * 8 * 8 * 8 };
 //  The reference
 
 typedef struct {
-    uint8_t sets [JOBS_MAX];            //  R_i of the jobs that still recurse, sorted by size
-    unsigned slots [JOBS_MAX];          //  where job i's id goes in the outcome
+    uint8_t sets [JOBS_MAX];            //  R_i of the players that still recurse, sorted by size
+    unsigned ones [JOBS_MAX];           //  a 1 in the outcome's digit of each job of player i
     size_t count;
 } suffix_t;
 
@@ -34,75 +35,89 @@ s_size (uint8_t set)
     return __builtin_popcount (set);
 }
 
-//  The jobs from `from` on, with less taken away from each.
+//  The players from `from` on, with less taken away from each.
 static suffix_t
-s_rest (const suffix_t *jobs, size_t from, uint8_t less)
+s_rest (const suffix_t *players, size_t from, uint8_t less)
 {
-    suffix_t rest = { .count = jobs->count - from };
-    for (size_t job = 0; job < rest.count; job++) {
-        rest.sets [job] = jobs->sets [from + job] & (uint8_t) ~less;
-        rest.slots [job] = jobs->slots [from + job];
+    suffix_t rest = { .count = players->count - from };
+    for (size_t player = 0; player < rest.count; player++) {
+        rest.sets [player] = players->sets [from + player] & (uint8_t) ~less;
+        rest.ones [player] = players->ones [from + player];
     }
     return rest;
 }
 
-//  Adds to law [outcome], for every outcome of these jobs, its probability given that it has come here with
-//  `so_far` decided and probability p.  An outcome has three bits for each slot's id.
+//  Adds to law [outcome], for every outcome of these players, its probability given that it has come here with
+//  `so_far` decided and probability p.  An outcome is an octal number: a digit, which is the id, for each job.
 static void
-s_law (const suffix_t *jobs, double p, unsigned so_far, double *law)
+s_law (const suffix_t *players, double p, unsigned so_far, double *law)
 {
     if (p <= 0)
         return;
-    if (jobs->count == 0) {
+    if (players->count == 0) {
         law [so_far] += p;
         return;
     }
-    uint8_t common = jobs->sets [0];
-    for (size_t job = 1; job < jobs->count; job++)
-        common &= jobs->sets [job];
-    double here = p * s_size (common) / s_size (jobs->sets [0]);
-    for (size_t sharers = 1; sharers <= jobs->count && common; sharers++) {
-        double next = sharers == jobs->count? 0:
-            (double) s_size (jobs->sets [sharers - 1]) / s_size (jobs->sets [sharers]);
-        suffix_t rest = s_rest (jobs, sharers, common);
+    uint8_t common = players->sets [0];
+    for (size_t player = 1; player < players->count; player++)
+        common &= players->sets [player];
+    double here = p * s_size (common) / s_size (players->sets [0]);
+    unsigned ones = 0;
+    for (size_t sharers = 1; sharers <= players->count && common; sharers++) {
+        ones += players->ones [sharers - 1];
+        double next = sharers == players->count? 0:
+            (double) s_size (players->sets [sharers - 1]) / s_size (players->sets [sharers]);
+        suffix_t rest = s_rest (players, sharers, common);
         for (unsigned id = 0; id < IDS; id++)
-            if (common >> id & 1) {
-                unsigned outcome = so_far;
-                for (size_t job = 0; job < sharers; job++)
-                    outcome |= id << 3 * jobs->slots [job];
-                s_law (&rest, here * (1 - next) / s_size (common), outcome, law);
-            }
+            if (common >> id & 1)
+                s_law (&rest, here * (1 - next) / s_size (common), so_far + id * ones, law);
         here *= next;
     }
-    //  Job 1 does not pick the common set, so that nobody does: all recurse on what is left, where the
-    //  first one has nothing in common with all the others and draws alone.
-    uint8_t alone = jobs->sets [0] & (uint8_t) ~common;
-    suffix_t rest = s_rest (jobs, 1, common);
+    //  The first player does not pick the common set, so that nobody does: all recurse on what is left, where it
+    //  has nothing in common with all the others and draws alone.
+    uint8_t alone = players->sets [0] & (uint8_t) ~common;
+    suffix_t rest = s_rest (players, 1, common);
     for (unsigned id = 0; id < IDS; id++)
         if (alone >> id & 1)
-            s_law (&rest, p / s_size (jobs->sets [0]), so_far | id << 3 * jobs->slots [0], law);
+            s_law (&rest, p / s_size (players->sets [0]), so_far + id * players->ones [0], law);
 }
 
-//  The law of one round of these jobs, whose sets are given by slot.  Returns false, no law, if two sets
-//  are of one size: then the law depends on an order that the paper leaves open.
+//  The player that has this set, or else its place among the others, by size.
+static size_t
+s_place (const suffix_t *players, uint8_t set)
+{
+    for (size_t player = 0; player < players->count; player++)
+        if (players->sets [player] == set)
+            return player;
+    size_t place = 0;
+    while (place < players->count && s_size (players->sets [place]) < s_size (set))
+        place++;
+    return place;
+}
+
+//  The law of one round of these jobs, whose sets are given by slot.  Returns false, no law, if two sets that
+//  differ are of one size: then the law depends on an order that the paper leaves open.
 static bool
 s_round_law (const uint8_t *sets, size_t count, double *law)
 {
-    suffix_t jobs = { .count = count };
+    suffix_t players = { .count = 0 };
     for (unsigned slot = 0; slot < count; slot++) {
-        size_t place = slot;
-        for (; place > 0 && s_size (jobs.sets [place - 1]) > s_size (sets [slot]); place--) {
-            jobs.sets [place] = jobs.sets [place - 1];
-            jobs.slots [place] = jobs.slots [place - 1];
+        size_t place = s_place (&players, sets [slot]);
+        if (place == players.count || players.sets [place] != sets [slot]) {
+            for (size_t next = players.count++; next > place; next--) {
+                players.sets [next] = players.sets [next - 1];
+                players.ones [next] = players.ones [next - 1];
+            }
+            players.sets [place] = sets [slot];
+            players.ones [place] = 0;
         }
-        jobs.sets [place] = sets [slot];
-        jobs.slots [place] = slot;
+        players.ones [place] += 1u << 3 * slot;
     }
-    for (size_t place = 1; place < count; place++)
-        if (s_size (jobs.sets [place]) == s_size (jobs.sets [place - 1]))
+    for (size_t place = 1; place < players.count; place++)
+        if (s_size (players.sets [place]) == s_size (players.sets [place - 1]))
             return false;
     memset (law, 0, OUTCOMES * sizeof *law);
-    s_law (&jobs, 1, 0, law);
+    s_law (&players, 1, 0, law);
     return true;
 }
 
@@ -135,6 +150,14 @@ s_play (sampler_t *sampler, const uint32_t *jobs, size_t count, uint32_t *ids)
                     ids [slot] = id;
         sampler_commit (sampler, id);
     }
+}
+
+//  One of those before, now and then; or one of `many` from `first` on.
+static uint8_t
+s_any_set (uint64_t *random, const uint8_t *before, size_t count, unsigned first, unsigned many)
+{
+    return count && test_below (random, 3) == 0? before [test_below (random, count)]:
+        (uint8_t) (first + test_below (random, many));
 }
 
 static bool
@@ -188,7 +211,7 @@ test_joint_law_of_a_round (void **state)
         uint32_t jobs [JOBS_MAX];
         sampler_t *sampler = sampler_new (IDS, SAMPLER_POLICY_DSA, seed);
         for (size_t slot = 0; slot < count; slot++) {
-            sets [slot] = (uint8_t) (1 + test_below (&random, 255));
+            sets [slot] = s_any_set (&random, sets, slot, 1, 255);
             jobs [slot] = s_join (sampler, sets [slot]);
         }
         static uint32_t counts [OUTCOMES];
@@ -321,7 +344,7 @@ test_law_given_all_that_was_before (void **state)
         uint8_t data [JOBS_MAX], left [JOBS_MAX];
         sampler_t *sampler = sampler_new (IDS, SAMPLER_POLICY_DSA, seed);
         for (size_t job = 0; job < count; job++) {
-            data [job] = left [job] = (uint8_t) (255 - test_below (&random, 200));
+            data [job] = left [job] = s_any_set (&random, data, job, 56, 200);
             s_join (sampler, data [job]);
         }
         bool fit = s_one_group (sampler);

@@ -1,6 +1,7 @@
 /*  Guards: under `dsa`, whatever shape the data sets of 2 to 16 jobs have, each draw is uniform over what remains to
  *  the job given all that was drawn before, and two jobs alone draw the same sample with probability
- *  |I| / max (|R_1|, |R_2|).  (test_dsa_law.c has the whole joint law, on sets of eight.)
+ *  |I| / max (|R_1|, |R_2|).  Jobs with one set draw as one, and each of their orders is uniform as before.
+ *  (test_dsa_law.c has the whole joint law, on sets of eight.)
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +18,10 @@
 
 enum { SAMPLES = 256, JOBS_MAX = 16, ROUNDS = 6000 };
 
-typedef enum { NESTED, OVERLAPPING, DISJOINT, SCATTERED, SHAPES } shape_t;
+typedef enum { NESTED, OVERLAPPING, DISJOINT, SCATTERED, PAIRS, SHAPES } shape_t;
 
-static const char *const s_shape_names [SHAPES] = { "nested", "overlapping", "disjoint", "scattered" };
+static const char *const s_shape_names [SHAPES] = { "nested", "overlapping", "disjoint", "scattered",
+    "pairwise equal" };
 
 typedef struct {
     bool data [SAMPLES], left [SAMPLES];
@@ -46,6 +48,8 @@ s_is_in (world_t *world, shape_t shape, size_t job, uint32_t id)
         return id >= part * job && id < part * job + SAMPLES / 2;
     case DISJOINT:
         return id / (2 * part) == job;
+    case PAIRS:
+        return id >= part * (job / 2 * 2) && id < part * (job / 2 * 2) + SAMPLES / 2;
     default:
         return test_below (&world->random, 3) > 0;
     }
@@ -160,9 +164,120 @@ test_every_shape_and_number (void **state)
         }
 }
 
+//  ------------------------------------------------------------------------------------------------
+//  Two jobs with the same data, those below TWINS, and a third with those from THIRD on
+
+enum { TRIO_SAMPLES = 60, TWINS = 42, THIRD = 18, TRIO_SEEDS = 1500, TRIO_EPOCHS = 5 };
+
+typedef struct {
+    uint32_t counts [3] [TRIO_EPOCHS] [TRIO_SAMPLES] [STATISTICS_BINS];     //  how often an id came there
+    uint64_t offers, draws;
+} trio_t;
+
+//  Rounds of all three, until all have ended so many epochs; at every fourth round the last one sits out, and it
+//  begins its epochs when the others are anywhere in theirs.
+static void
+s_play_trio (trio_t *trio, uint64_t seed)
+{
+    sampler_t *sampler = sampler_new (TRIO_SAMPLES, SAMPLER_POLICY_DSA, seed);
+    uint32_t sizes [3], drawn [3] = { 0 };
+    for (uint32_t job = 0; job < 3; job++) {
+        roaring_bitmap_t *data = roaring_bitmap_from_range (job < 2? 0: THIRD, job < 2? TWINS: TRIO_SAMPLES, 1);
+        sizes [job] = (uint32_t) roaring_bitmap_get_cardinality (data);
+        sampler_join (sampler, &(sampler_join_t) { .data = data });
+        roaring_bitmap_free (data);
+    }
+    while (drawn [0] < TRIO_EPOCHS * sizes [0] || drawn [2] < TRIO_EPOCHS * sizes [2]) {
+        uint32_t ids [3] = { 0 };
+        static const uint32_t jobs [] = { 0, 1, 2 };
+        sampler_offer_t offer;
+        bool third = drawn [0] % 4 > 0;
+        for (sampler_round_begin (sampler, jobs, third? 3: 2); sampler_offer (sampler, &offer); trio->offers++) {
+            uint32_t id = sampler_pick (sampler, NULL);
+            for (size_t index = 0; index < offer.job_count; index++)
+                ids [offer.jobs [index]] = id;
+            trio->draws += offer.job_count;
+            sampler_commit (sampler, id);
+        }
+        assert_int_equal (ids [0], ids [1]);
+        for (uint32_t job = 0; job < (third? 3: 2); job++) {
+            uint32_t epoch = drawn [job] / sizes [job], position = drawn [job] % sizes [job];
+            if (epoch < TRIO_EPOCHS)
+                trio->counts [job] [epoch] [ids [job]] [position * STATISTICS_BINS / sizes [job]]++;
+            if (++drawn [job] % sizes [job] == 0)
+                sampler_epoch_begin (sampler, job);
+        }
+    }
+    sampler_check (sampler);
+    sampler_destroy (&sampler);
+}
+
+//  They never part, so each sample that one of them draws serves both: at most .6 for each draw of the three (as
+//  players of their own they come to .64).  And every epoch of every job is uniform, sample by position.
+static void
+test_jobs_with_one_set_draw_as_one (void **state)
+{
+    (void) state;
+    static trio_t trio;
+    trio = (trio_t) { .offers = 0 };
+    const double limit = statistics_z_limit (3 * TRIO_EPOCHS);
+    for (uint64_t seed = test_seed (); seed < test_seed () + TRIO_SEEDS; seed++)
+        s_play_trio (&trio, seed);
+    for (uint32_t job = 0; job < 3; job++)
+        for (uint32_t epoch = 0; epoch < TRIO_EPOCHS; epoch++) {
+            uint32_t size = job < 2? TWINS: TRIO_SAMPLES - THIRD;
+            double z = statistics_z_of_positions (trio.counts [job] [epoch], TRIO_SAMPLES, size, TRIO_SEEDS);
+            if (fabs (z) > limit)
+                fail_msg ("job %u, epoch %u: z = %.2f of sample by position", job, epoch, z);
+        }
+    double offers = (double) trio.offers / (double) trio.draws;
+    if (offers > 0.6)
+        fail_msg ("%.3f samples for each draw", offers);
+}
+
+//  Jobs become one when what remains to them becomes equal, by whatever way, and two when it does not stay so.
+static void
+test_jobs_part_and_meet (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
+    static const uint32_t jobs [] = { 0, 1, 2 };
+    for (uint32_t job = 0; job < 3; job++) {
+        roaring_bitmap_t *data = roaring_bitmap_from_range (job < 2? 0: SAMPLES - 2, SAMPLES, 1);
+        sampler_join (sampler, &(sampler_join_t) { .data = data });
+        roaring_bitmap_free (data);
+    }
+    for (uint32_t meeting = 0; meeting < SAMPLES / 4; meeting++) {
+        sampler_offer_t offer;
+        uint32_t together = 0, id = 0;
+        for (sampler_round_begin (sampler, jobs, 3); sampler_offer (sampler, &offer); ) {
+            for (size_t index = 0; index < offer.job_count; index++)
+                together += offer.jobs [index] < 2;
+            assert_int_not_equal (together, 1);
+            sampler_commit (sampler, sampler_pick (sampler, NULL));
+        }
+        sampler_epoch_begin (sampler, 2);
+        for (sampler_round_begin (sampler, jobs, 1); sampler_offer (sampler, &offer); sampler_commit (sampler, id))
+            id = sampler_pick (sampler, NULL);
+        assert_true (sampler_needs (sampler, 1, id) && !sampler_needs (sampler, 0, id));
+        sampler_check (sampler);
+        if (id < SAMPLES - 2)
+            sampler_drop (sampler, id);
+        else
+            for (uint32_t job = 0; job < 2; job++)
+                sampler_epoch_begin (sampler, job);
+        sampler_check (sampler);
+    }
+    sampler_destroy (&sampler);
+}
+
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_every_shape_and_number) };
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_every_shape_and_number),
+        cmocka_unit_test (test_jobs_with_one_set_draw_as_one),
+        cmocka_unit_test (test_jobs_part_and_meet),
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -225,7 +225,6 @@ s_round (world_t *self)
     sampler_round_begin (self->sampler, jobs, count);
     while (sampler_offer (self->sampler, &offer)) {
         assert_true (offer.job_count > 0);
-        assert_true (offer.class_size > 0);
         uint32_t id = sampler_pick (self->sampler, test_below (&self->random, 2)? available: NULL);
         uint32_t place = s_place (self, id);
         for (size_t job = 0; job < offer.job_count; job++)
