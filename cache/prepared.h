@@ -6,7 +6,7 @@
  *  unpinned.  So what is evicted never depends on when a worker finishes, and a pending version can be
  *  evicted: its pins still get it.
  *
- *  Eviction is JOADER's RefCnt (Xu et al., NeurIPS 2022, section 4): the lowest reference count first, ties
+ *  Eviction is JOADER's RefCnt (Xie et al., NeurIPS 2022, section 3.2): the lowest reference count first, ties
  *  at random, the newcomer among the candidates.  The caller keeps the counts: how many jobs may still use a
  *  version.
  *
