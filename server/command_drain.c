@@ -14,6 +14,7 @@
 #include "credentials.h"
 #include "dealer.h"
 #include "output.h"
+#include "presence.h"
 #include "tureen.h"
 
 enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000, DRAIN_TAG = 1 };
@@ -96,6 +97,16 @@ s_take (const dealer_message_t *message, bool *good_p)
     return true;
 }
 
+//  No server: what is there, as far as can be seen.
+static bool
+s_complain_absent (const drain_t *self, const char *how, int waited_ms)
+{
+    char waited [48] = "";
+    if (waited_ms)
+        snprintf (waited, sizeof waited, " within %d seconds", waited_ms / 1000);
+    return complain ("drain", "no server answers at %s%s, so there is none to drain: %s", self->address, waited, how);
+}
+
 static bool
 s_ask (drain_t *self)
 {
@@ -114,9 +125,10 @@ s_ask (drain_t *self)
         return s_complain ("nothing can be sent");
     dealer_message_t message;
     dealer_message_init (&message);
-    bool good = false, is_answered = false;
+    char how [PRESENCE_BYTES];
+    bool good = false, is_answered = false, is_absent = false;
     int64_t deadline_ms = dealer_now_ms () + PATIENCE_MS;
-    for (int64_t left_ms = PATIENCE_MS; !is_answered && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
+    for (int64_t left_ms = PATIENCE_MS; !is_answered && !is_absent && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
         zmq_pollitem_t items [DEALER_POLL_ITEMS];
         dealer_poll_items (self->dealer, items);
         zmq_poll (items, DEALER_POLL_ITEMS, left_ms);
@@ -124,13 +136,16 @@ s_ask (drain_t *self)
             is_answered = s_take (&message, &good);
         if (!is_answered && dealer_welcome (self->dealer, &error) != DEALER_WELCOME)
             break;
+        is_absent = !is_answered && dealer_is_unreached (self->dealer) && presence_look (self->address, how) == PRESENCE_NONE;
     }
     dealer_message_clear (&message);
     if (is_answered)
         return good;
-    if (!*error.text)
-        address_fail (self->address, PATIENCE_MS, &error);
-    return s_complain (error.text);
+    if (*error.text)
+        return s_complain (error.text);
+    if (!is_absent)
+        presence_look (self->address, how);
+    return s_complain_absent (self, how, is_absent? 0: PATIENCE_MS);
 }
 
 //  What is known of the server that drains.

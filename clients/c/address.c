@@ -111,11 +111,26 @@ address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_
     return true;
 }
 
+//  Needs no --listen to be served.
+static bool
+s_is_ordinary (const char *address)
+{
+    char usual [ADDRESS_BYTES];
+    return s_default (usual) < ADDRESS_BYTES && !strcmp (address, usual);
+}
+
+bool
+address_absent (const char *address, const char *how, message_error_t *error)
+{
+    bool ordinary = s_is_ordinary (address);
+    return message_fail (error, "no server is at %.150s: %s; start one with: tureen serve --dataset NAME=DIRECTORY%s%.150s", address,
+        how, ordinary? "": " --listen ", ordinary? "": address);
+}
+
 bool
 address_fail (const char *address, int timeout_ms, message_error_t *error)
 {
-    char usual [ADDRESS_BYTES];
-    bool ordinary = s_default (usual) < ADDRESS_BYTES && !strcmp (address, usual);
+    bool ordinary = s_is_ordinary (address);
     //  A server says nothing to users that it does not serve, so that they learn nothing.
     char whom [64] = "";
     if (!strncmp (address, "ipc://", 6))

@@ -13,7 +13,9 @@ bool address_is_starting (const char *address, message_error_t *what);
 //  is no usable runtime directory ipc:///tmp/tureen-UID/server.sock.  The server has the same rule
 //  (server/endpoint.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.
 bool address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_t *error);
-//  The sentence for "nobody answers".  Returns false.
+//  The sentence for "no server answers".  Returns false.
 bool address_fail (const char *address, int timeout_ms, message_error_t *error);
+//  The same at once, where there is none; how: half a sentence (presence.h).
+bool address_absent (const char *address, const char *how, message_error_t *error);
 
 #endif

@@ -16,8 +16,8 @@
 enum { DEALER_SILENT_FAILURES_MAX = 3 };
 
 enum {
-    DEALER_EVENTS = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
-        | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+    DEALER_EVENTS = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED
+        | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
 };
 
 struct dealer {
@@ -30,6 +30,7 @@ struct dealer {
     //  What the monitor told.
     bool connected;
     bool lost;
+    bool unreached;                     //  a try to connect failed since that was last asked
     bool mismatched;                    //  one of the two has keys, and the other none
     bool refused;
     int silent_failures;                //  handshakes that the other side broke off, one after the other
@@ -216,6 +217,9 @@ s_take_event (dealer_t *self, uint16_t number, uint32_t value)
             self->connected = true;
             self->silent_failures = 0;
             break;
+        case ZMQ_EVENT_CONNECT_RETRIED:
+            self->unreached = true;
+            break;
         case ZMQ_EVENT_DISCONNECTED:
             self->lost |= self->connected;
             break;
@@ -261,6 +265,16 @@ dealer_was_connected (dealer_t *self)
     assert (self && self->magic == DEALER_MAGIC);
     s_read_events (self);
     return self->connected;
+}
+
+bool
+dealer_is_unreached (dealer_t *self)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    s_read_events (self);
+    bool unreached = self->unreached && !self->connected;
+    self->unreached = false;
+    return unreached;
 }
 
 dealer_welcome_t

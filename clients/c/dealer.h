@@ -48,6 +48,9 @@ void dealer_message_clear (dealer_message_t *message);
 bool dealer_is_lost (dealer_t *self);
 bool dealer_was_connected (dealer_t *self);
 
+//  Has a try to connect come to nothing, and no connection been made?  Reads the monitor; each try is told once.
+bool dealer_is_unreached (dealer_t *self);
+
 //  What came of the handshake.  Reads the monitor.
 typedef enum {
     DEALER_WELCOME,                 //  nothing bad so far

@@ -321,6 +321,33 @@ handover_descriptor (const handover_t *self)
 //  --------------------------------------------------------------------------
 //  For the user's threads
 
+static struct timespec
+s_deadline (int timeout_ms)
+{
+    struct timespec time;
+    clock_gettime (CLOCK_MONOTONIC, &time);
+    time.tv_sec += timeout_ms / 1000;
+    time.tv_nsec += timeout_ms % 1000 * 1000000L;
+    if (time.tv_nsec >= 1000000000L) {
+        time.tv_nsec -= 1000000000L;
+        time.tv_sec++;
+    }
+    return time;
+}
+
+bool
+handover_wait_report (handover_t *self, int timeout_ms)
+{
+    s_lock (self);
+    struct timespec deadline = s_deadline (timeout_ms);
+    int rc = 0;
+    while (!self->reported && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait (&self->news, &self->mutex, &deadline);
+    bool reported = self->reported;
+    s_unlock (self);
+    return reported;
+}
+
 int
 handover_wait_open (handover_t *self, message_error_t *why)
 {
@@ -343,20 +370,6 @@ s_seconds (void)
     struct timespec time;
     clock_gettime (CLOCK_MONOTONIC, &time);
     return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
-}
-
-static struct timespec
-s_deadline (int timeout_ms)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_MONOTONIC, &time);
-    time.tv_sec += timeout_ms / 1000;
-    time.tv_nsec += timeout_ms % 1000 * 1000000L;
-    if (time.tv_nsec >= 1000000000L) {
-        time.tv_nsec -= 1000000000L;
-        time.tv_sec++;
-    }
-    return time;
 }
 
 //  Waits for something to take.  False: the time is over.

@@ -79,6 +79,8 @@ int handover_descriptor (const handover_t *self);
 
 //  Makes the courier look.
 void handover_wake (handover_t *self);
+//  Waits for handover_report, timeout_ms at most; true: it has come.
+bool handover_wait_report (handover_t *self, int timeout_ms);
 //  Waits for handover_report: 0, or its -errno and why.
 int handover_wait_open (handover_t *self, message_error_t *why);
 //  The next event; timeout_ms below 0: waits for ever.  With nothing to take, it first wakes the courier if

@@ -5,8 +5,22 @@
 #include <stdlib.h>
 #include "address.h"
 #include "loader_state.h"
+#include "presence.h"
 
-enum { LOADER_TIMEOUT_MS = 10000 };
+enum { LOADER_TIMEOUT_MS = 10000, LOADER_QUIET_MS = 1000 };
+
+//  Nothing has answered for a while.  Something that listens may be a server that has ranks to wait for: it is not spoken of.
+static void
+s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, const char *address)
+{
+    message_error_t text;
+    char how [PRESENCE_BYTES];
+    if (presence_look (address, how) == PRESENCE_SOMETHING)
+        return;
+    message_fail (&text, "no server answers at %.150s yet: %.250s; it is looked for for %g seconds", address, how,
+        self->timeout_ms / 1e3);
+    options->waiting (options->waiting_context, text.text);
+}
 
 //  Starts the courier and waits until it has joined.  0, or -errno with error filled.
 static int
@@ -27,6 +41,8 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
         message_fail (error, "no thread");
         return rc;
     }
+    if (options->waiting && !handover_wait_report (self->handover, LOADER_QUIET_MS))
+        s_tell_waiting (self, options, address);
     rc = handover_wait_open (self->handover, error);
     if (rc == 0)
         self->info = message_joined_info (handover_joined (self->handover));

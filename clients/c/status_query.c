@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include "address.h"
 #include "dealer.h"
+#include "presence.h"
 
 enum { STATUS_TIMEOUT_MS = 10000, STATUS_TAG = 1 };
 
@@ -27,14 +28,15 @@ s_take (const dealer_message_t *message, char **json_p, message_error_t *error)
     return -EAGAIN;
 }
 
-//  Waits for the answer; -EACCES: the server does not let us in.
+//  Waits for the answer; -EACCES: the server does not let us in; -ETIMEDOUT, at once: there is none.
 static int
-s_wait (dealer_t *dealer, int timeout_ms, char **json_p, message_error_t *error)
+s_wait (dealer_t *dealer, const char *address, int timeout_ms, char **json_p, message_error_t *error)
 {
     int64_t deadline_ms = dealer_now_ms () + timeout_ms;
     dealer_message_t message;
     dealer_message_init (&message);
     int rc = -EAGAIN;
+    char how [PRESENCE_BYTES];
     for (int64_t left_ms = timeout_ms; rc == -EAGAIN
         && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
         zmq_pollitem_t items [DEALER_POLL_ITEMS];
@@ -44,6 +46,10 @@ s_wait (dealer_t *dealer, int timeout_ms, char **json_p, message_error_t *error)
             rc = s_take (&message, json_p, error);
         if (rc == -EAGAIN && dealer_welcome (dealer, error) != DEALER_WELCOME)
             rc = -EACCES;
+        if (rc == -EAGAIN && dealer_is_unreached (dealer) && presence_look (address, how) == PRESENCE_NONE) {
+            address_absent (address, how, error);
+            rc = -ETIMEDOUT;
+        }
     }
     dealer_message_clear (&message);
     return rc;
@@ -73,7 +79,7 @@ tureen_status_with (const tureen_options_t *options, char **json_p, char *error,
     message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
     bool sent = dealer_send (dealer, &head, &frame, 1);
     assert (sent);
-    rc = s_wait (dealer, patience_ms, json_p, &why);
+    rc = s_wait (dealer, address, patience_ms, json_p, &why);
     if (rc == -EAGAIN) {
         address_fail (address, patience_ms, &why);
         rc = -ETIMEDOUT;

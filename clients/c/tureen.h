@@ -120,8 +120,9 @@ typedef struct {
                                     //  instead, and neither of the two is read
     const char *server_key;         //  with it the server's public key, which its log names, or the path of its public
                                     //  certificate; NULL: $TUREEN_SERVER_KEY
-    void (*waiting) (void *context, const char *text);  //  tureen_loader_new calls it, in its own thread, where it looks for a
-                                    //  server: what is looked for, and for how long; NULL: tureen_loader_notice tells it later
+    void (*waiting) (void *context, const char *text);  //  tureen_loader_new calls it, in its own thread, when nothing has
+                                    //  listened at the endpoint for a second, and where it looks for a server that has ended:
+                                    //  what is looked for, and for how long; NULL: tureen_loader_notice tells the latter
     void *waiting_context;          //  handed to it
 } tureen_options_t;
 
@@ -248,7 +249,7 @@ TUREEN_EXPORT void tureen_batch_release (tureen_batch_t **self_p);
 
 //  Asks a server for its state: 0 and *json_p malloc'ed, a JSON object (docs/operations.md explains the
 //  keys), the caller's to free; or -errno as tureen_loader_new has it, error filled.  endpoint as in the
-//  options; timeout_ms 0: 10 seconds; below 0: -EINVAL.
+//  options; timeout_ms 0: 10 seconds; below 0: -EINVAL.  -ETIMEDOUT comes at once where nothing listens at the endpoint.
 TUREEN_EXPORT int tureen_status (const char *endpoint, int timeout_ms, char **json_p, char *error,
     size_t error_bytes) TUREEN_CHECKED;
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "address.h"
 #include "endpoint.h"
+#include "presence.h"
 
 static char s_directory [] = "/tmp/tureen-address-XXXXXX";
 
@@ -119,6 +120,47 @@ test_the_remedy_is_a_command_that_helps (void **state)
     assert_non_null (strstr (error.text, "--listen tcp://host:1"));
 }
 
+static void
+s_expect_presence (const char *address, presence_t expected, const char *words)
+{
+    char how [PRESENCE_BYTES];
+    assert_int_equal (presence_look (address, how), expected);
+    if (!strstr (how, words))
+        fail_msg ("%s: '%s' lacks '%s'", address, how, words);
+}
+
+//  What there is without a server's answer: a socket, a dead one, and the lock of a server that does not listen yet.
+static void
+test_what_is_at_an_endpoint (void **state)
+{
+    (void) state;
+    char folder [] = "/tmp/tureen-presence-XXXXXX", address [ADDRESS_BYTES], lock [ADDRESS_BYTES + 8];
+    assert_non_null (mkdtemp (folder));
+    snprintf (address, sizeof address, "ipc://%s/s.sock", folder);
+    snprintf (lock, sizeof lock, "%s/s.sock.lock", folder);
+    s_expect_presence (address, PRESENCE_NONE, "there is no such socket");
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    snprintf (name.sun_path, sizeof name.sun_path, "%s/s.sock", folder);
+    int listener = socket (AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal (bind (listener, (struct sockaddr *) &name, sizeof name), 0);
+    assert_int_equal (listen (listener, 1), 0);
+    s_expect_presence (address, PRESENCE_SOMETHING, "a server listens there, but it does not answer");
+    close (listener);
+    s_expect_presence (address, PRESENCE_NONE, "nothing listens at it: its server has died");
+    unlink (name.sun_path);
+    //  The lock counts if the process that it names is a living server.
+    FILE *file = fopen (lock, "w");
+    assert_non_null (file);
+    fprintf (file, "%ld\n", (long) getpid ());
+    fclose (file);
+    s_expect_presence (address, PRESENCE_NONE, "there is no such socket");
+    prctl (PR_SET_NAME, "tureen");
+    s_expect_presence (address, PRESENCE_STARTING, "has locked it and does not listen yet");
+    prctl (PR_SET_NAME, "test_address");
+    unlink (lock);
+    rmdir (folder);
+}
+
 int
 main (void)
 {
@@ -126,7 +168,8 @@ main (void)
         cmocka_unit_test (test_client_and_server_agree_on_the_default),
         cmocka_unit_test (test_a_server_that_starts),
         cmocka_unit_test (test_what_is_given_wins),
-        cmocka_unit_test (test_the_remedy_is_a_command_that_helps)
+        cmocka_unit_test (test_the_remedy_is_a_command_that_helps),
+        cmocka_unit_test (test_what_is_at_an_endpoint)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -562,6 +563,14 @@ test_batches_survive_the_end_of_their_job (void **state)
 //  Joining
 
 static void
+s_note_waiting (void *context, const char *text)
+{
+    char *told = context;
+    assert_string_equal (told, "");
+    snprintf (told, TUREEN_ERROR_BYTES, "%s", text);
+}
+
+static void
 test_no_server_is_a_timeout_with_a_remedy (void **state)
 {
     (void) state;
@@ -571,6 +580,14 @@ test_no_server_is_a_timeout_with_a_remedy (void **state)
     assert_int_equal (errno, ETIMEDOUT);
     assert_non_null (strstr (s_error, "tureen serve --dataset"));
     assert_non_null (strstr (s_error, options.endpoint));
+    //  Whoever asks is told what is waited for, once, in the meantime.
+    char told [TUREEN_ERROR_BYTES] = "";
+    options.timeout_ms = 1300;
+    options.waiting = s_note_waiting;
+    options.waiting_context = told;
+    assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
+    assert_non_null (strstr (told, "tureen-there-is-none.sock yet: there is no such socket"));
+    assert_non_null (strstr (told, "it is looked for for 1.3 seconds"));
     //  A server that takes the connection and says nothing.
     fake_plan_t plan = { .deaf = true };
     fake_server_t *fake = fake_new (&plan);
@@ -770,11 +787,19 @@ test_status_asks_without_a_job (void **state)
     assert_string_equal (json, "{\"version\":\"0.1.0\",\"jobs\":[]}");
     free (json);
     fake_destroy (&fake);
-    assert_int_equal (tureen_status ("ipc:///tmp/tureen-there-is-none.sock", 50, &json, s_error,
-        sizeof s_error),
-        -ETIMEDOUT);
-    assert_null (json);
-    assert_non_null (strstr (s_error, "tureen serve"));
+    //  At once, whatever the time for an answer: where nothing listens there will be none.
+    static const char *const absent [] [2] = {
+        { "ipc:///tmp/tureen-there-is-none.sock", "there is no such socket" },
+        { "ipc:///tmp/tureen-there-is-none/s.sock", "there is no folder /tmp/tureen-there-is-none:" },
+        { "ipc:///dev/null", "is no socket" },
+        { "tcp://127.0.0.1:1", "that host refuses the connection" }
+    };
+    for (size_t index = 0; index < sizeof absent / sizeof *absent; index++) {
+        assert_int_equal (tureen_status (absent [index] [0], INT_MAX, &json, s_error, sizeof s_error), -ETIMEDOUT);
+        assert_null (json);
+        assert_non_null (strstr (s_error, absent [index] [1]));
+        assert_non_null (strstr (s_error, "tureen serve"));
+    }
     assert_int_equal (tureen_status ("nonsense", 50, &json, s_error, sizeof s_error), -EINVAL);
     assert_int_equal (tureen_status (NULL, -1, &json, s_error, sizeof s_error), -EINVAL);
     assert_null (json);

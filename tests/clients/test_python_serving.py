@@ -217,10 +217,11 @@ class Serve(Case):
 class NoServer(Case):
     """What is said of an endpoint without a server."""
 
-    def check(self, endpoint: str, *parts: str) -> None:
+    def check(self, endpoint: str, *parts: str, waits: bool = False) -> None:
+        """waits: there may be an answer yet.  Else the time is not waited out."""
         with self.assertRaises(tureen.NoServer) as caught:
-            tureen.status(endpoint, timeout=0.05)
-        for part in (f"no server answers at {endpoint}", "waited 0.05 s", *parts,
+            tureen.status(endpoint, timeout=0.05 if waits else 1e6)
+        for part in (f"no server answers at {endpoint}", "waited 0.05 s" if waits else "waited ", *parts,
                      f"Start one with: tureen serve --dataset NAME=PATH --listen {endpoint}"):
             self.assertIn(part, str(caught.exception))
 
@@ -233,13 +234,13 @@ class NoServer(Case):
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
             listener.listen()
-            self.check(self.endpoint, "a server listens there, but it does not answer")
-        self.check(self.endpoint, "nobody listens at it: its server has died")
+            self.check(self.endpoint, "a server listens there, but it does not answer", waits=True)
+        self.check(self.endpoint, "nothing listens at it: its server has died")
         #  A lock without a socket: reading its data sets.
         os.unlink(path)
         with mock.patch("tureen.finding._lives", lambda process: process == 4711):
             Path(path + ".lock").write_text("4711\n")
-            self.check(self.endpoint, "process 4711 has locked it and does not listen yet")
+            self.check(self.endpoint, "process 4711 has locked it and does not listen yet", waits=True)
         self.check(self.endpoint, "there is no such socket")
 
     def test_ports(self) -> None:
@@ -248,7 +249,13 @@ class NoServer(Case):
             port = held.getsockname()[1]
             self.check(f"tcp://127.0.0.1:{port}", "refuses the connection")
             held.listen()
-            self.check(f"tcp://127.0.0.1:{port}", "no Tureen server")
+            self.check(f"tcp://127.0.0.1:{port}", "no Tureen server", waits=True)
+
+    def test_a_join_says_what_it_waits_for(self) -> None:
+        """After a second, once; it goes on looking."""
+        with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there is no such socket.* for 1.5 s"):
+            with self.assertRaises(tureen.NoServer):
+                tureen.Loader(self.endpoint, "train", timeout=1.5).samples
 
     def test_the_command_is_for_what_was_asked(self) -> None:
         with self.assertRaises(tureen.NoServer) as caught:

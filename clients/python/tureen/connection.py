@@ -30,7 +30,7 @@ from . import wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
 from .errors import LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, TureenError
-from .finding import starting
+from .finding import listens, starting, what_is_there
 from .job import Arrival, Item, Job
 from .keys import Keys
 from .questions import Questions
@@ -44,6 +44,7 @@ _AGAIN_S = 0.05             # a server that went away while it was asked
 _REFUSED_AGAIN_S = 0.25     # one that has not buried yet what this rank, or the process before it, had there
 _GHOST_S = 3.0              # which is found dead in less
 _BUSY_S = (0.25, 0.5, 1.0, 2.0)     # pauses, after which a server that had no room for another job is asked again
+_QUIET_S = 1.0              # of a join that gets no answer, before the user hears what it waits for
 GATHERING_QUIET_S = 10.0    # that is waited for other ranks before the user hears of it
 #  The user's thread waits for nothing that could take longer than the connection's own limits.
 _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
@@ -89,15 +90,18 @@ class Connection:
 
     #  The user's side
 
-    def start(self, tell: Callable[[str], None]) -> wire.Joined:
+    def start(self, tell: Callable[[str, str], None]) -> wire.Joined:
         """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  `tell` is told what is waited for where
-        that takes long, perhaps several times."""
+        that takes long, perhaps several times: `waiting` for a server, or `gathering` other ranks, and a sentence."""
         _live[self] = None
         try:
             self._thread.start()
+            if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
+                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; it is looked for "
+                                f"for {self._timeout:g} s")
             while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
                 if self._waiting_for_ranks:
-                    tell(self._waiting_for_ranks)
+                    tell("gathering", self._waiting_for_ranks)
         except BaseException:
             self.finish()
             raise

@@ -56,6 +56,12 @@ def listens(endpoint: str) -> bool:
     return True
 
 
+def is_vacant(endpoint: str) -> bool:
+    """Whether no server listens, and none that would listen soon has locked the endpoint."""
+    starting = endpoint.startswith("ipc://") and lock_holder(endpoint[len("ipc://"):]) is not None
+    return not starting and not listens(endpoint)
+
+
 #   ---- a port
 
 def _at_port(address: str) -> str:
@@ -88,7 +94,7 @@ def _at_path(path: str) -> str:
             probe.settimeout(_PROBE_S)
             probe.connect(path)
     except ConnectionRefusedError:
-        return f"the socket is there, and nobody listens at it: its server has died{_holder(path)}"
+        return f"the socket is there, and nothing listens at it: its server has died{_holder(path)}"
     except PermissionError:
         return (f"the socket belongs to user {found.st_uid}, and user {os.geteuid()} may not use it: "
                 "a server is its user's alone, or its group's where it has one")

@@ -304,7 +304,7 @@ class Loader(Owned):
             connection.close_unused()
             given = Ledger.at_end(self._request, begin)
         else:
-            joined = connection.start(lambda text: self._warned.warn("gathering", text, TureenWarning))
+            joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
             given = Ledger.of_job(self._request, joined, begin)
             self._tally = Tally(connection)
         self._own()

@@ -9,7 +9,7 @@ import zmq
 
 from . import wire
 from .errors import NoServer, ProtocolError, RequestRefused
-from .finding import no_server
+from .finding import is_vacant, no_server
 from .keys import KeyPaths
 from .request import poll_ms, resolve_endpoint, seconds
 from .welcome import Welcome
@@ -20,8 +20,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optional[Path] = None,
            server_key: Optional[Path] = None) -> Dict[str, Any]:
-    """The object that `tureen status --json` prints.  `timeout` in seconds; math.inf: as long as it takes.  `key` and
-    `server_key` as of Loader."""
+    """The object that `tureen status --json` prints.  `timeout` in seconds; math.inf: as long as it takes.  NoServer comes at
+    once where nothing listens at the endpoint.  `key` and `server_key` as of Loader."""
     endpoint = resolve_endpoint(endpoint)
     keys = KeyPaths(key, server_key).read(endpoint)
     timeout = seconds("timeout", timeout)
@@ -41,7 +41,8 @@ def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optiona
         poller = zmq.Poller()
         poller.register(dealer, zmq.POLLIN)
         poller.register(welcome.monitor, zmq.POLLIN)
-        until = time.monotonic() + timeout
+        begin = time.monotonic()
+        until = begin + timeout
         while time.monotonic() < until:
             answer = None
             if dealer in dict(poller.poll(poll_ms(until - time.monotonic()))):
@@ -49,6 +50,10 @@ def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optiona
             if answer is not None:
                 return answer
             welcome.look()
+            if welcome.unreached and is_vacant(endpoint):
+                timeout = round(time.monotonic() - begin, 2)
+                break
+            welcome.unreached = False
     finally:
         dealer.close()
         if welcome is not None:

@@ -29,12 +29,14 @@ class Welcome:
         self._public = keys.public if keys is not None else ""
         self._made = False
         self._silent_failures = 0
+        #  A try to connect has failed.
+        self.unreached = False
         #  A connection that was made has broken.
         self.broken = False
         #  What there is to be said of a server that does not let us in.
         self.error: Optional[NotLetIn] = None
         address = f"inproc://welcome-{id(self)}"
-        watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED | _HANDSHAKES)
+        watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_DISCONNECTED | _HANDSHAKES)
         #  Readable when `read` has something to do.
         self.monitor: Any = context.socket(zmq.PAIR)
         self.monitor.linger = 0
@@ -61,6 +63,8 @@ class Welcome:
     def _take(self, event: int, value: int) -> None:
         if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._made, self._silent_failures = True, 0
+        elif event == zmq.EVENT_CONNECT_RETRIED:
+            self.unreached = True
         elif event == zmq.EVENT_DISCONNECTED:
             self.broken = self.broken or self._made
         elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
