@@ -194,16 +194,26 @@ broker_done (const wire_progress_t *progress)
     return progress->consumed > progress->released? progress->consumed: progress->released;
 }
 
-//  Samples of batches that the client has just said it is done with, for the rate: their slots are still
-//  there.
-static uint64_t
-s_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
+static void
+s_count_consumed (job_t *job, uint64_t epoch, uint32_t samples)
 {
-    uint64_t samples = 0, before = broker_done (&rank->progress), now = broker_done (progress);
+    job->consumed_samples += samples;
+    if (epoch > job->consumed_epoch) {
+        job->consumed_epoch = epoch;
+        job->consumed_epoch_samples = 0;
+    }
+    if (epoch == job->consumed_epoch)
+        job->consumed_epoch_samples += samples;
+}
+
+//  Counts the batches that the client has just said it is done with: their slots are still there.
+static void
+s_count_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
+{
+    uint64_t before = broker_done (&rank->progress), now = broker_done (progress);
     for (uint32_t slot = 0; slot < rank->job->slots; slot++)
         if (rank->held >> slot & 1 && rank->sequence [slot] >= before && rank->sequence [slot] < now)
-            samples += rank->rows [slot];
-    return samples;
+            s_count_consumed (rank->job, rank->job->batches [slot].epoch, rank->rows [slot]);
 }
 
 //  What all ranks have released; one that has come back begins at 0, and the window does not shrink for that.
@@ -251,7 +261,7 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
             "progress (consumed %llu, released %llu) goes back from (%llu, %llu)",
             (unsigned long long) progress->consumed, (unsigned long long) progress->released,
             (unsigned long long) before->consumed, (unsigned long long) before->released);
-    job->consumed_samples += s_newly_consumed (rank, progress);
+    s_count_newly_consumed (rank, progress);
     rank->progress = *progress;
     s_measure_released (job);
     for (uint32_t slot = 0; slot < job->slots; slot++) {

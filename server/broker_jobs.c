@@ -231,6 +231,8 @@ s_go_on (job_t *job, const broker_join_t *join)
     job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
     if (join->list)
         s_go_on_listed (job, join);
+    job->consumed_epoch = job->epoch;
+    job->consumed_epoch_samples = job->epoch_samples;
 }
 
 static void

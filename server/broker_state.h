@@ -233,6 +233,7 @@ struct job {
     uint64_t epoch_samples;     //  sent of it; both count what the job before had, where one is gone on with
     uint64_t delivered;
     uint64_t consumed_samples;
+    uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest that a loop was given samples of; counted as epoch_samples
     uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
     uint32_t mark_count;

@@ -111,6 +111,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "epoch_delivered", s_number (job->epoch_samples));
     json_object_set_new (object, "delivered_samples", s_number (job->delivered));
     json_object_set_new (object, "consumed_samples", s_number (job->consumed_samples));
+    json_object_set_new (object, "consumed_epoch", s_number (job->consumed_epoch));
+    json_object_set_new (object, "epoch_consumed", s_number (job->consumed_epoch_samples));
     json_object_set_new (object, "rate", json_real (s_rate (job, now_ms)));
     json_object_set_new (object, "window", s_window (job));
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));

@@ -1,29 +1,40 @@
 #include "command_status.h"
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 #include <jansson.h>
 #include "complain.h"
 #include "output.h"
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16, WATCH_SECONDS = 2,
+    WATCH_SECONDS_MAX = 86400 };
 
 static const char s_help [] =
-    "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json]\n"
+    "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
     "\n"
     "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that is: to an operator\n"
     "all of it, to others what their own tenant has.\n"
+    "\n"
+    "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was given; batches that lie\n"
+    "ready in its memory are not among them (in `delivered` of the line below they are).  `waiting on` is what its next batch\n"
+    "lacks now.  `waited for` says where the time since the job began went: `disk`, reading; `decode`, the shared stage;\n"
+    "`copy`, its own stage (crop, flip, cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
     "\n"
     "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
     "                      see `tureen serve --help`)\n"
     "  --key PATH          of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)\n"
     "  --server-key KEY    that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)\n"
     "  --json              one JSON object; docs/operations.md explains its keys\n"
+    "  --watch [SECONDS]   again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"
+    "                      A server that is gone is looked for each time\n"
     "  --help              this text\n"
     "\n"
     "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n";
@@ -230,23 +241,29 @@ s_show_jobs (const json_t *status)
     else {
         s_show_owner (columns, "job", "tenant");
         printf ("%-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "name", "data set", "order", "memory",
-            "epoch", "of this epoch", "delivered", "samples/s", "shared", "waiting on", "waited for");
+            "epoch", "of this epoch", "consumed", "samples/s", "shared", "waiting on", "waited for");
     }
     json_array_foreach (json_object_get (status, "jobs"), index, job) {
         char share [40], number [32];
-        snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, "epoch_delivered"), s_real (job,
-            "epoch_samples"));
+        //  A server of an earlier version tells of what it sent only.
+        bool tells = s_has (job, "epoch_consumed");
+        snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, tells? "epoch_consumed": "epoch_delivered"),
+            s_real (job, "epoch_samples"));
         char waited [WAITED_BYTES], shared [16];
         snprintf (number, sizeof number, "%.0f", s_real (job, "job"));
         s_show_owner (columns, number, s_text (job, "tenant"));
         printf ("%-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n",
             s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
-            s_real (job, "epoch"), share, s_real (job, "delivered_samples"), s_real (job, "rate"),
+            s_real (job, tells? "consumed_epoch": "epoch"), share, s_real (job, tells? "consumed_samples": "delivered_samples"),
+            s_real (job, "rate"),
             s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
             s_waited (json_object_get (job, "waits"), waited));
         s_show_ranks (json_object_get (job, "ranks"));
         s_show_tier (json_object_get (job, "tier"));
     }
+    if (index > 0)
+        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage into the batch, "
+            "client = its loop)\n");
     s_show_gathering (status);
 }
 
@@ -363,22 +380,46 @@ s_show (const json_t *status)
     s_show_end (status);
 }
 
+typedef struct {
+    tureen_options_t server;
+    bool as_json;
+    double watch_seconds;               //  0: once
+} asked_t;
+
+//  The number in text, or the usual one where there is none.
+static bool
+s_parse_watch (asked_t *self, const char *text)
+{
+    char *end = NULL;
+    self->watch_seconds = text? strtod (text, &end): WATCH_SECONDS;
+    if (!text || (end > text && !*end && self->watch_seconds >= 0.1 && self->watch_seconds <= WATCH_SECONDS_MAX))
+        return true;
+    return complain ("status", "--watch '%s': expected 0.1 to %d seconds", text, WATCH_SECONDS_MAX);
+}
+
 //  -1: go on; else the exit status.
 static int
-s_arguments (int argc, char **argv, tureen_options_t *server, bool *json_p)
+s_arguments (int argc, char **argv, asked_t *self)
 {
     static const struct option options [] = {
         { "connect", required_argument, NULL, 'c' }, { "json", no_argument, NULL, 'j' },
         { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
+        { "watch", optional_argument, NULL, 'w' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     optind = 1;
     for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
         switch (option) {
-        case 'c': server->endpoint = optarg; break;
-        case 'k': server->key = optarg; break;
-        case 's': server->server_key = optarg; break;
-        case 'j': *json_p = true; break;
+        case 'c': self->server.endpoint = optarg; break;
+        case 'k': self->server.key = optarg; break;
+        case 's': self->server.server_key = optarg; break;
+        case 'j': self->as_json = true; break;
+        case 'w':
+            //  The number may also stand by itself, which getopt does not know of.
+            if (!optarg && optind < argc && isdigit ((unsigned char) *argv [optind]))
+                optarg = argv [optind++];
+            if (!s_parse_watch (self, optarg))
+                return 2;
+            break;
         case 'h': fputs (s_help, stdout); return 0;
         default: fputs ("tureen status: see `tureen status --help`\n", stderr); return 2;
         }
@@ -389,28 +430,56 @@ s_arguments (int argc, char **argv, tureen_options_t *server, bool *json_p)
     return 2;
 }
 
+//  Asks once, and prints: the exit status.  before: printed before the page.
 static int
-s_run (int argc, char **argv)
+s_ask (const asked_t *self, const char *before)
 {
-    tureen_options_t server = { .timeout_ms = TIMEOUT_MS };
-    bool as_json = false;
-    int status = s_arguments (argc, argv, &server, &as_json);
-    if (status >= 0)
-        return status;
-    char error [1024], *text;
-    int rc = tureen_status_with (&server, &text, error, sizeof error);
+    char error [TUREEN_ERROR_BYTES], *text;
+    int rc = tureen_status_with (&self->server, &text, error, sizeof error);
     if (rc) {
+        fputs (before, stdout);
+        fflush (stdout);
         complain_of_options ("status", error);
         return rc == -EINVAL? 2: 1;
     }
     json_t *object = json_loads (text, 0, NULL);
-    if (as_json)
+    if (self->as_json)
         printf ("%s\n", text);
-    else
+    else {
+        fputs (before, stdout);
         s_show (object);
+    }
     json_decref (object);
     free (text);
     return object? 0: 1;
+}
+
+//  Until it is interrupted, cannot print, or was asked for what cannot be.
+static int
+s_watch (const asked_t *self)
+{
+    //  To the upper left corner, and nothing is left of the page before: on a terminal the page stays where it is.
+    bool redraws = isatty (STDOUT_FILENO) && !self->as_json;
+    const char *before = redraws? "\033[H\033[2J": "";
+    struct timespec pause = { .tv_sec = (time_t) self->watch_seconds };
+    pause.tv_nsec = (long) ((self->watch_seconds - (double) pause.tv_sec) * 1e9);
+    setvbuf (stdout, NULL, _IOFBF, BUFSIZ);
+    int status;
+    while ((status = s_ask (self, before)) != 2 && fflush (stdout) == 0) {
+        nanosleep (&pause, NULL);
+        before = redraws? before: self->as_json? "": "\n";
+    }
+    return status;
+}
+
+static int
+s_run (int argc, char **argv)
+{
+    asked_t asked = { .server = { .timeout_ms = TIMEOUT_MS } };
+    int status = s_arguments (argc, argv, &asked);
+    if (status >= 0)
+        return status;
+    return asked.watch_seconds > 0? s_watch (&asked): s_ask (&asked, "");
 }
 
 int

@@ -281,9 +281,10 @@ s_tell_refusal (told_t *told, const refusal_t *refusal)
 static void
 s_blank (json_t *value)
 {
-    static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples", "consumed_samples", "window",
-        "waiting_on", "waits", "sharing", "single_reads", "single_bytes", "pool_bytes", "resident_samples", "resident_bytes",
-        "delivered", "prepared", "cache_bytes", "evictions", "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches", "lacks_steps",
+    static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples", "consumed_samples",
+        "consumed_epoch", "epoch_consumed", "window", "waiting_on", "waits", "sharing", "single_reads", "single_bytes",
+        "pool_bytes", "resident_samples", "resident_bytes", "delivered", "prepared", "cache_bytes", "evictions",
+        "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches", "lacks_steps",
         "uptime_seconds" };
     size_t index;
     json_t *part;

@@ -1,0 +1,108 @@
+"""What the commands say: figures of `tureen status`, and what they answer to what cannot be."""
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import unittest
+
+import harness
+from harness import SystemTest, run, wait_until
+
+PIPELINE = json.dumps([{"op": "decode"}, {"op": "resize", "size": [16, 16]}])
+
+
+class Status(SystemTest):
+    SAMPLES = 20
+
+    def test_what_lies_ready_is_not_consumed(self):
+        """A ring that holds batches of epochs that the loop has not begun."""
+        with self.serve() as server:
+            reader = server.read("--slots", "8", batch=10, epochs=6, pipeline=PIPELINE, name="slow", rate=5)
+            job = wait_until("the ring is full", lambda: (lambda job: job if job and job["delivered_samples"] >= 70 else None)(
+                server.job_status("slow")))
+            self.assertGreater(job["epoch"], job["consumed_epoch"])
+            self.assertLess(job["consumed_samples"], job["delivered_samples"])
+            self.assertEqual(job["consumed_samples"], 20 * job["consumed_epoch"] + job["epoch_consumed"])
+            page = server.status_text()
+            line = next(line for line in page.splitlines() if " slow " in line).split()
+            head = next(line for line in page.splitlines() if "of this epoch" in line)
+            self.assertEqual(head.replace("of this epoch", "of").replace("data set", "data").split()[5:8], ["epoch", "of", "consumed"])
+            #  It may have taken a batch in the meantime.
+            given = (20 * int(line[5]) + int(line[6].split("/")[0]), int(line[7]))
+            self.assertEqual(given[0], given[1])
+            self.assertLess(given[1], 70)
+            self.assertIn("waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage", page)
+            reader.signal(signal.SIGTERM)
+            self.assertEqual(reader.wait(), 128 + signal.SIGTERM)
+
+    def test_epochs_that_are_consumed_whole(self):
+        with self.serve() as server:
+            reader = server.read(batch=8, epochs=3, pipeline=PIPELINE, name="all", rate=20)
+            #  The last batch of an epoch has four samples.
+            seen = set()
+            while reader.process.poll() is None:
+                job = server.job_status("all")
+                if job:
+                    seen.add((job["consumed_epoch"], job["epoch_consumed"]))
+                    self.assertEqual(job["consumed_samples"], 20 * job["consumed_epoch"] + job["epoch_consumed"])
+            self.assertLessEqual(seen, {(epoch, count) for epoch in range(3) for count in (0, 8, 16, 20)})
+            self.assertGreaterEqual(max(seen), (1, 0))
+            self.assert_epochs(reader.finish(), 3)
+
+
+class Watch(SystemTest):
+    SAMPLES = 10
+
+    def watch(self, server, *arguments, **options):
+        return subprocess.Popen([harness.TUREEN, "status", "--connect", server.endpoint, *arguments], env=server.environment,
+                                stdin=subprocess.DEVNULL, **options)
+
+    def test_json_a_line_each(self):
+        """Also while there is no server, and when there is one again."""
+        with self.serve() as server:
+            watching = self.watch(server, "--json", "--watch=0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  universal_newlines=True)
+            try:
+                for _ in range(3):
+                    self.assertEqual(json.loads(watching.stdout.readline())["jobs"], [])
+                server.stop()
+                while "no server is at" not in watching.stderr.readline():
+                    pass
+                server.start()
+                wait_until("the server that is back", lambda: json.loads(watching.stdout.readline())["jobs_total"] == 0)
+                self.assertIsNone(watching.poll())
+            finally:
+                watching.send_signal(signal.SIGINT)
+                watching.communicate(timeout=harness.PATIENCE)
+            self.assertEqual(watching.returncode, -signal.SIGINT)
+
+    def test_plain_and_on_a_terminal(self):
+        clear = "\x1b[H\x1b[2J"
+        with self.serve() as server:
+            with self.watch(server, "--watch", "0.1", stdout=subprocess.PIPE, universal_newlines=True) as plain:
+                lines = [plain.stdout.readline() for _ in range(20)]
+                plain.terminate()
+            self.assertGreaterEqual(sum(line.startswith("tureen ") for line in lines), 2)
+            self.assertNotIn("\x1b", "".join(lines))
+            ours, theirs = pty.openpty()
+            with self.watch(server, "--watch", "0.1", stdout=theirs) as drawn:
+                os.close(theirs)
+                said = ""
+                while said.count(clear) < 3:
+                    self.assertTrue(select.select([ours], [], [], harness.PATIENCE)[0], "nothing was drawn again")
+                    said += os.read(ours, 1 << 16).decode()
+                drawn.terminate()
+            os.close(ours)
+            self.assertTrue(said.startswith(clear + "tureen "))
+
+    def test_what_is_no_interval(self):
+        for interval in ("0", "0.05", "1e9", "2s"):
+            refused = run("status", "--watch", interval)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval, refused.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
