@@ -87,10 +87,8 @@ s_parse (arguments_t *self, int argc, char **argv)
         self->groups = option == 'g'? optarg: self->groups;
         self->json |= option == 'j';
         self->help |= option == 'h';
-        if (option == ':')
-            return complain ("audit", "option '%s' needs a value; try: tureen audit --help", argv [optind - 1]);
-        if (option == '?')
-            return complain ("audit", "unusable option '%s'; try: tureen audit --help", argv [optind - 1]);
+        if (option == ':' || option == '?')
+            return complain_of_option ("audit", argv, options, option);
     }
     self->paths = argv + optind;
     self->path_count = (size_t) (argc - optind);

@@ -200,15 +200,16 @@ s_arguments (drain_t *self, int argc, char **argv)
         { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
-    optind = 1;
-    for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
+    opterr = 0;
+    optind = 0;                         //  glibc: start anew, whatever was parsed before
+    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case 'c': self->options.endpoint = optarg; break;
         case 'k': self->options.key = optarg; break;
         case 's': self->options.server_key = optarg; break;
         case 'w': self->wait = true; break;
         case 'h': fputs (s_help, stdout); return 0;
-        default: fputs ("tureen drain: see `tureen drain --help`\n", stderr); return 2;
+        default: complain_of_option ("drain", argv, options, option); return 2;
         }
     }
     message_error_t error = { "" };

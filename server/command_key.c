@@ -15,6 +15,7 @@
 #include "complain.h"
 #include "keys.h"
 #include "keys_folder.h"
+#include "nearest.h"
 #include "output.h"
 #include "utf8.h"
 
@@ -95,8 +96,7 @@ s_parse (arguments_t *self, int argc, char **argv)
         case 'o': self->is_operator = true; break;
         case 'j': self->json = true; break;
         case 'h': self->help = true; break;
-        case ':': return complain ("key", "'%s' needs a value; see `tureen key --help`", argv [optind - 1]);
-        default: return complain ("key", "unusable option '%s'; see `tureen key --help`", argv [optind - 1]);
+        default: return complain_of_option ("key", argv, options, option);
         }
     if (argc - optind > WORDS_MAX)
         return complain ("key", "what is '%s'? See `tureen key --help`", argv [optind + WORDS_MAX]);
@@ -491,12 +491,19 @@ s_run (const arguments_t *arguments)
         const char *name;
         int (*run) (const arguments_t *arguments);
     } actions [] = { { "new", s_new }, { "allow", s_allow }, { "list", s_list }, { "revoke", s_revoke } };
-    const char *name = arguments->word_count? arguments->words [0]: "";
-    for (size_t index = 0; index < sizeof actions / sizeof actions [0]; index++)
+    enum { ACTIONS = sizeof actions / sizeof actions [0] };
+    const char *name = arguments->word_count? arguments->words [0]: "", *names [ACTIONS];
+    for (size_t index = 0; index < ACTIONS; index++) {
+        names [index] = actions [index].name;
         if (strcmp (actions [index].name, name) == 0)
             return actions [index].run (arguments);
-    complain ("key", *name? "'%s' is none of new, allow, list and revoke; see `tureen key --help`":
-        "what is to be done? new, allow, list or revoke; see `tureen key --help`", name);
+    }
+    const char *nearest = *name? nearest_name (name, names, ACTIONS): NULL;
+    if (nearest)
+        complain ("key", "'%s' is none of new, allow, list and revoke; did you mean '%s'?", name, nearest);
+    else
+        complain ("key", *name? "'%s' is none of new, allow, list and revoke; see `tureen key --help`":
+            "what is to be done? new, allow, list or revoke; see `tureen key --help`", name);
     return STATUS_UNUSABLE;
 }
 

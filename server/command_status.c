@@ -406,8 +406,9 @@ s_arguments (int argc, char **argv, asked_t *self)
         { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
         { "watch", optional_argument, NULL, 'w' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
-    optind = 1;
-    for (int option; (option = getopt_long (argc, argv, "h", options, NULL)) != -1;) {
+    opterr = 0;
+    optind = 0;                         //  glibc: start anew, whatever was parsed before
+    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case 'c': self->server.endpoint = optarg; break;
         case 'k': self->server.key = optarg; break;
@@ -421,7 +422,7 @@ s_arguments (int argc, char **argv, asked_t *self)
                 return 2;
             break;
         case 'h': fputs (s_help, stdout); return 0;
-        default: fputs ("tureen status: see `tureen status --help`\n", stderr); return 2;
+        default: complain_of_option ("status", argv, options, option); return 2;
         }
     }
     if (optind == argc)

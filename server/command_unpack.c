@@ -77,7 +77,7 @@ s_parse (unpack_t *self, int argc, char **argv)
         self->help |= option == 'h';
         self->as_packed |= option == 'p';
         if (option == '?')
-            return complain ("unpack", "unusable option '%s'; try: tureen unpack --help", argv [optind - 1]);
+            return complain_of_option ("unpack", argv, options, option);
     }
     if (self->help)
         return true;

@@ -84,7 +84,7 @@ s_parse (verify_t *self, int argc, char **argv)
         self->help |= option == 'h';
         self->originals |= option == 'o';
         if (option == '?')
-            return complain ("verify", "unusable option '%s'; try: tureen verify --help", argv [optind - 1]);
+            return complain_of_option ("verify", argv, options, option);
     }
     if (self->help)
         return true;

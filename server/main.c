@@ -12,6 +12,7 @@
 #include "command_status.h"
 #include "command_unpack.h"
 #include "command_verify.h"
+#include "nearest.h"
 
 static const struct {
     const char *name;
@@ -44,15 +45,22 @@ s_usage (FILE *stream)
 int
 main (int argc, char **argv)
 {
-    const char *name = argc > 1? argv [1]: "";
-    for (size_t index = 0; index < COMMANDS; index++)
+    const char *name = argc > 1? argv [1]: "", *names [COMMANDS];
+    for (size_t index = 0; index < COMMANDS; index++) {
+        names [index] = s_commands [index].name;
         if (strcmp (name, s_commands [index].name) == 0)
             return s_commands [index].run (argc - 1, argv + 1);
+    }
     if (strcmp (name, "--version") == 0)
         return printf ("tureen %s\n", TUREEN_VERSION) < 0;
     if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
         s_usage (stdout);
         return 0;
+    }
+    const char *nearest = *name? nearest_name (name, names, COMMANDS): NULL;
+    if (nearest) {
+        fprintf (stderr, "tureen: there is no command '%s'; did you mean '%s'?\n", name, nearest);
+        return 2;
     }
     if (*name)
         fprintf (stderr, "tureen: there is no command '%s'\n\n", name);

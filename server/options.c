@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "machine.h"
+#include "nearest.h"
 #include "utf8.h"
 
 const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "until-idle", "group",
@@ -32,42 +33,6 @@ options_fail (settings_t *self, const char *format, ...)
 }
 
 //  --- Names ------------------------------------------------------------------------------------------------
-
-//  Single-character changes that make one name of the other (Levenshtein), for names of up to OPTIONS_NAME_BYTES_MAX.
-static size_t
-s_distance (const char *left, const char *right)
-{
-    size_t row [OPTIONS_NAME_BYTES_MAX + 1], columns = strlen (right);
-    assert (columns <= OPTIONS_NAME_BYTES_MAX);
-    for (size_t column = 0; column <= columns; column++)
-        row [column] = column;
-    for (size_t line = 0; left [line]; line++) {
-        size_t diagonal = row [0];
-        row [0] = line + 1;
-        for (size_t column = 1; column <= columns; column++) {
-            size_t changed = diagonal + (left [line] != right [column - 1]);
-            size_t shorter = (row [column] < row [column - 1]? row [column]: row [column - 1]) + 1;
-            diagonal = row [column];
-            row [column] = changed < shorter? changed: shorter;
-        }
-    }
-    return row [columns];
-}
-
-const char *
-options_nearest (const char *name, const char *const *names, size_t count)
-{
-    const char *nearest = NULL;
-    size_t best = 3;                //  three changes make another word
-    for (size_t index = 0; index < count && strlen (name) <= OPTIONS_NAME_BYTES_MAX; index++) {
-        size_t distance = s_distance (name, names [index]);
-        if (distance < best && distance < strlen (names [index])) {
-            best = distance;
-            nearest = names [index];
-        }
-    }
-    return nearest;
-}
 
 bool
 options_find (const char *name, setting_t *setting)
@@ -303,9 +268,9 @@ s_take_option (settings_t *self, const char *name, const char *value)
         return options_fail (self, "--help takes no value");
     if (!is_config && !options_find (name, &setting)) {
         char shown [OPTIONS_SHOWN_BYTES];
-        const char *nearest = options_nearest (name, names, sizeof names / sizeof *names);
+        const char *nearest = nearest_name (name, names, sizeof names / sizeof *names);
         return options_fail (self, "unknown option '--%s'%s%s%s", options_shown (name, shown),
-            nearest? "; did you mean --": "; see --help", nearest? nearest: "", nearest? "?": "");
+            nearest? "; did you mean '--": "; see --help", nearest? nearest: "", nearest? "'?": "");
     }
     char seconds [16];
     snprintf (seconds, sizeof seconds, "%d", OPTIONS_IDLE_SECONDS);

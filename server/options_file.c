@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <czmq.h>
+#include "nearest.h"
 #include "utf8.h"
 
 enum {
@@ -167,12 +168,12 @@ s_take_item (settings_t *self, zconfig_t *item, const char **text)
     const char *name = zconfig_name (item);
     if (!options_find (name, &setting)) {
         char shown [OPTIONS_SHOWN_BYTES];
-        const char *nearest = options_nearest (name, options_names, SET_COUNT);
+        const char *nearest = nearest_name (name, options_names, SET_COUNT);
         return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
-            nearest? "did you mean ": "there are dataset, listen, cache, raw, reads, workers, policy, field, extensions, "
+            nearest? "did you mean '": "there are dataset, listen, cache, raw, reads, workers, policy, field, extensions, "
             "on-bad, jpeg-warnings, tier, piece, tenant, tenant-datasets, tenant-weight, tenant-jobs, tenant-batches, "
             "tenant-cache, group, keys, open and supervise",
-            nearest? nearest: "", nearest? "?": "");
+            nearest? nearest: "", nearest? "'?": "");
     }
     if (options_is_named (setting))
         return s_take_lines (self, setting, item, text);

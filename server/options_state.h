@@ -55,8 +55,6 @@ const char *options_shown (const char *text, char shown [OPTIONS_SHOWN_BYTES]);
 void *options_need (void *memory);
 //  strndup that cannot fail.
 char *options_copy (const char *text, size_t size);
-//  The nearest of the names, if it is near; else NULL.
-const char *options_nearest (const char *name, const char *const *names, size_t count);
 bool options_find (const char *name, setting_t *setting);
 //  A number from 1 to most.
 bool options_number (settings_t *self, setting_t setting, const char *value, uint32_t most, uint32_t *number_p);

@@ -149,10 +149,8 @@ pack_options_parse (pack_options_t *self, int argc, char **argv)
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == ':')
-            return complain ("pack", "option '%s' needs a value; try: tureen pack --help", argv [optind - 1]);
-        if (option == '?')
-            return complain ("pack", "unusable option '%s'; try: tureen pack --help", argv [optind - 1]);
+        if (option == ':' || option == '?')
+            return complain_of_option ("pack", argv, options, option);
         if (!s_take (self, option))
             return false;
         if (self->help)

@@ -162,10 +162,8 @@ prepare_options_parse (prepare_options_t *self, int argc, char **argv)
     opterr = 0;
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == ':')
-            return complain ("prepare", "option '%s' needs a value; try: tureen prepare --help", argv [optind - 1]);
-        if (option == '?')
-            return complain ("prepare", "unusable option '%s'; try: tureen prepare --help", argv [optind - 1]);
+        if (option == ':' || option == '?')
+            return complain_of_option ("prepare", argv, options, option);
         if (!s_take (&reading, option))
             return false;
         if (self->help)

@@ -393,16 +393,6 @@ s_check (read_options_t *self)
     return s_check_ranks (self);
 }
 
-//  getopt said '?', for argv [optind - 1].
-static bool
-s_complain_option (const char *text)
-{
-    for (const struct option *option = s_options; option->name; option++)
-        if (option->val == optopt)
-            return complain ("read", "option '--%s' takes no value", option->name);
-    return complain ("read", "unknown or ambiguous option '%s'; try: tureen read --help", text);
-}
-
 static bool
 s_parse (read_options_t *self, int argc, char **argv)
 {
@@ -412,10 +402,8 @@ s_parse (read_options_t *self, int argc, char **argv)
     optind = 0;                         //  glibc: start anew, whatever was parsed before
     int option;
     while ((option = getopt_long (argc, argv, ":", s_options, NULL)) != -1) {
-        if (option == '?')
-            return s_complain_option (argv [optind - 1]);
-        if (option == ':')
-            return complain ("read", "option '%s' needs a value; try: tureen read --help", argv [optind - 1]);
+        if (option == '?' || option == ':')
+            return complain_of_option ("read", argv, s_options, option);
         if (!s_apply (self, option, optarg))
             return false;
         if (self->help)

@@ -157,7 +157,8 @@ test_unusable_arguments (void **state)
         { "--batch", NULL, NULL, "needs a value" }, { "stray", NULL, NULL, "stray" },
         { "--json=3", NULL, NULL, "option '--json' takes no value" },
         { "--drop-last=no", NULL, NULL, "option '--drop-last' takes no value" },
-        { "--s", "3", NULL, "ambiguous" }, { "-x", NULL, NULL, "unknown" },
+        { "--s", "3", NULL, "option '--s' is ambiguous" },
+        { "--dataste", "a", NULL, "unknown option '--dataste'; did you mean '--dataset'?" }, { "-x", NULL, NULL, "unknown" },
         { "--dataset", "a", "--pipeline=[", "read: --pipeline: line 1" },
         { "--dataset", "a", "--recipe=\xff", "read: --recipe: not UTF-8" },
         { "--dataset", "a", "--name="

@@ -233,8 +233,8 @@ arguments_refused (void **state)
         { "--tenant a=-1", "no user '-1'" },
         { "--tenant a=1000 --tenant b=1001,1000", "is one of tenant 'a' already, and a user has one tenant: take one of the two out" },
         { "--tenant a=0 --tenant b=root", "tenant b: root (0) is one of tenant 'a' already" },
-        { "--tenat a=1", "did you mean --tenant?" },
-        { "--tenant-wieght a=1", "did you mean --tenant-weight?" },
+        { "--tenat a=1", "did you mean '--tenant'?" },
+        { "--tenant-wieght a=1", "did you mean '--tenant-weight'?" },
         { "--tenant-datasets a=train", "tenant-datasets: there is no tenant 'a', and none at all: declare it with tenant a=USER" },
         { "--tenant-weight operator=2", "operator has everything as long as there is no tenant beside it: declare one, as in tenant NAME=USER" },
         { "--tenant a=1 --tenant b=2 --tenant-jobs c=1", "tenant-jobs: there is no tenant 'c'; there is: a, b, operator" },
@@ -277,7 +277,7 @@ files_refused (void **state)
         { "open = 2\n", 1, "open: expected 1 or 0" },
         { "group = no-such-group-here\n", 1, "no group 'no-such-group-here'" },
         { "keys = /a\nkeys = /b\n", 2, "keys: it is there twice, now as '/b'" },
-        { "tenants\n    a = 1\n", 1, "did you mean tenant?" },
+        { "tenants\n    a = 1\n", 1, "did you mean 'tenant'?" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char place [80];

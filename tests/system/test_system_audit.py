@@ -108,8 +108,8 @@ class Command(unittest.TestCase):
             self.assert_unusable("--samples '%s': expected a number from 1 to 4294967295" % number, "--samples", number,
                                  good)
         self.assert_unusable("option '--samples' needs a value", good, "--samples")
-        self.assert_unusable("unusable option '--wrong'", "--wrong", good)
-        self.assert_unusable("unusable option '--json=1'", "--json=1", good)
+        self.assert_unusable("unknown option '--wrong'", "--wrong", good)
+        self.assert_unusable("option '--json' takes no value", "--json=1", good)
 
     def test_unusable_files(self):
         good = self.file("good", b"0: 1 2 3\n")

@@ -104,5 +104,36 @@ class Watch(SystemTest):
             self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval, refused.stderr)
 
 
+class Typing(unittest.TestCase):
+    """What was probably meant."""
+
+    def assert_said(self, said, *arguments):
+        refused = run(*arguments)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertEqual(refused.stderr.strip(), said)
+
+    def test_options_of_every_command(self):
+        for command, given, meant in (("serve", "--worker", "--workers"), ("read", "--batch-size", "--batch"), ("status", "--jsno", "--json"),
+                                      ("drain", "--wiat", "--wait"), ("key", "--tenat", "--tenant"), ("pack", "--tiel", "--tile"),
+                                      ("verify", "--jsno", "--json"), ("unpack", "--as-paked", "--as-packed"),
+                                      ("prepare", "--recpie", "--recipe"), ("audit", "--sampels", "--samples")):
+            self.assert_said("tureen %s: unknown option '%s'; did you mean '%s'?" % (command, given, meant), command, given)
+            if command != "serve":
+                self.assert_said("tureen %s: unknown option '--frobnicate'; see `tureen %s --help`" % (command, command), command,
+                                 "--frobnicate")
+
+    def test_values_that_lack_or_are_too_many(self):
+        self.assert_said("tureen status: option '--connect' needs a value; see `tureen status --help`", "status", "--connect")
+        self.assert_said("tureen drain: option '--wait' takes no value", "drain", "--wait=yes")
+        self.assert_said("tureen key: option '--name' needs a value; see `tureen key --help`", "key", "allow", "--name")
+
+    def test_commands(self):
+        self.assert_said("tureen: there is no command 'stauts'; did you mean 'status'?", "stauts")
+        self.assert_said("tureen key: 'alow' is none of new, allow, list and revoke; did you mean 'allow'?", "key", "alow")
+        unknown = run("frobnicate")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("tureen: there is no command 'frobnicate'\n\nusage: tureen COMMAND", unknown.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -255,7 +255,7 @@ class Pack(unittest.TestCase):
                 (["--memory", "10k", self.data, "x"], "expected a size of at least 1M"),
                 (["--seed", "-1", self.data, "x"], "expected a number from 0"),
                 (["--field", "mask=/x", self.data, "x"], "expected NAME=mask:FOLDER"),
-                (["--nonsense", self.data, "x"], "unusable option '--nonsense'"),
+                (["--nonsense", self.data, "x"], "unknown option '--nonsense'"),
                 (["--seed"], "needs a value")):
             done = pack(*arguments)
             self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)

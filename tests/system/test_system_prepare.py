@@ -151,7 +151,7 @@ class Prepare(SystemTest):
                 (["--out", self.out, file, file], "given twice"),
                 (["--out", self.out, file + ".not"], "No such file"),
                 (["--out", self.out, self.data], "Is a directory"),
-                (["--out", self.out, "--nonsense", file], "unusable option '--nonsense'"),
+                (["--out", self.out, "--nonsense", file], "unknown option '--nonsense'"),
                 (["--threads", "0", "--time", file], "--threads '0': expected a number from 1")):
             done = prepare(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
