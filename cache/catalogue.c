@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
+#include "location.h"
 
 //  -- fingerprint
 
@@ -172,11 +173,11 @@ s_open_root (const draft_t *draft, field_t *field)
         return 0;
     bool is_first = field == draft->self->fields;
     if (errno == ENOENT)
-        return catalogue_fail (draft, -ENOENT, "there is no folder '%s'%s%s: check the path", field->path,
-            is_first? "": " for the field ", is_first? "": field->name);
+        return catalogue_fail (draft, -ENOENT, "there is no folder '%s'%s%s: %s", field->path,
+            is_first? "": " for the field ", is_first? "": field->name, location_remedy (field->path));
     if (errno == ENOTDIR)
-        return catalogue_fail (draft, -ENOTDIR, "'%s' is not a folder: give the folder that holds the %s", field->path,
-            is_first? "class folders": "field's files");
+        return catalogue_fail (draft, -ENOTDIR, "'%s' is not a folder: %s", field->path,
+            is_first? location_folder_remedy (field->path): "give the folder that holds the field's files");
     return catalogue_fail_folder (draft, field->path, "", -errno);
 }
 

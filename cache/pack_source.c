@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "location.h"
 
 enum { PACK_SOURCE_MAGIC = 0x5afe50cc, SIGNATURE_BYTES = 33 };
 
@@ -46,7 +47,7 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
         if (stat (path, &status) != 0) {
             int rc = -errno;
             snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot look at '%.600s' (%s): %s", path, strerror (-rc),
-                rc == -EACCES? "let this user enter its folder": "check the path");
+                rc == -EACCES? "let this user enter its folder": location_remedy (path));
             return rc;
         }
         if (!S_ISDIR (status.st_mode) && !s_is_list (path))

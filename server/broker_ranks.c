@@ -289,7 +289,8 @@ s_notice_loss (broker_t *self, rank_t *rank)
     char who [RANKS_WHO_BYTES];
     free (rank->notice);                //  that one has been carried out: the rank was buried after it
     int rc = asprintf (&rank->notice, "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
-        "on when the rank is back; it is waited for %u seconds", rank->number, ranks_job_text (job, who), job->rank_wait_seconds);
+        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who), job->rank_wait_seconds,
+        job->rank_wait_seconds == 1? "": "s");
     broker_need (rc < 0? NULL: rank->notice);
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {

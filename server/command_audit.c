@@ -15,6 +15,7 @@
 #include "audit_grouping.h"
 #include "audit_ids.h"
 #include "complain.h"
+#include "location.h"
 #include "output.h"
 #include "pack.h"
 #include "pack_report.h"
@@ -262,8 +263,10 @@ s_read_file (audit_t *audit, const char *path)
 {
     char error [ERROR_BYTES], shown [NAME_BYTES];
     FILE *file = fopen (path, "re");
+    if (!file && errno == ENOENT)
+        return complain ("audit", "there is no file '%s': %s", s_visible (path, shown), location_remedy (path));
     if (!file)
-        return complain ("audit", "%s: %s", s_visible (path, shown), strerror (errno));
+        return complain ("audit", "cannot read '%s': %s", s_visible (path, shown), strerror (errno));
     bool fine = audit_ids_read (audit, path, file, error, sizeof error);
     fclose (file);
     return fine || complain ("audit", "%s", s_visible (error, shown));

@@ -15,6 +15,7 @@
 #include "pack_options.h"
 #include "pack_progress.h"
 #include "pack_report.h"
+#include "plural.h"
 #include "tiling.h"
 #include "tiling_source.h"
 #include "utf8.h"
@@ -170,8 +171,8 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
         return s_print_json (target, result, seconds);
     if (result->was_finished)
         printf ("'%s' was finished already: ", target);
-    printf ("%" PRIu64 " samples, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
-        result->samples, (double) result->bytes / 1e6, result->chunks, result->chunks == 1? "": "s", result->volumes,
+    printf ("%" PRIu64 " sample%s, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
+        result->samples, plural (result->samples), (double) result->bytes / 1e6, result->chunks, result->chunks == 1? "": "s", result->volumes,
         result->volumes == 1? "": "s", result->seed);
     if (!result->was_finished)
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "complain.h"
 #include "output.h"
+#include "plural.h"
 #include "prepare_files.h"
 #include "prepare_options.h"
 #include "prepare_time.h"
@@ -184,8 +185,8 @@ s_time (const run_t *self)
     if (!prepare_time (&options, &result))
         return complain ("prepare", "--time: %s", strerror (errno));
     double each = result.prepared? 1e3 / (double) result.prepared: 0;
-    printf ("%" PRIu64 " samples, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, private stage "
-        "%.3f ms\n", result.prepared, options.threads, options.threads == 1? "": "s",
+    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, private stage "
+        "%.3f ms\n", result.prepared, plural (result.prepared), options.threads, options.threads == 1? "": "s",
         (double) result.prepared / result.seconds, each * result.shared_seconds, each * result.private_seconds);
     return true;
 }

@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include "complain.h"
 #include "output.h"
+#include "plural.h"
 #include "read_options.h"
 #include "read_record.h"
 #include "tureen.h"
@@ -265,11 +266,12 @@ s_print (const run_t *self)
         char rank [64] = "";
         if (info->world_size > 1)
             snprintf (rank, sizeof rank, ", rank %" PRIu32 " of %" PRIu32, info->rank, info->world_size);
-        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epochs, %" PRIu64 " samples in %" PRIu64
-            " batches, %.1f MiB\n"
+        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epoch%s, %" PRIu64 " sample%s in %" PRIu64
+            " batch%s, %.1f MiB\n"
             "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job, rank,
-            info->ring? "shared memory": "inline", info->seed, self->epochs, self->samples, self->batches,
-            (double) self->bytes / (1 << 20), seconds, rate, self->waited);
+            info->ring? "shared memory": "inline", info->seed, self->epochs, plural (self->epochs), self->samples,
+            plural (self->samples), self->batches, plural_es (self->batches), (double) self->bytes / (1 << 20), seconds, rate,
+            self->waited);
     }
 }
 

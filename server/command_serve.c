@@ -22,6 +22,7 @@
 #include "ledger.h"
 #include "machine.h"
 #include "options.h"
+#include "plural.h"
 #include "service.h"
 #include "sources.h"
 #include "supervise.h"
@@ -275,7 +276,7 @@ s_announce_users (const server_t *self)
         size_t users = 0;
         for (size_t user = 0; user < options->user_count; user++)
             users += options->users [user].tenant == index;
-        printf ("tenant '%s': %zu users, weight %u\n", tenant->name, users, tenant->weight);
+        printf ("tenant '%s': %zu user%s, weight %u\n", tenant->name, users, plural (users), tenant->weight);
         if (!tenant->datasets)
             printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * for all\n",
                 tenant->name, tenant->name);
@@ -303,7 +304,7 @@ static void
 s_announce (const server_t *self)
 {
     char size [32];
-    printf ("%u workers, a cache of %s, policy %s\n", self->options.workers,
+    printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
     if (self->sources.path_count > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include "complain.h"
 #include "output.h"
+#include "plural.h"
 #include "tureen.h"
 #include "utf8.h"
 
@@ -52,6 +53,12 @@ s_text (const json_t *object, const char *key)
     return text? text: "";
 }
 
+static const char *
+s_plural (const json_t *object, const char *key)
+{
+    return plural ((uint64_t) s_real (object, key));
+}
+
 //  The names of a list from `first` on, if there are any.
 static void
 s_show_names (const char *before, const json_t *names, size_t first)
@@ -80,11 +87,11 @@ s_show_pack (const json_t *pack)
         printf ("  a pack%s, %s\n", tiled, s_text (pack, "policy"));
         return;
     }
-    printf ("  a pack%s, %s in pieces of %.0f; disk: %.0f us, %.0f MB/s (%.0f reads seen)\n", tiled, s_text (pack, "policy"),
+    printf ("  a pack%s, %s in pieces of %.0f; disk: %.0f us, %.0f MB/s (%.0f read%s seen)\n", tiled, s_text (pack, "policy"),
         s_real (pack, "piece_samples"), s_real (pack, "latency_microseconds"), s_real (pack, "megabytes_per_second"),
-        s_real (pack, "observed_reads"));
-    printf ("  resident %.0f samples, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
-        s_real (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
+        s_real (pack, "observed_reads"), s_plural (pack, "observed_reads"));
+    printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
+        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
         s_real (pack, "passes"), s_real (pack, "bytes_read") / 1e6, s_real (pack, "bytes_handed") / 1e6);
     if (json_is_number (json_object_get (pack, "read_amplification")))
         printf (" (%.3f)", s_real (pack, "read_amplification"));
@@ -98,9 +105,9 @@ s_show_datasets (const json_t *status)
     const json_t *dataset, *bad;
     json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
         bool is_fatal = strcmp (s_text (dataset, "on_bad"), "fail") == 0;
-        printf ("data set %-12s %.0f samples", s_text (dataset, "name"), s_real (dataset, "samples"));
+        printf ("data set %-12s %.0f sample%s", s_text (dataset, "name"), s_real (dataset, "samples"), s_plural (dataset, "samples"));
         if (s_real (dataset, "classes") > 0)
-            printf (", %.0f classes", s_real (dataset, "classes"));
+            printf (", %.0f class%s", s_real (dataset, "classes"), plural_es ((uint64_t) s_real (dataset, "classes")));
         s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
         s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
         printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
@@ -171,7 +178,7 @@ s_show_ranks (const json_t *ranks)
             continue;
         printf ("%s rank %.0f %s", odd++? ",": "", s_real (rank, "rank"), s_text (rank, "state"));
         if (lacks > 0)
-            printf (" (lacks %.0f steps)", lacks);
+            printf (" (lacks %.0f step%s)", lacks, plural ((uint64_t) lacks));
     }
     printf ("%s\n", odd == 0? " all here": odd < index? ", the others here": "");
 }
@@ -313,7 +320,7 @@ s_show_tenant (const json_t *tenant)
     printf ("tenant %-12s weight %.0f, %.0f", s_text (tenant, "name"), s_real (tenant, "weight"), s_real (tenant, "jobs"));
     if (s_has (tenant, "jobs_max"))
         printf (" of %.0f", s_real (tenant, "jobs_max"));
-    printf (" jobs");
+    printf (" job%s", s_plural (tenant, s_has (tenant, "jobs_max")? "jobs_max": "jobs"));
     s_show_part (tenant, "batches", "batches_bytes", "batches_bytes_max");
     s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
     s_show_losses (tenant);
@@ -371,7 +378,7 @@ s_show (const json_t *status)
     if (s_has (status, "cpu_seconds"))
         printf (", %.1f s of CPU", s_real (status, "cpu_seconds"));
     if (s_real (status, "restarts") > 0)
-        printf (", restarted %.0f times", s_real (status, "restarts"));
+        printf (", restarted %.0f time%s", s_real (status, "restarts"), s_plural (status, "restarts"));
     printf ("\n");
     s_show_datasets (status);
     s_show_tenants (status);

@@ -18,6 +18,7 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "plural.h"
 #include "tile_original.h"
 #include "tiling.h"
 #include "unpack_labels.h"
@@ -348,7 +349,7 @@ s_finish (unpack_t *self)
     if (self->samples < samples)
         complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
     const tiling_noted_t *noted = &self->noted;
-    printf ("%" PRIu64 " of %" PRIu32 " samples, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
+    printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples, plural (samples),
         (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
     if (noted->originals)

@@ -14,6 +14,7 @@
 #include "pack.h"
 #include "pack_report.h"
 #include "pack_scan.h"
+#include "plural.h"
 #include "tile_original.h"
 #include "tiling.h"
 #include "utf8.h"
@@ -303,15 +304,15 @@ s_print (const verify_t *self, double seconds)
     const pack_t *pack = catalogue_pack (self->catalogue);
     s_print_order (&self->order);
     s_print_tiles (self);
-    printf ("%s: %" PRIu32 " samples, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
+    printf ("%s: %" PRIu32 " sample%s, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
         s_is_good (self)? "good": "BAD",
-        pack_samples (pack), (double) self->bytes / 1e6, pack_volumes (pack), pack_volumes (pack) == 1? "": "s",
+        pack_samples (pack), plural (pack_samples (pack)), (double) self->bytes / 1e6, pack_volumes (pack), pack_volumes (pack) == 1? "": "s",
         seconds,
         (double) self->bytes / 1e6 / (seconds > 0? seconds: 1e-9));
     if (self->damaged)
-        printf ("%" PRIu64 " samples damaged", self->damaged);
+        printf ("%" PRIu64 " sample%s damaged", self->damaged, plural (self->damaged));
     else
-        printf ("all samples whole");
+        printf (pack_samples (pack) == 1? "it is whole": "all samples whole");
     printf ("%s%s%s\n", self->volume_faults? ", volumes damaged": "", self->order.faults? ", order not shuffled": "",
         s_is_tiled (self)? "": ", tiles are not what the index says");
 }

@@ -428,6 +428,18 @@ s_lock_holder (int fd)
     return process > 0? process: 0;
 }
 
+//  There is no lock file, and none can be made.
+static int
+s_fail_to_make (const endpoint_t *self, int rc)
+{
+    bool is_closed = rc == -EACCES || rc == -EPERM, is_full = rc == -ENOSPC || rc == -EDQUOT;
+    char remedy [64];
+    snprintf (remedy, sizeof remedy, is_closed? "let user %u write there, or ": is_full? "free some space there, or ": "",
+        (unsigned int) geteuid ());
+    return s_fail (self, rc, "cannot make a file in the folder '%s' (%s): %slisten in another one, with --listen "
+        "ipc:///FOLDER/server.sock", self->directory, strerror (-rc), remedy);
+}
+
 //  A descriptor; or -EAGAIN: it, or the runtime directory, went away between two looks.
 static int
 s_lock_open (const endpoint_t *self, bool *created_p)
@@ -445,8 +457,11 @@ s_lock_open (const endpoint_t *self, bool *created_p)
     }
     if (fd >= 0)
         return fd;
-    return s_fail (self, -errno, "cannot open the lock file '%s' (%s): remove it if it is not yours, or "
-        "listen elsewhere", self->lock_path, strerror (errno));
+    int rc = -errno;
+    if (faccessat (AT_FDCWD, self->lock_path, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return s_fail_to_make (self, rc);
+    return s_fail (self, rc, "cannot open the lock file '%s' (%s): remove it if it is not yours, or "
+        "listen elsewhere", self->lock_path, strerror (-rc));
 }
 
 //  Locks fd and sees that it is the file that others find.  -EAGAIN: it is not any more.

@@ -245,9 +245,9 @@ s_notify_one (gathering_t *self, const party_t *party, uint32_t rank, int64_t no
 {
     char message [MESSAGE_BYTES], missing [LIST_BYTES];
     const draft_t *draft = party->waiters [rank].draft;
+    int64_t left = (s_deadline_ms (party) - now_ms + 999) / 1000;
     snprintf (message, sizeof message, "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
-        " more seconds", party->here, party->world_size, party->name, s_missing (party, missing),
-        (s_deadline_ms (party) - now_ms + 999) / 1000);
+        " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left, left == 1? "": "s");
     return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag, reply_notice ("gathering", message))
         == OUTBOX_SENT;
 }

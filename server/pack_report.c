@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "location.h"
 #include "pack.h"
 #include "packing.h"
 #include "utf8.h"
@@ -30,7 +31,10 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
     *status_p = 2;
     catalogue_t *catalogue = NULL;
     if (access (path, F_OK) != 0) {
-        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s': %s", path, strerror (errno));
+        if (errno == ENOENT)
+            snprintf (error, PACK_REPORT_ERROR_BYTES, "there is no folder '%.600s': %s", path, location_remedy (path));
+        else
+            snprintf (error, PACK_REPORT_ERROR_BYTES, "cannot look at '%.600s' (%s): check the path", path, strerror (errno));
         return NULL;
     }
     if (!s_has (path, PACK_INDEX_NAME) && !s_has (path, first) && !s_has (path, PACKING_FOLDER)) {
@@ -76,7 +80,8 @@ pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume,
         const pack_t *pack = catalogue_pack (catalogue);
         uint32_t first = pack_volume_first (pack, volume), end = pack_volume_first (pack, volume + 1);
         uint32_t chunk = pack_chunk_samples (pack);
-        fprintf (stream, ": all its %" PRIu32 " samples are lost, chunks %" PRIu32 " to %" PRIu32, end - first,
+        fprintf (stream, end - first == 1? ": its %" PRIu32 " sample is lost, chunk %" PRIu32: ": all its %" PRIu32 " samples are lost, chunks %" PRIu32
+            " to %" PRIu32, end - first,
             first / chunk,
             (end - 1) / chunk);
     }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include "catalogue.h"
 #include "complain.h"
+#include "location.h"
 
 struct prepare_files {
     size_t count;
@@ -17,6 +18,15 @@ struct prepare_files {
     char **paths;               //  absolute, links in the folders resolved, not in the file's own name
     size_t common;              //  bytes of the common folder, its slash included
 };
+
+//  What errno says of a path.  Returns false.
+static bool
+s_complain (const char *path)
+{
+    if (errno == ENOENT)
+        return complain ("prepare", "there is no file '%s': %s", path, location_remedy (path));
+    return complain ("prepare", "%s: %s", path, strerror (errno));
+}
 
 //  The absolute path of a file: its folder as it really is, then its name.  NULL with errno.
 static char *
@@ -89,7 +99,7 @@ prepare_files_new (char *const *paths, size_t count)
     for (size_t index = 0; index < count && good; index++) {
         self->paths [index] = s_absolute (paths [index]);
         if (!self->paths [index])
-            good = complain ("prepare", "%s: %s", paths [index], strerror (errno));
+            good = s_complain (paths [index]);
     }
     if (!good || s_twice (self)) {
         prepare_files_destroy (&self);
@@ -184,7 +194,7 @@ prepare_files_read (const char *path, size_t *size_p)
         bytes = NULL;
     }
     if (!bytes)
-        complain ("prepare", "%s: %s", path, strerror (errno));
+        s_complain (path);
     if (file)
         fclose (file);
     return bytes;

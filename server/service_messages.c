@@ -206,8 +206,8 @@ s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
         return refuse (refusal, "forbidden", "only an operator may drain the server");
     if (!broker_is_draining (self->options.broker))
         log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
-            broker_jobs (self->options.broker))), "draining: no new jobs and no new epochs; %" PRIu64 " jobs are left",
-            broker_jobs (self->options.broker));
+            broker_jobs (self->options.broker))), "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
+            broker_jobs (self->options.broker), broker_jobs (self->options.broker) == 1? " is": "s are");
     broker_drain (self->options.broker);
     arrivals_drain (self->arrivals);
     outbox_send_text (self->options.router, &mail->peer, WIRE_DRAINING, 0, mail->head.tag,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "complain.h"
+#include "plural.h"
 #include "reader.h"
 
 enum {
@@ -53,9 +54,9 @@ static void
 s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
 {
     char size [32];
-    printf ("data set '%s': %u samples", wanted->name, catalogue_samples (catalogue));
+    printf ("data set '%s': %u sample%s", wanted->name, catalogue_samples (catalogue), plural (catalogue_samples (catalogue)));
     if (catalogue_classes (catalogue))
-        printf (" in %u classes", catalogue_classes (catalogue));
+        printf (" in %u class%s", catalogue_classes (catalogue), plural_es (catalogue_classes (catalogue)));
     else
         for (size_t label = 0; label < catalogue_labels (catalogue); label++)
             printf ("%s%s", label? ", ": " with labels ", catalogue_label (catalogue, label)->name);

@@ -198,6 +198,9 @@ class Serve(Case):
                 self.serve()
         with self.assertRaisesRegex(ValueError, "no data set"):
             tureen.serve()
+        for address in ("s3://bucket/train", "hf://datasets/train", "https://host/train.tar"):
+            with self.assertRaisesRegex(ValueError, f"train='{address}': object stores and web addresses are not supported yet"):
+                tureen.serve(train=address)
         with self.assertRaisesRegex(ValueError, "idle"):
             self.serve(idle=0)
 

@@ -243,7 +243,7 @@ test_inline_has_the_same_checksum (void **state)
     assert_string_equal (checksums [0], checksums [1]);
     fake_server_t *fake = s_fake (64, 1);
     assert_int_equal (RUN (fake, "--dataset=train", "--batch=8"), 0);
-    assert_non_null (strstr (s_out, "job 7 (shared memory, seed 7): 1 epochs, 64 samples in 8 batches"));
+    assert_non_null (strstr (s_out, "job 7 (shared memory, seed 7): 1 epoch, 64 samples in 8 batches"));
     fake_destroy (&fake);
 }
 
@@ -526,7 +526,7 @@ test_a_rank_has_its_part (void **state)
     }
     fake_server_t *fake = s_fake (5, 1);
     assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--world-size=2", "--rank=1", "--job=j"), 0);
-    assert_non_null (strstr (s_out, "job 7, rank 1 of 2 (shared memory, seed 7): 1 epochs, 2 samples in 2 batches"));
+    assert_non_null (strstr (s_out, "job 7, rank 1 of 2 (shared memory, seed 7): 1 epoch, 2 samples in 2 batches"));
     fake_destroy (&fake);
 }
 

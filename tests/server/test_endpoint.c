@@ -733,6 +733,32 @@ test_group_of_others (void **state)
     assert_int_equal (status, 0);
 }
 
+//  A folder where no file can be made: it is named, not a lock file that is not there.
+static void
+test_folder_that_takes_no_file (void **state)
+{
+    fixture_t *self = *state;
+    assert_refused ("ipc:///proc/s.sock", -ENOENT, "cannot make a file in the folder '/proc' (", "--listen ipc:///FOLDER/server.sock");
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    open_the_way (self);
+    assert_int_equal (chmod (self->scratch.path, 0755), 0);
+    pid_t child = fork ();
+    if (child == 0) {
+        char error [ERROR_BYTES];
+        endpoint_t *endpoint;
+        if (setgroups (0, NULL) != 0 || setgid (OTHERS) != 0 || setuid (OTHERS) != 0)
+            _exit (1);
+        if (endpoint_claim (&endpoint, self->text, NULL, error, sizeof error) != -EACCES || strstr (error, "lock file")
+        ||  !strstr (error, self->scratch.path) || !strstr (error, "write there, or listen in another one, with --listen"))
+            _exit (2);
+        _exit (0);
+    }
+    int status;
+    waitpid (child, &status, 0);
+    assert_int_equal (status, 0);
+}
+
 //  The folder that we make is the group's to enter, both sockets are its own, and nothing is anybody else's.
 static void
 test_group_gets_the_sockets (void **state)
@@ -935,6 +961,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_directory_and_files_of_another_user, begin, end),
         cmocka_unit_test_setup_teardown (test_directory_is_missing_or_none, begin, end),
         cmocka_unit_test_setup_teardown (test_texts_that_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown (test_folder_that_takes_no_file, begin, end),
         cmocka_unit_test_setup_teardown (test_path_of_a_socket_has_a_limit, begin, end),
         cmocka_unit_test_setup_teardown (test_tcp, begin, end),
         cmocka_unit_test_setup_teardown (test_access_that_cannot_be, begin, end),

@@ -113,8 +113,8 @@ class Command(unittest.TestCase):
 
     def test_unusable_files(self):
         good = self.file("good", b"0: 1 2 3\n")
-        self.assert_unusable("missing: No such file or directory", good, os.path.join(self.folder, "missing"))
-        self.assert_unusable("Is a directory", self.folder)
+        self.assert_unusable("missing': check the path", good, os.path.join(self.folder, "missing"))
+        self.assert_unusable("a folder, not a file of ids", self.folder)
         self.assert_unusable("empty: no epoch in it; record a job", self.file("empty", b""))
         self.assert_unusable("nul:2: unexpected byte 0x00", self.file("nul", b"0: 1\n1: \0\n"))
         self.assert_unusable("/dev/zero:1: unexpected byte 0x00", "/dev/zero")

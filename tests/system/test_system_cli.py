@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -102,6 +103,95 @@ class Watch(SystemTest):
             refused = run("status", "--watch", interval)
             self.assertEqual(refused.returncode, 2)
             self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval, refused.stderr)
+
+
+class Paths(SystemTest):
+    SAMPLES = 10
+    UNSUPPORTED = ("object stores and web addresses are not supported yet: copy the data to a folder of this machine, or mount it, "
+                   "and give that folder\n")
+
+    def refusal(self, *arguments, status=(1, 2)):
+        refused = run(*arguments)
+        self.assertIn(refused.returncode, status)
+        self.assertLessEqual(refused.stderr.count("\n"), 2, refused.stderr)       # of files prepare counts how many
+        return refused.stderr
+
+    def commands(self, source):
+        for command in (["serve", "--dataset", "train=" + source], ["pack", source, self.root + "/out"],
+                        ["prepare", "--recipe", "eval", "--out", self.root + "/out", source], ["verify", source], ["audit", source],
+                        ["unpack", source, self.root + "/out"]):
+            yield command
+
+    def test_addresses_are_no_folders(self):
+        for source in ("s3://bucket/train", "hf://datasets/train", "https://host/train.tar", "gs://b"):
+            for command in self.commands(source):
+                said = self.refusal(*command)
+                self.assertIn("'%s'" % source, said)
+                self.assertIn(self.UNSUPPORTED, said)
+        self.assertIn("give the path alone, without file://", self.refusal("serve", "--dataset", "train=file://" + self.data))
+        #  A folder may have such a name all the same.
+        os.makedirs(self.root + "/s3:/bucket")
+        os.symlink(self.data, self.root + "/s3:/bucket/train")
+        packed = subprocess.run([harness.TUREEN, "pack", "s3://bucket/train", "linked"], cwd=self.root, capture_output=True, text=True)
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+
+    def test_nothing_is_there(self):
+        missing = self.root + "/missing"
+        for command in self.commands(missing):
+            said = self.refusal(*command)
+            self.assertIn("'%s'" % missing, said)
+            self.assertIn("check the path", said)
+
+    def test_files_and_folders_in_place_of_each_other(self):
+        for name, remedy in (("a.tar", "make a pack of the tar file with `tureen pack`, and give the pack's folder"),
+                             ("labels.tsv", "give the folder that this list lies in, or make a pack"),
+                             ("a.zip", "files of this kind are not read: extract the samples"),
+                             ("a.jpg", "give the folder that holds the class folders")):
+            path = os.path.join(self.root, name)
+            with open(path, "w"):
+                pass
+            self.assertIn("'%s' is not a folder: %s" % (path, remedy), self.refusal("serve", "--dataset", "train=" + path))
+            self.assertIn("'%s' is no pack: give the folder that `tureen pack` made" % path, self.refusal("verify", path))
+        self.assertIn("a folder, not a file of ids", self.refusal("audit", self.data))
+
+
+class One(SystemTest):
+    """Where there is one of something, its word has no plural's end."""
+    SAMPLES = 1
+    MANY = re.compile(r"\b1 (epochs|samples|batches|classes|workers|jobs|users|files|reads|chunks|volumes|seconds|times|threads|faults|"
+                      r"tests)\b")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.pack = os.path.join(cls.root, "pack")
+
+    def said(self, *arguments, status=0):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertNotRegex(done.stdout + done.stderr, self.MANY)
+        return done.stdout + done.stderr
+
+    def test_reports(self):
+        image = next(os.path.join(folder, name) for folder, _, names in os.walk(self.data) for name in names)
+        self.assertIn("1 sample, 0.0 MB, in 1 chunk and 1 volume", self.said("pack", self.data, self.pack))
+        self.assertIn("good: 1 sample, ", self.said("verify", self.pack))
+        self.assertIn("1 of 1 sample, ", self.said("unpack", self.pack, self.root + "/unpacked"))
+        self.assertIn("1 sample, 1 thread: ", self.said("prepare", "--recipe", "eval", "--time", image))
+        with harness.Server({"train": self.data, "pack": self.pack}, workers=1,
+                            arguments=["--tenant", "one=%d" % os.getuid(), "--tenant-datasets", "one=*"]) as server:
+            ids = os.path.join(self.root, "ids")
+            self.assertIn(": 1 epoch, 1 sample in 1 batch, ", self.said("read", "--connect", server.endpoint, "--dataset", "pack",
+                                                                        "--pipeline", PIPELINE, "--ids", ids))
+            self.said("audit", ids)
+            page = server.status_text()
+            self.assertIn("1 sample, 1 class, ", page)
+            self.assertNotRegex(page, self.MANY)
+            log = server.log()
+            self.assertIn("tenant 'one': 1 user, weight 1\n", log)
+            self.assertIn("\n1 worker, a cache", log)
+            self.assertIn("data set 'train': 1 sample in 1 class, ", log)
+            self.assertNotRegex(log, self.MANY)
 
 
 class Typing(unittest.TestCase):

@@ -149,7 +149,7 @@ class Prepare(SystemTest):
                 (["--out", self.out, "--format", "ppm", "--pipeline",
                   '[{"op":"center_crop","size":8},{"op":"cast","dtype":"float32"}]', file], "no picture of 8 bits"),
                 (["--out", self.out, file, file], "given twice"),
-                (["--out", self.out, file + ".not"], "No such file"),
+                (["--out", self.out, file + ".not"], "there is no file"),
                 (["--out", self.out, self.data], "Is a directory"),
                 (["--out", self.out, "--nonsense", file], "unknown option '--nonsense'"),
                 (["--threads", "0", "--time", file], "--threads '0': expected a number from 1")):

@@ -345,7 +345,7 @@ class Commands(PackTest):
         self.assert_unusable("no pack; give the folder", "verify")
         self.assert_unusable("more than one pack", "verify", pack, pack)
         self.assert_unusable("unknown option '--wrong'", "verify", "--wrong", pack)
-        self.assert_unusable("No such file", "verify", self.path("missing"))
+        self.assert_unusable("there is no folder", "verify", self.path("missing"))
         self.assert_unusable("is no pack", "verify", self.path("data"))
         self.assert_unusable("give a pack and a folder", "unpack", pack)
         self.assert_unusable("is not empty", "unpack", pack, self.path("data"))

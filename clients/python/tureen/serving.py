@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -34,6 +35,7 @@ STATUS_LOCKED = 3               # `tureen serve`: another live server has the en
 _ASK_S = 1.0                    # for an answer, before looking again who is there
 _LOOK_S = 0.02
 _LOG_LINES = 12
+_ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 
 
 class ServeFailed(TureenError):
@@ -104,7 +106,7 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     Raises ServeFailed where none can be started (with the last lines of its log) or where the one that is there serves other
     data under one of the names; NoServer where it does not answer in time.
     """
-    wanted = {name: os.path.abspath(os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
+    wanted = {name: _absolute(name, os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
     if not wanted:
         raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
     if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
@@ -114,6 +116,14 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     settings += [] if cache is None else ["--cache", str(cache)]
     settings += [] if workers is None else ["--workers", str(workers)]
     return starting.run([*settings, *map(str, arguments)])
+
+
+def _absolute(name: str, path: str) -> str:
+    #  As a relative path an address would lose a slash, and name a folder that nobody asked for.
+    if _ADDRESS.match(path) and not os.path.exists(path):
+        raise ValueError(f"{name}={path!r}: object stores and web addresses are not supported yet: copy the data to a folder of this "
+                         "machine, or mount it, and give that folder's path")
+    return os.path.abspath(path)
 
 
 class _Starting:
