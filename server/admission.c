@@ -7,7 +7,23 @@
 #include <unistd.h>
 #include "connection.h"
 #include "reply.h"
+#include "rlimits.h"
 #include "source.h"
+
+//  It works without one, and nobody would know why it costs more.
+static void
+s_log_no_ring (const admission_t *self, const draft_t *draft, int rc)
+{
+    char why [128];
+    if (rc == -EFBIG)
+        snprintf (why, sizeof why, "the server's limit of file sizes is %llu bytes: raise it (ulimit -f, LimitFSIZE=)",
+            (unsigned long long) rlimits_file_bytes ());
+    else
+        snprintf (why, sizeof why, "%s%s", strerror (-rc), rlimits_remedy (-rc));
+    log_event (self->log, LOG_LEVEL_WARNING, "no_ring", LOG_FIELDS (LOG_TEXT ("dataset", draft->request.dataset)),
+        "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which costs copies: %s",
+        draft->request.dataset, (unsigned long long) draft->request.slots * draft->layout.slot_bytes, why);
+}
 
 static connection_t *
 s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
@@ -15,6 +31,8 @@ s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
     connection_t *connection;
     int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout, draft->request.slots,
         !draft->request.inline_only, &self->outgoing [tenant_number (draft->caller.tenant)]);
+    if (rc == 0 && connection->ring_rc)
+        s_log_no_ring (self, draft, connection->ring_rc);
     if (rc)
         refuse (refusal, "budget",
             "the system has no memory for the job's batches (%u slots of %zu bytes): "

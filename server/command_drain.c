@@ -114,7 +114,7 @@ s_ask (drain_t *self)
     credentials_t credentials;
     if (credentials_read (&credentials, self->options.key, self->options.server_key, self->address, &error))
         return complain_of_options ("drain", error.text);
-    self->context = zmq_ctx_new ();
+    self->context = dealer_begin_context ();
     int rc = dealer_new (&self->dealer, self->context, self->address, &credentials, &error);
     credentials_wipe (&credentials);
     if (rc)

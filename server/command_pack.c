@@ -69,8 +69,8 @@ static const char s_help [] =
     "needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be read ends it: left out, it would\n"
     "give all later samples other ids.\n"
     "\n"
-    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130 and 143 after SIGINT and SIGTERM, which leave\n"
-    "what --resume goes on with (so does a kill).\n";
+    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and SIGXCPU\n"
+    "(ulimit -t), which leave what --resume goes on with (so does a kill).\n";
 
 //  ---- signals
 
@@ -90,7 +90,7 @@ s_catch_signals (void)
     sigemptyset (&action.sa_mask);
     sigaction (SIGINT, &action, NULL);
     sigaction (SIGTERM, &action, NULL);
-    signal (SIGXFSZ, SIG_IGN);          //  a limit of file sizes becomes an error with words
+    sigaction (SIGXCPU, &action, NULL);
 }
 
 static bool
@@ -226,6 +226,8 @@ s_run (pack_options_t *options)
     pack_progress_end (&run.progress);
     if (rc)
         complain ("pack", "%s", error);
+    if (rc == -ECANCELED && s_signal == SIGXCPU)
+        complain ("pack", "the limit of processor time is reached (ulimit -t, LimitCPU=): raise it, then go on with --resume");
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
     if (rc == 0 && result.was_finished && !s_check_finished (options))

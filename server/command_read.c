@@ -73,8 +73,8 @@ static const char s_help [] =
     "over too, so that the samples a second are those of the loop.\n"
     "\n"
     "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
-    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 130 and 143\n"
-    "after SIGINT and SIGTERM, which leave the job in order.\n";
+    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 130, 143\n"
+    "and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job in order.\n";
 
 //  --------------------------------------------------------------------------
 //  Signals
@@ -96,6 +96,7 @@ s_catch_signals (void)
     sigemptyset (&action.sa_mask);
     sigaction (SIGINT, &action, NULL);
     sigaction (SIGTERM, &action, NULL);
+    sigaction (SIGXCPU, &action, NULL);
 }
 
 //  --------------------------------------------------------------------------
@@ -229,6 +230,8 @@ s_read (run_t *self)
         if (!written)
             return EXIT_RUNTIME;
     }
+    if (s_signal == SIGXCPU)
+        complain ("read", "the limit of processor time is reached (ulimit -t, LimitCPU=)");
     return EXIT_SIGNAL + s_signal;
 }
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "clock.h"
+#include "complain.h"
 #include "crowd.h"
 #include "decoder.h"
 #include "endpoint.h"
@@ -23,6 +24,7 @@
 #include "machine.h"
 #include "options.h"
 #include "plural.h"
+#include "rlimits.h"
 #include "service.h"
 #include "sources.h"
 #include "supervise.h"
@@ -59,6 +61,7 @@ typedef struct {
     idle_t idle;
     log_t log;
     int failure;                        //  exit status where it cannot start
+    bool is_supervised;
     uint64_t restarts;                  //  by its supervisor, of this server before
 } server_t;
 
@@ -101,6 +104,7 @@ s_take_signals (server_t *self)
     sigemptyset (&ends);
     sigaddset (&ends, SIGTERM);
     sigaddset (&ends, SIGINT);
+    sigaddset (&ends, SIGXCPU);
     //  Ignored (nohup), it is none: blocked, the kernel would give it to us all the same.
     struct sigaction hangup;
     if (sigaction (SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
@@ -187,6 +191,8 @@ s_start_tasks (server_t *self)
     if (rc == 0)
         return true;
     errno = -rc;
+    if (*rlimits_remedy (-rc) && !path)
+        return complain ("serve", "cannot start the threads: %s%s", strerror (-rc), rlimits_remedy (-rc));
     return s_complain_errno (path? path: "cannot start the workers; try fewer --workers");
 }
 
@@ -306,6 +312,9 @@ s_announce (const server_t *self)
     char size [32];
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
+    if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
+        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take more get them through the "
+            "socket, which costs copies\n", sources_size (rlimits_file_bytes (), size, sizeof size));
     if (self->sources.path_count > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
             tasks_reads_direct (self->tasks, 0)? " and O_DIRECT": " through the page cache",
@@ -461,6 +470,33 @@ s_stop (server_t *self)
         close (self->signals);
 }
 
+//  Whether SIGXCPU is what ended s_run, which is said then.
+static bool
+s_is_out_of_time (server_t *self)
+{
+    struct signalfd_siginfo signal;
+    while (read (self->signals, &signal, sizeof signal) == sizeof signal)
+        if (signal.ssi_signo == SIGXCPU) {
+            log_event (&self->log, LOG_LEVEL_ERROR, "ending", LOG_FIELDS (LOG_TEXT ("reason", "cpu_limit")), "the limit of processor "
+                "time is reached (ulimit -t, LimitCPU=): ending, before the system kills this process");
+            return true;
+        }
+    return false;
+}
+
+//  A supervisor starts again what died of a signal, and the new process has its time before it.
+static void
+s_die_of_time (void)
+{
+    sigset_t time;
+    sigemptyset (&time);
+    sigaddset (&time, SIGXCPU);
+    setrlimit (RLIMIT_CORE, &(struct rlimit) { .rlim_cur = 0 });
+    signal (SIGXCPU, SIG_DFL);
+    raise (SIGXCPU);
+    sigprocmask (SIG_UNBLOCK, &time, NULL);
+}
+
 int
 command_serve (int argc, char **argv)
 {
@@ -468,6 +504,7 @@ command_serve (int argc, char **argv)
     server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO }, .failure = STATUS_FAILED };
     options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
+    bool out_of_time = false;
     if (parsed == OPTIONS_HELP)
         printf ("%s\nThis build reads %s.\n", options_help (), decoder_formats ());
     else
@@ -476,17 +513,22 @@ command_serve (int argc, char **argv)
         status = 2;
     }
     else
-    if (!supervise_is_child (&self.restarts) && self.options.supervise)
+    if (!(self.is_supervised = supervise_is_child (&self.restarts)) && self.options.supervise)
         status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .log = &self.log });
     else
     if (s_start (&self)) {
         s_announce (&self);
         s_run (&self);
-        log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
+        out_of_time = s_is_out_of_time (&self);
+        if (!out_of_time)
+            log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
+        status = out_of_time? STATUS_FAILED: 0;
     }
     else
         status = self.failure;
     s_stop (&self);
     options_clear (&self.options);
+    if (out_of_time && self.is_supervised)
+        s_die_of_time ();
     return status;
 }

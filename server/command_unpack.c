@@ -19,6 +19,7 @@
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
+#include "rlimits.h"
 #include "tile_original.h"
 #include "tiling.h"
 #include "unpack_labels.h"
@@ -225,7 +226,7 @@ s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, 
         }
     }
     int rc = s_write_bytes (self, id, field, original? original: bytes, size);
-    snprintf (reason, REASON_BYTES, "%s", strerror (-rc));
+    snprintf (reason, REASON_BYTES, "%s%s", strerror (-rc), rlimits_remedy (-rc));
     self->originals += original && rc == 0;
     free (original);
     return rc;
@@ -335,9 +336,9 @@ s_write_labels (unpack_t *self, const char **name_p)
     int rc = folder < 0? folder: unpack_labels_write (self->catalogue, self->is_back, folder, name_p);
     if (folder >= 0 && folder != self->folder)
         close (folder);
-    return rc == 0 || complain ("unpack", "cannot write the labels: %s", rc == -EINVAL? "they fit neither labels.tsv "
+    return rc == 0 || complain ("unpack", "cannot write the labels: %s%s", rc == -EINVAL? "they fit neither labels.tsv "
         "nor "
-        "labels.jsonl": strerror (-rc));
+        "labels.jsonl": strerror (-rc), rlimits_remedy (-rc));
 }
 
 static int

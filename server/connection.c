@@ -20,8 +20,8 @@ connection_new (connection_t **self_p, const peer_t *peer, const caller_t *calle
     if (!self)
         return -ENOMEM;
     *self = (connection_t) { .peer = *peer, .caller = *caller, .key = key, .layout = *layout, .slots = slots, .outgoing = outgoing };
-    int rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
-    bool good = self->ring || (!s_is_memory (rc) && connection_go_inline (self));
+    self->ring_rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
+    bool good = self->ring || (!s_is_memory (self->ring_rc) && connection_go_inline (self));
     if (!good) {
         free (self);
         return -ENOMEM;

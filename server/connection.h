@@ -22,6 +22,7 @@ typedef struct {
     layout_t layout;
     uint32_t slots;
     ring_t *ring;               //  NULL: inline
+    int ring_rc;                //  why there is none, though one was wanted; 0: it is there, or none was
     bool attached;              //  the client has the ring
     bool ended;                 //  by the server: the client may go on reading what it has (lingering.h)
     uint8_t **inline_slots;     //  NULL: ring

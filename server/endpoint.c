@@ -12,6 +12,7 @@
  *  taken for dead if nobody answers at it.
  */
 #include "endpoint.h"
+#include "rlimits.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -520,8 +521,8 @@ s_sign (const endpoint_t *self)
     int length = snprintf (text, sizeof text, "%ld %ld\n", (long) getpid (), (long) getppid ());
     if (ftruncate (self->lock_fd, 0) == 0 && pwrite (self->lock_fd, text, (size_t) length, 0) == length)
         return 0;
-    return s_fail (self, -EIO, "cannot write to the lock file '%s': free space, or listen elsewhere",
-        self->lock_path);
+    return s_fail (self, -EIO, "cannot write to the lock file '%s'%s", self->lock_path,
+        rlimits_file_bytes () < (uint64_t) length? rlimits_remedy (EFBIG): ": free space, or listen elsewhere");
 }
 
 

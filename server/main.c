@@ -13,6 +13,7 @@
 #include "command_unpack.h"
 #include "command_verify.h"
 #include "nearest.h"
+#include "rlimits.h"
 
 static const struct {
     const char *name;
@@ -46,6 +47,8 @@ int
 main (int argc, char **argv)
 {
     const char *name = argc > 1? argv [1]: "", *names [COMMANDS];
+    if (!rlimits_begin ())
+        return 1;
     for (size_t index = 0; index < COMMANDS; index++) {
         names [index] = s_commands [index].name;
         if (strcmp (name, s_commands [index].name) == 0)

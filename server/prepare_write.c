@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "complain.h"
+#include "rlimits.h"
 
 enum { NPY_ALIGNMENT = 64, NPY_PREFIX_BYTES = 10, HEADER_BYTES = 256 };
 
@@ -121,5 +122,5 @@ prepare_write (const char *path, const pipeline_output_t *output, prepare_format
         fwrite (bytes, 1, output->bytes, file);
     bool good = !ferror (file);
     good = fclose (file) == 0 && good;
-    return good || complain ("prepare", "%s: cannot be written: %s", path, strerror (errno));
+    return good || complain ("prepare", "%s: cannot be written: %s%s", path, strerror (errno), rlimits_remedy (errno));
 }

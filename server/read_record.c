@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
+#include "rlimits.h"
 #include "state.h"
 
 #define READ_RECORD_MAGIC 0x52524543u
@@ -36,13 +37,14 @@ struct read_record {
 static bool
 s_fail_ids (const read_record_t *self)
 {
-    return complain ("read", "--ids %s: %s", self->ids_path, strerror (errno));
+    return complain ("read", "--ids %s: %s%s", self->ids_path, strerror (errno), rlimits_remedy (errno));
 }
 
 static bool
 s_fail_state (const read_record_t *self, int error)
 {
-    return complain ("read", "--state %s: %s; what it said before still holds", self->state_path, strerror (error));
+    return complain ("read", "--state %s: %s%s; what it said before still holds", self->state_path, strerror (error),
+        rlimits_remedy (error));
 }
 
 //  --------------------------------------------------------------------------
@@ -72,7 +74,7 @@ s_load_state (read_record_t *self)
     int error = self->state? errno: ENOMEM;
     close (fd);
     if (part < 0)
-        return complain ("read", "--state %s: %s", self->state_path, strerror (error));
+        return complain ("read", "--state %s: %s%s", self->state_path, strerror (error), rlimits_remedy (error));
     self->state [got] = 0;
     return true;
 }

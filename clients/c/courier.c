@@ -409,7 +409,7 @@ s_run (void *argument)
     message_error_t why;
     dealer_message_init (&self->message);
     self->ticked_ms = dealer_now_ms ();
-    self->context = zmq_ctx_new ();
+    self->context = dealer_begin_context ();
     int rc = dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why);
     if (rc == 0)
         rc = courier_send_join (self, &why);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "address.h"
+#include "spare_threads.h"
 
 #define DEALER_MAGIC 0x4445414cu
 
@@ -55,8 +56,12 @@ s_open (dealer_t *self, void *context, const char *address, const credentials_t 
     //  Of another dealer in this context, that is being closed, ZeroMQ may still know the name.
     char monitor [64];
     snprintf (monitor, sizeof monitor, "inproc://tureen-monitor-%p-%" PRId64, (void *) self, dealer_now_ms ());
-    if (context)
-        self->socket = zmq_socket (context, ZMQ_DEALER);
+    if (!context) {
+        message_fail (error, "no memory or no threads for a connection: raise the limit of processes and threads (ulimit -u, "
+            "TasksMax=), or end some");
+        return -EAGAIN;
+    }
+    self->socket = zmq_socket (context, ZMQ_DEALER);
     if (self->socket)
         self->monitor = zmq_socket (context, ZMQ_PAIR);
     if (!self->monitor) {
@@ -120,6 +125,12 @@ dealer_destroy (dealer_t **self_p)
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+void *
+dealer_begin_context (void)
+{
+    return spare_threads_try () == 0? zmq_ctx_new (): NULL;
 }
 
 void

@@ -15,12 +15,15 @@
 
 typedef struct dealer dealer_t;
 
-//  context: ZeroMQ's, from zmq_ctx_new, lent; NULL: there was no memory for one.  Each is two threads, so whoever makes one
+//  context: of dealer_begin_context, lent; NULL: there is none.  Each is two threads, so whoever makes one
 //  dealer after the other keeps it.  credentials: lent for the call, but for the public key, which is copied; without keys the
 //  connection is open.  0; or -errno with error filled (an address that ZeroMQ does not take, no descriptors).
 int dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials,
     message_error_t *error) TUREEN_CHECKED;
 void dealer_destroy (dealer_t **self_p);
+//  A context for dealers, to be ended by dealer_end_context.  NULL: no memory, or the two threads that it takes cannot be started;
+//  dealer_new says so.
+void *dealer_begin_context (void);
 //  Ends a context whose dealers are destroyed; NULL inside is fine.
 void dealer_end_context (void **context_p);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "address.h"
 #include "loader_state.h"
 #include "presence.h"
@@ -38,7 +39,8 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     rc = courier_new (&self->courier, &courier);
     credentials_wipe (&credentials);
     if (rc) {
-        message_fail (error, "no thread");
+        message_fail (error, "no thread can be started (%s): raise the limit of processes and threads (ulimit -u, TasksMax=), or "
+            "end some", strerror (-rc));
         return rc;
     }
     if (options->waiting && !handover_wait_report (self->handover, LOADER_QUIET_MS))

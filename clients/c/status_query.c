@@ -72,7 +72,7 @@ tureen_status_with (const tureen_options_t *options, char **json_p, char *error,
     if (patience_ms < 0 || !address_resolve (options->endpoint, address, &why)) goto exit;
     rc = credentials_read (&credentials, options->key, options->server_key, address, &why);
     if (rc) goto exit;
-    context = zmq_ctx_new ();
+    context = dealer_begin_context ();
     rc = dealer_new (&dealer, context, address, &credentials, &why);
     if (rc) goto exit;
     wire_head_t head = message_head (WIRE_STATUS, 0, STATUS_TAG);

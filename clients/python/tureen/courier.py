@@ -23,6 +23,7 @@ from .errors import JobEnded, NoServer, ProtocolError, RequestRefused, ServerGon
 from .finding import no_server
 from .job import Arrival, EpochOver, Job, Told
 from .request import poll_ms
+from .spare import check_threads
 from .state import State
 from .welcome import Welcome
 
@@ -149,6 +150,7 @@ class Courier:
     #  Joining
 
     def _connect(self) -> None:
+        check_threads()
         self._context = zmq.Context()
         self._dealer = self._context.socket(zmq.DEALER)
         self._dealer.linger = 0

@@ -12,6 +12,7 @@ from .errors import NoServer, ProtocolError, RequestRefused
 from .finding import is_vacant, no_server
 from .keys import KeyPaths
 from .request import poll_ms, resolve_endpoint, seconds
+from .spare import check_threads
 from .welcome import Welcome
 
 
@@ -25,6 +26,7 @@ def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optiona
     endpoint = resolve_endpoint(endpoint)
     keys = KeyPaths(key, server_key).read(endpoint)
     timeout = seconds("timeout", timeout)
+    check_threads()
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     dealer = context.socket(zmq.DEALER)
     welcome: Optional[Welcome] = None
