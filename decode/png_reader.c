@@ -230,7 +230,7 @@ s_check_size (png_reader_t *self)
 }
 
 //  What values stand for: grey of fewer bits is scaled to 8; in colour, indices are looked up.  As Pillow: of one bit a
-//  mask has truth values, and where a palette ends too early there is grey.
+//  mask has truth values.  What lies beyond the palette's end is black (before Pillow 10.1 it was grey: the index three times).
 static void
 s_fill_table (png_reader_t *self, int colour_type, int depth)
 {
@@ -243,6 +243,8 @@ s_fill_table (png_reader_t *self, int colour_type, int depth)
     int count = 0;
     if (is_palette && !self->is_mask)
         png_get_PLTE (self->png, self->info, &palette, &count);
+    if (is_palette && !self->is_mask)
+        memset (self->table, 0, sizeof self->table);
     for (int value = 0; value < count; value++) {
         self->table [value] [0] = palette [value].red;
         self->table [value] [1] = palette [value].green;

@@ -64,7 +64,8 @@ def chunk(name, content):
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
 
-def encoded(kind, seed):
+def encoded(kind, seed, filled=False):
+    """filled: black stands where the palette has no colour, which is what Pillow shows there from 10.1 on."""
     colour_type, depth, height, width, colours, transparent = kind
     count = width * CHANNELS[colour_type]
     samples, seed = noise(height * count, depth, seed)
@@ -72,7 +73,7 @@ def encoded(kind, seed):
     rows = b"".join(b"\0" + packed(samples[row * count:(row + 1) * count], depth) for row in range(height))
     file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0))
     if colours:
-        file += chunk(b"PLTE", bytes(palette))
+        file += chunk(b"PLTE", bytes(palette) + bytes(3 * (2 ** depth - colours) if filled else 0))
     if transparent:
         file += chunk(b"tRNS", bytes(range(transparent)) if colours else bytes(2 * CHANNELS[colour_type]))
     return file + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
@@ -82,7 +83,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")         # of transparent palettes
     with open("golden/png.inc", "w") as inc:
         for seed, kind in enumerate(KINDS):
-            image = Image.open(io.BytesIO(encoded(kind, seed)))
+            image = Image.open(io.BytesIO(encoded(kind, seed, filled=True)))
             colours = fnv(image.convert("RGB").tobytes())
             mask = fnv(numpy.array(image).astype(numpy.uint8).tobytes()) if image.mode in ("1", "L", "P") else 0
             inc.write("    {{ {{ {}, {}, {}, {}, {}, {} }}, 0x{:016x}u, 0x{:016x}u }},\n".format(*kind, colours, mask))

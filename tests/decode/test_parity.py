@@ -9,8 +9,11 @@ import glob
 import json
 import os
 import random
+import struct
 import sys
 import tempfile
+import warnings
+import zlib
 
 import parity_cases
 
@@ -22,6 +25,7 @@ except ImportError as missing:
     print(f"SKIP: parity with Pillow not tested: {missing}")
     sys.exit(77)
 
+warnings.simplefilter("ignore")         # of transparent palettes
 SHORT = sys.argv[2:] == ["short"]
 PHOTOS_MAX = 12 if SHORT else 40
 failures = []
@@ -232,6 +236,43 @@ def test_flipped_bytes(program, files, folder):
     expect(disagreed <= 0.02 * len(damaged), f"damaged files: disagreed on {disagreed}: {counts}")
 
 
+def short_palette(path, depth, colours, transparency, seed):
+    """Writes a PNG with indices beyond its palette; gives what Pillow shows of it from 10.1 on: black there."""
+    generator = numpy.random.default_rng(seed)
+    indices = generator.integers(0, 2 ** depth, (16, 16), numpy.uint8)
+    palette = generator.integers(1, 256, (colours, 3), numpy.uint8)
+    bits = numpy.unpackbits(indices[:, :, None], axis=2)[:, :, 8 - depth:].reshape(16, -1)
+    rows = b"".join(b"\0" + row.tobytes() for row in numpy.packbits(bits, axis=1))
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 16, 16, depth, 3, 0, 0, 0)), (b"PLTE", palette.tobytes()), (b"tRNS", transparency),
+              (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n")
+        for name, content in chunks:
+            if content or name == b"IEND":
+                file.write(struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)))
+    whole = numpy.zeros((256, 3), numpy.uint8)
+    whole[:colours] = palette
+    return whole[indices]
+
+
+def test_short_palettes(program, folder):
+    """Indices beyond PLTE, with transparency of colours that are there, of such indices, and of more than there may be."""
+    wanted, pipeline = {}, [{"op": "decode"}, {"op": "center_crop", "size": 16}, parity_cases.SHARE]
+    by_pillow = tuple(map(int, Image.__version__.split(".")[:2])) >= (10, 1)
+    for depth, colours in ((1, 1), (2, 3), (4, 5), (4, 15), (8, 1), (8, 100), (8, 255)):
+        for number, transparency in enumerate((b"", b"\0", b"\xff" * colours + b"\0", bytes(range(256))[:2 ** depth], bytes(300))):
+            path = f"{folder}/{depth}_{colours}_{number}.png"
+            wanted[path] = short_palette(path, depth, colours, transparency, colours)
+    with tempfile.TemporaryDirectory() as out:
+        parity_cases.prepare(program, pipeline, list(wanted), out)
+        for path, pixels in wanted.items():
+            compare(f"short palette {path}", numpy.load(f"{out}/{os.path.basename(path)}.npy"), pixels, False)
+            if by_pillow:
+                with Image.open(path) as image:
+                    compare(f"Pillow's short palette {path}", numpy.asarray(image.convert("RGB")), pixels, False)
+    print(f"{len(wanted)} short palettes{'' if by_pillow else '; this Pillow, older than 10.1, is not asked'}")
+
+
 def test_torchvision(program, files):
     """The library itself, where nothing is left to chance."""
     try:
@@ -283,6 +324,8 @@ def main():
         test_kinds(program, made)
         os.mkdir(folder + "/fields")
         test_masks(program, folder + "/fields")
+        os.mkdir(folder + "/short")
+        test_short_palettes(program, folder + "/short")
         test_photos(program)
         print("whole files:", worst)
         some = made[(64, 64)] + made[(301, 199)]

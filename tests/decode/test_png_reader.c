@@ -28,7 +28,7 @@ typedef struct {
     int colours, transparent;
 } kind_t;
 
-//  What Pillow 9.4 makes of the noise, by make_golden_png.py: as RGB, and as an array where it is a mask (else 0).
+//  What Pillow makes of the noise, by make_golden_png.py: as RGB, and as an array where it is a mask (else 0).
 static const struct { kind_t kind; uint64_t colours; uint64_t mask; } s_golden [] = {
 #include "golden/png.inc"
 };
