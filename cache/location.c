@@ -30,7 +30,8 @@ location_folder_remedy (const char *path)
 {
     static const char *const tars [] = { ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".tar.bz2" };
     static const char *const lists [] = { ".tsv", ".jsonl" };
-    static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5", ".lmdb", ".tfrecord", ".beton" };
+    static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5", ".lmdb", ".tfrecord",
+        ".beton" };
     for (size_t index = 0; index < sizeof tars / sizeof *tars; index++)
         if (s_ends_in (path, tars [index]))
             return "make a pack of the tar file with `tureen pack`, and give the pack's folder";

@@ -172,8 +172,8 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
     if (result->was_finished)
         printf ("'%s' was finished already: ", target);
     printf ("%" PRIu64 " sample%s, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
-        result->samples, plural (result->samples), (double) result->bytes / 1e6, result->chunks, result->chunks == 1? "": "s", result->volumes,
-        result->volumes == 1? "": "s", result->seed);
+        result->samples, plural (result->samples), (double) result->bytes / 1e6, result->chunks, plural (result->chunks),
+        result->volumes, plural (result->volumes), result->seed);
     if (!result->was_finished)
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));

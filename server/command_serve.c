@@ -313,8 +313,8 @@ s_announce (const server_t *self)
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
     if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
-        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take more get them through the "
-            "socket, which costs copies\n", sources_size (rlimits_file_bytes (), size, sizeof size));
+        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take more get them "
+            "through the socket, which costs copies\n", sources_size (rlimits_file_bytes (), size, sizeof size));
     if (self->sources.path_count > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
             tasks_reads_direct (self->tasks, 0)? " and O_DIRECT": " through the page cache",
@@ -477,8 +477,8 @@ s_is_out_of_time (server_t *self)
     struct signalfd_siginfo signal;
     while (read (self->signals, &signal, sizeof signal) == sizeof signal)
         if (signal.ssi_signo == SIGXCPU) {
-            log_event (&self->log, LOG_LEVEL_ERROR, "ending", LOG_FIELDS (LOG_TEXT ("reason", "cpu_limit")), "the limit of processor "
-                "time is reached (ulimit -t, LimitCPU=): ending, before the system kills this process");
+            log_event (&self->log, LOG_LEVEL_ERROR, "ending", LOG_FIELDS (LOG_TEXT ("reason", "cpu_limit")),
+                "the limit of processor time is reached (ulimit -t, LimitCPU=): ending, before the system kills this process");
             return true;
         }
     return false;

@@ -91,7 +91,8 @@ s_show_pack (const json_t *pack)
         s_real (pack, "piece_samples"), s_real (pack, "latency_microseconds"), s_real (pack, "megabytes_per_second"),
         s_real (pack, "observed_reads"), s_plural (pack, "observed_reads"));
     printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
-        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
+        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6,
+        s_real (pack, "resident_bytes_max") / 1e6,
         s_real (pack, "passes"), s_real (pack, "bytes_read") / 1e6, s_real (pack, "bytes_handed") / 1e6);
     if (json_is_number (json_object_get (pack, "read_amplification")))
         printf (" (%.3f)", s_real (pack, "read_amplification"));
@@ -105,7 +106,8 @@ s_show_datasets (const json_t *status)
     const json_t *dataset, *bad;
     json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
         bool is_fatal = strcmp (s_text (dataset, "on_bad"), "fail") == 0;
-        printf ("data set %-12s %.0f sample%s", s_text (dataset, "name"), s_real (dataset, "samples"), s_plural (dataset, "samples"));
+        printf ("data set %-12s %.0f sample%s", s_text (dataset, "name"), s_real (dataset, "samples"),
+            s_plural (dataset, "samples"));
         if (s_real (dataset, "classes") > 0)
             printf (", %.0f class%s", s_real (dataset, "classes"), plural_es ((uint64_t) s_real (dataset, "classes")));
         s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
@@ -269,8 +271,8 @@ s_show_jobs (const json_t *status)
         s_show_tier (json_object_get (job, "tier"));
     }
     if (index > 0)
-        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage into the batch, "
-            "client = its loop)\n");
+        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage into the "
+            "batch, client = its loop)\n");
     s_show_gathering (status);
 }
 

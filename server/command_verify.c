@@ -306,8 +306,8 @@ s_print (const verify_t *self, double seconds)
     s_print_tiles (self);
     printf ("%s: %" PRIu32 " sample%s, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
         s_is_good (self)? "good": "BAD",
-        pack_samples (pack), plural (pack_samples (pack)), (double) self->bytes / 1e6, pack_volumes (pack), pack_volumes (pack) == 1? "": "s",
-        seconds,
+        pack_samples (pack), plural (pack_samples (pack)), (double) self->bytes / 1e6, pack_volumes (pack),
+        plural (pack_volumes (pack)), seconds,
         (double) self->bytes / 1e6 / (seconds > 0? seconds: 1e-9));
     if (self->damaged)
         printf ("%" PRIu64 " sample%s damaged", self->damaged, plural (self->damaged));

@@ -80,8 +80,8 @@ pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume,
         const pack_t *pack = catalogue_pack (catalogue);
         uint32_t first = pack_volume_first (pack, volume), end = pack_volume_first (pack, volume + 1);
         uint32_t chunk = pack_chunk_samples (pack);
-        fprintf (stream, end - first == 1? ": its %" PRIu32 " sample is lost, chunk %" PRIu32: ": all its %" PRIu32 " samples are lost, chunks %" PRIu32
-            " to %" PRIu32, end - first,
+        fprintf (stream, end - first == 1? ": its %" PRIu32 " sample is lost, chunk %" PRIu32:
+            ": all its %" PRIu32 " samples are lost, chunks %" PRIu32 " to %" PRIu32, end - first,
             first / chunk,
             (end - 1) / chunk);
     }

@@ -9,8 +9,8 @@
 //  Half of it is enough for all that the tests do; where the usual 8 MiB are allowed nothing is changed.
 enum { STACK_BYTES = 1 << 20 };
 
-//  The kernel lets a process's first stack grow up to the limit of the moment; those of threads have the size that the C library saw
-//  at the start.
+//  The kernel lets a process's first stack grow up to the limit of the moment; those of threads have the size that the C
+//  library saw at the start.
 static bool
 s_raise_stack (void)
 {

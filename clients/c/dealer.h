@@ -21,8 +21,8 @@ typedef struct dealer dealer_t;
 int dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials,
     message_error_t *error) TUREEN_CHECKED;
 void dealer_destroy (dealer_t **self_p);
-//  A context for dealers, to be ended by dealer_end_context.  NULL: no memory, or the two threads that it takes cannot be started;
-//  dealer_new says so.
+//  A context for dealers, to be ended by dealer_end_context.  NULL: no memory, or the two threads that it takes cannot be
+//  started; dealer_new says so.
 void *dealer_begin_context (void);
 //  Ends a context whose dealers are destroyed; NULL inside is fine.
 void dealer_end_context (void **context_p);

@@ -128,7 +128,7 @@ test_a_directory_is_refused (void **state)
     assert_non_null (audit);
     assert_non_null (file);
     assert_false (audit_ids_read (audit, "/", file, error, sizeof error));
-    assert_string_equal (error, "/: Is a directory");
+    assert_string_equal (error, "/: a folder, not a file of ids");
     fclose (file);
     audit_destroy (&audit);
 }

@@ -738,7 +738,8 @@ static void
 test_folder_that_takes_no_file (void **state)
 {
     fixture_t *self = *state;
-    assert_refused ("ipc:///proc/s.sock", -ENOENT, "cannot make a file in the folder '/proc' (", "--listen ipc:///FOLDER/server.sock");
+    assert_refused ("ipc:///proc/s.sock", -ENOENT, "cannot make a file in the folder '/proc' (",
+        "--listen ipc:///FOLDER/server.sock");
     if (getuid () != 0)
         skip ();                    //  takes root to become another user
     open_the_way (self);

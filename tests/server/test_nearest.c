@@ -7,8 +7,8 @@
 #include <string.h>
 #include "nearest.h"
 
-static const char *const s_names [] = { "workers", "cache", "batch", "order", "on-bad", "until-idle", "tenant", "tenant-jobs", "rank",
-    "field", "tile" };
+static const char *const s_names [] = { "workers", "cache", "batch", "order", "on-bad", "until-idle", "tenant",
+    "tenant-jobs", "rank", "field", "tile" };
 
 static const char *
 s_nearest (const char *name)
