@@ -158,7 +158,7 @@ class Paths(SystemTest):
 class One(SystemTest):
     """Where there is one of something, its word has no plural's end."""
     SAMPLES = 1
-    MANY = re.compile(r"\b1 (epochs|samples|batches|classes|workers|jobs|users|files|reads|chunks|volumes|seconds|times|threads|faults|"
+    MANY = re.compile(r"(?<![\d.])1 (epochs|samples|batches|classes|workers|jobs|users|files|reads|chunks|volumes|seconds|times|threads|faults|"
                       r"tests)\b")
 
     @classmethod
