@@ -433,10 +433,12 @@ s_lock_holder (int fd)
 static int
 s_fail_to_make (const endpoint_t *self, int rc)
 {
-    bool is_closed = rc == -EACCES || rc == -EPERM, is_full = rc == -ENOSPC || rc == -EDQUOT;
-    char remedy [64];
-    snprintf (remedy, sizeof remedy, is_closed? "let user %u write there, or ": is_full? "free some space there, or ": "",
-        (unsigned int) geteuid ());
+    char remedy [64] = "";
+    if (rc == -EACCES || rc == -EPERM)
+        snprintf (remedy, sizeof remedy, "let user %u write there, or ", (unsigned int) geteuid ());
+    else
+    if (rc == -ENOSPC || rc == -EDQUOT)
+        snprintf (remedy, sizeof remedy, "free some space there, or ");
     return s_fail (self, rc, "cannot make a file in the folder '%s' (%s): %slisten in another one, with --listen "
         "ipc:///FOLDER/server.sock", self->directory, strerror (-rc), remedy);
 }
