@@ -18,7 +18,7 @@ s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, co
     char how [PRESENCE_BYTES];
     if (presence_look (address, how) == PRESENCE_SOMETHING)
         return;
-    message_fail (&text, "no server answers at %.150s yet: %.250s; it is looked for for %g seconds", address, how,
+    message_fail (&text, "no server answers at %.150s yet: %.250s; looking for it for %g seconds", address, how,
         self->timeout_ms / 1e3);
     options->waiting (options->waiting_context, text.text);
 }

@@ -587,7 +587,7 @@ test_no_server_is_a_timeout_with_a_remedy (void **state)
     options.waiting_context = told;
     assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
     assert_non_null (strstr (told, "tureen-there-is-none.sock yet: there is no such socket"));
-    assert_non_null (strstr (told, "it is looked for for 1.3 seconds"));
+    assert_non_null (strstr (told, "; looking for it for 1.3 seconds"));
     //  A server that takes the connection and says nothing.
     fake_plan_t plan = { .deaf = true };
     fake_server_t *fake = fake_new (&plan);

@@ -256,7 +256,7 @@ class NoServer(Case):
 
     def test_a_join_says_what_it_waits_for(self) -> None:
         """After a second, once; it goes on looking."""
-        with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there is no such socket.* for 1.5 s"):
+        with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there is no such socket.*; looking for it for 1.5 s"):
             with self.assertRaises(tureen.NoServer):
                 tureen.Loader(self.endpoint, "train", timeout=1.5).samples
 

@@ -97,8 +97,8 @@ class Connection:
         try:
             self._thread.start()
             if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
-                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; it is looked for "
-                                f"for {self._timeout:g} s")
+                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; looking for "
+                                f"it for {self._timeout:g} s")
             while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
                 if self._waiting_for_ranks:
                     tell("gathering", self._waiting_for_ranks)
