@@ -106,7 +106,6 @@ broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, bro
     dataset->number = (uint32_t) self->dataset_count;
     dataset->on_bad = on_bad;
     dataset->user = user;
-    dataset->fatal = broker_need (roaring_bitmap_create ());
     dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
     self->datasets [self->dataset_count++] = dataset;
     return dataset;
@@ -383,6 +382,7 @@ broker_advance (broker_t *self, int64_t now_ms)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again
     waits_look (self, now_ms);
     sharing_judge (self, now_ms);
+    bad_tell_due (self, now_ms);
 }
 
 int64_t

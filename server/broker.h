@@ -88,13 +88,14 @@ broker_t *broker_new (const broker_options_t *options);
 //  Every job must be buried.
 void broker_destroy (broker_t **self_p);
 
-//  What becomes of jobs whose data hold a sample that cannot be read.
+//  What becomes of a job whose data hold a sample that cannot be read.
 typedef enum {
-    BROKER_BAD_DROP,                //  it leaves their data
-    BROKER_BAD_FAIL                 //  they end, and nobody joins with it
+    BROKER_BAD_DROP,                //  it leaves the job's data, and the job is told (NOTICE `unreadable`)
+    BROKER_BAD_FAIL                 //  the job ends, and none joins with it
 } broker_bad_t;
 
-//  Serves sample_count samples under a name (copied).  user is the driver's, untouched.
+//  Serves sample_count samples under a name (copied).  on_bad: of jobs that do not say it themselves.  user is the driver's,
+//  untouched.
 dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
     void *user);
 //  What the broker must know of a data set that is a pack, to decide what is read when; all lent for its life.
@@ -175,6 +176,8 @@ typedef struct {
     uint32_t slots;
     uint64_t epochs;                //  0: until it leaves
     bool drop_last;
+    bool on_bad_given;              //  else the data set's counts
+    broker_bad_t on_bad;
     sampler_order_t order;
     const roaring_bitmap_t *subset; //  NULL: all the data
     const uint32_t *list;           //  LIST only; NULL: ascending
@@ -306,7 +309,8 @@ typedef enum {
                                 //  rank's transport
     ACTION_SEND_EPOCH_END,      //  rank, epoch_end
     ACTION_SEND_ENDED,          //  rank, reason, message; then the driver is as after broker_gone
-    ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message
+    ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message; message NULL (`unreadable`): what job_unreadable
+                                //  and job_unreadable_message say when it is carried out
     ACTION_BURY_RANK,           //  rank: free its ring, then broker_bury_rank
     ACTION_BURY                 //  job: free what its ranks' users have, then broker_bury
 } action_kind_t;
@@ -366,6 +370,11 @@ dataset_t *job_dataset (const job_t *self);
 tenant_t *job_tenant (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
+//  Samples of the job's data that are left out because they cannot be read: {"count": .., "samples": [{"id", "reason"} ..]}, at
+//  most ten of them, as found; a new reference.
+json_t *job_unreadable (const job_t *self);
+//  The same in a sentence; malloc'ed.
+char *job_unreadable_message (const job_t *self);
 const char *job_run (const job_t *self);        //  lent for the job's life
 bool job_is_forked (const job_t *self);         //  it asked for a run that another job goes on with
 bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself

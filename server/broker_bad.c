@@ -7,45 +7,59 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "utf8.h"
+
+//  A job is told of samples that cannot be read so long after the first was found, so that the first ones are told together.  A
+//  line fits into what a client shows.
+enum { TELL_MS = 1000, TEXT_BYTES = 300, MORE_BYTES = 32 };
 
 //  ---- what is known
 
-//  What is wrong comes first: who cuts the sentence cuts its end.
+//  What is wrong comes first: a reader that cuts the sentence cuts its end.
 static char *
-s_message (const dataset_t *dataset, uint32_t id, const char *reason)
+s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reason)
 {
     char *message;
-    int rc = asprintf (&message, "%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
+    int rc = is_own? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
+        : asprintf (&message, "%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
     return broker_need (rc < 0? NULL: message);
 }
 
-static void
-s_name (broker_t *self, dataset_t *dataset, uint32_t id, const char *reason)
+//  Whether a job of this data set shows the sample among its first ones.
+static bool
+s_is_shown (const dataset_t *dataset, uint32_t id)
 {
-    bool is_fatal = dataset->on_bad == BROKER_BAD_FAIL;
-    self->bad_count++;
-    if (dataset->bad_named >= BAD_NAMED_MAX && !is_fatal)
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        const job_t *job = dataset->jobs [number];
+        if (job && roaring_bitmap_contains (job->unreadable, id)
+        &&  roaring_bitmap_get_cardinality (job->unreadable) <= BAD_OF_JOB_MAX)
+            return true;
+    }
+    return false;
+}
+
+//  The jobs whose data held it know that they do not get it.
+static void
+s_name (dataset_t *dataset, uint32_t id, const char *reason)
+{
+    if (dataset->bad_named >= BAD_NAMED_MAX && dataset->on_bad != BROKER_BAD_FAIL
+    &&  (dataset->bad_named >= BAD_KEPT_MAX || !s_is_shown (dataset, id)))
         return;
     if (dataset->bad_named == dataset->bad_room) {
         dataset->bad_room = dataset->bad_room? dataset->bad_room * 2: 16;
         dataset->bad = broker_need (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
     }
-    bad_sample_t *bad = &dataset->bad [dataset->bad_named++];
-    *bad = (bad_sample_t) { .id = id, .reason = broker_need (strdup (reason)) };
-    if (is_fatal) {
-        bad->message = s_message (dataset, id, reason);
-        roaring_bitmap_add (dataset->fatal, id);
-    }
+    dataset->bad [dataset->bad_named++] = (bad_sample_t) { .id = id, .reason = broker_need (strdup (reason)) };
 }
 
-//  The sentence about an id of dataset->fatal.
+//  What is wrong with an id that was dropped; NULL: many were, and this one's name was not kept.
 static const char *
-s_told (const dataset_t *dataset, uint32_t id)
+s_reason (const dataset_t *dataset, uint32_t id)
 {
-    size_t index = 0;
-    while (dataset->bad [index].id != id)
-        index++;
-    return dataset->bad [index].message;
+    for (size_t index = 0; index < dataset->bad_named; index++)
+        if (dataset->bad [index].id == id)
+            return dataset->bad [index].reason;
+    return NULL;
 }
 
 bool
@@ -67,49 +81,147 @@ broker_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const ch
 void
 bad_forget (dataset_t *dataset)
 {
-    for (size_t index = 0; index < dataset->bad_named; index++) {
+    for (size_t index = 0; index < dataset->bad_named; index++)
         free (dataset->bad [index].reason);
-        free (dataset->bad [index].message);
-    }
     free (dataset->bad);
-    roaring_bitmap_free (dataset->fatal);
+}
+
+//  ---- what a job is told
+
+//  Of the join's data, the dropped ones.
+static roaring_bitmap_t *
+s_unreadable (const broker_join_t *join)
+{
+    const roaring_bitmap_t *dropped = sampler_dropped (join->dataset->sampler);
+    if (join->subset)
+        return broker_need (roaring_bitmap_and (join->subset, dropped));
+    roaring_bitmap_t *found = broker_need (roaring_bitmap_copy (dropped));
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (dropped, &ids); join->list && ids.has_value; roaring_advance_uint32_iterator (&ids))
+        if (sampler_list_times (join->list_made, ids.current_value) == 0)
+            roaring_bitmap_remove (found, ids.current_value);
+    return found;
+}
+
+void
+bad_join (job_t *job, const broker_join_t *join)
+{
+    job->unreadable = s_unreadable (join);
+    job->unreadable_told = roaring_bitmap_get_cardinality (job->unreadable);        //  each rank is told when it comes
+}
+
+static void
+s_tell (broker_t *self, rank_t *rank)
+{
+    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, rank);
+    action->reason = "unreadable";
+}
+
+void
+bad_tell_rank (broker_t *self, rank_t *rank)
+{
+    if (!roaring_bitmap_is_empty (rank->job->unreadable))
+        s_tell (self, rank);
+}
+
+void
+bad_tell (broker_t *self, job_t *job)
+{
+    uint64_t count = roaring_bitmap_get_cardinality (job->unreadable);
+    if (count == job->unreadable_told)
+        return;
+    job->unreadable_told = count;
+    job->unreadable_ms = 0;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (job->ranks [number].state == RANK_HERE)
+            s_tell (self, &job->ranks [number]);
+}
+
+//  The first time.  What is found after that is told at the epoch's end.
+void
+bad_tell_due (broker_t *self, int64_t now_ms)
+{
+    for (job_t *job = self->jobs; job; job = job->next) {
+        if (job->state == JOB_OVER || job->state == JOB_ATTACHING || job->unreadable_told > 0
+        ||  roaring_bitmap_is_empty (job->unreadable))
+            continue;
+        if (job->unreadable_ms == 0)
+            job->unreadable_ms = now_ms;
+        if (now_ms - job->unreadable_ms >= TELL_MS)
+            bad_tell (self, job);
+        else
+            broker_wake (self, job->unreadable_ms + TELL_MS);
+    }
+}
+
+json_t *
+job_unreadable (const job_t *self)
+{
+    const dataset_t *dataset = self->dataset;
+    json_t *samples = json_array ();
+    for (size_t index = 0; index < dataset->bad_named && json_array_size (samples) < BAD_OF_JOB_MAX; index++) {
+        const bad_sample_t *bad = &dataset->bad [index];
+        if (!roaring_bitmap_contains (self->unreadable, bad->id))
+            continue;
+        char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
+        json_array_append_new (samples, json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason));
+        free (reason);
+    }
+    return broker_need (json_pack ("{s:I,s:o}", "count", (json_int_t) roaring_bitmap_get_cardinality (self->unreadable),
+        "samples", samples));
+}
+
+//  As many with their reasons as fit into the line, the first one cut if it must be.
+char *
+job_unreadable_message (const job_t *self)
+{
+    const dataset_t *dataset = self->dataset;
+    uint64_t count = roaring_bitmap_get_cardinality (self->unreadable), shown = 0;
+    char text [TEXT_BYTES];
+    size_t used = (size_t) snprintf (text, sizeof text, count == 1? "%llu sample of this job's data cannot be read, and is left out"
+        : "%llu samples of this job's data cannot be read, and are left out", (unsigned long long) count);
+    for (size_t index = 0; index < dataset->bad_named && shown < count; index++) {
+        const bad_sample_t *bad = &dataset->bad [index];
+        if (!roaring_bitmap_contains (self->unreadable, bad->id))
+            continue;
+        size_t left = sizeof text - MORE_BYTES - used;
+        if (shown > 0 && strlen (bad->reason) + 2 >= left)
+            break;
+        int length = snprintf (text + used, left, "%s%s", shown++? "; ": ": ", bad->reason);
+        used += (size_t) length < left? (size_t) length: left - 1;
+    }
+    if (shown < count)
+        snprintf (text + used, sizeof text - used, shown? "; and %llu more": "", (unsigned long long) (count - shown));
+    return broker_need (strdup (text));
 }
 
 //  ---- jobs that end
 
-//  The first id of the join's data that is known to be bad and fatal; false: none is.
-static bool
-s_find_fatal (const broker_join_t *join, uint32_t *id_p)
+broker_bad_t
+bad_policy (const broker_join_t *join)
 {
-    const roaring_bitmap_t *fatal = join->dataset->fatal;
-    if (roaring_bitmap_is_empty (fatal))
-        return false;
-    *id_p = roaring_bitmap_minimum (fatal);
-    for (size_t index = 0; join->list && index < join->list_count; index++)
-        if (roaring_bitmap_contains (fatal, join->list [index])) {
-            *id_p = join->list [index];
-            return true;
-        }
-    if (join->list)
-        return false;
-    if (!join->subset)
-        return true;
-    roaring_bitmap_t *both = broker_need (roaring_bitmap_and (join->subset, fatal));
-    bool found = !roaring_bitmap_is_empty (both);
-    if (found)
-        *id_p = roaring_bitmap_minimum (both);
-    roaring_bitmap_free (both);
-    return found;
+    return join->on_bad_given? join->on_bad: join->dataset->on_bad;
 }
 
 bool
 bad_allows (const broker_join_t *join, refusal_t *refusal)
 {
-    uint32_t id;
-    return !s_find_fatal (join, &id) || refuse (refusal, "bad_sample", "%s", s_told (join->dataset, id));
+    if (bad_policy (join) != BROKER_BAD_FAIL || sampler_dropped_count (join->dataset->sampler) == 0)
+        return true;
+    roaring_bitmap_t *unreadable = s_unreadable (join);
+    bool allows = roaring_bitmap_is_empty (unreadable);
+    if (!allows) {
+        uint32_t id = roaring_bitmap_minimum (unreadable);
+        const char *reason = s_reason (join->dataset, id);
+        char *message = s_message (join->dataset, join->on_bad_given, id, reason? reason: "a file cannot be read");
+        refuse (refusal, "bad_sample", "%s", message);
+        free (message);
+    }
+    roaring_bitmap_free (unreadable);
+    return allows;
 }
 
-//  The jobs that a sample ends: those of the kind (NULL: of any) whose data hold it, and that have not drawn all they will
+//  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not drawn all they will
 //  get.  Asked before the sample leaves any data; returns how many.
 static size_t
 s_holders (const dataset_t *dataset, const stock_kind_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
@@ -124,24 +236,30 @@ s_holders (const dataset_t *dataset, const stock_kind_t *kind, uint32_t id, job_
     return count;
 }
 
-//  Ends them, and who else waits for this very version.
-static void
-s_end_jobs (broker_t *self, version_t *version, job_t **holders, size_t count, const char *reason, const char *message)
-{
-    for (size_t index = 0; index < count; index++)
-        broker_end (self, holders [index], reason, message);
-    while (version->waiting)
-        broker_end (self, ((place_t *) version->waiting)->job, reason, message);
-}
-
 //  ---- jobs that go on
 
-//  Whoever waited for it gets another one; or a job ends for want of one, and with it others of its places wait no more.
+//  The job cannot have the sample.
 static void
-s_replace (broker_t *self, version_t *version)
+s_end_if_fatal (broker_t *self, job_t *job, uint32_t id, const char *reason)
+{
+    const dataset_t *dataset = job->dataset;
+    if (job->on_bad != BROKER_BAD_FAIL || job->state == JOB_OVER)
+        return;
+    char *message = s_message (dataset, dataset->on_bad != BROKER_BAD_FAIL, id, reason);
+    broker_end (self, job, "bad_sample", message);
+    free (message);
+}
+
+//  A place that waits for it gets another sample, unless its job ends; or its job ends for want of one, and with it others of
+//  its places wait no more.
+static void
+s_replace (broker_t *self, version_t *version, const char *reason)
 {
     while (version->waiting) {
         place_t *place = version->waiting;
+        s_end_if_fatal (self, place->job, version->id, reason);
+        if (place->job->state == JOB_OVER)
+            continue;                       //  its places wait no more
         place->job->tenant->dropped++;
         schedule_cancel (self, place);
         draw_again (self, place);
@@ -159,14 +277,21 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     stock_forget (self->stock, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
+    for (size_t index = 0; index < count; index++)
+        roaring_bitmap_add (holders [index]->unreadable, id);
+    for (const place_t *place = version->waiting; place; place = place->next_waiting)
+        roaring_bitmap_add (place->job->unreadable, id);            //  of a job that has drawn all, too
     if (sampler_dropped_count (dataset->sampler) > dropped) {       //  else another class found it bad before
         supply_forget (self, dataset, id);
-        s_name (self, dataset, id, reason);
+        self->bad_count++;
+        s_name (dataset, id, reason);
     }
-    if (dataset->on_bad == BROKER_BAD_FAIL)
-        s_end_jobs (self, version, holders, count, "bad_sample", s_told (dataset, id));
     else
-        s_replace (self, version);
+    if (version->waiting && !s_reason (dataset, id))
+        s_name (dataset, id, reason);
+    for (size_t index = 0; index < count; index++)
+        s_end_if_fatal (self, holders [index], id, reason);
+    s_replace (self, version, reason);
     draw_settle (self, dataset);
 }
 
@@ -189,6 +314,9 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     broker_need (rc < 0? NULL: message);
     version->state = VERSION_BAD;
     stock_discard (self->stock, version);
-    s_end_jobs (self, version, holders, count, "unsuitable", message);
+    for (size_t index = 0; index < count; index++)
+        broker_end (self, holders [index], "unsuitable", message);
+    while (version->waiting)
+        broker_end (self, ((place_t *) version->waiting)->job, "unsuitable", message);
     free (message);
 }

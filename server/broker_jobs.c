@@ -245,6 +245,8 @@ s_job_free (job_t *job)
     free (job->occurrences);
     free (job->end_message);
     free (job->notice);
+    if (job->unreadable)
+        roaring_bitmap_free (job->unreadable);
     job->magic = 0;
     free (job);
 }
@@ -260,6 +262,7 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
         .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given, .pool = join->pool,
         .world_size = join->world_size, .rank_batch = join->batch_size, .batch_size = join->world_size * join->batch_size,
         .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
+        .on_bad = bad_policy (join),
         .ring_bytes = s_ring_bytes (join), .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
         .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
         .filling = join->slots
@@ -290,6 +293,7 @@ s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     job->id = limits_new_job (self, job->tenant);
     identity_take (self, job, join, &identity);
     s_join_sampler (job, join);
+    bad_join (job, join);
     schedule_join (self, job);
     job->next = self->jobs;
     self->jobs = job;

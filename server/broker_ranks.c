@@ -172,6 +172,7 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
     job_t *job = rank->job;
     rank->state = RANK_HERE;
     rank->alive_ms = now_ms;
+    bad_tell_rank (self, rank);
     if (job->state != JOB_ATTACHING) {
         draw_revive (self, rank);
         recall_go_on (self, rank);

@@ -75,7 +75,8 @@ s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
         && s_same_numbers (pair, "batch_size", one->batch_size, other->batch_size, refusal)
         && s_same_numbers (pair, "slots", one->slots, other->slots, refusal)
         && s_same_epochs (pair, refusal)
-        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false", other->drop_last? "true": "false", refusal);
+        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false", other->drop_last? "true": "false", refusal)
+        && s_same_texts (pair, "on_bad", bad_policy (one)? "fail": "drop", bad_policy (other)? "fail": "drop", refusal);
 }
 
 //  What is in them.
@@ -124,7 +125,8 @@ s_view (const job_t *job)
 {
     return (broker_join_t) {
         .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size, .batch_size = job->rank_batch,
-        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .order = job->order, .seed = job->seed,
+        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true, .on_bad = job->on_bad,
+        .order = job->order, .seed = job->seed,
         .seed_given = job->seed_given, .pool = job->pool, .data = job->data
     };
 }

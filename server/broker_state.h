@@ -190,6 +190,7 @@ struct job {
     uint32_t slots;
     uint64_t epochs;
     bool drop_last;
+    broker_bad_t on_bad;        //  its own, or its data set's
     size_t ring_bytes;          //  of all ranks
     bool order_is_of_seed;      //  as broker_join_t
     size_t memory_bytes;        //  ring and bookkeeping
@@ -240,6 +241,11 @@ struct job {
     waits_t waits;
     sharing_t sharing;
     char *notice;               //  of SEND_NOTICE; NULL: there was none
+    //  Of its data, what it does not get because it cannot be read; how many of them its clients have been told of, and since
+    //  when there are more (0: not noticed yet).
+    roaring_bitmap_t *unreadable;
+    uint64_t unreadable_told;
+    int64_t unreadable_ms;
 };
 
 //  One shared stage on one data set: what the stock's kind is of.  It ends with its kind.
@@ -258,10 +264,11 @@ typedef struct class {
 typedef struct {
     uint32_t id;
     char *reason;
-    char *message;              //  what the jobs that end are told; NULL: none ends
 } bad_sample_t;
 
-enum { BAD_NAMED_MAX = 100 };   //  so many are kept with their reason, or all where jobs end; status shows no more
+//  So many are kept with their reason, and shown by status; where jobs of the data set end, all are kept, and else, up to the
+//  greater number, the first ones of each job.
+enum { BAD_NAMED_MAX = 100, BAD_KEPT_MAX = 4096, BAD_OF_JOB_MAX = 10 };
 
 //  A data set that is a pack.
 typedef struct {
@@ -334,7 +341,6 @@ struct dataset {
     job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
     bad_sample_t *bad;                      //  in the order in which they were found
     size_t bad_named, bad_room, bad_told;       //  told: broker_next_bad
-    roaring_bitmap_t *fatal;                //  their ids where jobs end; else empty
 };
 
 struct broker {
@@ -392,6 +398,15 @@ void bad_found (broker_t *self, version_t *version, const char *reason);
 void unsuitable_found (broker_t *self, version_t *version, const char *reason);
 //  Refuses a job whose data hold what is known to be bad, where that is fatal.
 bool bad_allows (const broker_join_t *join, refusal_t *refusal);
+//  What becomes of the join's job when a sample of its data is bad.
+broker_bad_t bad_policy (const broker_join_t *join);
+//  The job, which has joined the sampler: what of its data is known to be unreadable.
+void bad_join (job_t *job, const broker_join_t *join);
+//  Tells the rank, which has just come, of it; or all ranks of the job, if there is more than they were told.
+void bad_tell_rank (broker_t *self, rank_t *rank);
+void bad_tell (broker_t *self, job_t *job);
+//  Once a turn: tells the jobs that have known of some for a second.
+void bad_tell_due (broker_t *self, int64_t now_ms);
 void bad_forget (dataset_t *dataset);
 
 //  ---- broker_identity.c

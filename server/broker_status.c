@@ -124,6 +124,8 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "tier", supply_job_status (job));
     json_object_set_new (object, "pool", job->pool? s_number (job->pool): json_null ());
     json_object_set_new (object, "pool_bytes", s_number (ahead_bytes (job)));
+    json_object_set_new (object, "on_bad", json_string (job->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
+    json_object_set_new (object, "unreadable", job_unreadable (job));
     return object;
 }
 

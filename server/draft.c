@@ -173,7 +173,8 @@ s_fill_join (draft_t *self)
     self->join = (broker_join_t) {
         .dataset = self->dataset, .pipeline = self->pipeline, .world_size = request->world_size,
         .batch_size = request->batch_size, .slots = request->slots, .epochs = request->epochs,
-        .drop_last = request->drop_last, .order = s_orders [request->order],
+        .drop_last = request->drop_last, .on_bad_given = request->on_bad_given,
+        .on_bad = request->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, .order = s_orders [request->order],
         .order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given,
         .subset = self->subset, .list = self->list, .list_count = self->list_count, .list_made = self->list_made,
         .seed = self->seed,

@@ -2,6 +2,8 @@
 
 #include "broker_state.h"
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 //  A large window is drawn in turns, so that no job holds up the others' messages.
@@ -244,6 +246,17 @@ draw_begin (broker_t *self, job_t *job)
     s_after_draw (self, job);
 }
 
+static void
+s_end_unreadable (broker_t *self, job_t *job)
+{
+    char *which = job_unreadable_message (job), *message;
+    int rc = asprintf (&message, "of the job's samples too few can be read: %s", which);
+    broker_need (rc < 0? NULL: message);
+    broker_end (self, job, "unreadable", message);
+    free (message);
+    free (which);
+}
+
 void
 draw_settle (broker_t *self, dataset_t *dataset)
 {
@@ -256,8 +269,7 @@ draw_settle (broker_t *self, dataset_t *dataset)
         if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
             continue;
         if (samples == 0 || (job->drop_last && samples < job->batch_size))
-            broker_end (self, job, "unreadable",
-                "of the job's samples too few can be read; status names them");
+            s_end_unreadable (self, job);
         else
             s_after_draw (self, job);
     }

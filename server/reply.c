@@ -178,6 +178,17 @@ reply_notice (const char *notice, const char *message)
 }
 
 char *
+reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable)
+{
+    json_t *object = json_object ();
+    s_put (object, "notice", s_text ("unreadable"));
+    s_put (object, "message", s_text (message));
+    s_put (object, "samples", s_number (epoch_samples));
+    s_put (object, "unreadable", unreadable);
+    return s_finish (object);
+}
+
+char *
 reply_draining (uint64_t jobs)
 {
     char *text;

@@ -137,6 +137,16 @@ s_take_drop_last (const char *key, const json_t *value, request_join_t *join, re
     return json_is_boolean (value) || request_refuse_value (refusal, key, "true or false", value);
 }
 
+static bool
+s_take_on_bad (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
+{
+    static const char *const words [] = { "drop", "fail" };
+    int word = request_word (value, words, 2);
+    join->on_bad_given = true;
+    join->bad_is_fatal = word == 1;
+    return word >= 0 || request_refuse_value (refusal, key, "\"drop\" or \"fail\"", value);
+}
+
 //  What the operations are is the decoder's to judge.
 static bool
 s_take_pipeline (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
@@ -243,10 +253,10 @@ static const struct {
     { "pool", s_take_pool }, { "name", s_take_name }, { "job", request_take_job },
     { "instance", request_take_instance }, { "run", request_take_run }, { "resume", request_take_resume },
     { "world_size", request_take_world_size }, { "rank", request_take_rank }, { "gather", request_take_gather },
-    { "rank_wait", request_take_rank_wait }, { "frames", s_take_frames },
+    { "rank_wait", request_take_rank_wait }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
 };
 #define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, name, " \
-    "job, instance, run, resume, world_size, rank, gather, rank_wait, frames"
+    "job, instance, run, resume, world_size, rank, gather, rank_wait, on_bad, frames"
 
 static bool
 s_take (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)

@@ -71,6 +71,7 @@ typedef struct {
     uint32_t batch_size;
     uint64_t epochs;            //  0: until the client leaves
     bool drop_last;
+    bool on_bad_given, bad_is_fatal;    //  on_bad is "fail"
     json_t *pipeline;           //  one reference, the request's; a list or a name, not validated here
     bool order_given;
     request_order_t order;      //  not given: SEEDED where a seed is, else SHARED

@@ -256,13 +256,17 @@ static void
 s_send_notice (service_t *self, const action_t *action)
 {
     rank_t *rank = action->rank;
+    const job_t *job = rank_job (rank);
     const connection_t *connection = rank_user (rank);
-    char what [LOG_LINE_BYTES_MAX];
-    snprintf (what, sizeof what, ", %s: %s", action->reason, action->message);
+    char what [LOG_LINE_BYTES_MAX], *unreadable = action->message? NULL: job_unreadable_message (job);
+    const char *message = unreadable? unreadable: action->message;
+    snprintf (what, sizeof what, ", %s: %s", action->reason, message);
     s_log_rank (self, rank, LOG_LEVEL_NOTICE, "notice", action->reason, what);
     if (rank_is_there (rank) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, s_job_of (rank), 0,
-            reply_notice (action->reason, action->message)) == OUTBOX_GONE)
+            unreadable? reply_notice_unreadable (message, job_epoch_samples (job), job_unreadable (job))
+                : reply_notice (action->reason, message)) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
+    free (unreadable);
 }
 
 static void

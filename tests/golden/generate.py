@@ -70,7 +70,7 @@ def join(**changed: Any) -> Frame:
              "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
     value.update(changed)
     # the order in which clients say them
-    for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait", "frames"):
+    for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait", "on_bad", "frames"):
         if key in value:
             value[key] = value.pop(key)
     return text(value)
@@ -139,6 +139,7 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         id_set(3, "list, second part: 0, 5", 0, 5)]),
     ("join_seeded", "client to server", [head(JOIN, tag=7), join(order="seeded")]),
     ("join_pool", "client to server", [head(JOIN, tag=9), join(order="seeded", pool=4096)]),
+    ("join_on_bad", "client to server", [head(JOIN, tag=15), join(on_bad="fail")]),
     ("join_resume", "client to server", [
         head(JOIN, tag=10),
         join(order="private", epochs=4, job="trial-3", instance=INSTANCE, run=RUN, resume=resume(3, 17, 0),
@@ -198,6 +199,14 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("notice", "server to client", [
         head(NOTICE, job=5),
         text({"notice": "little_shared", "message": "only 5 % of this job's samples are in the data of other jobs"})]),
+    ("notice_unreadable", "server to client", [
+        head(NOTICE, job=5),
+        text({"notice": "unreadable",
+              "message": "2 samples of this job's data cannot be read, and are left out: cat/0017.jpg: empty; dog/0001.png: "
+                         "ends before its image does",
+              "samples": "2018",
+              "unreadable": {"count": 2, "samples": [{"id": 17, "reason": "cat/0017.jpg: empty"},
+                                                     {"id": 1500, "reason": "dog/0001.png: ends before its image does"}]}})]),
     ("notice_gathering", "server to client, while the rank of join_ranks.hex waits", [
         head(NOTICE, tag=13),
         text({"notice": "gathering",

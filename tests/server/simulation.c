@@ -266,6 +266,13 @@ s_notice (simulation_t *self, client_t *client, const action_t *action)
         client->rank_notices++;
         return;
     }
+    if (strcmp (action->reason, "unreadable") == 0) {
+        assert_null (action->message);
+        free (client->unreadable);
+        client->unreadable = job_unreadable_message (action->job);
+        client->unreadable_notices++;
+        return;
+    }
     assert_null (client->notice);
     assert_string_equal (action->reason, "little_shared");
     client->notice = strdup (action->message);
@@ -551,6 +558,13 @@ simulation_reason (const simulation_t *self, int client, const char **message_p)
 {
     *message_p = self->clients [client].message;
     return self->clients [client].ended;
+}
+
+uint32_t
+simulation_unreadable_notices (const simulation_t *self, int client, const char **message_p)
+{
+    *message_p = self->clients [client].unreadable;
+    return self->clients [client].unreadable_notices;
 }
 
 const char *

@@ -84,6 +84,8 @@ typedef struct {
     //  of several ranks
     uint32_t world_size;        //  0, 1: a plain job
     uint32_t rank_wait_seconds;
+    bool on_bad_given;          //  else the data set's counts
+    broker_bad_t on_bad;
     const int64_t *rank_us;     //  pace of each rank, instead of sample_us; lent while it joins
     const char *const *instances;       //  of each rank; NULL: made up.  Lent while it joins
     const struct simulated_standing *standing;  //  where the ranks of an earlier job stood, instead of state
@@ -196,6 +198,8 @@ bool simulation_ended (const simulation_t *self, int client);       //  the serv
 const char *simulation_reason (const simulation_t *self, int client, const char **message_p);
 //  What it was told of "little_shared", lent while the simulation lives; NULL: nothing.
 const char *simulation_notice (const simulation_t *self, int client);
+//  How often it was told that samples of its data cannot be read, and what last (NULL: it was not).
+uint32_t simulation_unreadable_notices (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
 //  A finished epoch has every sample of from .. to-1 once, over all clients that went on with it (none twice was checked on

@@ -281,7 +281,7 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
         .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last,
         .order = job->order, .subset = ask->subset, .list = job->list, .list_count = job->list_count,
         .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool, .slot_bytes = job->slot_bytes? job->slot_bytes: 4096,
-        .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds
+        .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds, .on_bad_given = job->on_bad_given, .on_bad = job->on_bad
     };
 }
 
@@ -541,5 +541,6 @@ clients_free (client_t *client)
     free (client->written);
     free (client->message);
     free (client->notice);
+    free (client->unreadable);
     free (client->rank_notice);
 }

@@ -57,6 +57,8 @@ typedef struct {
     bool dies_at_send, died_now;        //  since the broker was last asked what to do
     char *rank_notice;          //  the last text of "rank_lost"
     uint32_t rank_notices;
+    char *unreadable;           //  the last text of "unreadable"
+    uint32_t unreadable_notices;
     uint32_t paddings;
 } client_t;
 

@@ -1,4 +1,4 @@
-//  A data set on which bad samples are fatal (on_bad = fail): who ends, who goes on, who is refused.
+//  Samples that cannot be read: who ends where they are fatal (on_bad = fail), who goes on, who is refused, who is told.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -226,6 +226,150 @@ test_random_schedules_with_fatal_samples (void **state)
     }
 }
 
+//  ---- what a job says itself, and is told
+
+static simulation_t *
+s_dropping (void **state, uint64_t seed, uint32_t samples, bool *bad)
+{
+    simulation_options_t options = { .policy = s_policy (state), .seed = seed, .samples = samples, .cache_versions = 12,
+        .workers = 3, .on_bad = BROKER_BAD_DROP, .check = true, .readable = s_by_table, .context = bad };
+    return simulation_new (&options);
+}
+
+//  Guards: what a job says of bad samples counts, whatever its data set says: one ends and the other goes on, and so with those
+//  that come when the sample is known.
+static void
+test_a_job_says_itself_what_bad_samples_do (void **state)
+{
+    for (int on_bad = BROKER_BAD_DROP; on_bad <= BROKER_BAD_FAIL; on_bad++) {
+        simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 100, .cache_versions = 12,
+            .workers = 3, .on_bad = (broker_bad_t) on_bad, .check = true, .readable = s_twenty_is_bad };
+        simulation_t *simulation = simulation_new (&options);
+        simulated_job_t strict = { .batch_size = 8, .slots = 4, .epochs = 3, .on_bad_given = true, .on_bad = BROKER_BAD_FAIL };
+        simulated_job_t lenient = strict, silent = strict, without = strict;
+        lenient.on_bad = BROKER_BAD_DROP;
+        silent.on_bad_given = false;
+        silent.on_bad = on_bad == BROKER_BAD_FAIL? BROKER_BAD_DROP: BROKER_BAD_FAIL;       //  not to be looked at
+        without.from = 50;
+        without.to = 100;
+        const simulated_job_t *jobs [] = { &strict, &lenient, &silent, &without };
+        const bool ends [] = { true, false, on_bad == BROKER_BAD_FAIL, false };
+        for (int client = 0; client < 4; client++)
+            assert_int_equal (simulation_join (simulation, jobs [client]), client);
+        assert_true (simulation_run (simulation, 100 * SECOND_US));
+        for (int client = 0; client < 4; client++) {
+            if (ends [client])
+                s_assert_ended (simulation, client, "sample 20");
+            else
+                assert_true (simulation_finished (simulation, client));
+        }
+        s_assert_refused (simulation, &strict, on_bad == BROKER_BAD_FAIL? "sample 20": "the job has on_bad fail");
+        assert_true (simulation_join (simulation, &lenient) >= 0);
+        assert_true (simulation_run (simulation, 200 * SECOND_US));
+        simulation_destroy (&simulation);
+    }
+}
+
+static void
+s_assert_told (const simulation_t *simulation, int client, uint32_t times, const char *fragment)
+{
+    const char *message;
+    assert_int_equal (simulation_unreadable_notices (simulation, client, &message), times);
+    if (fragment && !strstr (message, fragment))
+        fail_msg ("client %d: '%s' is not in: %s", client, fragment, message);
+}
+
+//  Guards: a job is told of what is missing of its own data and of nothing else: once, before its first epoch ends, with the
+//  count; one that comes later when it comes.  Status has the same.
+static void
+test_a_job_is_told_of_its_own_samples (void **state)
+{
+    bool bad [100] = { [3] = true, [7] = true, [70] = true };
+    simulation_t *simulation = s_dropping (state, test_seed (), 100, bad);
+    simulated_job_t whole = { .batch_size = 8, .slots = 4, .epochs = 3 }, low = whole, clean = whole, listed = whole;
+    low.to = 50;
+    clean.from = 20;
+    clean.to = 60;
+    uint32_t list [] = { 3, 4, 3, 70 };
+    listed.order = SAMPLER_ORDER_LIST;
+    listed.list = list;
+    listed.list_count = 4;
+    const simulated_job_t *jobs [] = { &whole, &low, &clean, &listed };
+    for (int round = 0; round < 2; round++) {
+        int first = simulation_must_join (simulation, jobs [0]);
+        for (int client = 1; client < 4; client++)
+            assert_int_equal (simulation_must_join (simulation, jobs [client]), first + client);
+        if (round == 0)
+            assert_true (simulation_run (simulation, 100 * SECOND_US));
+        else
+            simulation_run (simulation, simulation_now_us (simulation) + 1000);     //  when it comes, not later
+        s_assert_told (simulation, first, 1, "3 samples of this job's data cannot be read, and are left out: ");
+        s_assert_told (simulation, first + 1, 1, "2 samples of this job's data cannot be read");
+        s_assert_told (simulation, first + 2, 0, NULL);
+        s_assert_told (simulation, first + 3, 1, "2 samples of this job's data cannot be read");
+        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 100 * SECOND_US));
+        json_t *status = broker_status (simulation_broker (simulation), NULL, 0), *entry;
+        size_t index;
+        const json_int_t counts [] = { 3, 2, 0, 2 }, samples [] = { 97, 48, 40, 1 };
+        json_array_foreach (json_object_get (status, "jobs"), index, entry) {
+            json_t *unreadable = json_object_get (entry, "unreadable");
+            assert_int_equal (json_integer_value (json_object_get (unreadable, "count")), counts [index % 4]);
+            assert_int_equal (json_array_size (json_object_get (unreadable, "samples")), counts [index % 4]);
+            assert_int_equal (json_integer_value (json_object_get (entry, "epoch_samples")), samples [index % 4]);
+        }
+        json_decref (status);
+        for (int client = 0; client < 4; client++)
+            assert_true (simulation_finished (simulation, first + client));
+    }
+    simulation_destroy (&simulation);
+}
+
+//  Guards: where an epoch takes long, the job is told a second after the first was found, and of what is found later at the
+//  epoch's end: twice, however many there are.
+static void
+test_a_long_epoch_is_told_in_the_midst (void **state)
+{
+    enum { SAMPLES = 400 };
+    bool bad [SAMPLES] = { false };
+    for (uint32_t id = 0; id < SAMPLES; id += 4)
+        bad [id] = true;
+    simulation_t *simulation = s_dropping (state, test_seed (), SAMPLES, bad);
+    simulated_job_t job = { .batch_size = 4, .slots = 3, .epochs = 2, .sample_us = 50000 };     //  15 seconds an epoch
+    simulation_must_join (simulation, &job);
+    simulation_run (simulation, 5 * SECOND_US);
+    s_assert_told (simulation, 0, 1, "samples of this job's data cannot be read");
+    assert_int_equal (simulation_epochs (simulation, 0), 1);
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    s_assert_told (simulation, 0, 2, "100 samples of this job's data cannot be read");
+    s_assert_told (simulation, 0, 2, " more");
+    simulation_destroy (&simulation);
+}
+
+//  Guards: a job whose samples are not among the first hundred bad ones of its data set has their names all the same.
+static void
+test_each_job_has_names (void **state)
+{
+    enum { SAMPLES = 300 };
+    bool bad [SAMPLES] = { false };
+    for (uint32_t id = 0; id < SAMPLES; id += 2)
+        bad [id] = true;
+    simulation_t *simulation = s_dropping (state, test_seed (), SAMPLES, bad);
+    simulated_job_t most = { .batch_size = 8, .slots = 4, .epochs = 1, .to = 250 }, last = most;
+    last.from = 290;
+    last.to = 300;
+    simulation_must_join (simulation, &most);
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    simulation_must_join (simulation, &last);
+    assert_true (simulation_run (simulation, 200 * SECOND_US));
+    s_assert_told (simulation, 1, 1, "5 samples of this job's data cannot be read, and are left out: made unreadable");
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
+    json_t *entry = json_array_get (json_object_get (status, "jobs"), 1);
+    assert_int_equal (json_array_size (json_object_get (json_object_get (entry, "unreadable"), "samples")), 5);
+    assert_int_equal (json_array_size (json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "bad")), 100);
+    json_decref (status);
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
@@ -234,7 +378,11 @@ main (void)
         UNDER_BOTH_POLICIES (test_a_bad_sample_ends_those_who_hold_it),
         UNDER_BOTH_POLICIES (test_a_finished_job_is_left_alone),
         UNDER_BOTH_POLICIES (test_every_bad_sample_is_remembered),
-        UNDER_BOTH_POLICIES (test_random_schedules_with_fatal_samples)
+        UNDER_BOTH_POLICIES (test_random_schedules_with_fatal_samples),
+        UNDER_BOTH_POLICIES (test_a_job_says_itself_what_bad_samples_do),
+        UNDER_BOTH_POLICIES (test_a_job_is_told_of_its_own_samples),
+        UNDER_BOTH_POLICIES (test_a_long_epoch_is_told_in_the_midst),
+        UNDER_BOTH_POLICIES (test_each_job_has_names)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -90,6 +90,10 @@ error_and_ended_are_the_golden_ones (void **state)
     s_assert_text (reply_draining (3), s_golden ("draining", 1));
     s_assert_text (reply_notice ("gathering", "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
         s_golden ("notice_gathering", 1));
+    json_t *unreadable = json_pack ("{s:i,s:[{s:i,s:s},{s:i,s:s}]}", "count", 2, "samples", "id", 17, "reason",
+        "cat/0017.jpg: empty", "id", 1500, "reason", "dog/0001.png: ends before its image does");
+    s_assert_text (reply_notice_unreadable ("2 samples of this job's data cannot be read, and are left out: cat/0017.jpg: empty; "
+        "dog/0001.png: ends before its image does", 2018, unreadable), s_golden ("notice_unreadable", 1));
 }
 
 static void

@@ -203,6 +203,18 @@ golden_join_pool (void **state)
 }
 
 static void
+golden_join_on_bad (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    s_golden_join (&message, "join_on_bad", 15, &join);
+    assert_true (join.on_bad_given && join.bad_is_fatal);
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
+static void
 golden_join_that_goes_on (void **state)
 {
     (void) state;
@@ -534,6 +546,12 @@ join_ranks (void **state)
     join = s_good_join (",\"rank\":0,\"world_size\":1,\"gather\":86400,\"rank_wait\":86400", 2);
     assert_true (join.world_size == 1 && join.gather_seconds == 86400 && join.rank_wait_seconds == 86400);
     request_join_clear (&join);
+    join = s_good_join (",\"on_bad\":\"fail\"", 2);
+    assert_true (join.on_bad_given && join.bad_is_fatal);
+    request_join_clear (&join);
+    join = s_good_join (",\"on_bad\":\"drop\"", 2);
+    assert_true (join.on_bad_given && !join.bad_is_fatal);
+    request_join_clear (&join);
     //  The whole of a job is bounded, and only that: 64 x 64 x 256 samples, and one batch more.
     refusal_t refusal;
     assert_true (s_join ("{\"dataset\":\"d\",\"batch_size\":256,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, &join,
@@ -731,6 +749,8 @@ values_of_a_wrong_kind (void **state)
         { "\"rank_wait\":-1", "rank_wait: expected an integer from 0 to 86400, in seconds, got -1" },
         { "\"rank_wait\":86401", "got 86401" },
         { "\"rank_wait\":null", "got null" },
+        { "\"on_bad\":\"skip\"", "on_bad: expected \"drop\" or \"fail\", got \"skip\"" },
+        { "\"on_bad\":null", "on_bad: expected \"drop\" or \"fail\", got null" },
         { "\"frames\":[\"subset\",1]", "frames [1]: expected" },
         { "\"frames\":[\"subset\",\"subset\"]", "frames [1]: \"subset\" stands there once at most" },
         { "\"frames\":[\"list\"]", "frames: \"list\" needs order \"list\"" },
@@ -740,7 +760,8 @@ values_of_a_wrong_kind (void **state)
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
-            "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, rank_wait, frames" },
+            "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, rank_wait, on_bad, "
+            "frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -845,6 +866,7 @@ main (void)
         cmocka_unit_test (golden_join_with_a_list),
         cmocka_unit_test (golden_join_seeded),
         cmocka_unit_test (golden_join_pool),
+        cmocka_unit_test (golden_join_on_bad),
         cmocka_unit_test (golden_join_that_goes_on),
         cmocka_unit_test (golden_join_of_a_rank),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
