@@ -16,10 +16,12 @@
 #include "read_options.h"
 #include "read_record.h"
 #include "tureen.h"
+#include "utf8.h"
 
 enum {
     EXIT_RUNTIME = 1,
     EXIT_ARGUMENTS = 2,
+    EXIT_UNREADABLE = 3,                //  all came that can be read, and some cannot
     EXIT_SIGNAL = 128,
     READ_POLL_MS = 100                  //  a signal is noticed within this
 };
@@ -42,6 +44,7 @@ static const char s_help [] =
     "  --pipeline JSON      a list of operations instead\n"
     "  --order ORDER        shared, private, list or seeded (shared; with --seed alone: seeded)\n"
     "  --list FILE          ids in the order to deliver them, one a line; - for standard input\n"
+    "  --on-bad drop|fail   samples that cannot be read: leave them out, or end (as the data set is served)\n"
     "  --slots N            the window in batches, 3 to 64 (4)\n"
     "  --inline             batches through the socket, not through shared memory\n"
     "  --seed N             the same N gives the same batches again; with another --order than seeded it\n"
@@ -73,7 +76,8 @@ static const char s_help [] =
     "over too, so that the samples a second are those of the loop.\n"
     "\n"
     "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
-    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 130, 143\n"
+    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 3 when all came that\n"
+    "can be read, but some samples cannot (0 with --on-bad drop, which says that they may be missing); 130, 143\n"
     "and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job in order.\n";
 
 //  --------------------------------------------------------------------------
@@ -238,19 +242,51 @@ s_read (run_t *self)
 //  --------------------------------------------------------------------------
 //  The result
 
+//  The object of tureen_loader_unreadable; a new reference.
+static json_t *
+s_unreadable (tureen_loader_t *loader)
+{
+    char *text;
+    json_t *told = tureen_loader_unreadable (loader, &text)? NULL: json_loads (text, 0, NULL);
+    free (text);
+    assert (told);
+    return told;
+}
+
+//  The first ones, with the rest counted.
+static void
+s_print_unreadable (const json_t *told)
+{
+    json_int_t count = json_integer_value (json_object_get (told, "count"));
+    if (count == 0)
+        return;
+    size_t index;
+    json_t *sample;
+    const json_t *samples = json_object_get (told, "samples");
+    printf ("%lld %s left out, for they cannot be read%s\n", (long long) count, count == 1? "sample was": "samples were",
+        (size_t) count > json_array_size (samples)? "; the first:": ":");
+    json_array_foreach (samples, index, sample) {
+        char shown [1024];
+        const char *reason = json_string_value (json_object_get (sample, "reason"));
+        printf ("  id %lld, %s\n", (long long) json_integer_value (json_object_get (sample, "id")),
+            reason? utf8_visible (reason, strlen (reason), shown, sizeof shown): "");
+    }
+}
+
 static void
 s_print_json (const run_t *self, const tureen_info_t *info, double seconds, double rate)
 {
     char checksum [17], seed [21];
     snprintf (checksum, sizeof checksum, "%016" PRIx64, self->checksum);
     snprintf (seed, sizeof seed, "%" PRIu64, info->seed);
-    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s, s:I, s:I, s:I}",
+    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s, s:I, s:I, s:I, s:o}",
         "job", (json_int_t) info->job, "epochs", (json_int_t) self->epochs, "batches",
         (json_int_t) self->batches,
         "samples", (json_int_t) self->samples, "seconds", seconds, "samples_per_second", rate,
         "wait_seconds", self->waited, "bytes", (json_int_t) self->bytes, "checksum", checksum,
         "ring", (int) info->ring, "seed", seed, "rank", (json_int_t) info->rank,
-        "world_size", (json_int_t) info->world_size, "padding", (json_int_t) self->padding);
+        "world_size", (json_int_t) info->world_size, "padding", (json_int_t) self->padding,
+        "unreadable", s_unreadable (self->loader));
     assert (root);
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
     putchar ('\n');
@@ -275,7 +311,20 @@ s_print (const run_t *self)
             info->ring? "shared memory": "inline", info->seed, self->epochs, plural (self->epochs), self->samples,
             plural (self->samples), self->batches, plural_es (self->batches), (double) self->bytes / (1 << 20), seconds, rate,
             self->waited);
+        json_t *told = s_unreadable (self->loader);
+        s_print_unreadable (told);
+        json_decref (told);
     }
+}
+
+//  Whether samples are missing, and the user has not said that they may.
+static bool
+s_lacks_samples (const run_t *self)
+{
+    json_t *told = s_unreadable (self->loader);
+    bool lacks = json_integer_value (json_object_get (told, "count")) > 0;
+    json_decref (told);
+    return lacks && read_options_loader (self->options)->on_bad != TUREEN_BAD_DROP;
 }
 
 //  --------------------------------------------------------------------------
@@ -324,6 +373,8 @@ s_run (const read_options_t *options)
         if (run.recorded && !read_record_end (run.record, run.loader) && status == EXIT_SUCCESS)
             status = EXIT_RUNTIME;
         s_print (&run);
+        if (status == EXIT_SUCCESS && s_lacks_samples (&run))
+            status = EXIT_UNREADABLE;
     }
     read_record_destroy (&run.record);
     tureen_loader_destroy (&run.loader);

@@ -125,6 +125,14 @@ s_parse_order (read_options_t *self, const char *text)
 }
 
 static bool
+s_parse_on_bad (read_options_t *self, const char *text)
+{
+    bool is_fail = !strcmp (text, "fail");
+    self->options.on_bad = is_fail? TUREEN_BAD_FAIL: TUREEN_BAD_DROP;
+    return is_fail || !strcmp (text, "drop") || complain ("read", "--on-bad '%s': expected drop or fail", text);
+}
+
+static bool
 s_append_id (read_options_t *self, size_t *room, uint64_t id)
 {
     if (self->options.id_count == *room) {
@@ -224,7 +232,7 @@ s_parse_rank_wait (read_options_t *self, const char *text)
 enum {
     OPTION_CONNECT = 256, OPTION_DATASET, OPTION_BATCH, OPTION_EPOCHS, OPTION_DROP_LAST, OPTION_RATE,
         OPTION_SUBSET,
-    OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
+    OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_ON_BAD, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
     OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY, OPTION_JOB,
     OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_KEY, OPTION_SERVER_KEY, OPTION_HELP
 };
@@ -239,7 +247,7 @@ static const struct option s_options [] = {
     { "pipeline", required_argument, NULL, OPTION_PIPELINE },
     { "order", required_argument, NULL, OPTION_ORDER },
     { "list", required_argument, NULL, OPTION_LIST }, { "slots", required_argument, NULL, OPTION_SLOTS },
-    { "inline", no_argument, NULL, OPTION_INLINE }, { "seed", required_argument, NULL, OPTION_SEED },
+    { "on-bad", required_argument, NULL, OPTION_ON_BAD }, { "inline", no_argument, NULL, OPTION_INLINE }, { "seed", required_argument, NULL, OPTION_SEED },
     { "pool", required_argument, NULL, OPTION_POOL },
     { "name", required_argument, NULL, OPTION_NAME }, { "ids", required_argument, NULL, OPTION_IDS },
     { "json", no_argument, NULL, OPTION_JSON }, { "timeout", required_argument, NULL, OPTION_TIMEOUT },
@@ -349,6 +357,8 @@ s_apply (read_options_t *self, int option, const char *text)
             return s_parse_order (self, text);
         case OPTION_LIST:
             return s_parse_list (self, text);
+        case OPTION_ON_BAD:
+            return s_parse_on_bad (self, text);
         default:
             return s_apply_number (self, option, text);
     }

@@ -169,8 +169,13 @@ s_take_notice (courier_t *self)
     message_note_t note;
     if (!message_read_note (self->message.frames, self->message.count, &note, &why))
         return;
+    uint64_t count;
+    char *json;
     if (self->phase != RUNNING && !strcmp (note.code, "gathering"))
         courier_wait_for_ranks (self, note.text);
+    else if (!strcmp (note.code, "unreadable")
+    &&  message_read_unreadable (self->message.frames, self->message.count, &count, &json, &why))
+        handover_put_unreadable (self->handover, count, json, note.text);
     else
         handover_put_notice (self->handover, note.text);
 }

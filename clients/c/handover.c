@@ -41,6 +41,8 @@ struct handover {
     uint32_t given;                     //  batches that the user has
     char *notices [HANDOVER_NOTICES_MAX];
     size_t notice_count;
+    char *unreadable;                   //  JSON; NULL: nothing was told
+    uint64_t unreadable_told;           //  the greatest number of which a notice was made
     handover_figures_t figures;
     bool reported;
     int report_rc;
@@ -92,6 +94,7 @@ handover_destroy (handover_t **self_p)
     course_destroy (&self->course);
     for (size_t index = 0; index < self->notice_count; index++)
         free (self->notices [index]);
+    free (self->unreadable);
     if (self->wakeup >= 0)
         close (self->wakeup);
     pthread_cond_destroy (&self->news);
@@ -273,11 +276,10 @@ handover_fail (handover_t *self, const message_error_t *why)
     s_unlock (self);
 }
 
-void
-handover_put_notice (handover_t *self, const char *text)
+//  Under the mutex; takes the text over.
+static void
+s_add_notice (handover_t *self, char *copy)
 {
-    char *copy = strdup (text);
-    s_lock (self);
     if (self->notice_count == HANDOVER_NOTICES_MAX) {
         free (self->notices [0]);
         memmove (self->notices, self->notices + 1, --self->notice_count * sizeof *self->notices);
@@ -286,7 +288,31 @@ handover_put_notice (handover_t *self, const char *text)
         self->notices [self->notice_count++] = copy;
     if (!self->reported)
         pthread_cond_broadcast (&self->news);
+}
+
+void
+handover_put_notice (handover_t *self, const char *text)
+{
+    char *copy = strdup (text);
+    s_lock (self);
+    s_add_notice (self, copy);
     s_unlock (self);
+}
+
+void
+handover_put_unreadable (handover_t *self, uint64_t count, char *json, const char *text)
+{
+    char *copy = strdup (text);
+    s_lock (self);
+    free (self->unreadable);
+    self->unreadable = json;
+    if (count > self->unreadable_told) {
+        self->unreadable_told = count;
+        s_add_notice (self, copy);
+        copy = NULL;
+    }
+    s_unlock (self);
+    free (copy);
 }
 
 handover_view_t
@@ -508,6 +534,15 @@ handover_joined (const handover_t *self)
 {
     assert (self && self->magic == HANDOVER_MAGIC);
     return self->joined;
+}
+
+char *
+handover_unreadable (handover_t *self)
+{
+    s_lock (self);
+    char *copy = strdup (self->unreadable? self->unreadable: "{\"count\":0,\"samples\":[]}");
+    s_unlock (self);
+    return copy;
 }
 
 char *

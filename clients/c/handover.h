@@ -72,6 +72,8 @@ typedef struct {
 handover_view_t handover_look (handover_t *self);
 //  For the user, who is told it once.
 void handover_put_notice (handover_t *self, const char *text);
+//  So many samples cannot be read: json, taken over, says which.  Text is a notice, if there are more than were told before.
+void handover_put_unreadable (handover_t *self, uint64_t count, char *json, const char *text);
 //  Readable when it is worth a look.
 int handover_descriptor (const handover_t *self);
 
@@ -95,6 +97,8 @@ const char *handover_error (handover_t *self);
 const message_joined_t *handover_joined (const handover_t *self);
 //  The oldest notice that was not told yet, malloc'ed; NULL: none.
 char *handover_take_notice (handover_t *self);
+//  The json that was put last, malloc'ed; none: that of no samples.  NULL: no memory.
+char *handover_unreadable (handover_t *self);
 
 //  What the user has been given, and under which run.
 typedef struct {

@@ -124,8 +124,9 @@ s_check (const tureen_options_t *options, message_error_t *error)
             WIRE_SLOTS_MIN, WIRE_SLOTS_MAX);
     if (options->epochs > INT64_MAX)
         return message_fail (error, "options.epochs: too many; 0 means no end");
-    if ((unsigned) options->order > TUREEN_SEEDED || (unsigned) options->transport > TUREEN_INLINE)
-        return message_fail (error, "options.order or options.transport: not one of the values in tureen.h");
+    if ((unsigned) options->order > TUREEN_SEEDED || (unsigned) options->transport > TUREEN_INLINE
+    ||  (unsigned) options->on_bad > TUREEN_BAD_FAIL)
+        return message_fail (error, "options.order, options.transport or options.on_bad: not one of the values in tureen.h");
     if (options->name && strlen (options->name) > JOINING_NAME_BYTES_MAX)
         return message_fail (error, "options.name: longer than %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->job && (!*options->job || strlen (options->job) > JOINING_NAME_BYTES_MAX))
@@ -250,7 +251,7 @@ s_instance (void)
 static bool
 s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options, message_error_t *error)
 {
-    static const char *const transports [] = { "auto", "inline" };
+    static const char *const transports [] = { "auto", "inline" }, *const bad [] = { NULL, "drop", "fail" };
     json_t *epochs = options->epochs? json_integer ((json_int_t) options->epochs): json_null ();
     return s_set (root, "dataset", json_string (options->dataset), error)
         && s_set (root, "batch_size", json_integer (self->batch_size), error)
@@ -262,6 +263,7 @@ s_set_all (json_t *root, const joining_t *self, const tureen_options_t *options,
         && s_set (root, "transport", json_string (transports [options->transport]), error)
         && (!options->seeded || s_set (root, "seed", json_sprintf ("%" PRIu64, options->seed), error))
         && (!self->pool || s_set (root, "pool", json_integer (self->pool), error))
+        && (!options->on_bad || s_set (root, "on_bad", json_string (bad [options->on_bad]), error))
         && (!options->name || s_set (root, "name", json_string (options->name), error))
         && (!options->job || s_set (root, "job", json_string (options->job), error))
         && s_set (root, "instance", s_instance (), error);

@@ -40,6 +40,14 @@ tureen_loader_notice (tureen_loader_t *self)
     return handover_take_notice (self->handover);
 }
 
+int
+tureen_loader_unreadable (tureen_loader_t *self, char **json_p)
+{
+    assert (self && self->magic == LOADER_MAGIC && json_p);
+    *json_p = handover_unreadable (self->handover);
+    return *json_p? 0: -ENOMEM;
+}
+
 //  Asks, and waits for the answer.
 static int
 s_ask (tureen_loader_t *self, wire_kind_t kind, const char *text, char **json_p, message_error_t *error)

@@ -91,6 +91,10 @@ typedef struct {
 bool message_read_note (const message_frame_t *frames, size_t count, message_note_t *note,
     message_error_t *error) TUREEN_CHECKED;
 
+//  NOTICE `unreadable`: true, how many, and *json_p malloc'ed, the object that says so.
+bool message_read_unreadable (const message_frame_t *frames, size_t count, uint64_t *samples_p, char **json_p,
+    message_error_t *error) TUREEN_CHECKED;
+
 //  STATUS_REPLY and EXPLAIN_REPLY: true and *json_p malloc'ed, a JSON object.
 bool message_read_object (const message_frame_t *frames, size_t count, char **json_p,
     message_error_t *error) TUREEN_CHECKED;

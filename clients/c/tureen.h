@@ -74,6 +74,12 @@ typedef enum {
     TUREEN_INLINE                   //  through the socket, also on the server's host
 } tureen_transport_t;
 
+typedef enum {
+    TUREEN_BAD_DEFAULT,             //  as the data set is served (--on-bad)
+    TUREEN_BAD_DROP,                //  a sample that cannot be read is left out, and tureen_loader_notice says so
+    TUREEN_BAD_FAIL                 //  it ends the job: TUREEN_ERROR
+} tureen_bad_t;
+
 //  The ids lo to hi-1; an id is a sample's index in the data set.
 typedef struct {
     uint64_t lo;
@@ -124,6 +130,8 @@ typedef struct {
                                     //  listened at the endpoint for a second, and where it looks for a server that has ended:
                                     //  what is looked for, and for how long; NULL: tureen_loader_notice tells the latter
     void *waiting_context;          //  handed to it
+    tureen_bad_t on_bad;            //  what a sample of this job's data does that cannot be read.  A server that is older than
+                                    //  this option refuses it
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -215,17 +223,23 @@ TUREEN_EXPORT const tureen_info_t *tureen_loader_info (const tureen_loader_t *se
 //  What tureen_loader_next has given so far, as JSON (docs/state.md): 0 and *json_p malloc'ed, the caller's to free.  Local,
 //  no round trip, at any moment, after TUREEN_ERROR too.  -ENOMEM; -ENOTSUP: the server is too old to go on with.
 TUREEN_EXPORT int tureen_loader_state (tureen_loader_t *self, char **json_p) TUREEN_CHECKED;
-//  The oldest thing that its user should know and was not told: why little is shared, that a rank is lost and waited for,
-//  that the server is gone and looked for, that it is back.  malloc'ed, the caller's to free; NULL: nothing.  Each is given
+//  The oldest thing that its user should know and was not told: that samples cannot be read (about a second after the first was
+//  found, and at the end of an epoch that found more), why little is shared, that a rank is lost and waited for, that the
+//  server is gone and looked for, that it is back.  malloc'ed, the caller's to free; NULL: nothing.  Each is given
 //  once, so look now and then.
 TUREEN_EXPORT char *tureen_loader_notice (tureen_loader_t *self) TUREEN_CHECKED;
+//  The samples of this job's data that cannot be read and are left out: 0 and *json_p malloc'ed, {"count": 2, "samples":
+//  [{"id": 17, "reason": "cat/17.jpg: .."}]}, which names the first ten.  Local, no round trip, after the last event too: what
+//  the server has told, which is all that is missing in the epochs that have ended.  -ENOMEM.
+TUREEN_EXPORT int tureen_loader_unreadable (tureen_loader_t *self, char **json_p) TUREEN_CHECKED;
 //  Asks what was done to a sample of a batch that is at hand, or was until a moment ago (of order TUREEN_SEEDED: of any): its
 //  file, its version, the random parameters of every operation.  epoch: or TUREEN_EPOCH_ANY.  0 and *json_p malloc'ed
 //  (docs/protocol.md, EXPLAIN); or -errno with error filled: -ENOENT (no batch has it), -ETIMEDOUT (no answer within
 //  options.timeout_ms), -ECONNREFUSED, -ECONNRESET (the job is over, or the server went away).
 TUREEN_EXPORT int tureen_loader_explain (tureen_loader_t *self, uint64_t id, int64_t epoch, char **json_p, char *error,
     size_t error_bytes) TUREEN_CHECKED;
-//  How the job does: 0 and *json_p malloc'ed, {"job": what the server's status says of it (docs/operations.md), "loader":
+//  How the job does: 0 and *json_p malloc'ed, {"job": what the server's status says of it (docs/operations.md; with what
+//  tureen_loader_unreadable tells), "loader":
 //  {"wait_seconds": spent in tureen_loader_next, "batches": given, "samples": given, "joins": 1 and more}}; or -errno as
 //  tureen_loader_explain has it.
 TUREEN_EXPORT int tureen_loader_stats (tureen_loader_t *self, char **json_p, char *error, size_t error_bytes) TUREEN_CHECKED;

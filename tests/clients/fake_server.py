@@ -565,8 +565,8 @@ class FakeServer:
         else:
             self.send(job, [pack_head(EXPLAIN_REPLY, job.number, tag), dump({**asked, "operations": []})])
 
-    def notice(self, job: Job, kind: str, message: str) -> None:
-        self.send(job, [pack_head(NOTICE, job.number), dump({"notice": kind, "message": message})])
+    def notice(self, job: Job, kind: str, message: str, **more: Any) -> None:
+        self.send(job, [pack_head(NOTICE, job.number), dump({"notice": kind, "message": message, **more})])
 
     def _take_progress(self, job: Job, consumed: int, released: int, kept: int) -> None:
         job.progress_messages += 1

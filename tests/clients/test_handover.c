@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "handover.h"
 #include "seed.h"
@@ -378,10 +379,38 @@ test_a_crowd_of_threads (void **state)
     handover_destroy (&crowd.handover);
 }
 
+//  Guards: what is said of unreadable samples is kept as it was said last, and is a notice where more are missing than ever before.
+static void
+test_unreadable_samples (void **state)
+{
+    (void) state;
+    handover_t *handover = s_open (3);
+    static const struct { uint64_t count; const char *json; bool is_notice; } said [] = {
+        { 2, "{\"count\":2}", true }, { 2, "{\"count\":2,\"again\":1}", false }, { 0, "{\"count\":0}", false },
+        { 1, "{\"count\":1}", false }, { 3, "{\"count\":3}", true }
+    };
+    char *json = handover_unreadable (handover);
+    assert_string_equal (json, "{\"count\":0,\"samples\":[]}");
+    free (json);
+    for (size_t index = 0; index < sizeof said / sizeof *said; index++) {
+        handover_put_unreadable (handover, said [index].count, strdup (said [index].json), said [index].json);
+        json = handover_unreadable (handover);
+        assert_string_equal (json, said [index].json);
+        free (json);
+        char *notice = handover_take_notice (handover);
+        assert_int_equal (notice != NULL, said [index].is_notice);
+        free (notice);
+    }
+    handover_put_unreadable (handover, 4, strdup ("{}"), "not taken");
+    handover_stop (handover);
+    handover_destroy (&handover);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_unreadable_samples),
         cmocka_unit_test (test_progress_frees_what_is_released_and_nothing_else),
         cmocka_unit_test (test_a_slot_in_use_is_refused),
         cmocka_unit_test (test_a_full_queue_says_so),

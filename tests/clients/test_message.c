@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "golden.h"
 #include "joining.h"
@@ -477,6 +478,17 @@ test_batches_of_ranks_are_read_as_described (void **state)
     s_read ("notice_gathering", 2);
     assert_true (s_head (WIRE_NOTICE).job == 0 && message_read_note (s_golden.frames, 2, &note, &error));
     assert_string_equal (note.code, "gathering");
+    uint64_t count;
+    char *json;
+    assert_false (message_read_unreadable (s_golden.frames, 2, &count, &json, &error));
+    s_read ("notice_unreadable", 2);
+    assert_true (s_head (WIRE_NOTICE).job == 5 && message_read_note (s_golden.frames, 2, &note, &error));
+    assert_string_equal (note.code, "unreadable");
+    assert_true (message_read_unreadable (s_golden.frames, 2, &count, &json, &error));
+    assert_int_equal (count, 2);
+    assert_string_equal (json, "{\"count\":2,\"samples\":[{\"id\":17,\"reason\":\"cat/0017.jpg: empty\"},"
+        "{\"id\":1500,\"reason\":\"dog/0001.png: ends before its image does\"}]}");
+    free (json);
 }
 
 static void

@@ -13,7 +13,7 @@ import unittest.mock
 import warnings
 from typing import Any, Dict, List
 
-from test_python_client import Tidy, until
+from test_python_client import Tidy, golden, until
 
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
@@ -21,7 +21,7 @@ from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
 STATUS_OF_JOB = {"waits": {"disk": 0.5, "decode": 1.25, "copy": 0, "client": 7.0}, "sharing": {"places": 12, "alone": 3},
                  "name": "trial"}
 NOTHING = {"waits": {"disk": 0.0, "decode": 0.0, "copy": 0.0, "client": 0.0}, "waited_s": 0.0, "batches": 0, "samples": 0,
-           "sharing": {}, "rejoined": 0}
+           "unreadable": {"count": 0, "samples": []}, "sharing": {}, "rejoined": 0}
 
 
 class Questions(Tidy):
@@ -65,6 +65,34 @@ class Questions(Tidy):
         self.assertEqual(stats["waits"], {"disk": 3.0, "decode": 1.25, "copy": 0.0, "client": 7.0})
         self.assertEqual((stats["batches"], stats["samples"]), (3, 20))
         self.assertEqual(self.kinds(server)[-2:], [STATUS, LEAVE])
+
+    def test_unreadable_samples_of_a_notice_and_of_status(self) -> None:
+        server = self.fake()
+        frame = golden("notice_unreadable")[1]
+        told = tureen.wire.parse_notice(frame)
+        said = json.loads(frame)
+        said["kind"] = said.pop("notice")
+        self.assertEqual((told.kind, told.samples), ("unreadable", 2018))
+        self.assertEqual(told.unreadable, {"count": 2, "samples": [
+            {"id": 17, "reason": "cat/0017.jpg: empty"}, {"id": 1500, "reason": "dog/0001.png: ends before its image does"}]})
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader, warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            iterator = iter(loader)
+            next(iterator)
+            for _ in range(2):                          # it may come again unchanged
+                server.do(lambda: server.notice(server.job(), **said))
+            until(lambda: len(iterator._connection.notices) == 2, "the notices")
+            next(iterator)
+            self.assertEqual([type(warning.message) for warning in warned], [tureen.UnreadableWarning])
+            self.assertEqual(str(warned[0].message), told.text)
+            self.assertEqual((loader.samples, loader.stats()["unreadable"]), (2018, told.unreadable))
+            self.assertEqual(len(loader), 253)          # of what will come
+            server.status["unreadable"] = {"count": 3, "samples": []}
+            self.assertEqual(loader.stats()["unreadable"]["count"], 3)
+            server.status["unreadable"] = {"count": "many", "samples": []}
+            with self.assertRaises(tureen.ProtocolError):
+                loader.stats()
+            server.status["unreadable"] = {"count": 3, "samples": []}
 
     def test_time_that_next_was_blocked(self) -> None:
         server = self.fake()

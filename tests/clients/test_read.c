@@ -128,7 +128,7 @@ test_help (void **state)
         "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
         "--pool", "--name",
         "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin", "--world-size", "--rank", "--gather",
-        "--rank-wait" };
+        "--rank-wait", "--on-bad" };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++)
         assert_non_null (strstr (s_out, options [index]));
 }
@@ -150,6 +150,7 @@ test_unusable_arguments (void **state)
         { "--subset", "5", NULL, "LO:HI" }, { "--subset", "5:5", NULL, "LO:HI" },
         { "--subset", "1:2,", NULL, "LO:HI" },
         { "--subset", "1:2;3:4", NULL, "LO:HI" }, { "--order", "random", NULL, "private, list or seeded" },
+        { "--on-bad", "skip", NULL, "--on-bad 'skip': expected drop or fail" },
         { "--pool", "7", NULL, "--pool '7': expected a number from 8 to 16777216" },
         { "--dataset", "a", "--pool=64", "--pool needs --order seeded" },
         { "--list", "/nowhere/at/all", NULL, "--list /nowhere/at/all" }, { "--list", "-", NULL, "no ids" },
@@ -255,10 +256,11 @@ test_options_reach_the_server (void **state)
     fake_server_t *fake = s_fake (8, 1);
     assert_int_equal (RUN (fake, "--dataset=val", "--batch=1K", "--epochs=0", "--drop-last",
         "--subset=0:1,2:1K",
-        "--recipe=eval", "--order=private", "--slots=5", "--seed=18446744073709551615", "--name=me"), 0);
+        "--recipe=eval", "--order=private", "--slots=5", "--seed=18446744073709551615", "--name=me",
+        "--on-bad=fail"), 0);
     static const char *const texts [] = { "\"dataset\":\"val\"", "\"batch_size\":1024", "\"epochs\":null",
         "\"drop_last\":true", "\"pipeline\":\"eval\"", "\"order\":\"private\"", "\"slots\":5",
-        "\"seed\":\"18446744073709551615\"", "\"name\":\"me\"", "\"frames\":[\"subset\"]" };
+        "\"seed\":\"18446744073709551615\"", "\"name\":\"me\"", "\"frames\":[\"subset\"]", "\"on_bad\":\"fail\"" };
     fake_seen_t seen = fake_seen (fake);
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++)
         if (!strstr (seen.join, texts [index]))

@@ -263,7 +263,8 @@ class Job(Connection):
                 raise AssertionError("a message for job %d, not %d" % (message.job, self.number))
             if message.kind == NOTICE:
                 notice = json.loads(message.frames[0].decode())
-                assert notice["notice"] not in self.notices or notice["notice"] == "rank_lost", "told twice: %s" % notice
+                again = notice["notice"] in ("rank_lost", "unreadable")
+                assert notice["notice"] not in self.notices or again, "told twice: %s" % notice
                 self.notices[notice["notice"]] = notice["message"]
                 if with_notices:
                     return Notice(notice["notice"], notice["message"])

@@ -1,14 +1,20 @@
 """Files that are no good: dropped from the data, counted, named; every epoch is exactly the rest."""
+import json
 import os
 import shutil
+import sys
 import tempfile
 import unittest
+import warnings
 
 from PIL import Image
 
 import harness
 import plain_client
 from harness import SystemTest, wait_until
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+import tureen
 
 
 def write(path, data):
@@ -120,6 +126,103 @@ class BadSamples(SystemTest):
             job.close()
             self.assert_epochs(server.read(batch=32, epochs=2).finish(), 2, range(20, 400))
             self.assert_named(server)
+
+    def read(self, server, *arguments):
+        """Its exit status, its JSON, what it said on standard error."""
+        result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--batch", "32", "--json", *arguments)
+        return result.returncode, json.loads(result.stdout) if result.stdout else None, result.stderr
+
+    def test_read_tells(self):
+        self.spoil_some()
+        with self.serve_spoilt() as server:
+            for epochs in (2, 1):           # found by this job, and known when it comes
+                status, result, errors = self.read(server, "--epochs", epochs)
+                self.assertEqual(status, 3)
+                self.assertEqual(errors.count("9 samples of this job's data cannot be read, and are left out: "), 1, errors)
+                self.assertEqual(result["samples"], epochs * len(self.rest()))
+                told = result["unreadable"]
+                self.assertEqual(told["count"], len(self.bad))
+                self.assertEqual(sorted(sample["id"] for sample in told["samples"]), sorted(self.bad))
+                for sample in told["samples"]:
+                    self.assertIn(self.bad[sample["id"]], sample["reason"])
+            text = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--batch", "32")
+            self.assertEqual(text.returncode, 3)
+            self.assertIn("9 samples were left out, for they cannot be read:\n", text.stdout)
+            self.assertRegex(text.stdout, r"\n  id 97, class_\d/00097.jpg: ")
+            #  Who says that they may be missing has no error; who says that they may not, one that names the first.
+            self.assertEqual(self.read(server, "--on-bad", "drop")[0], 0)
+            status, _, errors = self.read(server, "--on-bad", "fail")
+            self.assertEqual(status, 1)
+            self.assertRegex(errors, r"00000.jpg: .*sample 0 of data set 'train'; the job has on_bad fail.*bad_sample")
+            #  Of data that have none, nothing is said.
+            status, result, errors = self.read(server, "--subset", "20:90")
+            self.assertEqual((status, result["unreadable"], errors), (0, {"count": 0, "samples": []}, ""))
+
+    def test_a_job_may_say_itself_that_it_fails(self):
+        self.spoil_some()
+        with self.serve_spoilt() as server:
+            status, _, errors = self.read(server, "--on-bad", "fail", "--order", "list")
+            self.assertEqual(status, 1)
+            self.assertRegex(errors, r"00000.jpg: .*\(bad_sample\)")
+            self.assertEqual(self.read(server, "--on-bad", "fail", "--subset", "20:90")[0], 0)
+        with self.serve_spoilt(arguments=["--on-bad", "train=fail"]) as server:
+            self.assertEqual(self.read(server, "--on-bad", "drop", "--epochs", "2")[0], 0)
+            self.assertEqual(self.read(server)[0], 1)
+
+    def loader(self, server, **options):
+        return tureen.Loader(server.endpoint, "train", 32, **options)
+
+    def test_python_tells(self):
+        self.spoil_some()
+        with self.serve_spoilt() as server, warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            loader = self.loader(server, epochs=3)
+            self.assertEqual(len(loader), 3 * 13)
+            epochs = {}
+            for batch in loader:
+                epochs.setdefault(batch.epoch, []).extend(batch.ids.tolist())
+                if batch.epoch == 1:
+                    self.assertEqual((loader.samples, len(loader)), (len(self.rest()), 3 * 13))
+            for ids in epochs.values():
+                self.assertEqual(sorted(ids), self.rest())
+            self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning], list(map(str, told)))
+            self.assertIn("9 samples of this job's data cannot be read", str(told[0].message))
+            self.assertEqual(told[0].filename, __file__)
+            unreadable = loader.stats()["unreadable"]
+            self.assertEqual(unreadable["count"], 9)
+            self.assertEqual(sorted(sample["id"] for sample in unreadable["samples"]), sorted(self.bad))
+            #  Known when it joins: told again by another loader, and not by the same one.
+            self.assertEqual(sum(1 for _ in loader), 3 * 13)
+            self.assertEqual(len(told), 1)
+            other = self.loader(server, epochs=1, subset=range(90, 170))
+            batches = sum(1 for _ in other)
+            self.assertEqual((batches, len(other), other.samples), (3, 3, 76))
+            self.assertIn("4 samples of this job's data", str(told[1].message))
+            self.assertEqual(sum(1 for _ in self.loader(server, epochs=1, subset=range(20, 90))), 3)
+            self.assertEqual(len(told), 2)
+            with self.assertRaises(tureen.RequestRefused) as caught:
+                next(iter(self.loader(server, on_bad="fail")))
+            self.assertEqual(caught.exception.code, "bad_sample")
+            loader.close()
+            other.close()
+
+    def test_python_of_batches_that_become_fewer(self):
+        """`len` is what comes, from the epoch on that begins behind the one in which they were found."""
+        for number in range(0, 40):
+            write(self.path(number), b"")
+        with self.serve_spoilt() as server, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", tureen.UnreadableWarning)
+            for options in ({}, {"order": "list"}, {"seed": 3}, {"drop_last": True}):
+                loader = self.loader(server, epochs=3, **options)
+                of_epoch = {}
+                for batch in loader:
+                    of_epoch[batch.epoch] = of_epoch.get(batch.epoch, 0) + 1
+                    if batch.epoch == 1 and batch.index == 0:
+                        said = len(loader)
+                self.assertEqual(said, 3 * (11 if "drop_last" in options else 12))
+                self.assertEqual((of_epoch[1], of_epoch[2]), (said // 3, said // 3))
+                loader.close()
 
     def test_ended_unreadable(self):
         for number in range(8):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from . import ranks, recipes, transforms
 from .batch import Batch
 from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, NoServer, NotLetIn, ProtocolError,
-                     RequestRefused, ServerGone, ServerStopped, StateError, TureenError, TureenWarning)
+                     RequestRefused, ServerGone, ServerStopped, StateError, TureenError, TureenWarning,
+                     UnreadableWarning)
 from .loader import BatchIterator, Loader
 from .query import status
 from .serving import ServeFailed, Server, serve
@@ -18,4 +19,4 @@ __version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "KeyRefused", "KeyUnusable", "Loader",
            "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped", "StateError",
-           "TureenError", "TureenWarning", "ranks", "recipes", "serve", "status", "transforms"]
+           "TureenError", "TureenWarning", "UnreadableWarning", "ranks", "recipes", "serve", "status", "transforms"]

@@ -24,7 +24,7 @@ import queue
 import signal
 import threading
 import time
-from typing import Callable, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Deque, Dict, Iterator, List, Optional
 
 from . import wire
 from .course import Ledger
@@ -74,7 +74,7 @@ class Connection:
         self.questions = Questions()
         #  From the connection's thread to the user's.  None marks the end and stays in the queue.
         self.arrivals: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        self.notices: Deque[Tuple[str, str]] = collections.deque()
+        self.notices: Deque[wire.Notice] = collections.deque()
         self.rejoined = 0
         self.last_status = b""          # STATUS_REPLY, asked for while leaving
         self.concluded = False          # nothing more will be put into arrivals

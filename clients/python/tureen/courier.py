@@ -301,17 +301,19 @@ class Courier:
         elif head.kind == wire.ENDED:
             self._take_ended(*wire.parse_reason(_body(frames, "ENDED"), "reason", "ENDED"))
         elif head.kind == wire.NOTICE:
-            self._take_notice(*wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE"))
+            self._take_notice(wire.parse_notice(_body(frames, "NOTICE")))
         elif head.kind == wire.BATCH and not connection.concluded:
             self._take_batch(frames)
         elif head.kind == wire.EPOCH_END and not connection.concluded:
             self._take_epoch_end(wire.parse_epoch_end(_body(frames, "EPOCH_END")))
 
-    def _take_notice(self, kind: str, text: str) -> None:
-        if kind == RANK_LOST:
-            self._connection.arrivals.put(Told(kind, text))     # when what was delivered is given, the loop stands still
+    def _take_notice(self, notice: wire.Notice) -> None:
+        if notice.unreadable is not None:
+            self.job.samples, self.job.unreadable = notice.samples, notice.unreadable
+        if notice.kind == RANK_LOST:        # when what was delivered is given, the loop stands still
+            self._connection.arrivals.put(Told(notice.kind, notice.text))
         else:
-            self._connection.notices.append((kind, text))
+            self._connection.notices.append(notice)
 
     def _take_epoch_end(self, end: wire.EpochEnd) -> None:
         connection = self._connection

@@ -72,3 +72,7 @@ class ForkedProcess(TureenError):
 
 class TureenWarning(UserWarning):
     """What the user of a job should know that goes on."""
+
+
+class UnreadableWarning(TureenWarning):
+    """Samples of the job's data cannot be read, and are left out."""

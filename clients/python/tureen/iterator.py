@@ -19,7 +19,7 @@ from . import wire
 from .batch import Batch
 from .connection import Connection
 from .course import Ledger
-from .errors import ForkedProcess, LoaderClosed, TureenWarning
+from .errors import ForkedProcess, LoaderClosed, TureenWarning, UnreadableWarning
 from .job import Arrival, EpochOver, Item, Told
 from .owned import forked
 from .slots import Bytes
@@ -33,11 +33,19 @@ class Warned:
 
     def __init__(self) -> None:
         self._kinds: Set[str] = set()
+        self._unreadable = 0                # the greatest number that was told
 
     def warn(self, kind: str, text: str, category: type[Warning]) -> None:
         if kind not in self._kinds:
             self._kinds.add(kind)
             self.warn_again(text, category)
+
+    def notice(self, notice: wire.Notice) -> None:
+        if notice.unreadable is None:
+            self.warn(notice.kind, notice.text, TureenWarning)
+        elif notice.unreadable["count"] > self._unreadable:
+            self._unreadable = notice.unreadable["count"]
+            self.warn_again(notice.text, UnreadableWarning)
 
     @staticmethod
     def warn_again(text: str, category: type[Warning]) -> None:
@@ -124,9 +132,12 @@ class BatchIterator:
             raise StopIteration
         if connection.leaving:
             raise LoaderClosed(_LEFT)
-        while connection.notices:
-            kind, text = connection.notices.popleft()
-            self._warned.warn(kind, text, TureenWarning)
+        self._tell()
+
+    def _tell(self) -> None:
+        notices = self._connection.notices
+        while notices:
+            self._warned.notice(notices.popleft())
 
     def _next(self) -> Optional[Batch]:
         """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error) the batch is not
@@ -137,6 +148,7 @@ class BatchIterator:
             self._warned.warn_again(arrival.text, TureenWarning)
             arrival = self._first()
         if isinstance(arrival, EpochOver):
+            self._tell()                    # what was missing in it
             self._given.end(arrival.epoch)
             self._pending.clear()
             return None

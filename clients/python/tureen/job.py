@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import mmap
-from typing import NamedTuple, Optional, Tuple, Union
+from typing import Any, Mapping, NamedTuple, Optional, Tuple, Union
 
 import zmq
 
 from .slots import Slots
 from .waker import Waker
-from .wire import BatchHead, Joined
+from .wire import NOTHING_UNREADABLE, BatchHead, Joined
 
 
 class Job:
@@ -16,6 +16,9 @@ class Job:
 
     def __init__(self, joined: Joined, waker: Waker) -> None:
         self.joined = joined
+        #  Of one epoch, as the server told last; and which of the job's data are left out, for they cannot be read.
+        self.samples = joined.samples
+        self.unreadable: Mapping[str, Any] = NOTHING_UNREADABLE
         self.slots = Slots(joined.slots, waker.wake)
         #  Where its batches are; None: they come inline, or nobody needs it any more.
         self.memory: Optional[mmap.mmap] = None

@@ -67,6 +67,8 @@ class Loader(Owned):
                 the user counts, and no key is read
     server_key  with it, the server's public key, which its log names, or the path of its public certificate.  None or "":
                 $TUREEN_SERVER_KEY
+    on_bad      what a sample of this job's data does that cannot be read.  "drop": it is left out, with an UnreadableWarning
+                that counts and names; "fail": the job ends (JobEnded).  None: as the data set is served (--on-bad)
     gather      with ranks: seconds to wait for the others, 1 to 86400
     rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the greatest counts
 
@@ -96,14 +98,14 @@ class Loader(Owned):
                  transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
                  timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0, rank: Optional[int] = None,
                  world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0,
-                 key: Optional[Path] = None, server_key: Optional[Path] = None) -> None:
+                 key: Optional[Path] = None, server_key: Optional[Path] = None, on_bad: Optional[str] = None) -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
                                 ids=ids, subset=subset, pool=pool, job=job, rank=rank, world_size=world_size,
-                                gather=gather, rank_wait=rank_wait)
+                                gather=gather, rank_wait=rank_wait, on_bad=on_bad)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -184,6 +186,8 @@ class Loader(Owned):
                     (samples that are being prepared), copy (the private part, written into the batch), client (this process)
         waited_s    seconds that `next` was blocked
         batches, samples    that `next` gave
+        unreadable  of this job's data, what cannot be read and is left out: {"count": 2, "samples": [{"id": 17, "reason":
+                    "cat/17.jpg: ..."}, ...]}, the first ten of them
         sharing     how much of what it got was prepared for others too (docs/operations.md)
         rejoined    how often a server was lost and found again
 
@@ -218,7 +222,7 @@ class Loader(Owned):
 
     def __len__(self) -> int:
         """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all); joins if that has
-        not been done.  TypeError without an end."""
+        not been done.  TypeError without an end.  Samples that are known to be unreadable are not counted (`samples`)."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
         samples, size = self.samples, self._request.step_size
@@ -247,8 +251,12 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks together."""
-        return self.joined.samples
+        """Samples in one epoch, of all ranks together: those that can be read, as far as the server has told.  What cannot be
+        read is found in the first epoch at the latest, which is shorter by it; behind an epoch's end it is left out here, so that
+        this is exact for all epochs that begin later (unless further files go bad)."""
+        if self._tally is None or self._tally.connection.job is None:
+            return self.joined.samples
+        return self._tally.connection.job.samples
 
     @property
     def fields(self) -> Dict[str, Field]:

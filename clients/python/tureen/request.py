@@ -89,7 +89,7 @@ class Request:
                  order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
                  ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None, job: Optional[str] = None,
                  rank: Optional[int] = None, world_size: Optional[int] = None, gather: float = 300.0,
-                 rank_wait: float = 10.0) -> None:
+                 rank_wait: float = 10.0, on_bad: Optional[str] = None) -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -99,6 +99,7 @@ class Request:
         if pool is not None and self.order != "seeded":
             raise ValueError("pool is of order \"seeded\" only: give order=\"seeded\" with it")
         self.pool = 0 if pool is None else within("pool", pool, wire.POOL_MIN, wire.POOL_MAX)
+        self._on_bad = None if on_bad is None else _among("on_bad", on_bad, wire.ON_BAD)
         self.pipeline = _pipeline(pipeline)
         self._slots = within("slots", slots, wire.SLOTS_MIN, wire.SLOTS_MAX)
         self._transport = _among("transport", transport, _TRANSPORTS)
@@ -184,6 +185,8 @@ class Request:
         for key, value in (("job", self.job), ("instance", instance), ("run", state.run if state else "")):
             if value:
                 said[key] = value
+        if self._on_bad is not None:        # a server that is older than this refuses it
+            said["on_bad"] = self._on_bad
         frames = self._subset if self.ids is None else _id_frames(wire.IDS_LIST, self.ids)
         kinds = ["subset" if self.ids is None else "list"] * len(frames)
         if state is not None:

@@ -1,6 +1,7 @@
 """What a loader's `stats` says: counted here, and told by the server."""
 from __future__ import annotations
 
+import copy
 from typing import Any, Dict
 
 from . import wire
@@ -34,13 +35,18 @@ class Tally:
                     self._waits.update({kind: float(spent) for kind, spent in told if isinstance(spent, (int, float))})
                 if isinstance(sharing, dict):
                     self._sharing = sharing
+                if "unreadable" in entry:           # not of an older server
+                    job.unreadable = wire.parse_unreadable(entry["unreadable"], "STATUS_REPLY")
 
     def stats(self) -> Dict[str, Any]:
+        job = self.connection.job
+        unreadable = wire.NOTHING_UNREADABLE if job is None else job.unreadable
         return {"waits": dict(self._waits), "waited_s": self.waited_s, "batches": self.batches, "samples": self.samples,
-                "sharing": dict(self._sharing), "rejoined": self.connection.rejoined}
+                "unreadable": copy.deepcopy(dict(unreadable)), "sharing": dict(self._sharing),
+                "rejoined": self.connection.rejoined}
 
     @staticmethod
     def nothing() -> Dict[str, Any]:
         """Of a loader that has not been used."""
-        return {"waits": dict.fromkeys(_WAITS, 0.0), "waited_s": 0.0, "batches": 0, "samples": 0, "sharing": {},
-                "rejoined": 0}
+        return {"waits": dict.fromkeys(_WAITS, 0.0), "waited_s": 0.0, "batches": 0, "samples": 0,
+                "unreadable": copy.deepcopy(dict(wire.NOTHING_UNREADABLE)), "sharing": {}, "rejoined": 0}

@@ -42,6 +42,7 @@ RECENT_RECORDS_MAX = 256
 RECENT_IDS_MAX = 1 << 20
 
 ORDERS = ("shared", "private", "list", "seeded")
+ON_BAD = ("drop", "fail")
 
 IDS_RANGES, IDS_WORDS, IDS_LIST, IDS_RECENT = 1, 2, 3, 4
 ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
@@ -55,6 +56,10 @@ _PROGRESS = struct.Struct("<QQQ")
 _BATCH = struct.Struct("<QQQIIII")
 _EPOCH_END = struct.Struct("<QQQII")
 assert (_HEAD.size, _PROGRESS.size, _BATCH.size, _EPOCH_END.size) == (24, 24, 40, 32)
+
+
+Unreadable = Dict[str, Any]
+NOTHING_UNREADABLE: Mapping[str, Any] = {"count": 0, "samples": []}
 
 
 class Head(NamedTuple):
@@ -103,6 +108,15 @@ class RingOffer(NamedTuple):
     path: str
     token: str
     bytes: int
+
+
+class Notice(NamedTuple):
+    """`samples` and `unreadable` of kind "unreadable": of one epoch of the job from now on; how many cannot be read, and the
+    first of them."""
+    kind: str
+    text: str
+    samples: int = 0
+    unreadable: Optional[Unreadable] = None
 
 
 class Joined(NamedTuple):
@@ -226,6 +240,23 @@ def parse_reason(frame: bytes, key: str, what: str) -> Tuple[str, str]:
     """The word and the sentence of ENDED (`key` reason), ERROR (`key` error) and NOTICE (`key` notice)."""
     value = parse_json(frame, what)
     return _string(value, key, what), _string(value, "message", what)
+
+
+def parse_notice(frame: bytes) -> Notice:
+    kind, text = parse_reason(frame, "notice", "NOTICE")
+    value = parse_json(frame, "NOTICE")
+    if kind != "unreadable" or "unreadable" not in value:
+        return Notice(kind, text)
+    return Notice(kind, text, _integer(value, "samples", 0, "NOTICE"), parse_unreadable(value["unreadable"], "NOTICE"))
+
+
+def parse_unreadable(value: Any, what: str) -> Unreadable:
+    """{"count": 2, "samples": [{"id": 17, "reason": "cat/17.jpg: ..."}, ...]}"""
+    if not isinstance(value, dict) or not isinstance(value.get("samples"), list):
+        _wrong(what, "it does not name the samples that cannot be read")
+    return {"count": _integer(value, "count", 0, what),
+            "samples": [{"id": _integer(sample, "id", 0, what), "reason": _string(sample, "reason", what)}
+                        for sample in value["samples"] if isinstance(sample, dict)]}
 
 
 def parse_joined(frame: bytes) -> Joined:

@@ -109,8 +109,9 @@ class OneJob:
         return self.loader.explain(id, epoch)
 
     def count(self) -> int:
-        """Samples in one epoch."""
-        return self.joined().samples
+        """Samples in one epoch, as far as is known which can be read."""
+        joined = self.joined()
+        return joined.samples if self.loader._tally is None else self.loader.samples
 
     @property
     def used(self) -> bool:
@@ -147,6 +148,8 @@ class JobPerEpoch:
             self._drawn = _asked(self._sampler)
         options = self._membership.options()
         loader = self._make(ids=self._drawn, epochs=1, seed=self._seed_of(epoch), **options)
+        if self._current is not None:
+            loader._warned = self._current._warned          # once for all epochs
         if self._loaded is not None:
             loader.load_state_dict(self._loaded)
         if self._probe is not None:
@@ -218,7 +221,10 @@ class JobPerEpoch:
         return {**self._question().explain(id), "epoch": str(self._epoch)}
 
     def count(self) -> int:
-        return len(self._sampler)       # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch
+        count = len(self._sampler)      # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch
+        if self._current is None or self._begun is None or len(self._begun) != count:
+            return count
+        return self._current.samples    # what of its last list can be read
 
     @property
     def used(self) -> bool:

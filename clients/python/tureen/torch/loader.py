@@ -132,6 +132,7 @@ class DataLoader(Owned):
     rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
     transport   "auto" or "inline": see tureen.Loader
+    on_bad      "drop" or "fail", of samples that cannot be read: see tureen.Loader
     key, server_key     for a server that takes only clients whose key it knows: see tureen.Loader
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and multiprocessing_context are accepted
@@ -165,7 +166,7 @@ class DataLoader(Owned):
                  name: str = "", job: Optional[str] = None, rejoin: Optional[float] = None, transport: str = "auto",
                  rank: Optional[int] = None, world_size: Optional[int] = None, gather: Optional[float] = None,
                  rank_wait: Optional[float] = None, key: Optional[Path] = None,
-                 server_key: Optional[Path] = None, num_workers: Any = 0, persistent_workers: Any = False,
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None, num_workers: Any = 0, persistent_workers: Any = False,
                  prefetch_factor: Any = None, pin_memory: Any = False, pin_memory_device: Any = "",
                  multiprocessing_context: Any = None, batch_sampler: Any = None, collate_fn: Any = None,
                  worker_init_fn: Any = None, generator: Any = None) -> None:
@@ -182,7 +183,8 @@ class DataLoader(Owned):
         common: Dict[str, Any] = dict(
             endpoint=endpoint, dataset=dataset, batch_size=batch_size, order=order_asked,
             pipeline=arguments.pipeline_of(transform, dtype, normalize), drop_last=drop_last, slots=slots,
-            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
+            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key,
+            on_bad=on_bad)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
         self._source: Union[OneJob, JobPerEpoch]
@@ -398,7 +400,11 @@ class DataLoader(Owned):
 
     def __len__(self) -> int:
         """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  The same on all ranks.  With a
-        sampler that has no len, TypeError, as in PyTorch.  Samples that cannot be read are counted."""
+        sampler that has no len, TypeError, as in PyTorch.
+
+        Samples that cannot be read are not counted once the server knows them, so it is exact for each epoch that begins
+        behind that.  The epoch in which they are found (the first one at the server, in general) may have as many batches as was
+        said before, or fewer.  With a sampler it is what came of its last list, or before that the whole list."""
         self._check()
         samples, size = self._source.count(), self._batch_size * self._membership.settle().world_size
         self._own_if_used()
