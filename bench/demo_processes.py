@@ -174,7 +174,7 @@ class Job(Child):
         if job.python:
             command = [sys.executable, str(settings.root / "bench" / "demo_python_job.py"), "--name", job.name]
         else:
-            command = [str(settings.binary), "read", "--json", "--name", job.name]
+            command = [str(settings.binary), "read", "--json", "--on-bad", "drop", "--name", job.name]
         command += ["--connect", server.endpoint, "--dataset", DATASET, "--batch", str(plan.batch),
                     "--epochs", str(job.epochs), "--rate", f"{job.rate:.3f}", "--ids", str(self.ids)]
         if plan.used < plan.samples:

@@ -43,6 +43,7 @@ typedef enum {
     WIRE_HEARTBEAT = 6,             //  and back, to inline jobs
     WIRE_EXPLAIN = 7,
     WIRE_DRAIN = 8,                 //  an operator's
+    WIRE_DATASET = 9,
     //  server to client
     WIRE_JOINED = 129,
     WIRE_BATCH = 130,
@@ -52,7 +53,8 @@ typedef enum {
     WIRE_ERROR = 134,
     WIRE_NOTICE = 135,
     WIRE_EXPLAIN_REPLY = 136,
-    WIRE_DRAINING = 137
+    WIRE_DRAINING = 137,
+    WIRE_DATASET_REPLY = 138
 } wire_kind_t;
 
 //  Frame 0 of every message, both ways.

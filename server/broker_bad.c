@@ -9,9 +9,9 @@
 #include <string.h>
 #include "utf8.h"
 
-//  A job is told of samples that cannot be read so long after the first was found, so that the first ones are told together.  A
-//  line fits into what a client shows.
-enum { TELL_MS = 1000, TEXT_BYTES = 300, MORE_BYTES = 32 };
+//  A job is told of samples that cannot be read so long after the first was found, or after it joined with some that were known,
+//  so that the first ones are told together.  A line fits into what a client shows.
+enum { TELL_MS = 1000, TEXT_BYTES = 480, MORE_BYTES = 32 };
 
 //  ---- what is known
 
@@ -107,7 +107,6 @@ void
 bad_join (job_t *job, const broker_join_t *join)
 {
     job->unreadable = s_unreadable (join);
-    job->unreadable_told = roaring_bitmap_get_cardinality (job->unreadable);        //  each rank is told when it comes
 }
 
 static void
@@ -120,7 +119,7 @@ s_tell (broker_t *self, rank_t *rank)
 void
 bad_tell_rank (broker_t *self, rank_t *rank)
 {
-    if (!roaring_bitmap_is_empty (rank->job->unreadable))
+    if (rank->job->unreadable_told > 0)
         s_tell (self, rank);
 }
 

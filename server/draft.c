@@ -31,17 +31,16 @@ draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag
     return self;
 }
 
-static bool
-s_dataset (draft_t *self, broker_t *broker, refusal_t *refusal)
+dataset_t *
+draft_find_dataset (broker_t *broker, const caller_t *caller, const char *name, refusal_t *refusal)
 {
-    self->dataset = broker_dataset (broker, self->caller.tenant, self->request.dataset);
-    if (self->dataset)
-        return true;
-    char *names = broker_dataset_names (broker, self->caller.tenant);
-    refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", self->request.dataset,
-        names);
-    free (names);
-    return false;
+    dataset_t *dataset = broker_dataset (broker, caller->tenant, name);
+    if (!dataset) {
+        char *names = broker_dataset_names (broker, caller->tenant);
+        refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", name, names);
+        free (names);
+    }
+    return dataset;
 }
 
 //  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there, or its own job's other ranks.
@@ -192,7 +191,8 @@ bool
 draft_place (draft_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
 {
     self->caller = *caller;
-    return s_dataset (self, broker, refusal) && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
+    self->dataset = draft_find_dataset (broker, caller, self->request.dataset, refusal);
+    return self->dataset && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
         && s_layout (self, refusal);
 }
 

@@ -33,6 +33,9 @@ typedef struct {
     broker_join_t join;                 //  the same in the broker's terms; all lent by the draft
 } draft_t;
 
+//  One that the caller may use; NULL: there is none, which is told in the same way.
+dataset_t *draft_find_dataset (broker_t *broker, const caller_t *caller, const char *name, refusal_t *refusal);
+
 //  frames are a JOIN of this peer.  NULL: refused.
 draft_t *draft_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal);
 //  Its data set, and its pipeline on that.  caller: whose it is; kept.  like: where the pipeline has no mark, it gets that of this

@@ -40,7 +40,7 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
     return status;
 }
 
-//  A text that is on its way.
+//  A text, or bytes, on its way.
 typedef struct {
     atomic_size_t *account;
     size_t size;
@@ -48,7 +48,7 @@ typedef struct {
 
 //  Runs on one of ZeroMQ's threads when the bytes have left.
 static void
-s_text_sent (void *data, void *hint)
+s_counted_sent (void *data, void *hint)
 {
     receipt_t *receipt = hint;
     handoff_take (receipt);
@@ -57,30 +57,57 @@ s_text_sent (void *data, void *hint)
     free (receipt);
 }
 
+//  The message's last frame: bytes that it frees, and that count until they have left.  OUTBOX_GONE: they are the caller's still.
+static outbox_status_t
+s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
+{
+    receipt_t *receipt = malloc (sizeof *receipt);
+    if (!receipt)
+        return OUTBOX_GONE;
+    *receipt = (receipt_t) { account, size };
+    if (zmq_msg_init_data (message, bytes, size, s_counted_sent, receipt)) {
+        free (receipt);
+        return OUTBOX_GONE;
+    }
+    atomic_fetch_add (account, size);
+    handoff_give (receipt);        //  not looked at from here on
+    return OUTBOX_SENT;
+}
+
 outbox_status_t
 outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text,
     atomic_size_t *account)
 {
     wire_head_t head = reply_head (kind, job, tag);
-    receipt_t *receipt = malloc (sizeof *receipt);
     zmq_msg_t message;
-    if (!receipt)
+    if (s_counted (&message, text, strlen (text), account) == OUTBOX_GONE)
         return outbox_send_text (router, peer, kind, job, tag, text);
-    size_t size = strlen (text);
-    *receipt = (receipt_t) { account, size };
-    atomic_fetch_add (account, size);
-    handoff_give (receipt);        //  not looked at from here on
     //  From here on the message's end frees the text, whatever comes of it.
-    if (zmq_msg_init_data (&message, text, size, s_text_sent, receipt)) {
-        s_text_sent (text, receipt);
-        return OUTBOX_GONE;
-    }
     if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
     ||  zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&message);
         return OUTBOX_GONE;
     }
     return OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text, uint8_t *bytes, size_t size,
+    atomic_size_t *account)
+{
+    wire_head_t head = reply_head (kind, 0, tag);
+    zmq_msg_t message;
+    outbox_status_t status = s_counted (&message, bytes, size, account);
+    if (status == OUTBOX_GONE)
+        free (bytes);                   //  no memory: it is not answered
+    else
+    if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
+    ||  s_frame (router, text, strlen (text), true) == OUTBOX_GONE || zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close (&message);
+        status = OUTBOX_GONE;
+    }
+    free (text);
+    return status;
 }
 
 //  Lies behind the bytes of an inline slot.

@@ -39,6 +39,7 @@ static const struct {
     { WIRE_HEARTBEAT, "HEARTBEAT", 1, 1 },
     { WIRE_EXPLAIN, "EXPLAIN", 2, 2 },
     { WIRE_DRAIN, "DRAIN", 2, 2 },
+    { WIRE_DATASET, "DATASET", 2, 2 },
 };
 
 static bool
@@ -57,7 +58,7 @@ s_check_kind (uint8_t kind, size_t count, refusal_t *refusal)
             s_kinds [index].name, min, max, count);
     }
     return refuse (refusal, "unknown_kind", "no message to the server has kind %u; there are %d to %d",
-        kind, WIRE_JOIN, WIRE_DRAIN);
+        kind, WIRE_JOIN, WIRE_DATASET);
 }
 
 static bool

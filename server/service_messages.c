@@ -1,7 +1,7 @@
 //  What clients ask: from the socket to the answer.
 //
 //  happy path:     a message is received, its caller found, its head read.  What costs little is done at once.  What costs much
-//                  (JOIN, STATUS, EXPLAIN) waits in the room, and with it what must not overtake it; from the room it is
+//                  (JOIN, STATUS, EXPLAIN, DATASET) waits in the room, and with it what must not overtake it; from the room it is
 //                  served by weight over tenants, a slice a turn.
 //  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is full: `busy`.  More
 //                  errors than a user's ration: counted, not answered.
@@ -18,9 +18,12 @@
 #include <time.h>
 #include <zmq.h>
 #include "clock.h"
+#include "dataset_table.h"
+#include "draft.h"
 #include "ledger.h"
 #include "outbox.h"
 #include "reply.h"
+#include "source.h"
 
 enum {
     FRAMES_MAX = WIRE_FRAMES_MAX + 1,       //  the routing id before them
@@ -196,6 +199,27 @@ s_status (service_t *self, const mail_t *mail, refusal_t *refusal)
     return true;
 }
 
+//  What a data set is, or a part of one of its tables.
+static bool
+s_dataset (service_t *self, const mail_t *mail, refusal_t *refusal)
+{
+    request_table_t request;
+    dataset_table_t table;
+    atomic_size_t *account = service_account (self, mail, refusal);
+    if (!account || !request_table (&mail->frames [1], &request, refusal))
+        return false;
+    const dataset_t *dataset = draft_find_dataset (self->options.broker, &mail->caller, request.dataset, refusal);
+    if (!dataset || !dataset_table (source_of (dataset)->catalogue, &request, &table, refusal))
+        return false;
+    char *text = dataset_table_text (source_of (dataset)->catalogue, &request, &table);
+    if (table.bytes)
+        outbox_send_bytes (self->options.router, &mail->peer, WIRE_DATASET_REPLY, mail->head.tag, text, table.bytes, table.size,
+            account);
+    else
+        outbox_send_counted (self->options.router, &mail->peer, WIRE_DATASET_REPLY, 0, mail->head.tag, text, account);
+    return true;
+}
+
 //  No new jobs and no new epochs from now on; the loop ends when the last job has gone.
 static bool
 s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
@@ -229,6 +253,9 @@ s_answer (service_t *self, mail_t *mail)
         break;
     case WIRE_STATUS:
         good = s_status (self, mail, &refusal);
+        break;
+    case WIRE_DATASET:
+        good = s_dataset (self, mail, &refusal);
         break;
     case WIRE_DRAIN:
         good = s_drain (self, mail, &refusal);
@@ -409,7 +436,7 @@ s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
 }
 
 //  What costs much waits; so does what must not come before something of its connection that waits: anything before a JOIN,
-//  since it is about that job; and before STATUS and EXPLAIN what ends the job, but not PROGRESS, or a job would stand still
+//  since it is about that job; and before a question what ends the job, but not PROGRESS, or a job would stand still
 //  while its question waits.
 static bool
 s_must_wait (const service_t *self, const mail_t *mail)
@@ -419,6 +446,7 @@ s_must_wait (const service_t *self, const mail_t *mail)
     case WIRE_JOIN:
     case WIRE_STATUS:
     case WIRE_EXPLAIN:
+    case WIRE_DATASET:
         return true;
     case WIRE_PROGRESS:
     case WIRE_HEARTBEAT:

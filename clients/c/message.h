@@ -86,7 +86,7 @@ bool message_read_epoch_end (const message_frame_t *frames, size_t count, wire_e
 //  blanks.
 typedef struct {
     char code [32];
-    char text [320];
+    char text [496];
 } message_note_t;
 bool message_read_note (const message_frame_t *frames, size_t count, message_note_t *note,
     message_error_t *error) TUREEN_CHECKED;

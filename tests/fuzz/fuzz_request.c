@@ -9,6 +9,7 @@
 #include <string.h>
 #include "request.h"
 #include "request_explain.h"
+#include "request_table.h"
 
 enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
 
@@ -174,6 +175,9 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     request_explain_t explain;
     if (status == REQUEST_OK && head.kind == WIRE_EXPLAIN)
         s_require (request_explain (&frames [1], &explain, &refusal)? explain.epoch <= UINT64_C (1) << 53: *refusal.message);
+    request_table_t wanted;
+    if (status == REQUEST_OK && head.kind == WIRE_DATASET)
+        s_require (request_table (&frames [1], &wanted, &refusal)? *wanted.dataset: *refusal.message);
     for (size_t index = 0; index < count; index++)
         free (copies [index]);
     return 0;

@@ -18,8 +18,9 @@ from typing import Any, List, Tuple
 
 HERE = Path(__file__).resolve().parent
 
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DRAIN = 1, 2, 3, 4, 5, 6, 7, 8
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DRAIN, DATASET = 1, 2, 3, 4, 5, 6, 7, 8, 9
 JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRAINING = 129, 130, 131, 132, 133, 134, 135, 136, 137
+DATASET_REPLY = 138
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
 Message = List[Frame]
@@ -220,6 +221,14 @@ MESSAGES: List[Tuple[str, str, Message]] = [
                   {"op": "random_resized_crop", "field": "image", "view": 0, "stage": "shared",
                    "parameters": {"top": 10, "left": 4, "height": 190, "width": 220}},
                   {"op": "flip", "field": "image", "view": 0, "stage": "private", "parameters": {"flipped": True}}]})]),
+    ("dataset", "client to server", [
+        head(DATASET, tag=16), text({"dataset": "train", "table": "names", "first": "2998"})]),
+    ("dataset_reply", "server to client, the answer to dataset.hex", [
+        head(DATASET_REPLY, tag=16),
+        text({"dataset": "train", "fingerprint": PRINT, "samples": "3000", "classes": "2",
+              "labels": [{"name": "label", "dtype": "int64", "shape": []}, {"name": "text", "dtype": "uint8", "shape": [12]}],
+              "table": "names", "first": "2998", "count": "2"}),
+        (["two texts of 5 bytes: s2998, s2999"], struct.pack("<2I", 5, 5) + b"s2998s2999")]),
     ("drain", "client to server, an operator's", [head(DRAIN, tag=14), text({})]),
     ("draining", "server to client, the answer to drain.hex", [
         head(DRAINING, tag=14), text({"draining": True, "jobs": 3})]),

@@ -280,7 +280,7 @@ s_assert_told (const simulation_t *simulation, int client, uint32_t times, const
 }
 
 //  Guards: a job is told of what is missing of its own data and of nothing else: once, before its first epoch ends, with the
-//  count; one that comes later when it comes.  Status has the same.
+//  count; so is one that comes when all are known.  Status has the same.
 static void
 test_a_job_is_told_of_its_own_samples (void **state)
 {
@@ -299,15 +299,11 @@ test_a_job_is_told_of_its_own_samples (void **state)
         int first = simulation_must_join (simulation, jobs [0]);
         for (int client = 1; client < 4; client++)
             assert_int_equal (simulation_must_join (simulation, jobs [client]), first + client);
-        if (round == 0)
-            assert_true (simulation_run (simulation, 100 * SECOND_US));
-        else
-            simulation_run (simulation, simulation_now_us (simulation) + 1000);     //  when it comes, not later
+        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 100 * SECOND_US));
         s_assert_told (simulation, first, 1, "3 samples of this job's data cannot be read, and are left out: ");
         s_assert_told (simulation, first + 1, 1, "2 samples of this job's data cannot be read");
         s_assert_told (simulation, first + 2, 0, NULL);
         s_assert_told (simulation, first + 3, 1, "2 samples of this job's data cannot be read");
-        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 100 * SECOND_US));
         json_t *status = broker_status (simulation_broker (simulation), NULL, 0), *entry;
         size_t index;
         const json_int_t counts [] = { 3, 2, 0, 2 }, samples [] = { 97, 48, 40, 1 };
@@ -342,6 +338,14 @@ test_a_long_epoch_is_told_in_the_midst (void **state)
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     s_assert_told (simulation, 0, 2, "100 samples of this job's data cannot be read");
     s_assert_told (simulation, 0, 2, " more");
+    //  Another one, when all of them are known: after a second, and never again.
+    simulation_must_join (simulation, &job);
+    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 2);
+    s_assert_told (simulation, 1, 0, NULL);
+    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
+    s_assert_told (simulation, 1, 1, "100 samples of this job's data cannot be read");
+    assert_true (simulation_run (simulation, 200 * SECOND_US));
+    s_assert_told (simulation, 1, 1, NULL);
     simulation_destroy (&simulation);
 }
 

@@ -314,7 +314,7 @@ head_refusals (void **state)
     sent.zero = 1;
     s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
     sent = s_good_head;
-    static const uint8_t kinds [] = { 0, 9, 129, 137, 255 };
+    static const uint8_t kinds [] = { 0, 10, 129, 138, 255 };
     for (size_t index = 0; index < sizeof kinds; index++) {
         sent.kind = kinds [index];
         char fragment [16];
@@ -359,7 +359,7 @@ wrong_number_of_frames (void **state)
         { WIRE_LEAVE, 2, "LEAVE has 1 frame, got 2" },
         { WIRE_STATUS, 1, "STATUS has 2 frames, got 1" },
         { WIRE_STATUS, 3, "STATUS has 2 frames, got 3" },
-        { WIRE_DRAIN, 1, "DRAIN has 2 frames, got 1" },
+        { WIRE_DRAIN, 1, "DRAIN has 2 frames, got 1" }, { WIRE_DATASET, 3, "DATASET has 2 frames, got 3" },
         { WIRE_HEARTBEAT, 2, "HEARTBEAT has 1 frame, got 2" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {

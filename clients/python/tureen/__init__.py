@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import ranks, recipes, transforms
 from .batch import Batch
+from .dataset import DataSet
 from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, NoServer, NotLetIn, ProtocolError,
                      RequestRefused, ServerGone, ServerStopped, StateError, TureenError, TureenWarning,
                      UnreadableWarning)
@@ -16,7 +17,7 @@ from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __version__ = "0.1.0"
-__all__ = ["Batch", "BatchIterator", "Field", "ForkedProcess", "JobEnded", "KeyRefused", "KeyUnusable", "Loader",
+__all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused", "KeyUnusable", "Loader",
            "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped", "StateError",
            "TureenError", "TureenWarning", "UnreadableWarning", "ranks", "recipes", "serve", "status", "transforms"]

@@ -11,12 +11,13 @@ from . import state as states
 from . import wire
 from .connection import Connection, still_there
 from .course import Ledger
+from .dataset import DataSet
 from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
 from .keys import KeyPaths
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
-from .request import Pipeline, Request, Subset, resolve_endpoint, seconds, within
+from .request import Pipeline, Request, Subset, given_subset, resolve_endpoint, seconds, within
 from .slots import lent_max
 from .state import State
 from .tally import Tally
@@ -45,7 +46,8 @@ class Loader(Owned):
                 "shared"
     ids         the samples of order "list", repeats allowed
     subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask: booleans, the
-                first for sample 0.  A mask may end before the data set does: what it does not reach is left out
+                first for sample 0.  A mask may end before the data set does: what it does not reach is left out.  Or a list of
+                names of classes: all of their samples
     drop_last   leave out what does not fill a batch
     slots       batches that may be on their way or in use at once, 3 to 64
     transport   "auto": shared memory where that is possible; "inline": always through the socket
@@ -102,9 +104,11 @@ class Loader(Owned):
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
+        self._data = DataSet(dataset, self.endpoint, pipeline=pipeline, subset=given_subset(subset), timeout=timeout, key=key,
+                             server_key=server_key)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
-                                ids=ids, subset=subset, pool=pool, job=job, rank=rank, world_size=world_size,
+                                ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank, world_size=world_size,
                                 gather=gather, rank_wait=rank_wait, on_bad=on_bad)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
@@ -264,6 +268,12 @@ class Loader(Owned):
         return {field.name: field for field in self.joined.fields}
 
     @property
+    def dataset(self) -> DataSet:
+        """What the data set holds, of this loader's subset: classes, targets, names, single samples by this loader's pipeline.
+        Joins nothing."""
+        return self._data
+
+    @property
     def classes(self) -> Optional[Tuple[str, ...]]:
         """The names behind the labels, where the server sent them."""
         return self.joined.classes
@@ -305,6 +315,7 @@ class Loader(Owned):
         #  A rank that joins again by itself comes back to the job that was; one that is iterated again begins another.
         if self._instance[1] != os.getpid() or self._request.world_size > 1:
             self._instance = (secrets.token_hex(16), os.getpid())
+        self._request.settle(self._data)
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
                                 instance=self._instance[0], begin=self._without_ghosts(begin), again=self._tally is not None,
                                 keys=self._keys.read(self.endpoint))

@@ -6,7 +6,7 @@ import math
 import operator
 import os
 import stat
-from typing import Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from .errors import StateError
 from .recent import Recent
 from .state import State
 
+if TYPE_CHECKING:
+    from .dataset import DataSet
+
 
 class Operations(Protocol):
     """A pipeline that was built in Python (tureen.transforms)."""
@@ -23,7 +26,7 @@ class Operations(Protocol):
 
 
 Pipeline = Union[str, Sequence[Mapping[str, Any]], Operations]
-Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], npt.NDArray[Any]]
+Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], Sequence[str], npt.NDArray[Any], "Chosen"]
 Ids = npt.NDArray[np.uint64]
 
 _TRANSPORTS = ("auto", "inline")
@@ -82,6 +85,37 @@ def poll_ms(left_s: float) -> int:
     return max(1, int(min(left_s, 3600.0) * 1000))
 
 
+class Chosen:
+    """A subset that was given, in ids; or in names of classes, of which the server knows the ids.  ValueError or TypeError for
+    what can be none."""
+
+    def __init__(self, subset: Any) -> None:
+        self._classes = _class_names(subset)
+        self._ranges: Optional[Ids] = _ranges(subset) if self._classes is None else None
+
+    @property
+    def is_settled(self) -> bool:
+        return self._ranges is not None
+
+    def ranges(self, data: DataSet) -> Ids:
+        """Rows of (lo, hi), ascending, apart.  Of classes they are asked for once, of that data set."""
+        if self._ranges is None:
+            assert self._classes is not None
+            self._ranges = _ranges(data.ids_of_classes(self._classes))
+        return self._ranges
+
+
+def given_subset(subset: Optional[Any]) -> Optional[Chosen]:
+    return subset if subset is None or isinstance(subset, Chosen) else Chosen(subset)
+
+
+def ids_of(ranges: Ids) -> npt.NDArray[np.int64]:
+    """All ids of such rows."""
+    lows, lengths = ranges[:, 0].astype(np.int64), (ranges[:, 1] - ranges[:, 0]).astype(np.int64)
+    ends = np.cumsum(lengths)
+    return np.repeat(lows - (ends - lengths), lengths) + np.arange(ends[-1], dtype=np.int64)
+
+
 class Request:
     """A JOIN in the making.  Raises ValueError or TypeError for what no server could accept."""
 
@@ -119,6 +153,7 @@ class Request:
         self.gather_s = whole_seconds("gather", gather, 1)
         self._rank_wait_s = whole_seconds("rank_wait", rank_wait, 0)
         self.ids: Optional[Ids] = None      # the list that was given
+        self.chosen = given_subset(subset)
         self._subset: List[bytes] = []
         if ids is not None:
             if order != "list":
@@ -128,8 +163,13 @@ class Request:
             self.ids = _ids("ids", ids)
             if len(self.ids) > _LIST_MAX:
                 raise ValueError(f"ids are {len(self.ids)}, more than the {_LIST_MAX} that fit in one request")
-        if subset is not None:
-            self._subset = [_subset_frame(_ranges(subset))]
+        if self.chosen is not None and self.chosen.is_settled:
+            self.settle(None)
+
+    def settle(self, data: Optional[DataSet]) -> None:
+        """Before `message`: a subset in names of classes becomes one of ids, which `data` knows."""
+        if self.chosen is not None and not self._subset:
+            self._subset = [_subset_frame(self.chosen.ranges(data))]  # type: ignore[arg-type]  # not looked at where settled
 
     @property
     def step_size(self) -> int:
@@ -282,6 +322,17 @@ def _ids(name: str, value: Any) -> Ids:
     if int(array.max()) >= 2**63:
         raise ValueError(f"{name} holds a sample id that no data set has: {array.max()}")
     return array.astype("<u8")
+
+
+def _class_names(subset: Any) -> Optional[Tuple[str, ...]]:
+    """None: it is no list of names."""
+    if isinstance(subset, str):
+        raise TypeError(f"subset {subset!r} is a string: give a list of names of classes, such as [{subset!r}]")
+    if isinstance(subset, np.ndarray) and subset.dtype.kind == "U":
+        subset = subset.ravel().tolist()
+    if not isinstance(subset, (list, tuple, set, frozenset)) or not any(isinstance(name, str) for name in subset):
+        return None
+    return tuple(_text("subset's class", name) for name in subset)
 
 
 def _ranges(subset: Any) -> Ids:

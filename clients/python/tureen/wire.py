@@ -20,8 +20,9 @@ if sys.byteorder != "little":
 MAGIC = b"TURN"
 VERSION = 1
 
-JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
+JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DATASET = 1, 2, 3, 4, 5, 6, 7, 9
 JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
+DATASET_REPLY = 138
 
 BATCH_INLINE, BATCH_PADDING = 1, 2      # BatchHead.flags
 SLOT_NONE = 0xFFFFFFFF                  # BatchHead.slot of an inline batch that is in no slot
@@ -190,6 +191,10 @@ def explain(job: int, sample: int, epoch: Optional[int], tag: int) -> List[bytes
     return [pack_head(EXPLAIN, job, tag), pack_json(asked)]
 
 
+def dataset(asked: Mapping[str, str], tag: int) -> List[bytes]:
+    return [pack_head(DATASET, 0, tag), pack_json(asked)]
+
+
 def heartbeat(job: int) -> List[bytes]:
     return [pack_head(HEARTBEAT, job)]
 
@@ -247,37 +252,37 @@ def parse_notice(frame: bytes) -> Notice:
     value = parse_json(frame, "NOTICE")
     if kind != "unreadable" or "unreadable" not in value:
         return Notice(kind, text)
-    return Notice(kind, text, _integer(value, "samples", 0, "NOTICE"), parse_unreadable(value["unreadable"], "NOTICE"))
+    return Notice(kind, text, integer(value, "samples", 0, "NOTICE"), parse_unreadable(value["unreadable"], "NOTICE"))
 
 
 def parse_unreadable(value: Any, what: str) -> Unreadable:
     """{"count": 2, "samples": [{"id": 17, "reason": "cat/17.jpg: ..."}, ...]}"""
     if not isinstance(value, dict) or not isinstance(value.get("samples"), list):
         _wrong(what, "it does not name the samples that cannot be read")
-    return {"count": _integer(value, "count", 0, what),
-            "samples": [{"id": _integer(sample, "id", 0, what), "reason": _string(sample, "reason", what)}
+    return {"count": integer(value, "count", 0, what),
+            "samples": [{"id": integer(sample, "id", 0, what), "reason": _string(sample, "reason", what)}
                         for sample in value["samples"] if isinstance(sample, dict)]}
 
 
 def parse_joined(frame: bytes) -> Joined:
     value = parse_json(frame, "JOINED")
-    batch_size = _integer(value, "batch_size", 1)
-    slots = _integer(value, "slots", 1)
-    slot_bytes = _integer(value, "slot_bytes", 1)
+    batch_size = integer(value, "batch_size", 1)
+    slots = integer(value, "slots", 1)
+    slot_bytes = integer(value, "slot_bytes", 1)
     if slots > SLOTS_MAX:
         _wrong("JOINED", f"it has {slots} slots, more than {SLOTS_MAX}")
     return Joined(
-        job=_integer(value, "job", 0), samples=_integer(value, "samples", 0),
-        dataset_samples=_integer(value, "dataset_samples", 0), classes=_classes(value.get("classes")),
+        job=integer(value, "job", 0), samples=integer(value, "samples", 0),
+        dataset_samples=integer(value, "dataset_samples", 0), classes=_classes(value.get("classes")),
         batch_size=batch_size, slots=slots, slot_bytes=slot_bytes,
         fields=_fields(value.get("fields"), batch_size, slot_bytes),
         ring=_ring(value.get("ring"), slots * slot_bytes),
-        seed=_integer(value, "seed", 0), fingerprint=_digits(value, "fingerprint"),
+        seed=integer(value, "seed", 0), fingerprint=_digits(value, "fingerprint"),
         data=_digits(value, "data", DATA_BYTES), run=_digits(value, "run", RUN_BYTES),
         forked=value.get("forked") is True, pipeline=list(value.get("pipeline") or []),
-        heartbeat_ms=_integer(value, "heartbeat_ms", 1), lease_ms=_integer(value, "lease_ms", 1),
-        rank=_integer(value, "rank", 0) if "rank" in value else 0,
-        world_size=_integer(value, "world_size", 1) if "world_size" in value else 1)
+        heartbeat_ms=integer(value, "heartbeat_ms", 1), lease_ms=integer(value, "lease_ms", 1),
+        rank=integer(value, "rank", 0) if "rank" in value else 0,
+        world_size=integer(value, "world_size", 1) if "world_size" in value else 1)
 
 
 def _wrong(what: str, how: str) -> NoReturn:
@@ -298,7 +303,7 @@ def _digits(value: Mapping[str, Any], key: str, length: Optional[int] = None) ->
     return item
 
 
-def _integer(value: Mapping[str, Any], key: str, least: int, what: str = "JOINED") -> int:
+def integer(value: Mapping[str, Any], key: str, least: int, what: str = "JOINED") -> int:
     """A number, or the string of decimal digits that 64 bits need."""
     item = value.get(key)
     if isinstance(item, str) and item.isascii() and item.isdigit() and len(item) <= 20:
@@ -335,7 +340,7 @@ def _field(value: Any) -> Field:
     shape = value.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
         _wrong("JOINED", f"field {name} has no proper shape")
-    field = Field(name, dtype, tuple(shape), _integer(value, "offset", 0), _integer(value, "sample_bytes", 0), told)
+    field = Field(name, dtype, tuple(shape), integer(value, "offset", 0), integer(value, "sample_bytes", 0), told)
     sample_bytes = dtype.itemsize
     for side in shape:
         sample_bytes *= side
@@ -350,7 +355,7 @@ def _ring(value: Any, total_bytes: int) -> Optional[RingOffer]:
     if not isinstance(value, dict):
         _wrong("JOINED", "ring is not an object")
     offer = RingOffer(_string(value, "path", "JOINED"), _string(value, "token", "JOINED"),
-                      _integer(value, "bytes", 1))
+                      integer(value, "bytes", 1))
     if offer.bytes != total_bytes:
         _wrong("JOINED", f"the ring has {offer.bytes} bytes, its slots {total_bytes}")
     return offer

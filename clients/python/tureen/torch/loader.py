@@ -4,14 +4,16 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from typing import Any, Dict, Iterable, Iterator, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
 
 import torch
 
+from ..batch import Batch
+from ..dataset import DataSet as _DataSet
 from ..errors import LoaderClosed, TureenError
 from ..loader import BatchIterator, Loader, Path
 from ..owned import Owned
-from ..request import Subset
+from ..request import Subset, given_subset
 from ..slots import lent_max
 from ..wire import Field, Joined
 from . import arguments
@@ -48,27 +50,33 @@ class EpochIterator:
             self._loader._break_off(self._number)
 
 
-class DataSet:
-    """What a loader draws from: `len (loader.dataset)` samples."""
+class DataSet(_DataSet):
+    """What a loader draws from: see tureen.DataSet.  A sample, `loader.dataset[5]`, is as the loader's batches have it, without
+    the batch's dimension: (image, label), the label a number."""
 
-    def __init__(self, loader: DataLoader, name: str) -> None:
-        self._loader = loader
-        self.name = name
-
-    def __len__(self) -> int:
-        """Samples; of a loader with a subset, those of the subset."""
-        return self._loader._data_samples()
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def classes(self) -> Optional[Tuple[str, ...]]:
-        """The names behind the labels, where the server sent them."""
-        return self._loader._question().classes
+    def __init__(self, name: str, by_name: bool, ids: bool, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._by_name = by_name
+        self._with_ids = ids
 
     def __repr__(self) -> str:
         return f"<tureen.torch.DataSet {self.name!r}>"
+
+    def _present(self, batch: Batch, joined: Joined) -> List[Any]:
+        layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
+        values = layout.present(layout.host(batch), batch)
+        return [_row(values, row) for row in range(len(batch))]
+
+
+def _row(value: Any, row: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _row(part, row) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_row(part, row) for part in value)
+    part = value[row]
+    if not isinstance(part, torch.Tensor):
+        return part
+    return part.clone() if part.dim() else part.item()
 
 
 class DataLoader(Owned):
@@ -114,7 +122,7 @@ class DataLoader(Owned):
     normalize   (mean, std): the server normalises, in the private stage, to float32 or `dtype`.  Up to four times the
                 memory; the function `normalize` does the same on the device
     endpoint    where the server listens; None: as tureen.Loader finds it
-    subset      of the data set: a range, the pair (lo, hi), ids, or a mask of booleans
+    subset      of the data set: a range, the pair (lo, hi), ids, a mask of booleans, or a list of names of classes
     slots       batches that may be on their way or in use at once, 3 to 64
     device      "cuda" or "cuda:N": batches come as tensors there, copied on a stream of their own straight from the ring,
                 which is pinned.  None: they stay in the host's memory
@@ -177,19 +185,21 @@ class DataLoader(Owned):
         order_asked = arguments.order_of(shuffle, sampler, order, seed)
         self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
         self._by_name, self._with_ids = bool(fields), bool(ids)
-        self._name, self._job, self._slots = dataset, job, slots
+        self._job, self._slots = job, slots
         self._device = check_device(device)
         self._membership = Membership(dataset, rank, world_size, job, sampler)
+        server: Dict[str, Any] = dict(
+            endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
+            timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
         common: Dict[str, Any] = dict(
-            endpoint=endpoint, dataset=dataset, batch_size=batch_size, order=order_asked,
-            pipeline=arguments.pipeline_of(transform, dtype, normalize), drop_last=drop_last, slots=slots,
-            transport=transport, name=name, timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key,
-            on_bad=on_bad)
+            dataset=dataset, batch_size=batch_size, order=order_asked, drop_last=drop_last, slots=slots, transport=transport,
+            name=name, on_bad=on_bad, **server)
+        self._data = DataSet(dataset, self._by_name, self._with_ids, subset=given_subset(subset), **server)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
         self._source: Union[OneJob, JobPerEpoch]
         if sampler is None:
-            self._source = OneJob(functools.partial(Loader, epochs=epochs, subset=subset, seed=seed, pool=pool, **common),
+            self._source = OneJob(functools.partial(Loader, epochs=epochs, subset=self._data.chosen, seed=seed, pool=pool, **common),
                                   self._membership)
         else:
             if subset is not None or pool is not None:
@@ -415,8 +425,9 @@ class DataLoader(Owned):
 
     @property
     def dataset(self) -> DataSet:
-        """The job's data: `len` is its samples, `classes` the names behind the labels."""
-        return DataSet(self, self._name)
+        """What the loader draws from: `len`, `classes`, `class_to_idx`, `targets`, `samples`, and single samples (`dataset[5]`), of
+        the loader's subset, where it has one.  No job is joined for it, and no other rank need ask."""
+        return self._data
 
     @property
     def rank(self) -> int:
@@ -464,10 +475,6 @@ class DataLoader(Owned):
         joined = self._source.joined()
         self._own()
         return joined
-
-    def _data_samples(self) -> int:
-        joined = self._question()
-        return joined.samples if isinstance(self._source, OneJob) else joined.dataset_samples
 
     def _own_if_used(self) -> None:
         if self._source.used:

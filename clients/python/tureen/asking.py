@@ -1,0 +1,96 @@
+"""Questions to a server that need no job, over a connection of their own."""
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, List, Optional
+
+import zmq
+
+from . import wire
+from .errors import NoServer, ProtocolError, RequestRefused
+from .finding import is_vacant, no_server
+from .keys import Keys
+from .request import poll_ms
+from .spare import check_threads
+from .welcome import Welcome
+
+_BUSY_AGAIN_S = 0.25
+
+
+class Asker:
+    """Asks one after another; a `with` block's end closes it.  `timeout`: seconds for each answer."""
+
+    def __init__(self, endpoint: str, keys: Optional[Keys], timeout: float) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._tag = 0
+        check_threads()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._dealer = self._context.socket(zmq.DEALER)
+        self._welcome: Optional[Welcome] = None
+        try:
+            self._dealer.linger = 0
+            if keys is not None:
+                keys.give(self._dealer)
+            self._welcome = Welcome(self._context, self._dealer, endpoint, keys)
+            try:
+                self._dealer.connect(endpoint)
+            except (zmq.ZMQError, UnicodeEncodeError) as error:
+                raise NoServer(f"{endpoint} is no endpoint that can be reached: {error}") from None
+            self._poller = zmq.Poller()
+            self._poller.register(self._dealer, zmq.POLLIN)
+            self._poller.register(self._welcome.monitor, zmq.POLLIN)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Asker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._dealer.close()
+        if self._welcome is not None:
+            self._welcome.monitor.close()
+        self._context.term()
+
+    def ask(self, message: Callable[[int], List[bytes]], kind: int) -> List[Any]:
+        """The frames of the answer of that kind, without its head; `message` makes the question with its tag.  RequestRefused,
+        or NoServer where no answer comes in time, and at once where nothing listens.  A server that is busy is asked again for as long."""
+        until = time.monotonic() + self._timeout
+        while True:
+            try:
+                return self._once(message, kind, until)
+            except RequestRefused as refused:
+                if refused.code != "busy" or time.monotonic() + _BUSY_AGAIN_S >= until:
+                    raise
+            time.sleep(_BUSY_AGAIN_S)
+
+    def _once(self, message: Callable[[int], List[bytes]], kind: int, until: float) -> List[Any]:
+        assert self._welcome is not None
+        self._tag += 1
+        begin = time.monotonic()
+        self._dealer.send_multipart(message(self._tag))
+        while time.monotonic() < until:
+            answer = None
+            if self._dealer in dict(self._poller.poll(poll_ms(until - time.monotonic()))):
+                answer = self._answer(self._dealer.recv_multipart(), kind)
+            if answer is not None:
+                return answer
+            self._welcome.look()
+            if self._welcome.unreached and is_vacant(self._endpoint):
+                raise no_server(self._endpoint, round(time.monotonic() - begin, 2))
+            self._welcome.unreached = False
+        raise no_server(self._endpoint, self._timeout)
+
+    def _answer(self, frames: List[Any], kind: int) -> Optional[List[Any]]:
+        head = wire.parse_head(frames[0])
+        if head is None or head.tag not in (0, self._tag) or head.kind not in (kind, wire.ERROR):
+            return None
+        if len(frames) < 2:
+            raise ProtocolError("the server's answer has 1 frame instead of 2")
+        if head.kind == wire.ERROR:
+            raise RequestRefused(*wire.parse_reason(frames[1], "error", "ERROR"))
+        return frames[1:]

@@ -1,0 +1,272 @@
+//  DATASET: how it is asked, and the tables' parts, of a catalogue that is made up here.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "dataset_table.h"
+#include "frames.h"
+#include "seed.h"
+
+//  ---- the catalogue: names of a length that follows from the row
+
+static uint32_t s_samples, s_classes;
+static size_t s_longest;
+static catalogue_label_t s_labels [2];
+
+static size_t
+s_made_name (char kind, uint32_t row, char *buffer, size_t size)
+{
+    char name [8192];
+    size_t length = (size_t) snprintf (name, sizeof name, "%c%u", kind, row), more = s_longest? (row * 7919u) % s_longest: 0;
+    memset (name + length, 'x', more);
+    name [length += more] = 0;
+    if (size)
+        snprintf (buffer, size, "%s", name);
+    return length;
+}
+
+uint32_t
+catalogue_samples (const catalogue_t *self)
+{
+    assert_null (self);
+    return s_samples;
+}
+
+uint32_t
+catalogue_classes (const catalogue_t *self)
+{
+    assert_null (self);
+    return s_classes;
+}
+
+const char *
+catalogue_class_name (const catalogue_t *self, uint32_t label)
+{
+    static char name [8192];
+    assert_null (self);
+    assert_true (label < s_classes);
+    s_made_name ('c', label, name, sizeof name);
+    return name;
+}
+
+size_t
+catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size)
+{
+    assert_null (self);
+    assert_true (id < s_samples && field == 0);
+    return s_made_name ('s', id, buffer, size);
+}
+
+const char *
+catalogue_fingerprint (const catalogue_t *self)
+{
+    assert_null (self);
+    return "6d0c4f1e2a3b5c7d";
+}
+
+size_t
+catalogue_labels (const catalogue_t *self)
+{
+    assert_null (self);
+    return 2;
+}
+
+const catalogue_label_t *
+catalogue_label (const catalogue_t *self, size_t label)
+{
+    assert_null (self);
+    assert_true (label < 2);
+    return &s_labels [label];
+}
+
+void
+catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8_t *target)
+{
+    assert_null (self);
+    assert_true (label < 2 && id < s_samples);
+    memset (target, (int) (id % 251), s_labels [label].bytes);
+}
+
+static void
+s_make (uint32_t samples, uint32_t classes, size_t longest, size_t label_bytes)
+{
+    s_samples = samples;
+    s_classes = classes;
+    s_longest = longest;
+    s_labels [0] = (catalogue_label_t) { .name = "label", .dtype = "int64", .bytes = 8 };
+    s_labels [1] = (catalogue_label_t) { .name = "text", .dtype = "uint8", .dimensions = 1, .shape = { (uint32_t) label_bytes },
+        .bytes = label_bytes };
+}
+
+//  ---- asking
+
+static bool
+s_ask (const char *text, request_table_t *wanted, refusal_t *refusal)
+{
+    frame_t frame = frame_of_text (text);
+    return request_table (&frame, wanted, refusal);
+}
+
+//  Guards: what is asked for is read, and what cannot be is refused in words; the golden message is read as described.
+static void
+test_questions (void **state)
+{
+    (void) state;
+    static const struct { const char *text, *code, *fragment; } bad [] = {
+        { "", "malformed", "" }, { "[]", "malformed", "" }, { "{}", "bad_request", "dataset is missing" },
+        { "{\"dataset\":\"\"}", "bad_request", "dataset: expected a printable text" },
+        { "{\"dataset\":\"d\",\"table\":\"pixels\"}", "bad_request", "table: expected \"classes\", \"names\" or \"label\"" },
+        { "{\"dataset\":\"d\",\"table\":\"label\"}", "bad_request", "label: the table \"label\" needs it" },
+        { "{\"dataset\":\"d\",\"table\":\"names\",\"label\":\"x\"}", "bad_request", "no other has it" },
+        { "{\"dataset\":\"d\",\"first\":\"1\"}", "bad_request", "first: only with a table" },
+        { "{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"-1\"}", "bad_request", "first: expected a row's number" },
+        { "{\"dataset\":\"d\",\"rows\":3}", "bad_request", "unknown key 'rows'; there are dataset, table, label, first" }
+    };
+    request_table_t wanted;
+    for (size_t index = 0; index < sizeof bad / sizeof *bad; index++) {
+        refusal_t refusal = { .code = NULL };
+        if (s_ask (bad [index].text, &wanted, &refusal))
+            fail_msg ("%s is taken", bad [index].text);
+        assert_refusal (&refusal, bad [index].code, bad [index].fragment);
+    }
+    refusal_t refusal;
+    assert_true (s_ask ("{\"dataset\":\"train\"}", &wanted, &refusal) && wanted.table == REQUEST_TABLE_NONE);
+    assert_true (s_ask ("{\"first\":\"18446744073709551615\",\"label\":\"x\",\"table\":\"label\",\"dataset\":\"d\"}", &wanted,
+        &refusal));
+    assert_true (wanted.table == REQUEST_TABLE_LABEL && wanted.first == UINT64_MAX && !strcmp (wanted.label, "x"));
+    message_t message;
+    wire_head_t head;
+    message_load (&message, "dataset");
+    assert_int_equal (request_head (message.frames, message.count, &head, &refusal), REQUEST_OK);
+    assert_true (head.kind == WIRE_DATASET && request_table (&message.frames [1], &wanted, &refusal));
+    assert_true (!strcmp (wanted.dataset, "train") && wanted.table == REQUEST_TABLE_NAMES && wanted.first == 2998);
+    message_unload (&message);
+}
+
+//  ---- tables
+
+//  The golden message: names from row 2998 on.
+static void
+test_the_golden_answer (void **state)
+{
+    (void) state;
+    message_t message;
+    request_table_t wanted;
+    refusal_t refusal;
+    dataset_table_t table;
+    s_make (3000, 2, 0, 12);
+    assert_true (s_ask ("{\"dataset\":\"train\",\"table\":\"names\",\"first\":\"2998\"}", &wanted, &refusal));
+    assert_true (dataset_table (NULL, &wanted, &table, &refusal));
+    char *text = dataset_table_text (NULL, &wanted, &table);
+    message_load (&message, "dataset_reply");
+    assert_int_equal (message.count, 3);
+    assert_int_equal (message.frames [1].size, strlen (text));
+    assert_memory_equal (message.frames [1].data, text, strlen (text));
+    assert_int_equal (message.frames [2].size, table.size);
+    assert_memory_equal (message.frames [2].data, table.bytes, table.size);
+    message_unload (&message);
+    free (table.bytes);
+    free (text);
+}
+
+static void
+s_assert_rows (const request_table_t *wanted, const dataset_table_t *table)
+{
+    size_t at = table->count * sizeof (uint32_t);
+    for (uint32_t row = 0; row < table->count; row++) {
+        uint32_t number = (uint32_t) wanted->first + row, length;
+        if (wanted->table == REQUEST_TABLE_LABEL) {
+            size_t bytes = s_labels [strcmp (wanted->label, "text")? 0: 1].bytes;
+            for (size_t byte = 0; byte < bytes; byte++)
+                assert_int_equal (table->bytes [row * bytes + byte], number % 251);
+            continue;
+        }
+        char name [8192];
+        memcpy (&length, table->bytes + row * sizeof length, sizeof length);
+        assert_int_equal (length, s_made_name (wanted->table == REQUEST_TABLE_NAMES? 's': 'c', number, name, sizeof name));
+        assert_memory_equal (table->bytes + at, name, length);
+        at += length;
+    }
+    assert_int_equal (table->size, wanted->table == REQUEST_TABLE_LABEL
+        ? table->count * s_labels [strcmp (wanted->label, "text")? 0: 1].bytes: at);
+}
+
+//  Property: whatever the rows' sizes, the parts are the whole table, each is within its bound or a single row, and as large as
+//  that lets it be.
+static void
+test_parts_are_the_whole (void **state)
+{
+    (void) state;
+    static const char *const tables [] = { "\"names\"", "\"classes\"", "\"label\",\"label\":\"label\"",
+        "\"label\",\"label\":\"text\"" };
+    for (uint64_t seed = test_seed (), last = seed + 40; seed < last; seed++) {
+        uint64_t random = seed;
+        s_make (1 + (uint32_t) test_below (&random, 60000), 1 + (uint32_t) test_below (&random, 30000),
+            test_below (&random, 2)? 0: 1 + test_below (&random, 4000), 1 + test_below (&random, 65536));
+        const char *name = tables [seed % 4];
+        uint32_t rows = seed % 4 == 1? s_classes: s_samples, parts = 0;
+        for (uint64_t first = 0; first < rows; parts++) {
+            char text [128];
+            request_table_t wanted;
+            refusal_t refusal;
+            dataset_table_t table;
+            snprintf (text, sizeof text, "{\"dataset\":\"d\",\"table\":%s,\"first\":\"%llu\"}", name, (unsigned long long) first);
+            assert_true (s_ask (text, &wanted, &refusal));
+            assert_true (dataset_table (NULL, &wanted, &table, &refusal));
+            size_t most = wanted.table == REQUEST_TABLE_LABEL? DATASET_TABLE_BYTES_MAX: DATASET_TABLE_TEXT_BYTES_MAX;
+            assert_true (table.count > 0 && (table.size <= most || table.count == 1));
+            assert_true (first + table.count == rows || table.size > most - 70000);
+            s_assert_rows (&wanted, &table);
+            first += table.count;
+            free (table.bytes);
+        }
+    }
+}
+
+//  Guards: a row behind the last is an empty part; one behind that, and a label that is none, are refused; without a table only
+//  the facts are told.
+static void
+test_edges (void **state)
+{
+    (void) state;
+    request_table_t wanted;
+    refusal_t refusal;
+    dataset_table_t table;
+    s_make (10, 0, 0, 8);
+    assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"10\"}", &wanted, &refusal));
+    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && table.count == 0 && table.size == 0);
+    free (table.bytes);
+    assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"11\"}", &wanted, &refusal));
+    assert_false (dataset_table (NULL, &wanted, &table, &refusal));
+    assert_refusal (&refusal, "bad_request", "first: 11, and the table has 10 rows");
+    assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"classes\"}", &wanted, &refusal));
+    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && table.count == 0);
+    free (table.bytes);
+    assert_true (s_ask ("{\"dataset\":\"d\",\"table\":\"label\",\"label\":\"none\"}", &wanted, &refusal));
+    assert_false (dataset_table (NULL, &wanted, &table, &refusal));
+    assert_refusal (&refusal, "bad_request", "label: data set 'd' has none called 'none'");
+    assert_true (s_ask ("{\"dataset\":\"d\"}", &wanted, &refusal));
+    assert_true (dataset_table (NULL, &wanted, &table, &refusal) && !table.bytes);
+    char *text = dataset_table_text (NULL, &wanted, &table);
+    assert_string_equal (text, "{\"dataset\":\"d\",\"fingerprint\":\"6d0c4f1e2a3b5c7d\",\"samples\":\"10\",\"classes\":\"0\","
+        "\"labels\":[{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[]},{\"name\":\"text\",\"dtype\":\"uint8\",\"shape\":[8]}]}");
+    free (text);
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_questions),
+        cmocka_unit_test (test_the_golden_answer),
+        cmocka_unit_test (test_parts_are_the_whole),
+        cmocka_unit_test (test_edges)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
