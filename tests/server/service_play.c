@@ -76,18 +76,30 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
     return status;
 }
 
-outbox_status_t
-outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text, atomic_size_t *account)
+static outbox_status_t
+s_count (play_t *self, outbox_status_t status, size_t size, atomic_size_t *account)
 {
-    play_t *self = router;
-    size_t size = strlen (text);
-    outbox_status_t status = outbox_send_text (router, peer, kind, job, tag, text);
     if (status == OUTBOX_SENT && self->reads_nothing && self->unread_count < UNREAD_MAX) {
         atomic_fetch_add (account, size);
         self->unread [self->unread_count].account = account;
         self->unread [self->unread_count++].size = size;
     }
     return status;
+}
+
+outbox_status_t
+outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text, atomic_size_t *account)
+{
+    size_t size = strlen (text);
+    return s_count (router, outbox_send_text (router, peer, kind, job, tag, text), size, account);
+}
+
+outbox_status_t
+outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text, uint8_t *bytes, size_t size,
+    atomic_size_t *account)
+{
+    free (bytes);
+    return s_count (router, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
 }
 
 uint8_t *

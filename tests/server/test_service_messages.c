@@ -126,6 +126,45 @@ its_epochs_stay_whole (void **state)
     play_destroy (&play);
 }
 
+//  Of a data set only those hear who may use it; another's is told of as one that there is not.  An answer that is not read
+//  counts, as STATUS does.
+static void
+a_data_set_is_told_to_those_who_may_use_it (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    static const char *const questions [] = { "{\"dataset\":\"%s\"}", "{\"dataset\":\"%s\",\"table\":\"names\"}",
+        "{\"dataset\":\"%s\",\"table\":\"label\",\"label\":\"label\",\"first\":\"7\"}" };
+    for (size_t index = 0; index < sizeof questions / sizeof *questions; index++) {
+        char secret [128], train [128], none [128], first [PLAY_TEXT_BYTES];
+        snprintf (secret, sizeof secret, questions [index], "secret");
+        snprintf (train, sizeof train, questions [index], "train");
+        snprintf (none, sizeof none, questions [index], "absent");
+        play_forget_sent (play);
+        play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 5, secret);
+        play_turn (play, 0);
+        s_assert_error (play, 1, 5, "unknown_dataset", "no data set 'secret'; this server has: train");
+        strcpy (first, play_last (play, 1, WIRE_ERROR)->text);
+        play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 6, none);
+        play_turn (play, 0);
+        memcpy (strstr (first, "secret"), "absent", 6);
+        assert_string_equal (play_last (play, 1, WIRE_ERROR)->text, first);
+        play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 7, train);
+        play_say_text (play, 2, PLAY_B, WIRE_DATASET, 0, 8, secret);
+        play_turn (play, 0);
+        assert_true (play_last (play, 1, WIRE_DATASET_REPLY)->tag == 7 && play_last (play, 2, WIRE_DATASET_REPLY)->tag == 8);
+        assert_non_null (strstr (play_last (play, 2, WIRE_DATASET_REPLY)->text, "\"samples\":\"48\""));
+    }
+    play_stop_reading (play);
+    for (int count = 0; count < 4000 && !play_last (play, 3, WIRE_ERROR); count++) {
+        play_say_text (play, 3, PLAY_A1, WIRE_DATASET, 0, 9, "{\"dataset\":\"train\",\"table\":\"names\"}");
+        play_turn (play, 0);
+    }
+    s_assert_error (play, 3, 9, "busy", "answers of before have not been read");
+    play_read_all (play);
+    play_destroy (&play);
+}
+
 static void
 a_chosen_routing_id_gets_no_job (void **state)
 {
@@ -681,6 +720,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (a_job_is_nobody_elses),
+        cmocka_unit_test (a_data_set_is_told_to_those_who_may_use_it),
         cmocka_unit_test (its_epochs_stay_whole),
         cmocka_unit_test (a_chosen_routing_id_gets_no_job),
         cmocka_unit_test (unknown_and_forbidden_look_the_same),

@@ -179,7 +179,7 @@ say(answered=connection.receive(1.5) is not None)
             #  In the group, and nobody's: the socket takes what it says, and no answer comes.
             client = self.mallory.script("""
 connection = Connection(endpoint, 2)
-for kind in (STATUS, JOIN, HEARTBEAT, EXPLAIN, LEAVE, 8, 77):
+for kind in (STATUS, JOIN, HEARTBEAT, EXPLAIN, LEAVE, 8, 9, 77):
     connection.send(kind, 1, kind, b'{"dataset": "train", "batch_size": 8}')
 connection.send_raw([b"nonsense"])
 say(answer=connection.receive(2) is not None)
