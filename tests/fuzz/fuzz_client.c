@@ -87,6 +87,7 @@ s_parse (const message_frame_t *frames, size_t count)
     message_note_t note;
     wire_epoch_end_t end;
     message_joined_t *joined;
+    uint64_t samples;
     char *json;
     if (message_read_head (frames, count, &head, &error) != MESSAGE_OK)
         return;
@@ -102,6 +103,8 @@ s_parse (const message_frame_t *frames, size_t count)
     else if (head.kind == WIRE_ENDED || head.kind == WIRE_ERROR || head.kind == WIRE_NOTICE) {
         if (message_read_note (frames, count, &note, &error))
             assert (strlen (note.code) < sizeof note.code && strlen (note.text) < sizeof note.text);
+        if (head.kind == WIRE_NOTICE && message_read_unreadable (frames, count, &samples, &json, &error))
+            free (json);
     }
     else if ((head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY) && message_read_object (frames, count, &json, &error))
         free (json);

@@ -288,6 +288,60 @@ test_unreadable_samples_make_padding (void **state)
     }
 }
 
+//  Must hold: all ranks are told of what is missing, once and before the epoch's end; one that comes back is told when it comes;
+//  ranks that want different things of such samples are refused.
+static void
+test_all_ranks_are_told_of_unreadable_samples (void **state)
+{
+    enum { SAMPLES = 40, WORLD = 3 };
+    uint64_t bad = 0x700;
+    const char *message;
+    simulation_options_t options = s_options (state, SAMPLES);
+    options.readable = simulation_is_readable;
+    options.context = &bad;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = s_job (SHARED, SAMPLES, 2, WORLD);
+    job.sample_us = 100000;                         //  an epoch takes about two seconds
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    simulation_run (simulation, 3 * SECOND_US);
+    for (int rank = 0; rank < WORLD; rank++) {
+        assert_int_equal (simulation_unreadable_notices (simulation, rank, &message), 1);
+        assert_non_null (strstr (message, "3 samples of this job's data cannot be read"));
+    }
+    simulation_lose (simulation, 1);
+    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
+    simulated_return_t how = { .records = simulation_records (simulation, 1) };
+    int back;
+    assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
+    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
+    assert_int_equal (simulation_unreadable_notices (simulation, back, &message), 1);
+    s_run_whole (simulation);
+    for (int rank = 0; rank < WORLD; rank++)
+        assert_int_equal (simulation_unreadable_notices (simulation, rank == 1? back: rank, &message), 1);
+    simulation_destroy (&simulation);
+}
+
+static void
+test_ranks_agree_on_bad_samples (void **state)
+{
+    simulation_options_t options = s_options (state, 40);
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t silent = s_job (SHARED, 40, 2, 2), fails = silent, drops = silent;
+    fails.on_bad_given = drops.on_bad_given = true;
+    fails.on_bad = BROKER_BAD_FAIL;
+    const broker_join_t *said = simulation_asked (simulation, &fails), *unsaid = simulation_asked (simulation, &silent),
+        *default_said = simulation_asked (simulation, &drops);
+    refusal_t refusal;
+    assert_true (broker_agree (unsaid, 0, default_said, 1, &refusal));
+    assert_false (broker_agree (said, 0, unsaid, 1, &refusal));
+    assert_string_equal (refusal.code, "ranks_differ");
+    assert_non_null (strstr (refusal.message, "on_bad"));
+    simulation_asked_clear (said);
+    simulation_asked_clear (unsaid);
+    simulation_asked_clear (default_said);
+    simulation_destroy (&simulation);
+}
+
 //  Must hold: in every order, beside plain jobs: each readable sample once an epoch, all ranks the same steps, and with drop_last
 //  only full ones where the order may close up.
 static void
@@ -499,6 +553,8 @@ main (void)
         cmocka_unit_test (test_all_ranks_are_waited_for),
         cmocka_unit_test (test_ranks_as_frames),
         UNDER_BOTH (test_unreadable_samples_make_padding),
+        UNDER_BOTH (test_all_ranks_are_told_of_unreadable_samples),
+        UNDER_BOTH (test_ranks_agree_on_bad_samples),
         UNDER_BOTH (test_unreadable_samples_of_every_order),
         cmocka_unit_test (test_nothing_can_be_read),
         cmocka_unit_test (test_memory),
