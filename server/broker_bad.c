@@ -9,8 +9,8 @@
 #include <string.h>
 #include "utf8.h"
 
-//  A job is told of samples that cannot be read so long after the first was found, or after it joined with some that were known,
-//  so that the first ones are told together.  A line fits into what a client shows.
+//  A job is told of samples that cannot be read so long after the first was found, or after it joined with some
+//  that were known, so that the first ones are told together.  A line fits into what a client shows.
 enum { TELL_MS = 1000, TEXT_BYTES = 480, MORE_BYTES = 32 };
 
 //  ---- what is known
@@ -20,7 +20,8 @@ static char *
 s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reason)
 {
     char *message;
-    int rc = is_own? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
+    int rc = is_own
+        ? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
         : asprintf (&message, "%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
     return broker_need (rc < 0? NULL: message);
 }
@@ -49,7 +50,8 @@ s_name (dataset_t *dataset, uint32_t id, const char *reason)
         dataset->bad_room = dataset->bad_room? dataset->bad_room * 2: 16;
         dataset->bad = broker_need (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
     }
-    dataset->bad [dataset->bad_named++] = (bad_sample_t) { .id = id, .reason = broker_need (strdup (reason)) };
+    bad_sample_t bad = { .id = id, .reason = broker_need (strdup (reason)) };
+    dataset->bad [dataset->bad_named++] = bad;
 }
 
 //  What is wrong with an id that was dropped; NULL: many were, and this one's name was not kept.
@@ -96,8 +98,10 @@ s_unreadable (const broker_join_t *join)
     if (join->subset)
         return broker_need (roaring_bitmap_and (join->subset, dropped));
     roaring_bitmap_t *found = broker_need (roaring_bitmap_copy (dropped));
+    if (!join->list)
+        return found;
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (dropped, &ids); join->list && ids.has_value; roaring_advance_uint32_iterator (&ids))
+    for (roaring_init_iterator (dropped, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
         if (sampler_list_times (join->list_made, ids.current_value) == 0)
             roaring_bitmap_remove (found, ids.current_value);
     return found;
@@ -158,16 +162,19 @@ job_unreadable (const job_t *self)
 {
     const dataset_t *dataset = self->dataset;
     json_t *samples = json_array ();
-    for (size_t index = 0; index < dataset->bad_named && json_array_size (samples) < BAD_OF_JOB_MAX; index++) {
+    for (size_t index = 0; index < dataset->bad_named; index++) {
         const bad_sample_t *bad = &dataset->bad [index];
         if (!roaring_bitmap_contains (self->unreadable, bad->id))
             continue;
         char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
-        json_array_append_new (samples, json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason));
+        json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
+        json_array_append_new (samples, sample);
         free (reason);
+        if (json_array_size (samples) == BAD_OF_JOB_MAX)
+            break;
     }
-    return broker_need (json_pack ("{s:I,s:o}", "count", (json_int_t) roaring_bitmap_get_cardinality (self->unreadable),
-        "samples", samples));
+    json_int_t count = (json_int_t) roaring_bitmap_get_cardinality (self->unreadable);
+    return broker_need (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
 }
 
 //  As many with their reasons as fit into the line, the first one cut if it must be.
@@ -177,8 +184,9 @@ job_unreadable_message (const job_t *self)
     const dataset_t *dataset = self->dataset;
     uint64_t count = roaring_bitmap_get_cardinality (self->unreadable), shown = 0;
     char text [TEXT_BYTES];
-    size_t used = (size_t) snprintf (text, sizeof text, count == 1? "%llu sample of this job's data cannot be read, and is left out"
-        : "%llu samples of this job's data cannot be read, and are left out", (unsigned long long) count);
+    const char *what = count == 1? "sample of this job's data cannot be read, and is left out"
+        : "samples of this job's data cannot be read, and are left out";
+    size_t used = (size_t) snprintf (text, sizeof text, "%llu %s", (unsigned long long) count, what);
     for (size_t index = 0; index < dataset->bad_named && shown < count; index++) {
         const bad_sample_t *bad = &dataset->bad [index];
         if (!roaring_bitmap_contains (self->unreadable, bad->id))
@@ -189,8 +197,8 @@ job_unreadable_message (const job_t *self)
         int length = snprintf (text + used, left, "%s%s", shown++? "; ": ": ", bad->reason);
         used += (size_t) length < left? (size_t) length: left - 1;
     }
-    if (shown < count)
-        snprintf (text + used, sizeof text - used, shown? "; and %llu more": "", (unsigned long long) (count - shown));
+    if (shown > 0 && shown < count)
+        snprintf (text + used, sizeof text - used, "; and %llu more", (unsigned long long) (count - shown));
     return broker_need (strdup (text));
 }
 
@@ -212,7 +220,8 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
     if (!allows) {
         uint32_t id = roaring_bitmap_minimum (unreadable);
         const char *reason = s_reason (join->dataset, id);
-        char *message = s_message (join->dataset, join->on_bad_given, id, reason? reason: "a file cannot be read");
+        reason = reason? reason: "a file cannot be read";
+        char *message = s_message (join->dataset, join->on_bad_given, id, reason);
         refuse (refusal, "bad_sample", "%s", message);
         free (message);
     }
@@ -220,8 +229,8 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
     return allows;
 }
 
-//  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not drawn all they will
-//  get.  Asked before the sample leaves any data; returns how many.
+//  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not
+//  drawn all they will get.  Asked before the sample leaves any data; returns how many.
 static size_t
 s_holders (const dataset_t *dataset, const stock_kind_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
 {
@@ -249,8 +258,8 @@ s_end_if_fatal (broker_t *self, job_t *job, uint32_t id, const char *reason)
     free (message);
 }
 
-//  A place that waits for it gets another sample, unless its job ends; or its job ends for want of one, and with it others of
-//  its places wait no more.
+//  A place that waits for it gets another sample, unless its job ends; or its job ends for want of one, and
+//  with it others of its places wait no more.
 static void
 s_replace (broker_t *self, version_t *version, const char *reason)
 {

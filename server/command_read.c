@@ -263,7 +263,8 @@ s_print_unreadable (const json_t *told)
     size_t index;
     json_t *sample;
     const json_t *samples = json_object_get (told, "samples");
-    printf ("%lld %s left out, for they cannot be read%s\n", (long long) count, count == 1? "sample was": "samples were",
+    printf (count == 1? "%lld sample was left out, because it cannot be read%s\n"
+        : "%lld samples were left out, because they cannot be read%s\n", (long long) count,
         (size_t) count > json_array_size (samples)? "; the first:": ":");
     json_array_foreach (samples, index, sample) {
         char shown [1024];

@@ -28,7 +28,8 @@ s_measure (const catalogue_t *catalogue, const request_table_t *request, uint32_
     *bytes_p = 0;
     for (char none; row < rows; row++) {
         size_t length = s_text (catalogue, request->table, row, &none, 0);
-        if (row > first && *bytes_p + length + (row - first + 1) * sizeof (uint32_t) > DATASET_TABLE_TEXT_BYTES_MAX)
+        size_t lengths = (row - first + 1) * sizeof (uint32_t);
+        if (row > first && *bytes_p + length + lengths > DATASET_TABLE_TEXT_BYTES_MAX)
             break;
         *bytes_p += length;
     }
@@ -84,21 +85,26 @@ s_labels (const catalogue_t *catalogue, const request_table_t *request, uint32_t
 static uint32_t
 s_rows (const catalogue_t *catalogue, const request_table_t *request)
 {
-    return request->table == REQUEST_TABLE_CLASSES? catalogue_classes (catalogue): catalogue_samples (catalogue);
+    return request->table == REQUEST_TABLE_CLASSES? catalogue_classes (catalogue)
+        : catalogue_samples (catalogue);
 }
 
 bool
-dataset_table (const catalogue_t *catalogue, const request_table_t *request, dataset_table_t *table, refusal_t *refusal)
+dataset_table (const catalogue_t *catalogue, const request_table_t *request, dataset_table_t *table,
+    refusal_t *refusal)
 {
     *table = (dataset_table_t) { .bytes = NULL };
     if (request->table == REQUEST_TABLE_NONE)
         return true;
     uint32_t rows = s_rows (catalogue, request);
-    if (request->table == REQUEST_TABLE_LABEL && s_find (catalogue, request->label) == catalogue_labels (catalogue))
-        return refuse (refusal, "bad_request", "label: data set '%s' has none called '%s'", request->dataset, request->label);
+    bool is_label = request->table == REQUEST_TABLE_LABEL;
+    if (is_label && s_find (catalogue, request->label) == catalogue_labels (catalogue))
+        return refuse (refusal, "bad_request", "label: data set '%s' has none called '%s'", request->dataset,
+            request->label);
     if (request->first > rows)
-        return refuse (refusal, "bad_request", "first: %" PRIu64 ", and the table has %u rows", request->first, rows);
-    bool good = request->table == REQUEST_TABLE_LABEL? s_labels (catalogue, request, rows, table)
+        return refuse (refusal, "bad_request", "first: %" PRIu64 ", and the table has %u rows", request->first,
+            rows);
+    bool good = is_label? s_labels (catalogue, request, rows, table)
         : s_texts (catalogue, request, rows, table);
     return good || refuse (refusal, "busy", "no memory for the table: try again in a moment");
 }
@@ -113,14 +119,16 @@ s_describe_label (const catalogue_label_t *label)
 }
 
 char *
-dataset_table_text (const catalogue_t *catalogue, const request_table_t *request, const dataset_table_t *table)
+dataset_table_text (const catalogue_t *catalogue, const request_table_t *request,
+    const dataset_table_t *table)
 {
     static const char *const tables [] = { NULL, "classes", "names", "label" };
     json_t *labels = json_array ();
     for (size_t label = 0; label < catalogue_labels (catalogue); label++)
         json_array_append_new (labels, s_describe_label (catalogue_label (catalogue, label)));
     json_t *object = json_pack ("{s:s,s:s,s:o,s:o,s:o}", "dataset", request->dataset, "fingerprint",
-        catalogue_fingerprint (catalogue), "samples", json_sprintf ("%" PRIu32, catalogue_samples (catalogue)), "classes",
+        catalogue_fingerprint (catalogue), "samples",
+        json_sprintf ("%" PRIu32, catalogue_samples (catalogue)), "classes",
         json_sprintf ("%" PRIu32, catalogue_classes (catalogue)), "labels", labels);
     if (request->table != REQUEST_TABLE_NONE) {
         json_object_set_new (object, "table", json_string (tables [request->table]));

@@ -1,7 +1,8 @@
-/*  dataset_table -- what a data set is, and its tables, a part at a time: names of classes and of samples, labels.
+/*  dataset_table -- what a data set is, and its tables, a part at a time: names of classes and samples, labels.
  *
- *  A part has as many rows as fit into a bound, at least one if any is left.  Texts are a uint32 length for each row, then the
- *  bytes of all, as they are on the disk (UTF-8 is not guaranteed); labels are the columns' values, row by row.
+ *  A part has as many rows as fit into a bound, at least one if any is left.  Texts are a uint32 length for
+ *  each row, then the bytes of all, as they are on the disk (UTF-8 is not guaranteed).  Labels are the columns'
+ *  values, row by row.
  *  Owner: any thread; the catalogue is immutable.
  */
 #ifndef DATASET_TABLE_H
@@ -20,8 +21,10 @@ typedef struct {
 } dataset_table_t;
 
 //  False: refusal says why (no such label, a row beyond the end, no memory).
-bool dataset_table (const catalogue_t *catalogue, const request_table_t *request, dataset_table_t *table, refusal_t *refusal);
+bool dataset_table (const catalogue_t *catalogue, const request_table_t *request, dataset_table_t *table,
+    refusal_t *refusal);
 //  The JSON of DATASET_REPLY; malloc'ed.
-char *dataset_table_text (const catalogue_t *catalogue, const request_table_t *request, const dataset_table_t *table);
+char *dataset_table_text (const catalogue_t *catalogue, const request_table_t *request,
+    const dataset_table_t *table);
 
 #endif

@@ -57,7 +57,8 @@ s_counted_sent (void *data, void *hint)
     free (receipt);
 }
 
-//  The message's last frame: bytes that it frees, and that count until they have left.  OUTBOX_GONE: they are the caller's still.
+//  The message's last frame: bytes that it frees, and that count until they have left.  OUTBOX_GONE: they are
+//  the caller's still.
 static outbox_status_t
 s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
 {
@@ -92,8 +93,8 @@ outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_
 }
 
 outbox_status_t
-outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text, uint8_t *bytes, size_t size,
-    atomic_size_t *account)
+outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
+    uint8_t *bytes, size_t size, atomic_size_t *account)
 {
     wire_head_t head = reply_head (kind, 0, tag);
     zmq_msg_t message;
@@ -102,7 +103,8 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
         free (bytes);                   //  no memory: it is not answered
     else
     if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
-    ||  s_frame (router, text, strlen (text), true) == OUTBOX_GONE || zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
+    ||  s_frame (router, text, strlen (text), true) == OUTBOX_GONE
+    ||  zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&message);
         status = OUTBOX_GONE;
     }

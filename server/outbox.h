@@ -31,9 +31,10 @@ outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t 
 //  The same with a text that may be large: it counts in *account, which outlives the ROUTER, until its bytes have left.
 outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text,
     atomic_size_t *account);
-//  The same with a frame of malloc'ed bytes behind the text, which may be large: they are taken over, and count instead.
-outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text, uint8_t *bytes,
-    size_t size, atomic_size_t *account);
+//  The same with a frame of malloc'ed bytes behind the text, which may be large: they are taken over, and count
+//  instead.
+outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
+    uint8_t *bytes, size_t size, atomic_size_t *account);
 //  Memory for one inline batch, zeroed: a short batch is sent whole, and what is behind it must not be
 //  others' pixels. *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the
 //  ROUTER.  NULL: no memory.

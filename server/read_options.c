@@ -129,7 +129,8 @@ s_parse_on_bad (read_options_t *self, const char *text)
 {
     bool is_fail = !strcmp (text, "fail");
     self->options.on_bad = is_fail? TUREEN_BAD_FAIL: TUREEN_BAD_DROP;
-    return is_fail || !strcmp (text, "drop") || complain ("read", "--on-bad '%s': expected drop or fail", text);
+    return is_fail || !strcmp (text, "drop")
+        || complain ("read", "--on-bad '%s': expected drop or fail", text);
 }
 
 static bool
@@ -247,7 +248,8 @@ static const struct option s_options [] = {
     { "pipeline", required_argument, NULL, OPTION_PIPELINE },
     { "order", required_argument, NULL, OPTION_ORDER },
     { "list", required_argument, NULL, OPTION_LIST }, { "slots", required_argument, NULL, OPTION_SLOTS },
-    { "on-bad", required_argument, NULL, OPTION_ON_BAD }, { "inline", no_argument, NULL, OPTION_INLINE }, { "seed", required_argument, NULL, OPTION_SEED },
+    { "on-bad", required_argument, NULL, OPTION_ON_BAD },
+    { "inline", no_argument, NULL, OPTION_INLINE }, { "seed", required_argument, NULL, OPTION_SEED },
     { "pool", required_argument, NULL, OPTION_POOL },
     { "name", required_argument, NULL, OPTION_NAME }, { "ids", required_argument, NULL, OPTION_IDS },
     { "json", no_argument, NULL, OPTION_JSON }, { "timeout", required_argument, NULL, OPTION_TIMEOUT },

@@ -6,7 +6,12 @@
 #include "request.h"
 
 //  What is asked of a data set; NONE: only what it is.
-typedef enum { REQUEST_TABLE_NONE, REQUEST_TABLE_CLASSES, REQUEST_TABLE_NAMES, REQUEST_TABLE_LABEL } request_table_kind_t;
+typedef enum {
+    REQUEST_TABLE_NONE,
+    REQUEST_TABLE_CLASSES,
+    REQUEST_TABLE_NAMES,
+    REQUEST_TABLE_LABEL
+} request_table_kind_t;
 
 typedef struct {
     char dataset [REQUEST_NAME_BYTES_MAX + 1];

@@ -208,15 +208,17 @@ s_dataset (service_t *self, const mail_t *mail, refusal_t *refusal)
     atomic_size_t *account = service_account (self, mail, refusal);
     if (!account || !request_table (&mail->frames [1], &request, refusal))
         return false;
-    const dataset_t *dataset = draft_find_dataset (self->options.broker, &mail->caller, request.dataset, refusal);
+    broker_t *broker = self->options.broker;
+    const dataset_t *dataset = draft_find_dataset (broker, &mail->caller, request.dataset, refusal);
     if (!dataset || !dataset_table (source_of (dataset)->catalogue, &request, &table, refusal))
         return false;
+    void *router = self->options.router;
+    uint64_t tag = mail->head.tag;
     char *text = dataset_table_text (source_of (dataset)->catalogue, &request, &table);
     if (table.bytes)
-        outbox_send_bytes (self->options.router, &mail->peer, WIRE_DATASET_REPLY, mail->head.tag, text, table.bytes, table.size,
-            account);
+        outbox_send_bytes (router, &mail->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size, account);
     else
-        outbox_send_counted (self->options.router, &mail->peer, WIRE_DATASET_REPLY, 0, mail->head.tag, text, account);
+        outbox_send_counted (router, &mail->peer, WIRE_DATASET_REPLY, 0, tag, text, account);
     return true;
 }
 

@@ -151,7 +151,9 @@ s_take_note (courier_t *self, bool ended)
         courier_fail_at (self, -EPROTO, why.text);
         return;
     }
-    message_fail (&why, ended? "the server ended the job: %.420s (%s)": "the server refused: %.420s (%s)", note.text, note.code);
+    //  A long text leaves room for the code.
+    message_fail (&why, "%s: %.420s (%s)", ended? "the server ended the job": "the server refused", note.text,
+        note.code);
     if (!ended && self->phase == JOINING && !strcmp (note.code, "busy") && s_ask_again (self))
         return;
     if (rejoin_helps (note.code) && courier_can_go_on (self))

@@ -565,14 +565,16 @@ message_read_note (const message_frame_t *frames, size_t count, message_note_t *
 }
 
 bool
-message_read_unreadable (const message_frame_t *frames, size_t count, uint64_t *samples_p, char **json_p, message_error_t *error)
+message_read_unreadable (const message_frame_t *frames, size_t count, uint64_t *samples_p, char **json_p,
+    message_error_t *error)
 {
     json_t *root = s_load_object (frames, count, error);
     if (!root)
         return false;
     const json_t *told = json_object_get (root, "unreadable");
     *json_p = NULL;
-    bool fine = json_is_object (told) && message_read_number (json_object_get (told, "count"), UINT64_MAX, samples_p);
+    bool fine = json_is_object (told)
+        && message_read_number (json_object_get (told, "count"), UINT64_MAX, samples_p);
     if (fine)
         *json_p = json_dumps (told, JSON_COMPACT);
     else

@@ -147,7 +147,7 @@ class BadSamples(SystemTest):
                     self.assertIn(self.bad[sample["id"]], sample["reason"])
             text = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--batch", "32")
             self.assertEqual(text.returncode, 3)
-            self.assertIn("9 samples were left out, for they cannot be read:\n", text.stdout)
+            self.assertIn("9 samples were left out, because they cannot be read:\n", text.stdout)
             self.assertRegex(text.stdout, r"\n  id 97, class_\d/00097.jpg: ")
             #  Who says that they may be missing has no error; who says that they may not, one that names the first.
             self.assertEqual(self.read(server, "--on-bad", "drop")[0], 0)
