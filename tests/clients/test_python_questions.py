@@ -94,6 +94,26 @@ class Questions(Tidy):
                 loader.stats()
             server.status["unreadable"] = {"count": 3, "samples": []}
 
+    def test_what_was_missing_is_told_at_the_epochs_end(self) -> None:
+        """Though the notice comes while the loop waits for that end, behind which it asks for nothing more."""
+        server = self.fake()
+        told = tureen.wire.parse_notice(golden("notice_unreadable")[1])
+        with tureen.Loader(server.endpoint, batch_size=20, epochs=1) as loader, warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            iterator = iter(loader)
+            next(iterator)
+            connection, take = iterator._connection, iterator._connection.take
+            until(lambda: connection.concluded, "the last epoch's end")
+
+            def take_late(into: Any) -> None:
+                take(into)
+                if not warned:
+                    connection.notices.append(told)
+
+            with unittest.mock.patch.object(connection, "take", take_late):
+                self.assertEqual(list(iterator), [])
+            self.assertEqual([str(warning.message) for warning in warned], [told.text])
+
     def test_time_that_next_was_blocked(self) -> None:
         server = self.fake()
         server.paused = True
