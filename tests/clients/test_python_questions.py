@@ -75,7 +75,7 @@ class Questions(Tidy):
         self.assertEqual((told.kind, told.samples), ("unreadable", 2018))
         self.assertEqual(told.unreadable, {"count": 2, "samples": [
             {"id": 17, "reason": "cat/0017.jpg: empty"}, {"id": 1500, "reason": "dog/0001.png: ends before its image does"}]})
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader, warnings.catch_warnings(record=True) as warned:
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=2) as loader, warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             iterator = iter(loader)
             next(iterator)
@@ -85,14 +85,16 @@ class Questions(Tidy):
             next(iterator)
             self.assertEqual([type(warning.message) for warning in warned], [tureen.UnreadableWarning])
             self.assertEqual(str(warned[0].message), told.text)
-            self.assertEqual((loader.samples, loader.stats()["unreadable"]), (2018, told.unreadable))
-            self.assertEqual(len(loader), 253)          # of what will come
+            self.assertEqual((loader.samples, len(loader), loader.stats()["unreadable"]), (20, 6, told.unreadable))
             server.status["unreadable"] = {"count": 3, "samples": []}
             self.assertEqual(loader.stats()["unreadable"]["count"], 3)
             server.status["unreadable"] = {"count": "many", "samples": []}
             with self.assertRaises(tureen.ProtocolError):
                 loader.stats()
             server.status["unreadable"] = {"count": 3, "samples": []}
+            for _ in iterator:
+                self.assertEqual(len(loader), 6)        # it changes at an epoch's end, of which the first was sent before
+            self.assertEqual((loader.samples, len(loader)), (2018, 506))
 
     def test_what_was_missing_is_told_at_the_epochs_end(self) -> None:
         """Though the notice comes while the loop waits for that end, behind which it asks for nothing more."""

@@ -320,7 +320,7 @@ class Courier:
         connection.received.receive_end(end.epoch)
         if connection.recent is not None:
             connection.recent.end(end)
-        connection.arrivals.put(EpochOver(end.epoch))
+        connection.arrivals.put(EpochOver(end.epoch, self.job.samples))
         if end.flags & wire.EPOCH_LAST:
             connection.conclude(None)
 

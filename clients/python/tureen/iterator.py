@@ -150,6 +150,7 @@ class BatchIterator:
         if isinstance(arrival, EpochOver):
             self._tell()                    # what was missing in it
             self._given.end(arrival.epoch)
+            self._tally.epoch_samples = arrival.samples
             self._pending.clear()
             return None
         if arrival is None:

@@ -255,12 +255,11 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks together: those that can be read, as far as the server has told.  What cannot be
-        read is found in the first epoch at the latest, which is shorter by it; behind an epoch's end it is left out here, so that
-        this is exact for all epochs that begin later (unless further files go bad)."""
-        if self._tally is None or self._tally.connection.job is None:
-            return self.joined.samples
-        return self._tally.connection.job.samples
+        """Samples in one epoch, of all ranks together, without those that are known to be unreadable.  It changes at an
+        epoch's end only, and there in the same way on all ranks: what was missing in that epoch is not counted any more."""
+        if self._tally is not None and self._tally.epoch_samples is not None:
+            return self._tally.epoch_samples
+        return self.joined.samples
 
     @property
     def fields(self) -> Dict[str, Field]:

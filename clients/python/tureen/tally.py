@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from . import wire
 from .connection import Connection
@@ -18,6 +18,7 @@ class Tally:
         self.waited_s = 0.0
         self.batches = 0
         self.samples = 0
+        self.epoch_samples: Optional[int] = None    # in one of the epochs to come, as told at the end of the last; None: none ended
         self._waits: Dict[str, float] = dict.fromkeys(_WAITS, 0.0)
         self._sharing: Dict[str, Any] = {}
 

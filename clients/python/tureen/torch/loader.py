@@ -412,9 +412,10 @@ class DataLoader(Owned):
         """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  The same on all ranks.  With a
         sampler that has no len, TypeError, as in PyTorch.
 
-        Samples that cannot be read are not counted once the server knows them, so it is exact for each epoch that begins
-        behind that.  The epoch in which they are found (the first one at the server, in general) may have as many batches as was
-        said before, or fewer.  With a sampler it is what came of its last list, or before that the whole list."""
+        Samples that cannot be read are not counted: those that are known when the job begins, and from an epoch's end on those
+        that were missing in it.  So the epoch that finds some (in general the first one at the server) may have as many
+        batches as this said, or fewer, and the next ones have what it says then.  With a sampler it is what came of its
+        last list, or before that the whole list."""
         self._check()
         samples, size = self._source.count(), self._batch_size * self._membership.settle().world_size
         self._own_if_used()
