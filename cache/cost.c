@@ -11,13 +11,15 @@
 
 //  A cell's mean follows its last GAIN reads or so; an observation counts for at most CLIP deviations, a deviation for
 //  at least SPREAD_MIN.  FADE: reads, of all cells, after which a cell that got none counts 1/e.
-enum { GAIN = 32, WEIGHT_MAX = 32, FADE = 1000, FIT_MIN = 4, FIT_MAX = 128 };
+enum { GAIN = 32, WEIGHT_MAX = 32, FADE = 1000, FIT_MIN = 4, FIT_MAX = 128, MORE_EVERY = 8 };
 #define CLIP 3.0f
 #define SPREAD_MIN 0.1f
 
 //  What the anchor counts for, in reads: enough to hold what no read tells, too little to hold out against ten.
+//  An assumption, which may be off by a factor of a thousand, must not hold out against two.
 #define ANCHOR_WEIGHT 0.5
-#define ANCHOR_WEIGHT_SERIAL 0.05       //  it is far from known before reads overlap
+#define ASSUMED_WEIGHT 0.01
+#define ANCHOR_WEIGHT_SERIAL 0.1        //  of that: it is far from known before reads overlap
 
 //  The search: latency in bytes (latency * bandwidth) by half octaves, serial as a part of latency by octaves; then
 //  finer.
@@ -38,14 +40,17 @@ cost_known (double latency_seconds, double serial_seconds, double bytes_per_seco
     assert (bytes_per_second > 0);
     return (cost_t) {
         .latency_seconds = latency_seconds, .serial_seconds = serial_seconds, .bytes_per_second = bytes_per_second,
-        .anchor_latency = latency_seconds, .anchor_serial = serial_seconds, .anchor_bandwidth = bytes_per_second
+        .anchor_latency = latency_seconds, .anchor_serial = serial_seconds, .anchor_bandwidth = bytes_per_second,
+        .is_anchored = true
     };
 }
 
 cost_t
 cost_assumed (void)
 {
-    return cost_known (ASSUMED_LATENCY, ASSUMED_SERIAL, ASSUMED_BANDWIDTH);
+    cost_t cost = cost_known (ASSUMED_LATENCY, ASSUMED_SERIAL, ASSUMED_BANDWIDTH);
+    cost.is_anchored = false;
+    return cost;
 }
 
 //  ---- cells
@@ -105,7 +110,8 @@ typedef struct {
 
 typedef struct {
     size_t count;
-    double log_latency, log_part, log_slope;            //  the anchor: latency, serial / latency, seconds a byte
+    double log_latency, log_serial, log_slope;          //  the anchor: latency, serial, seconds a byte
+    double anchor_weight;
     point_t points [COST_SIZES * COST_DEPTHS];
 } fit_t;
 
@@ -124,12 +130,14 @@ static double
 s_misfit (const fit_t *self, double log_latency_bytes, double log_part, double *log_slope_p)
 {
     double latency_bytes = exp (log_latency_bytes), part = exp (log_part);
-    double anchors [] = { self->log_slope, self->log_latency - log_latency_bytes };
+    double anchors [] = { self->log_slope, self->log_latency - log_latency_bytes,
+        self->log_serial - log_latency_bytes - log_part };
+    double anchor_weights [] = { self->anchor_weight, self->anchor_weight, ANCHOR_WEIGHT_SERIAL * self->anchor_weight };
     double sum = 0, squares = 0, weights = 0;
-    for (size_t anchor = 0; anchor < 2; anchor++) {
-        sum += ANCHOR_WEIGHT * anchors [anchor];
-        squares += ANCHOR_WEIGHT * anchors [anchor] * anchors [anchor];
-        weights += ANCHOR_WEIGHT;
+    for (size_t anchor = 0; anchor < 3; anchor++) {
+        sum += anchor_weights [anchor] * anchors [anchor];
+        squares += anchor_weights [anchor] * anchors [anchor] * anchors [anchor];
+        weights += anchor_weights [anchor];
     }
     for (size_t index = 0; index < self->count; index++) {
         const point_t *point = &self->points [index];
@@ -139,8 +147,7 @@ s_misfit (const fit_t *self, double log_latency_bytes, double log_part, double *
         weights += point->weight;
     }
     *log_slope_p = sum / weights;
-    double serial = log_part - self->log_part;
-    return squares - sum * sum / weights + ANCHOR_WEIGHT_SERIAL * serial * serial;
+    return squares - sum * sum / weights;
 }
 
 typedef struct {
@@ -193,8 +200,8 @@ s_fit (cost_t *self)
     for (size_t index = 0; index < COST_SIZES * COST_DEPTHS; index++)
         cells [index].weight *= fade;
     fit_t fit = {
-        .log_latency = log (self->anchor_latency), .log_part = log (self->anchor_serial / self->anchor_latency),
-        .log_slope = -log (self->anchor_bandwidth)
+        .log_latency = log (self->anchor_latency), .log_serial = log (self->anchor_serial),
+        .log_slope = -log (self->anchor_bandwidth), .anchor_weight = self->is_anchored? ANCHOR_WEIGHT: ASSUMED_WEIGHT
     };
     s_gather (self, &fit);
     candidate_t best = s_search (&fit);
@@ -226,6 +233,7 @@ cost_anchor (cost_t *self)
     self->anchor_latency = self->latency_seconds;
     self->anchor_serial = self->serial_seconds;
     self->anchor_bandwidth = self->bytes_per_second;
+    self->is_anchored = true;
 }
 
 //  ---- what follows
@@ -249,6 +257,15 @@ cost_depth (const cost_t *self, uint64_t read_bytes, uint32_t depth_max)
     if (!self->depth_set)
         depth = 1 + ceil (GOAL * (self->latency_seconds + transfer) / (self->serial_seconds + transfer));
     return (uint32_t) s_clamp (depth, 1, depth_max);
+}
+
+uint32_t
+cost_next_depth (cost_t *self, uint64_t read_bytes, uint32_t depth_max)
+{
+    uint32_t depth = cost_depth (self, read_bytes, depth_max);
+    if (self->depth_set || ++self->asked % MORE_EVERY)
+        return depth;
+    return depth < depth_max / 2? 2 * depth: depth_max;
 }
 
 uint32_t

@@ -47,7 +47,9 @@ typedef struct {
     uint32_t piece_set, depth_set;
     //  the model's
     double anchor_latency, anchor_serial, anchor_bandwidth;         //  assumed or probed
+    bool is_anchored;                   //  they are known, and not assumed
     uint64_t fitted;                    //  value of `observed` at the last fit
+    uint32_t asked;                     //  times that the next depth was
     cost_cell_t cells [COST_SIZES] [COST_DEPTHS];
 } cost_t;
 
@@ -56,9 +58,9 @@ cost_t cost_assumed (void);
 //  The same for a source of which these three are known: latency > 0, 0 < serial <= latency, bandwidth > 0.
 cost_t cost_known (double latency_seconds, double serial_seconds, double bytes_per_second);
 //  Reads blocks and MiBs of the file at random places, first one after the other, then several at once, past the page
-//  cache where the file system lets it; some 50 ms, and after limit_ms no read is begun.  0 and the model is the
-//  measured one, settings kept; or -errno and it is as it was: what open or read say, -EINVAL no file, -ENODATA an
-//  empty one, -ETIME limit_ms was too short for one block.
+//  cache where the file system lets it; some 50 ms, where a read takes long some ten of its times, and after limit_ms no
+//  read is begun.  0 and the model is the measured one, settings kept; or -errno and it is as it was: what open or read
+//  say, -EINVAL no file, -ENODATA an empty one, -ETIME limit_ms was too short for one block.
 int cost_probe (cost_t *self, const char *path, uint32_t limit_ms);
 //  A read of so many bytes took so long while `in_flight` reads were under way, itself included.  Some 100 ns; every
 //  few reads some 100 us.
@@ -70,6 +72,9 @@ void cost_anchor (cost_t *self);
 //  Reads in flight at which single reads of so many bytes come to 0.95 of what any depth gives, and one more, for times
 //  are never all alike; 1 .. depth_max.
 uint32_t cost_depth (const cost_t *self, uint64_t read_bytes, uint32_t depth_max);
+//  The same for who reads on and asks again and again: every eighth time it is twice as many, because at one depth alone
+//  reads do not tell whether more would help.
+uint32_t cost_next_depth (cost_t *self, uint64_t read_bytes, uint32_t depth_max);
 //  Samples of a piece: the least power of two with which `depth` reads in flight come to 0.95 of the bandwidth, at
 //  least `least`, at most `most`.  pool_samples: what fits in memory; a piece is at most a 32nd of it (mixing), or
 //  `least`.

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-    BLOCK = 4096, LARGE = 2 * 1024 * 1024, TOGETHER = 4, READS_MAX = 32,
+    BLOCK = 4096, MIB = 1024 * 1024, TOGETHER_MAX = 16, READS_MAX = 32,
     PHASE_NS = 12 * 1000 * 1000         //  a phase's time, once it has the reads that it must have
 };
 
@@ -19,12 +19,14 @@ typedef struct {
     uint32_t threads;
     size_t bytes;
     uint32_t reads_min, reads_max;      //  of all threads
+    bool is_wide;                       //  only where the reads before it took hardly longer than a block's
 } phase_t;
 
-//  What matters most comes first: limit_ms may end it.
+//  What matters most comes first: limit_ms may end it.  A store with a long latency shows its bandwidth only to many large
+//  reads at once.
 static const phase_t s_phases [] = {
-    { 1, BLOCK, 2, 16 }, { 1, LARGE, 1, 8 }, { TOGETHER, BLOCK, 2 * TOGETHER, READS_MAX },
-    { TOGETHER, LARGE, TOGETHER, READS_MAX }
+    { 1, BLOCK, 2, 16, false }, { 1, 2 * MIB, 1, 8, false }, { 4, 2 * MIB, 4, READS_MAX, false },
+    { 4, BLOCK, 8, READS_MAX, false }, { 8, 4 * MIB, 8, 8, true }, { TOGETHER_MAX, 8 * MIB, TOGETHER_MAX, TOGETHER_MAX, true }
 };
 
 typedef struct {
@@ -38,7 +40,6 @@ typedef struct {
     uint64_t size;
     bool direct;
     uint64_t deadline;
-    uint8_t *memory;                    //  LARGE for each thread
     const phase_t *phase;
     uint64_t phase_end;
     atomic_uint begun, in_flight;
@@ -125,19 +126,22 @@ s_run (void *argument)
 }
 
 //  One of them is this thread; others that cannot be had are done without.
-static void
+static int
 s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
 {
+    uint8_t *memory = aligned_alloc (BLOCK, phase->threads * phase->bytes);
+    if (!memory)
+        return -ENOMEM;
     self->phase = phase;
     self->phase_end = s_now () + PHASE_NS;
     atomic_init (&self->begun, 0);
     for (uint32_t read = 0; read < READS_MAX; read++)
         self->sights [read] = (sight_t) { 0 };
-    prober_t probers [TOGETHER];
+    prober_t probers [TOGETHER_MAX];
     uint32_t started = 1;
     for (uint32_t index = 0; index < phase->threads; index++) {
         prober_t *prober = &probers [index];
-        *prober = (prober_t) { .probe = self, .memory = self->memory + (size_t) index * LARGE };
+        *prober = (prober_t) { .probe = self, .memory = memory + index * phase->bytes };
         if (getrandom (&prober->random, sizeof prober->random, 0) != sizeof prober->random)
             prober->random = s_now () + index;
     }
@@ -150,15 +154,31 @@ s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
         if (self->sights [read].bytes)
             cost_observe (cost, self->sights [read].bytes, self->sights [read].nanoseconds,
                 self->sights [read].in_flight);
+    free (memory);
+    return 0;
+}
+
+//  The mean of the phase's reads; 0: it had none.
+static uint64_t
+s_mean_ns (const probe_t *self)
+{
+    uint64_t sum = 0, count = 0;
+    for (uint32_t read = 0; read < READS_MAX; read++)
+        if (self->sights [read].bytes) {
+            sum += self->sights [read].nanoseconds;
+            count++;
+        }
+    return count? sum / count: 0;
 }
 
 //  Some file systems refuse O_DIRECT when a file is opened, others when it is read.
 static int
 s_open (probe_t *self, const char *path)
 {
+    _Alignas (BLOCK) uint8_t block [BLOCK];
     self->direct = true;
     self->fd = open (path, O_RDONLY | O_CLOEXEC | O_DIRECT | O_NONBLOCK);
-    if (self->fd >= 0 && s_read (self, self->memory, BLOCK, 0) == -EINVAL) {
+    if (self->fd >= 0 && s_read (self, block, BLOCK, 0) == -EINVAL) {
         close (self->fd);
         self->fd = -1;
         errno = EINVAL;
@@ -178,10 +198,23 @@ s_open (probe_t *self, const char *path)
 static int
 s_measure (probe_t *self, cost_t *cost)
 {
+    uint64_t block_ns = 0, large_ns = 0;
     if (!self->direct)
         posix_fadvise (self->fd, 0, 0, POSIX_FADV_RANDOM);
-    for (size_t phase = 0; phase < sizeof s_phases / sizeof *s_phases; phase++)
-        s_phase (self, &s_phases [phase], cost);
+    for (size_t index = 0; index < sizeof s_phases / sizeof *s_phases; index++) {
+        const phase_t *phase = &s_phases [index];
+        bool is_of_use = self->size >= phase->threads * phase->bytes && large_ns < 2 * block_ns;
+        if (phase->is_wide && !is_of_use)
+            continue;
+        int rc = s_phase (self, phase, cost);
+        if (rc && !phase->is_wide)
+            return rc;
+        if (index == 0)
+            block_ns = s_mean_ns (self);
+        else
+        if (phase->bytes > BLOCK && phase->threads > 1)
+            large_ns = s_mean_ns (self);
+    }
     int error = atomic_load (&self->error);
     return error? error: cost->observed? 0: -ETIME;
 }
@@ -194,11 +227,7 @@ cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
     atomic_init (&probe.in_flight, 0);
     atomic_init (&probe.error, 0);
     cost_t cost = cost_assumed ();
-    int rc = -ENOMEM;
-    probe.memory = aligned_alloc (BLOCK, (size_t) TOGETHER * LARGE);
-    if (!probe.memory)
-        goto exit;
-    rc = s_open (&probe, path);
+    int rc = s_open (&probe, path);
     if (rc == 0)
         rc = s_measure (&probe, &cost);
     if (rc)
@@ -210,6 +239,5 @@ cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
 exit:
     if (probe.fd >= 0)
         close (probe.fd);
-    free (probe.memory);
     return rc;
 }
