@@ -26,6 +26,11 @@ reader_new (reader_t **self_p, const reader_options_t *options)
     self->depth = options->depth;
     self->no_direct = options->no_direct;
     self->wake_descriptor = -1;
+    if (options->files_of) {
+        self->files = options->files_of->files;
+        self->file_count = options->files_of->file_count;
+        self->begun = true;
+    }
     int rc = options->no_ring? -ECANCELED: reader_ring_open (self);
     if (rc == 0)
         strcpy (self->mode, "io_uring");
@@ -46,9 +51,10 @@ reader_destroy (reader_t **self_p)
     assert (self->magic == READER_MAGIC);
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
     reader_ring_close (self);
-    for (size_t file = 0; file < self->file_count; file++)
+    for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++)
         close (self->files [file].descriptor);
-    free (self->files);
+    if (self->file_limit > 0)
+        free (self->files);
     self->magic = 0;
     free (self);
     *self_p = NULL;

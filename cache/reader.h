@@ -66,6 +66,7 @@ typedef struct {
     uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
+    const reader_t *files_of;           //  a reader that has the files, to be destroyed after this one; NULL: reader_add opens them
 } reader_options_t;
 
 //  0, or -errno and *self_p NULL.

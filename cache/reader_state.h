@@ -36,7 +36,7 @@ struct reader {
     bool no_direct;
     bool begun;                         //  no more files
     reader_file_t *files;
-    size_t file_count, file_limit;
+    size_t file_count, file_limit;      //  limit 0: another reader's files, or none
     //  owner only
     char mode [96];
     uint32_t depth;

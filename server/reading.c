@@ -1,8 +1,9 @@
 /*  A submitted request goes through `todo` to a thread, and through `done` back.
  *
  *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.  Without one,
- *  READING_THREADS take turns at `todo`: who has the turn takes a request and waits for its memory, so that memory is given
- *  out in order here too; then it reads, while the next has the turn.
+ *  as many as the depth take turns at `todo`: who has the turn takes a request and waits until fewer than the depth are
+ *  reading, and for its memory, so that memory is given out in order here too; then it reads, while the next has the turn.
+ *  A thread that loses its ring becomes the first of those.
  */
 #include "reading.h"
 #include "exchange.h"
@@ -44,20 +45,32 @@ struct reading {
     reading_options_t options;
     exchange_t *todo, *done;
     memory_t memory;
-    worker_t workers [READING_THREADS];
-    size_t worker_count;
+    bool began_with_ring;
     char mode [96];
     //  owner only
+    worker_t workers [READING_DEPTH_MAX];
+    size_t worker_count;        //  the first has the files, which the others share
     size_t running;             //  threads started and not joined
     size_t requests;            //  submitted and not taken back
     //  shared
     pthread_mutex_t turn;
+    pthread_mutex_t lock;       //  of busy
+    pthread_cond_t fewer;       //  are busy, or may be more
+    uint32_t busy;              //  threads that read, without a ring
     atomic_uint depth;
-    atomic_uint busy;           //  threads that read, without a ring
+    atomic_bool lost_ring;
+    char mode_without [96];     //  set before that
     atomic_bool stopping;
     atomic_bool poked;          //  `poke` is in todo
     reader_request_t poke;      //  no request: the thread is to look up
 };
+
+
+static bool
+s_has_ring (const reading_t *self)
+{
+    return self->began_with_ring && !atomic_load (&self->lost_ring);
+}
 
 
 //  -- memory
@@ -162,13 +175,13 @@ s_cancel (reading_t *self, reader_request_t *request)
     s_return (self, request);
 }
 
-//  What is in todo goes to the reader, as far as there is memory.
+//  What is in todo goes to the reader, as far as there is memory; where the ring is lost, only what was taken before.
 static void
 s_feed (worker_t *worker)
 {
     reading_t *self = worker->reading;
     reader_request_t *request;
-    while ((request = worker->held? worker->held: exchange_try (self->todo))) {
+    while ((request = worker->held? worker->held: reader_has_ring (worker->reader)? exchange_try (self->todo): NULL)) {
         worker->held = NULL;
         if (request == &self->poke) {
             atomic_store (&self->poked, false);
@@ -184,6 +197,65 @@ s_feed (worker_t *worker)
     reader_set_depth (worker->reader, atomic_load (&self->depth));
 }
 
+//  Waits until it may be read beside the others.  False: it is given up.
+static bool
+s_begin (reading_t *self, reader_request_t *request)
+{
+    pthread_mutex_lock (&self->lock);
+    while (self->busy >= atomic_load (&self->depth) && !atomic_load (&self->stopping))
+        pthread_cond_wait (&self->fewer, &self->lock);
+    bool goes_on = !atomic_load (&self->stopping);
+    self->busy += goes_on;
+    request->in_flight = self->busy;
+    pthread_mutex_unlock (&self->lock);
+    return goes_on;
+}
+
+static void
+s_end (reading_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    self->busy--;
+    pthread_cond_signal (&self->fewer);         //  only who has the turn waits
+    pthread_mutex_unlock (&self->lock);
+}
+
+//  The next request, with its memory; NULL: no more.
+static reader_request_t *
+s_next (reading_t *self)
+{
+    pthread_mutex_lock (&self->turn);
+    reader_request_t *request;
+    while ((request = exchange_take (self->todo)) == &self->poke)
+        atomic_store (&self->poked, false);
+    if (request && !s_begin (self, request)) {
+        s_cancel (self, request);
+        request = NULL;
+    }
+    if (request)
+        request->memory = request->kind == READER_RANGE? s_memory_take (&self->memory, request, true): NULL;
+    pthread_mutex_unlock (&self->turn);
+    return request;
+}
+
+static void *
+s_run_plain (void *argument)
+{
+    worker_t *worker = argument;
+    reading_t *self = worker->reading;
+    reader_request_t *request;
+    while ((request = s_next (self))) {
+        uint32_t in_flight = request->in_flight;
+        reader_submit (worker->reader, request);
+        while (!(request = reader_take (worker->reader)))
+            reader_wait (worker->reader, -1);
+        s_end (self);
+        request->in_flight = in_flight;
+        s_complete (self, request);
+    }
+    return NULL;
+}
+
 static void *
 s_run_ring (void *argument)
 {
@@ -197,7 +269,13 @@ s_run_ring (void *argument)
             break;
         //  Who waits for memory waits for a read: there is one, as the largest range fits when there is none.
         assert (!worker->held || reader_pending (worker->reader) > 0);
-        reader_wait (worker->reader, worker->held? -1: exchange_descriptor (self->todo));
+        bool has_ring = reader_has_ring (worker->reader);
+        if (!has_ring && reader_pending (worker->reader) == 0) {
+            strcpy (self->mode_without, reader_mode (worker->reader));
+            atomic_store (&self->lost_ring, true);
+            return s_run_plain (worker);
+        }
+        reader_wait (worker->reader, worker->held || !has_ring? -1: exchange_descriptor (self->todo));
         while ((request = reader_take (worker->reader))) {
             s_complete (self, request);
             s_feed (worker);    //  the disk is kept busy meanwhile
@@ -216,72 +294,38 @@ s_run_ring (void *argument)
     return NULL;
 }
 
-//  The next request, with its memory; NULL: no more.
-static reader_request_t *
-s_next (reading_t *self)
-{
-    pthread_mutex_lock (&self->turn);
-    reader_request_t *request;
-    do
-        request = exchange_take (self->todo);
-    while (request == &self->poke);
-    if (request && atomic_load (&self->stopping)) {
-        s_cancel (self, request);
-        request = NULL;
-    }
-    if (request)
-        request->memory = request->kind == READER_RANGE? s_memory_take (&self->memory, request, true): NULL;
-    pthread_mutex_unlock (&self->turn);
-    return request;
-}
-
-static void *
-s_run_plain (void *argument)
-{
-    worker_t *worker = argument;
-    reading_t *self = worker->reading;
-    reader_request_t *request;
-    while ((request = s_next (self))) {
-        uint32_t busy = atomic_fetch_add (&self->busy, 1) + 1;
-        reader_submit (worker->reader, request);
-        while (!(request = reader_take (worker->reader)))
-            reader_wait (worker->reader, -1);
-        atomic_fetch_sub (&self->busy, 1);
-        request->in_flight = busy;
-        s_complete (self, request);
-    }
-    return NULL;
-}
-
 //  A thread with every signal blocked: signals are the broker thread's alone.
 static int
-s_start (worker_t *worker)
+s_start (reading_t *self)
 {
+    worker_t *worker = &self->workers [self->running];
     sigset_t all, before;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
     int rc = pthread_create (&worker->thread, NULL, reader_has_ring (worker->reader)? s_run_ring: s_run_plain, worker);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
-    if (rc == 0)
-        pthread_setname_np (worker->thread, "reading");
-    return -rc;
+    if (rc)
+        return -rc;
+    pthread_setname_np (worker->thread, "reading");
+    self->running++;
+    return 0;
 }
 
 
 //  -- life
 
-//  A reader with all files.
+//  The first has a ring, if it is to be had, and opens the files.
 static int
-s_add_worker (reading_t *self, bool no_ring, const char **path_p)
+s_add_first (reading_t *self, const char **path_p)
 {
     const reading_options_t *options = &self->options;
-    reader_options_t wanted = { .depth = options->depth, .no_ring = no_ring, .no_direct = options->no_direct };
-    worker_t *worker = &self->workers [self->worker_count];
+    reader_options_t wanted = { .depth = options->depth, .no_ring = options->no_ring, .no_direct = options->no_direct };
+    worker_t *worker = &self->workers [0];
     worker->reading = self;
     int rc = reader_new (&worker->reader, &wanted);
     if (rc)
         return rc;
-    self->worker_count++;
+    self->worker_count = 1;
     for (size_t index = 0; rc == 0 && index < options->path_count; index++) {
         uint32_t file;
         rc = reader_add (worker->reader, options->paths [index], &file);
@@ -290,7 +334,26 @@ s_add_worker (reading_t *self, bool no_ring, const char **path_p)
         else
             assert (file == index);
     }
+    strcpy (self->mode, reader_mode (worker->reader));
+    self->began_with_ring = reader_has_ring (worker->reader);
     return rc;
+}
+
+//  Without a ring there are as many as the depth; what cannot be had now may be another time.
+static void
+s_add_others (reading_t *self)
+{
+    reader_options_t wanted = { .depth = 1, .no_ring = true, .files_of = self->workers [0].reader };
+    int rc = atomic_load (&self->stopping) || s_has_ring (self)? -ECANCELED: 0;
+    while (rc == 0 && self->running < atomic_load (&self->depth)) {
+        if (self->worker_count == self->running) {
+            self->workers [self->running].reading = self;
+            rc = reader_new (&self->workers [self->running].reader, &wanted);
+            self->worker_count += rc == 0;
+        }
+        if (rc == 0)
+            rc = s_start (self);
+    }
 }
 
 static int
@@ -302,15 +365,11 @@ s_open (reading_t *self, const char **path_p)
         return -errno;
     if (!s_memory_open (&self->memory, self->options.buffer_bytes, self->options.requests_max))
         return -ENOMEM;
-    int rc = s_add_worker (self, self->options.no_ring, path_p);
-    if (rc)
-        return rc;
-    strcpy (self->mode, reader_mode (self->workers [0].reader));
-    bool has_ring = reader_has_ring (self->workers [0].reader);
-    while (rc == 0 && !has_ring && self->worker_count < READING_THREADS)
-        rc = s_add_worker (self, true, path_p);
-    for (; rc == 0 && self->running < self->worker_count; self->running += rc == 0)
-        rc = s_start (&self->workers [self->running]);
+    int rc = s_add_first (self, path_p);
+    if (rc == 0)
+        rc = s_start (self);
+    if (rc == 0)
+        s_add_others (self);
     return rc;
 }
 
@@ -319,6 +378,7 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
 {
     assert (self_p); assert (options); assert (path_p);
     assert (options->requests_max > 0);
+    assert (options->depth > 0 && options->depth <= READING_DEPTH_MAX);
     assert (options->finish || options->path_count == 0);
     *self_p = NULL;
     *path_p = NULL;
@@ -327,8 +387,10 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
         return -ENOMEM;
     self->options = *options;
     pthread_mutex_init (&self->turn, NULL);
+    pthread_mutex_init (&self->lock, NULL);
+    pthread_cond_init (&self->fewer, NULL);
     atomic_init (&self->depth, options->depth);
-    atomic_init (&self->busy, 0);
+    atomic_init (&self->lost_ring, false);
     atomic_init (&self->stopping, false);
     atomic_init (&self->poked, false);
     int rc = s_open (self, path_p);
@@ -350,12 +412,14 @@ reading_destroy (reading_t **self_p)
         return;
     reading_stop (self);
     assert (self->requests == 0);
-    for (size_t index = 0; index < self->worker_count; index++)
-        reader_destroy (&self->workers [index].reader);
+    while (self->worker_count > 0)              //  the first, which has the files, last
+        reader_destroy (&self->workers [--self->worker_count].reader);
     s_memory_close (&self->memory);
     exchange_destroy (&self->todo);
     exchange_destroy (&self->done);
     pthread_mutex_destroy (&self->turn);
+    pthread_mutex_destroy (&self->lock);
+    pthread_cond_destroy (&self->fewer);
     free (self);
     *self_p = NULL;
 }
@@ -403,14 +467,33 @@ s_poke (reading_t *self)
     assert (put);
 }
 
+//  Threads that wait for fewer to be busy look again.
+static void
+s_look_again (reading_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    pthread_cond_broadcast (&self->fewer);
+    pthread_mutex_unlock (&self->lock);
+}
+
 void
 reading_set_depth (reading_t *self, uint32_t depth)
 {
-    assert (depth > 0 && depth <= READER_DEPTH_MAX);
-    atomic_store (&self->depth, depth);
-    //  Without a ring, every thread reads one at a time.
-    if (self->running > 0 && self->worker_count == 1)
+    assert (depth > 0 && depth <= READING_DEPTH_MAX);
+    bool is_other = atomic_exchange (&self->depth, depth) != depth;
+    if (self->running == 0)
+        return;
+    if (is_other && s_has_ring (self))
         s_poke (self);
+    s_look_again (self);
+    s_add_others (self);
+}
+
+uint32_t
+reading_depth (const reading_t *self)
+{
+    uint32_t depth = atomic_load (&self->depth);
+    return s_has_ring (self) || self->running > depth? depth: (uint32_t) self->running;
 }
 
 void
@@ -419,6 +502,7 @@ reading_stop (reading_t *self)
     atomic_store (&self->stopping, true);
     if (self->running > 0)
         s_poke (self);
+    s_look_again (self);
     if (self->todo)
         exchange_close (self->todo);
     for (; self->running > 0; self->running--)
@@ -431,14 +515,11 @@ reading_stop (reading_t *self)
 const char *
 reading_mode (const reading_t *self)
 {
-    return self->mode;
+    return self->began_with_ring && !s_has_ring (self)? self->mode_without: self->mode;
 }
 
 bool
 reading_is_direct (const reading_t *self, uint32_t file)
 {
-    bool direct = true;
-    for (size_t index = 0; index < self->worker_count; index++)
-        direct = direct && reader_is_direct (self->workers [index].reader, file);
-    return direct;
+    return reader_is_direct (self->workers [0].reader, file);
 }

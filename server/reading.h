@@ -2,8 +2,8 @@
  *
  *  happy path:     reading_submit (request) .. the thread gives a range its memory, reads, calls finish (in the thread:
  *                  checks and copies what is wanted), takes the memory back .. reading_descriptor readable .. reading_done
- *  failure modes:  in the request (reader.h).  Without io_uring there are READING_THREADS threads, each with a reader of
- *                  its own; finish is then called by several at once.
+ *  failure modes:  in the request (reader.h).  Without io_uring, or from the moment on that the ring fails, there are as many
+ *                  threads as reads are to be in flight, as far as they can be had; finish is then called by several at once.
  *  on close:       reading_stop: what is in flight is finished, what waits comes back with -ECANCELED.
  *
  *  Memory for ranges: buffer_bytes for all of them together, given out in the order of submission; a range waits for its
@@ -17,14 +17,14 @@
 
 typedef struct reading reading_t;
 
-enum { READING_THREADS = 4 };
+enum { READING_DEPTH_MAX = READER_DEPTH_MAX };
 
 typedef struct {
     const char *const *paths;           //  files of ranges: request.file is the index; may be none
     size_t path_count;
     size_t buffer_bytes;                //  at least reader_span of the largest range
     size_t requests_max;                //  submitted and not yet taken back, at most
-    uint32_t depth;
+    uint32_t depth;                     //  1 .. READING_DEPTH_MAX
     bool no_ring, no_direct;
     void (*finish) (void *context, reader_request_t *request);      //  in a reading thread, for ranges with rc 0; may set rc
     void *context;
@@ -39,11 +39,13 @@ void reading_submit (reading_t *self, reader_request_t *request);
 reader_request_t *reading_done (reading_t *self);
 //  Readable while reading_done has something.
 int reading_descriptor (const reading_t *self);
-//  From now on so many requests are in flight at once; without io_uring, one in each thread, whatever the depth.
+//  From now on at most so many requests are in flight at once.
 void reading_set_depth (reading_t *self, uint32_t depth);
+//  How many may be: fewer than were asked for where threads cannot be had.
+uint32_t reading_depth (const reading_t *self);
 //  No thread runs after it; everything submitted comes out of reading_done.
 void reading_stop (reading_t *self);
-//  reader_mode when it began; lent.
+//  reader_mode; lent.
 const char *reading_mode (const reading_t *self);
 bool reading_is_direct (const reading_t *self, uint32_t file);
 

@@ -9,6 +9,8 @@
 #include <cmocka.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sys/uio.h>
 #include <time.h>
 #include "effort.h"
 #include "reading.h"
@@ -24,6 +26,50 @@ enum {
     SAMPLES = 20,
     REQUESTS_MAX = 100
 };
+
+//  ---- system calls
+
+//  Reads without a ring: how many at once; until so many are together none goes on, for as long as anybody would wait.
+static struct {
+    atomic_int now, most, together;
+} s_reads;
+
+static int s_threads_left = INT_MAX;    //  that can be had
+static atomic_bool s_ring_fails;
+
+ssize_t __real_preadv (int file, const struct iovec *parts, int count, off_t offset);
+ssize_t __wrap_preadv (int file, const struct iovec *parts, int count, off_t offset);
+ssize_t
+__wrap_preadv (int file, const struct iovec *parts, int count, off_t offset)
+{
+    enum { PATIENCE_MS = 20000 };
+    int now = atomic_fetch_add (&s_reads.now, 1) + 1, most = atomic_load (&s_reads.most);
+    while (most < now && !atomic_compare_exchange_weak (&s_reads.most, &most, now));
+    for (int ms = 0; ms < PATIENCE_MS && atomic_load (&s_reads.most) < atomic_load (&s_reads.together); ms++)
+        nanosleep (&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+    ssize_t got = __real_preadv (file, parts, count, offset);
+    atomic_fetch_sub (&s_reads.now, 1);
+    return got;
+}
+
+int __real_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument);
+int __wrap_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument);
+int
+__wrap_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument)
+{
+    return s_threads_left-- > 0? __real_pthread_create (id, attributes, run, argument): EAGAIN;
+}
+
+struct io_uring;
+int __real_io_uring_submit_and_wait (struct io_uring *ring, unsigned wait);
+int __wrap_io_uring_submit_and_wait (struct io_uring *ring, unsigned wait);
+int
+__wrap_io_uring_submit_and_wait (struct io_uring *ring, unsigned wait)
+{
+    return atomic_load (&s_ring_fails)? -EPERM: __real_io_uring_submit_and_wait (ring, wait);
+}
+
+//  ---- a world
 
 typedef struct {
     scratch_t scratch;
@@ -358,6 +404,87 @@ test_files_alone (void **state)
     }
 }
 
+//  So many ranges of a block each, all back and right; how many were read at once.
+static int
+s_read_blocks (reading_t *reading, size_t count, int together)
+{
+    item_t items [REQUESTS_MAX] = { 0 };
+    atomic_store (&s_reads.most, 0);
+    atomic_store (&s_reads.together, together);
+    for (size_t index = 0; index < count; index++) {
+        items [index].out = true;
+        items [index].request = (reader_request_t) { .kind = READER_RANGE, .user = &items [index],
+            .offset = 4096 * index, .bytes = 4096 };
+        reading_submit (reading, &items [index].request);
+    }
+    for (size_t index = 0; index < count; index++) {
+        item_t *item = s_take (reading);
+        s_check_good (item);
+        assert_true (item->request.in_flight > 0 && item->request.in_flight <= reading_depth (reading));
+    }
+    return atomic_load (&s_reads.most);
+}
+
+//  Guards: without a ring as many reads as the depth are under way at once, and never more; it is raised and lowered while
+//  it reads.
+static void
+test_the_depth_holds_without_a_ring (void **state)
+{
+    world_t *world = *state;
+    const uint32_t depths [] = { 8, 1, 3, 20, 1, 2 };
+    reading_t *reading = s_reading (world, true, false);
+    for (size_t index = 0; index < sizeof depths / sizeof *depths; index++) {
+        int depth = (int) depths [index];
+        reading_set_depth (reading, depths [index]);
+        assert_int_equal (reading_depth (reading), depth);
+        assert_int_equal (s_read_blocks (reading, 60, depth), depth);
+    }
+    reading_destroy (&reading);
+}
+
+//  Guards: where threads cannot be had, the depth is what there is, and it is said; later it grows.
+static void
+test_threads_that_cannot_be_had (void **state)
+{
+    world_t *world = *state;
+    s_threads_left = 3;
+    reading_t *reading = s_reading (world, true, false);
+    assert_int_equal (reading_depth (reading), 3);
+    assert_int_equal (s_read_blocks (reading, 30, 3), 3);
+    s_threads_left = INT_MAX;
+    reading_set_depth (reading, 6);
+    assert_int_equal (reading_depth (reading), 6);
+    assert_int_equal (s_read_blocks (reading, 30, 6), 6);
+    reading_destroy (&reading);
+    s_threads_left = 0;
+    reading_options_t options = { .requests_max = 1, .depth = 1 };
+    const char *path;
+    assert_int_equal (reading_new (&reading, &options, &path), -EAGAIN);
+    assert_null (path);
+    s_threads_left = INT_MAX;
+}
+
+//  Guards: a ring that fails while it is used costs no request, and from then on threads keep the depth.
+static void
+test_a_ring_is_lost (void **state)
+{
+    world_t *world = *state;
+    reading_t *reading = s_reading (world, false, false);
+    if (!reading)
+        return;
+    s_read_blocks (reading, 20, 0);
+    atomic_store (&s_ring_fails, true);
+    s_read_blocks (reading, 60, 0);
+    for (int turn = 0; turn < 20000 && strcmp (reading_mode (reading), "io_uring") == 0; turn++)
+        nanosleep (&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+    assert_string_equal (reading_mode (reading), "preadv (io_uring: Operation not permitted)");
+    reading_set_depth (reading, 5);
+    assert_int_equal (reading_depth (reading), 5);
+    assert_int_equal (s_read_blocks (reading, 60, 5), 5);
+    reading_destroy (&reading);
+    atomic_store (&s_ring_fails, false);
+}
+
 int
 main (void)
 {
@@ -368,7 +495,10 @@ main (void)
         cmocka_unit_test_setup_teardown (test_results_pass_through, begin, end),
         cmocka_unit_test_setup_teardown (test_large_is_not_starved, begin, end),
         cmocka_unit_test_setup_teardown (test_missing_file_is_named, begin, end),
-        cmocka_unit_test_setup_teardown (test_files_alone, begin, end)
+        cmocka_unit_test_setup_teardown (test_files_alone, begin, end),
+        cmocka_unit_test_setup_teardown (test_the_depth_holds_without_a_ring, begin, end),
+        cmocka_unit_test_setup_teardown (test_threads_that_cannot_be_had, begin, end),
+        cmocka_unit_test_setup_teardown (test_a_ring_is_lost, begin, end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
