@@ -6,8 +6,15 @@
 
 enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
 
+//  Requests of one source.
 typedef struct {
-    raw_request_t *first, *last;        //  in line
+    raw_request_t *first, *last;
+} line_t;
+
+typedef struct {
+    line_t lines [RAW_SOURCES_MAX];
+    uint64_t occupied;                  //  a bit for each line that is not empty
+    uint32_t turn;                      //  the line that comes first
     size_t part, alone, bytes;          //  alone <= part
     uint32_t passed_over;               //  how often there was no memory for its first one
     bool is_short;                      //  there was none when it was looked at last
@@ -27,6 +34,7 @@ struct raw_store {
     lane_t lanes [RAW_LANES_MAX];
     uint32_t lane_count;                //  none from here on has been used
     uint32_t turn;                      //  the lane that comes first
+    uint64_t held_back;                 //  sources
     size_t queued, handed_out;
 };
 
@@ -98,10 +106,11 @@ raw_store_destroy (raw_store_t **self_p)
     assert (self->sample_count == 0);
     assert (self->handed_out == 0);
     for (uint32_t lane = 0; lane < self->lane_count; lane++)
-        for (raw_request_t *request = self->lanes [lane].first, *next; request; request = next) {
-            next = request->next;
-            free (request);
-        }
+        for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++)
+            for (raw_request_t *request = self->lanes [lane].lines [source].first, *next; request; request = next) {
+                next = request->next;
+                free (request);
+            }
     free (self->buckets);
     self->magic = 0;
     free (self);
@@ -121,6 +130,7 @@ raw_store_on_position (raw_store_t *self, uint32_t (*position) (void *context, u
 raw_sample_t *
 raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes)
 {
+    assert (source < RAW_SOURCES_MAX);
     raw_sample_t *sample = raw_store_find (self, source, id);
     if (!sample) {
         if (self->sample_count == self->bucket_count)
@@ -211,16 +221,24 @@ s_bring (raw_request_t *request, raw_sample_t *sample)
     sample->request = request;
 }
 
-//  In line, behind the others of its lane.
+static uint64_t
+s_source_bit (uint32_t source)
+{
+    return UINT64_C (1) << source;
+}
+
+//  In line, behind the others of its source in its lane.
 static void
 s_queue (raw_store_t *self, raw_request_t *request)
 {
     lane_t *lane = s_lane (self, request->lane);
-    if (lane->last)
-        lane->last->next = request;
+    line_t *line = &lane->lines [request->source];
+    if (line->last)
+        line->last->next = request;
     else
-        lane->first = request;
-    lane->last = request;
+        line->first = request;
+    line->last = request;
+    lane->occupied |= s_source_bit (request->source);
     self->queued++;
 }
 
@@ -229,10 +247,12 @@ static void
 s_queue_first (raw_store_t *self, raw_request_t *request)
 {
     lane_t *lane = s_lane (self, request->lane);
-    request->next = lane->first;
-    lane->first = request;
-    if (!lane->last)
-        lane->last = request;
+    line_t *line = &lane->lines [request->source];
+    request->next = line->first;
+    line->first = request;
+    if (!line->last)
+        line->last = request;
+    lane->occupied |= s_source_bit (request->source);
     self->queued++;
 }
 
@@ -299,11 +319,14 @@ raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane)
 }
 
 static void
-s_take_first (raw_store_t *self, lane_t *lane)
+s_take_first (raw_store_t *self, lane_t *lane, uint32_t source)
 {
-    lane->first = lane->first->next;
-    if (!lane->first)
-        lane->last = NULL;
+    line_t *line = &lane->lines [source];
+    line->first = line->first->next;
+    if (!line->first) {
+        line->last = NULL;
+        lane->occupied &= ~s_source_bit (source);
+    }
     lane->passed_over = 0;
     self->queued--;
 }
@@ -430,7 +453,7 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
 static void
 s_leave_place (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
 {
-    lane_t *lane = &self->lanes [request->lane];
+    line_t *line = &self->lanes [request->lane].lines [request->source];
     if (request->lane == 0 || sample->stands & s_bit (request->lane))
         return;
     if (request->sample_count == 0) {
@@ -441,7 +464,7 @@ s_leave_place (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
     raw_request_t *place = s_new_place (sample, request->lane);
     place->next = request->next;
     request->next = place;
-    lane->last = lane->last == request? place: lane->last;
+    line->last = line->last == request? place: line->last;
     self->queued++;
 }
 
@@ -493,18 +516,18 @@ s_fetch (raw_store_t *self, const lane_t *lane, raw_request_t *request, raw_samp
 
 //  ---- handing out
 
-//  The lane's first request that still brings something; NULL: none now.
+//  The line's first request that still brings something; NULL: none now.
 static raw_request_t *
-s_first (raw_store_t *self, lane_t *lane)
+s_first (raw_store_t *self, lane_t *lane, uint32_t source)
 {
     raw_request_t *request;
-    while ((request = lane->first) && request->sample_count == 0) {
+    while ((request = lane->lines [source].first) && request->sample_count == 0) {
         raw_sample_t *sample = request->also? raw_store_find (self, request->source, request->also - 1): NULL;
         if (s_is_queued (sample))
             return s_fetch (self, lane, request, sample)? request: NULL;
         if (sample)
             sample->stands &= ~s_bit (request->lane);
-        s_take_first (self, lane);
+        s_take_first (self, lane, source);
         free (request);
     }
     return request;
@@ -513,38 +536,62 @@ s_first (raw_store_t *self, lane_t *lane)
 //  In lane 0 nothing waits for its turn where there are others: the first one goes behind the rest, so what has been taken
 //  out of requests there is passed and freed.
 static void
-s_let_pass (raw_store_t *self)
+s_let_pass (raw_store_t *self, uint32_t source)
 {
     lane_t *lane = &self->lanes [0];
-    raw_request_t *request = lane->first;
-    if (self->lane_count == 1 || request == lane->last)
+    line_t *line = &lane->lines [source];
+    raw_request_t *request = line->first;
+    if (self->lane_count == 1)
         return;
-    lane->first = request->next;
+    lane->turn = source + 1;
+    if (request == line->last)
+        return;
+    line->first = request->next;
     request->next = NULL;
-    lane->last->next = request;
-    lane->last = request;
+    line->last->next = request;
+    line->last = request;
+}
+
+//  Of these the one whose turn it is.
+static uint32_t
+s_turn (const lane_t *lane, uint64_t sources)
+{
+    assert (sources);
+    uint64_t behind = lane->turn < RAW_SOURCES_MAX? sources >> lane->turn << lane->turn: 0;
+    return (uint32_t) __builtin_ctzll (behind? behind: sources);
 }
 
 //  The lane's next request, if there is memory; NULL: none, or there is not.
 static raw_request_t *
 s_next (raw_store_t *self, lane_t *lane)
 {
-    raw_request_t *request = s_first (self, lane);
+    raw_request_t *request = NULL;
+    uint64_t sources;
+    uint32_t source = 0;
+    //  Lines in which nothing brings anything any more are empty then.
+    while ((sources = lane->occupied & ~self->held_back)) {
+        source = s_turn (lane, sources);
+        request = s_first (self, lane, source);
+        if (lane->lines [source].first)
+            break;
+    }
     lane->is_short = false;
-    if (!lane->first) {
+    if (!sources) {
         lane->passed_over = 0;
         return NULL;
     }
+    lane->turn = source;
     if (!request || !s_has_memory_for (self, lane, request) || !s_give_memory (self, request)) {
         //  What stands in lane 0 alone is wanted by nobody yet; and who has much of his part has something to go on with.
         bool counts = lane != self->lanes && lane->bytes <= lane->alone;
         lane->passed_over += counts && !s_is_waited_for (lane);
         lane->is_short = true;
         if (lane == self->lanes)
-            s_let_pass (self);
+            s_let_pass (self, source);
         return NULL;
     }
-    s_take_first (self, lane);
+    s_take_first (self, lane, source);
+    lane->turn = source + 1;
     request->next = NULL;
     request->handed_out = true;
     s_trim (self, request);
@@ -557,7 +604,14 @@ raw_store_hurry (raw_store_t *self)
 {
     assert (self->magic == STORE_MAGIC);
     for (uint32_t lane = 0; lane < self->lane_count; lane++)
-        self->lanes [lane].passed_over = self->lanes [lane].first? PASSED_OVER_MAX: 0;
+        self->lanes [lane].passed_over = self->lanes [lane].occupied? PASSED_OVER_MAX: 0;
+}
+
+void
+raw_store_hold_back (raw_store_t *self, uint64_t sources)
+{
+    assert (self->magic == STORE_MAGIC);
+    self->held_back = sources;
 }
 
 raw_request_t *
@@ -663,17 +717,32 @@ raw_store_queued (const raw_store_t *self)
     return self->queued;
 }
 
+//  How many stand in its lines.
+static size_t
+s_check_lane (const raw_store_t *self, uint32_t number)
+{
+    const lane_t *lane = &self->lanes [number];
+    size_t queued = 0;
+    for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++) {
+        const line_t *line = &lane->lines [source];
+        assert (!line->first == !(lane->occupied & s_source_bit (source)));
+        for (const raw_request_t *request = line->first; request; request = request->next) {
+            assert (request->lane == number && request->source == source);
+            assert (!request->handed_out && !(request->also && request->sample_count > 0));
+            assert (request->next || request == line->last);
+            queued++;
+        }
+    }
+    return queued;
+}
+
 void
 raw_store_check (const raw_store_t *self)
 {
     assert (self->magic == STORE_MAGIC);
     size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, parts = 0, of_lanes [RAW_LANES_MAX] = { 0 };
     for (uint32_t lane = 0; lane < self->lane_count; lane++)
-        for (const raw_request_t *request = self->lanes [lane].first; request; request = request->next) {
-            assert (request->lane == lane && !request->handed_out && !(request->also && request->sample_count > 0));
-            assert (request->next || request == self->lanes [lane].last);
-            queued++;
-        }
+        queued += s_check_lane (self, lane);
     assert (queued == self->queued);                                                            //  R4
     for (size_t bucket = 0; bucket < self->bucket_count; bucket++)
         for (const raw_sample_t *sample = self->buckets [bucket]; sample; sample = sample->chain) {

@@ -8,9 +8,9 @@
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
  *                         ^-------------------- raw_store_again -------------'
  *
- *  Requests stand in *lanes*, by who makes them; in each they are handed out in the order in which they were made, each
- *  when there is memory for all that it brings, within the budget.  Lanes take turns.  A lane may have a *part* of the
- *  budget: what it has not taken of it is kept for it.
+ *  Requests stand in *lanes*, by who makes them; in each those of one source are handed out in the order in which they were
+ *  made, each when there is memory for all that it brings, within the budget.  Lanes take turns, and in a lane its sources.
+ *  A lane may have a *part* of the budget: what it has not taken of it is kept for it.
  *    - A request that would not bring its lane above its part, or a lane's first, gets memory as soon as there is any.
  *    - All others get it only if what is kept for lanes is still there then; so with nobody else, a lane has everything.
  *  What a sample takes counts on one lane, whichever brings it (raw_store_count), else on the one that does; and what
@@ -44,14 +44,14 @@
 
 typedef struct raw_store raw_store_t;
 
-enum { RAW_LANES_MAX = 65 };
+enum { RAW_LANES_MAX = 65, RAW_SOURCES_MAX = 64 };
 
 typedef enum { RAW_SAMPLE_AWAITED, RAW_SAMPLE_READY, RAW_SAMPLE_BAD } raw_sample_state_t;
 
 //  Read-only for the caller but for `waiting`.
 typedef struct raw_sample {
     //  set at birth
-    uint32_t source;                    //  the caller's number of the data set
+    uint32_t source;                    //  the caller's number of the data set, < RAW_SOURCES_MAX
     uint32_t id;
     size_t bytes;
     //  the store's
@@ -127,6 +127,9 @@ void raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane);
 //  The READY sample's bytes go, though it is held: it is AWAITED again, alone, in the lane on which it counts; there in its
 //  old place in line, or first if that was reached meanwhile.
 void raw_store_again (raw_store_t *self, raw_sample_t *sample);
+//  From now on no request of these sources (a bit for each) is handed out: enough of theirs are under way.  Nobody else waits
+//  for them.
+void raw_store_hold_back (raw_store_t *self, uint64_t sources);
 //  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
 //  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept for them.

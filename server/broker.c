@@ -19,10 +19,15 @@ broker_need (void *memory)
     return memory;
 }
 
+//  Files are read of each folder beside the others and beside what comes of packs; all may be with the workers at once then.
 size_t
 broker_tasks_max (const broker_t *self)
 {
-    return self->prepare_max + self->copy_max;
+    size_t folders = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        folders += !self->datasets [index]->supply;
+    size_t kinds = folders + (self->dataset_count > folders);
+    return self->prepare_max * (kinds? kinds: 1) + self->copy_max;
 }
 
 size_t
@@ -108,6 +113,7 @@ broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, bro
     dataset->user = user;
     dataset->sampler = sampler_new (sample_count, self->options.policy, random_next (&self->random));
     self->datasets [self->dataset_count++] = dataset;
+    fairness_set_tasks (self->fairness, broker_tasks_max (self) + self->options.workers);
     return dataset;
 }
 
@@ -284,9 +290,6 @@ broker_fetched (broker_t *self, version_t *version)
     assert (version->state == VERSION_WORKING);
     if (version->raw || version->is_fetched)
         return;
-    assert (self->fetching > 0);
-    self->fetching--;
-    version->is_fetched = true;
     dispatch_fetched (self, version);
 }
 

@@ -281,6 +281,7 @@ typedef struct {
     tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are none
     raw_pool_figures_t last;                //  of the SHARED tier that ended last
     raw_pool_figures_t past;                //  counters of SHARED tiers that have ended
+    size_t reading, reading_bytes;          //  requests handed out, and the memory of their samples
     uint64_t reads;                         //  carried out
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
 } supply_t;
@@ -291,7 +292,7 @@ typedef struct {
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
     size_t errands;                         //  that wait
     size_t waiting;                         //  these, and places in its jobs' queues
-    size_t fetching;                        //  versions whose plain files are being read on its turn
+    size_t fetching_of [BROKER_DATASETS_MAX];       //  versions of each data set whose plain files are being read on its turn
     size_t version_bytes_max;               //  of its jobs' classes
     size_t outside_bytes;                   //  of versions with memory, out of the index, that it has hold of
 } wants_t;
@@ -334,6 +335,7 @@ struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list
     supply_t *supply;                       //  NULL: plain files
+    size_t fetching;                        //  versions whose plain files are being read
     uint32_t samples;
     broker_bad_t on_bad;
     void *user;
@@ -347,7 +349,7 @@ struct broker {
     uint32_t magic;
     //  set at birth
     broker_options_t options;
-    size_t prepare_max, copy_max, read_max; //  tasks handed out at once
+    size_t prepare_max, copy_max, read_max; //  tasks handed out at once; of a data set to prepare or read, others aside
     //  owner only
     random_t random;
     stock_t *stock;
@@ -370,6 +372,7 @@ struct broker {
     size_t errands;                         //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
+    uint64_t reading_full;                  //  data sets, a bit for each, of which enough reads are under way
     sharing_records_t records;
     int64_t shared_ms;                      //  when sharing was judged last
     raw_store_t *raw;                       //  NULL: no data set is a pack
@@ -640,7 +643,7 @@ void dispatch_unpin (broker_t *self, version_t *version);
 //  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
 size_t dispatch_beside_bytes (const broker_t *self);
 //  The version's plain files have been read; a worker is done with it, or with the place.
-void dispatch_fetched (broker_t *self, const version_t *version);
+void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);
 void dispatch_copied (broker_t *self, place_t *place);
 //  Hands out what may be handed out.  False: the cache's memory is all in use, so something waits.

@@ -372,7 +372,7 @@ broker_check (broker_t *self)
     assert (rings == self->rings_bytes);
     assert (jobs == self->jobs_bytes && jobs <= self->options.jobs_bytes_max);
     assert (self->copying <= self->copy_max);
-    assert (self->preparing <= self->prepare_max);
+    assert (self->preparing + self->copy_max <= broker_tasks_max (self));
     sharing_check (self);
     dispatch_check (self);
     supply_check (self);

@@ -14,9 +14,10 @@
 //  part.  So a version that does not fit waits for copies of its own tenant's; or, if it is in the index, for those that bring
 //  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.
 //
-//  Plain files that are being read take up tasks that may be in flight, and no worker: a tenant has its part of them by weight
-//  while others want theirs, so that one whose files come slowly does not slow down the others; and some are kept for those that
-//  have jobs and want none just now, since slow ones that were begun meanwhile are not to be had back.
+//  Plain files that are being read take up tasks that may be in flight, and no worker.  Each data set has its own of these, so that
+//  one on a slow disk does not slow down another.  Of a data set's, a tenant has its part by weight while others want theirs,
+//  so that one whose files come slowly does not slow down the others; and some are kept for those that
+//  have jobs on it and want none just now, since slow ones that were begun meanwhile are not to be had back.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -209,23 +210,30 @@ s_reserve (broker_t *self, version_t *version, tenant_t *tenant)
 //  ---- plain files that are being read
 
 static bool
-s_wants_workers (const tenant_t *tenant)
+s_has_jobs (const tenant_t *tenant, const dataset_t *dataset)
 {
-    return tenant->wants.waiting > 0 || tenant->wants.fetching > 0;
+    return tenant->held.on_dataset [dataset->number] > 0;
+}
+
+static bool
+s_wants_files (const tenant_t *tenant, const dataset_t *dataset)
+{
+    size_t fetching = tenant->wants.fetching_of [dataset->number];
+    return fetching > 0 || (tenant->wants.waiting > 0 && s_has_jobs (tenant, dataset));
 }
 
 //  So many are kept for those that have jobs and want none at present: half of what they would have, and no more than half of all.
 static size_t
-s_kept_files (const broker_t *self)
+s_kept_files (const broker_t *self, const dataset_t *dataset)
 {
     uint64_t weights = 0;
     size_t kept = 0;
     for (size_t number = 0; number < self->tenant_count; number++)
-        if (self->tenants [number]->held.jobs > 0 || s_wants_workers (self->tenants [number]))
+        if (s_has_jobs (self->tenants [number], dataset) || s_wants_files (self->tenants [number], dataset))
             weights += self->tenants [number]->given.weight;
     for (size_t number = 0; number < self->tenant_count; number++) {
         const tenant_t *tenant = self->tenants [number];
-        if (tenant->held.jobs == 0 || s_wants_workers (tenant))
+        if (!s_has_jobs (tenant, dataset) || s_wants_files (tenant, dataset))
             continue;
         size_t half = (size_t) (self->prepare_max * tenant->given.weight / weights) / 2;
         kept += half > 0? half: 1;
@@ -235,32 +243,53 @@ s_kept_files (const broker_t *self)
 
 //  Whether the tenant may have one more of them.
 static bool
-s_may_fetch (const broker_t *self, const tenant_t *tenant)
+s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
 {
     uint64_t weights = 0;
-    size_t kept = 0, most = self->prepare_max - s_kept_files (self);
+    size_t kept = 0, most = self->prepare_max - s_kept_files (self, dataset);
     for (size_t number = 0; number < self->tenant_count; number++)
-        if (s_wants_workers (self->tenants [number]))
+        if (s_wants_files (self->tenants [number], dataset))
             weights += self->tenants [number]->given.weight;
     for (size_t number = 0; number < self->tenant_count; number++) {
         const tenant_t *other = self->tenants [number];
-        size_t part = s_wants_workers (other)? (size_t) (most * other->given.weight / weights): 0;
+        size_t fetching = other->wants.fetching_of [dataset->number];
+        size_t part = s_wants_files (other, dataset)? (size_t) (most * other->given.weight / weights): 0;
         part = part > 0? part: 1;
-        if (other == tenant && tenant->wants.fetching < part)
+        if (other == tenant && fetching < part)
             return true;
-        if (other != tenant && s_wants_workers (other) && part > other->wants.fetching)
-            kept += part - other->wants.fetching;
+        if (other != tenant && s_wants_files (other, dataset) && part > fetching)
+            kept += part - fetching;
     }
-    return self->fetching + kept < most;
+    return dataset->fetching + kept < most;
+}
+
+//  Whether the job's next version may be handed out beside all that is.
+static bool
+s_may_prepare (const broker_t *self, const job_t *job)
+{
+    const version_t *version = job->wanted.first->version;
+    const dataset_t *dataset = job->dataset;
+    size_t beside = self->preparing - self->fetching + (version->raw? 0: dataset->fetching);
+    return beside < self->prepare_max && (version->raw || s_may_fetch (self, job->tenant, dataset));
+}
+
+//  One more version whose files are read on the tenant's turn, or one less.
+static void
+s_count_fetching (broker_t *self, tenant_t *tenant, dataset_t *dataset, bool begins)
+{
+    size_t change = begins? 1: (size_t) -1;
+    assert (begins || tenant->wants.fetching_of [dataset->number] > 0);
+    tenant->wants.fetching_of [dataset->number] += change;
+    dataset->fetching += change;
+    self->fetching += change;
 }
 
 void
-dispatch_fetched (broker_t *self, const version_t *version)
+dispatch_fetched (broker_t *self, version_t *version)
 {
     assert (version->holder);
-    wants_t *wants = &self->tenants [version->holder - 1]->wants;
-    assert (wants->fetching > 0);
-    wants->fetching--;
+    version->is_fetched = true;
+    s_count_fetching (self, self->tenants [version->holder - 1], version_dataset (self, version), false);
 }
 
 //  ---- what tasks take
@@ -341,13 +370,13 @@ typedef enum {
     TURN_NO_MEMORY
 } turn_t;
 
-//  The next job from *turn_p on of which a queue is not empty; NULL: none.
+//  The next job from *turn_p on that has something to copy, or to prepare now; NULL: none.
 static job_t *
-s_next_turn (const tenant_t *tenant, job_t **turn_p, bool copies)
+s_next_turn (const broker_t *self, const tenant_t *tenant, job_t **turn_p, bool copies)
 {
     job_t *start = *turn_p? *turn_p: tenant->wants.jobs, *job = start;
     while (job) {
-        if ((copies? &job->ready: &job->wanted)->first) {
+        if (copies? job->ready.first != NULL: job->wanted.first && s_may_prepare (self, job)) {
             *turn_p = job->next_of_tenant;
             return job;
         }
@@ -393,10 +422,8 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     schedule_take_version (version);
     version->state = VERSION_WORKING;
     version->is_fetched = false;
-    if (!version->raw) {
-        self->fetching++;
-        tenant->wants.fetching++;
-    }
+    if (!version->raw)
+        s_count_fetching (self, tenant, version_dataset (self, version), true);
     else
         version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
@@ -407,12 +434,10 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
 static turn_t
 s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
-    job_t *turn = tenant->wants.prepare_turn, *job = s_next_turn (tenant, &turn, false);
-    if (!job || self->preparing == self->prepare_max)
+    job_t *turn = tenant->wants.prepare_turn, *job = s_next_turn (self, tenant, &turn, false);
+    if (!job)
         return TURN_FULL;
     version_t *version = job->wanted.first->version;
-    if (!version->raw && !s_may_fetch (self, tenant))
-        return TURN_FULL;
     tenant->wants.prepare_turn = job;           //  still its turn, when a copy has given memory back
     if (!s_reserve (self, version, tenant))
         return TURN_NO_MEMORY;
@@ -441,7 +466,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
         s_hand_out_errand (self, tenant, passed_over);
         return TURN_TAKEN;
     }
-    job_t *job = self->copying < self->copy_max? s_next_turn (tenant, &tenant->wants.copy_turn, true): NULL;
+    job_t *job = self->copying < self->copy_max? s_next_turn (self, tenant, &tenant->wants.copy_turn, true): NULL;
     if (!job)
         return s_take_preparing (self, tenant, passed_over);
     s_hand_out_copy (self, job->ready.first, passed_over);
@@ -511,10 +536,16 @@ dispatch_check (const broker_t *self)
         assert (waiting == tenant->wants.waiting);
         assert ((waiting > 0) == (fairness_waiting (self->fairness) >> number & 1));
         outside_bytes += tenant->wants.outside_bytes;
-        fetching += tenant->wants.fetching;
+        for (size_t index = 0; index < self->dataset_count; index++)
+            fetching += tenant->wants.fetching_of [index];
     }
     assert (outside_bytes <= prepared_memory_bytes (self->prepared));
     assert (fetching == self->fetching);
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        fetching -= self->datasets [index]->fetching;
+        assert (self->datasets [index]->fetching <= self->prepare_max);
+    }
+    assert (fetching == 0);
     assert (self->errands <= self->options.workers);
     if (self->tenant_count > 1 && self->is_memory_kept)
         assert (s_is_memory_kept (self));

@@ -12,9 +12,8 @@ typedef struct {
 
 struct fairness {
     uint32_t magic;
-    //  set at birth
-    double tasks_max;
     //  owner only
+    double tasks_max;
     user_t users [FAIRNESS_USERS_MAX];
     uint32_t count;
     uint64_t waiting;           //  a bit for each
@@ -43,6 +42,13 @@ fairness_destroy (fairness_t **self_p)
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+void
+fairness_set_tasks (fairness_t *self, size_t tasks_max)
+{
+    assert (self->magic == FAIRNESS_MAGIC);
+    self->tasks_max = (double) tasks_max;
 }
 
 static uint64_t

@@ -29,6 +29,8 @@ enum { FAIRNESS_USERS_MAX = 64 };       //  a set of them is the bits of a numbe
 
 //  At most tasks_max turns are given out and not yet done.  NULL: no memory.
 fairness_t *fairness_new (size_t tasks_max);
+//  From now on another number.
+void fairness_set_tasks (fairness_t *self, size_t tasks_max);
 void fairness_destroy (fairness_t **self_p);
 //  One more user, of weight > 0; its number, from 0 on.  Nobody is waiting.
 uint32_t fairness_add (fairness_t *self, uint32_t weight);

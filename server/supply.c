@@ -24,6 +24,15 @@ s_resident_bytes (const broker_t *self)
     return self->options.raw_bytes / PARTS * RESIDENT_PARTS;
 }
 
+static size_t
+s_packs (const broker_t *self)
+{
+    size_t packs = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        packs += self->datasets [index]->supply != NULL;
+    return packs;
+}
+
 //  What a tenant's own tiers and pools may take.
 static size_t
 s_own_bytes (const broker_t *self, const tenant_t *tenant)
@@ -722,19 +731,42 @@ supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *version
 
 //  ---- reads
 
+//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part for them: one on
+//  a slow disk takes nothing from the others.
+static bool
+s_is_full (const broker_t *self, const supply_t *supply)
+{
+    size_t packs = s_packs (self);
+    size_t part = packs > 1? (self->options.raw_bytes - s_resident_bytes (self)) / packs: SIZE_MAX;
+    return supply->reading >= self->read_max || (supply->reading > 0 && supply->reading_bytes >= part);
+}
+
+static void
+s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
+{
+    supply_t *supply = request_dataset (self, request)->supply;
+    size_t bytes = 0;
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        bytes += request->samples [index]->bytes;
+    supply->reading += begins? 1: (size_t) -1;
+    supply->reading_bytes += begins? bytes: -bytes;
+    self->reading += begins? 1: (size_t) -1;
+    uint64_t bit = UINT64_C (1) << request->source;
+    self->reading_full = s_is_full (self, supply)? self->reading_full | bit: self->reading_full & ~bit;
+    raw_store_hold_back (self->raw, self->reading_full);
+}
+
 bool
 supply_dispatch (broker_t *self)
 {
     if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         raw_store_hurry (self->raw);
-    while (self->raw && self->reading < self->read_max) {
-        raw_request_t *request = raw_store_next (self->raw);
-        if (!request)
-            return raw_store_queued (self->raw) == 0;
-        self->reading++;
+    raw_request_t *request;
+    while (self->raw && (request = raw_store_next (self->raw))) {
+        s_count_reading (self, request, true);
         broker_act (self, ACTION_READ, NULL)->request = request;
     }
-    return true;
+    return !self->raw || raw_store_queued (self->raw) == 0;
 }
 
 static void
@@ -749,7 +781,7 @@ void
 broker_read (broker_t *self, raw_request_t *request)
 {
     assert (self->reading > 0);
-    self->reading--;
+    s_count_reading (self, request, false);
     supply_t *supply = request_dataset (self, request)->supply;
     supply->reads++;
     supply->bytes_read += request->read_bytes;
@@ -765,7 +797,7 @@ request_dataset (const broker_t *self, const raw_request_t *request)
 size_t
 broker_reads_max (const broker_t *self)
 {
-    return self->read_max;
+    return self->read_max * s_packs (self);
 }
 
 //  ---- questions
@@ -855,5 +887,11 @@ supply_check (broker_t *self)
     }
     assert (reserved == self->ahead_reserved);
     assert (reserved + limits <= s_resident_bytes (self));
-    assert (self->reading <= self->read_max);
+    size_t reading = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const supply_t *supply = self->datasets [index]->supply;
+        reading += supply? supply->reading: 0;
+        assert (!supply || supply->reading <= self->read_max);
+    }
+    assert (reading == self->reading);
 }

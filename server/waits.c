@@ -30,7 +30,8 @@ s_is_read (const broker_t *self, const version_t *version)
         return true;
     if (version->raw)
         return false;
-    return version->state == VERSION_WORKING? !version->is_fetched: 2 * self->fetching > self->preparing;
+    size_t fetching = version_dataset (self, version)->fetching, beside = self->preparing - self->fetching;
+    return version->state == VERSION_WORKING? !version->is_fetched: fetching > beside;
 }
 
 //  Of several ranks, one that has taken all it was sent lets the job wait for what comes next.
