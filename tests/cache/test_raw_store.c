@@ -89,6 +89,49 @@ test_requests_wait_in_line_for_memory (void **state)
     raw_store_destroy (&store);
 }
 
+//  Guards: requests of a source that is held back are passed, in every lane, and those of the others come; it gets its turn
+//  again, in the old order.
+static void
+test_a_source_that_is_held_back_holds_up_nobody (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (1000);
+    raw_sample_t *slow [6], *quick [4];
+    raw_store_part (store, 1, 300, 300);
+    for (uint32_t id = 0; id < 6; id++) {
+        slow [id] = raw_store_hold (store, 0, id, 10);
+        raw_store_request (store, id % 2, 0, id, 1, &slow [id], 1);
+    }
+    for (uint32_t id = 0; id < 4; id++) {
+        quick [id] = raw_store_hold (store, 1, id, 10);
+        raw_store_request (store, id % 2, 1, 1000 - id, 1, &quick [id], 1);
+    }
+    raw_store_hold_back (store, 1);
+    raw_store_hurry (store);                    //  a lane that is waited for, too
+    for (uint32_t count = 0; count < 4; count++) {
+        raw_request_t *request = raw_store_next (store);
+        assert_true (request && request->source == 1);
+        s_done (store, request);
+    }
+    assert_null (raw_store_next (store));
+    assert_int_equal (raw_store_queued (store), 6);
+    raw_store_hold_back (store, 2);
+    uint32_t last [2] = { 0, 0 };
+    for (uint32_t count = 0; count < 6; count++) {
+        raw_request_t *request = raw_store_next (store);
+        assert_true (request && request->source == 0);
+        uint32_t id = request->samples [0]->id;
+        assert_true (last [id % 2] <= id);
+        last [id % 2] = id;
+        s_done (store, request);
+    }
+    for (uint32_t id = 0; id < 6; id++)
+        raw_store_drop (store, slow [id]);
+    for (uint32_t id = 0; id < 4; id++)
+        raw_store_drop (store, quick [id]);
+    raw_store_destroy (&store);
+}
+
 //  Guards: what nobody holds any more leaves its request, whose range shrinks; an empty one is passed over.
 static void
 test_what_nobody_wants_is_not_read (void **state)
@@ -514,6 +557,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_requests_wait_in_line_for_memory),
+        cmocka_unit_test (test_a_source_that_is_held_back_holds_up_nobody),
         cmocka_unit_test (test_what_nobody_wants_is_not_read),
         cmocka_unit_test (test_damage_costs_what_it_hits),
         cmocka_unit_test (test_lanes_hold_up_nobody),

@@ -1,0 +1,233 @@
+//  The broker with two data sets, of one of which no read ever ends: the other's jobs go on, through whole epochs, in little
+//  memory, while nothing of the first comes; and when it comes at last, its jobs go on too.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include <cmocka.h>
+#include "broker.h"
+
+enum { SAMPLES = 1200, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, WORKERS = 2, EPOCHS = 3, JOBS_MAX = 4, KEPT_MAX = 4096,
+    TURNS_MAX = 20000 };
+
+typedef enum { SLOW, QUICK, DATASETS } which_t;
+
+typedef struct {
+    job_t *job;
+    which_t which;
+    uint64_t epochs, delivered;
+} client_t;
+
+typedef struct {
+    broker_t *broker;
+    dataset_t *datasets [DATASETS];
+    uint32_t order [SAMPLES];
+    client_t clients [JOBS_MAX];
+    size_t client_count;
+    bool comes;                     //  the slow disk's reads end
+    action_t kept [KEPT_MAX];       //  reads and preparations of the slow one
+    size_t kept_count;
+} scene_t;
+
+static size_t
+s_sample_bytes (void *user, uint32_t id)
+{
+    (void) user;
+    return SAMPLE_BYTES + id % 7;
+}
+
+static uint32_t
+s_piece (void *user, uint64_t pool_samples)
+{
+    (void) user;
+    return pool_samples > 4? 4: 1;
+}
+
+static void
+s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed)
+{
+    static const uint32_t breaks [1];
+    *self = (scene_t) { .comes = false };
+    broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = 1 << 20, .workers = WORKERS,
+        .jobs_bytes_max = 1 << 28, .seed = 5 };
+    self->broker = broker_new (&options);
+    for (uint32_t id = 0; id < SAMPLES; id++)
+        self->order [id] = id;
+    for (which_t which = SLOW; which < DATASETS; which++) {
+        dataset_t *dataset = broker_add_dataset (self->broker, which == SLOW? "slow": "quick", SAMPLES, BROKER_BAD_DROP, NULL);
+        self->datasets [which] = dataset;
+        broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1, .sample_bytes = s_sample_bytes,
+            .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 64 * SAMPLE_BYTES };
+        size_t least;
+        if (which == SLOW? slow_is_packed: quick_is_packed)
+            assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
+    }
+}
+
+static void
+s_join (scene_t *self, which_t which, sampler_order_t order)
+{
+    const pipeline_t *pipeline;
+    pipeline_source_t source = { .fields = { { .name = "image" } }, .count = 1 };
+    json_t *list = json_loads ("[{\"op\":\"decode\"},{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
+    char error [256], run [33];
+    snprintf (run, sizeof run, "%032zx", self->client_count + 1);
+    if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
+        fail_msg ("%s", error);
+    json_decref (list);
+    broker_join_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1, .batch_size = BATCH,
+        .slots = SLOTS, .slot_bytes = 4096, .order = order, .seed = 3, .fresh_run = run };
+    refusal_t refusal;
+    client_t *client = &self->clients [self->client_count++];
+    *client = (client_t) { .job = broker_join (self->broker, &join, 0, &refusal), .which = which };
+    assert_non_null (client->job);
+    rank_set_user (job_rank (client->job, 0), client, false);
+    broker_attached (self->broker, job_rank (client->job, 0), 0);
+    pipeline_destroy (&pipeline);
+}
+
+static void
+s_end_read (scene_t *self, raw_request_t *request)
+{
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        memset (request->samples [index]->memory, 1, request->samples [index]->bytes);
+    request->read_bytes = SAMPLE_BYTES;
+    broker_read (self->broker, request);
+}
+
+static void
+s_end_slow (scene_t *self, const action_t *action)
+{
+    if (action->kind == ACTION_READ)
+        s_end_read (self, action->request);
+    else {
+        broker_fetched (self->broker, action->version);
+        broker_prepared (self->broker, action->version, OUTCOME_READY, NULL);
+    }
+}
+
+//  What needs the slow disk waits for it; bytes of a pack are there when a version is to be prepared.
+static bool
+s_is_slow (const scene_t *self, const action_t *action)
+{
+    if (action->kind == ACTION_READ)
+        return request_dataset (self->broker, action->request) == self->datasets [SLOW];
+    return action->kind == ACTION_PREPARE && !version_raw (action->version)
+        && version_dataset (self->broker, action->version) == self->datasets [SLOW];
+}
+
+static void
+s_receive (scene_t *self, rank_t *rank, const wire_batch_t *batch)
+{
+    client_t *client = rank_user (rank);
+    client->delivered += batch->count;
+    wire_progress_t progress = { .consumed = batch->sequence + 1, .released = batch->sequence + 1 };
+    refusal_t refusal;
+    assert_true (broker_progress (self->broker, rank, &progress, 1, &refusal));
+}
+
+static void
+s_carry_out (scene_t *self, const action_t *action)
+{
+    if (!self->comes && s_is_slow (self, action)) {
+        assert_true (self->kept_count < KEPT_MAX);
+        self->kept [self->kept_count++] = *action;
+    }
+    else
+    if (action->kind == ACTION_READ || action->kind == ACTION_PREPARE)
+        s_end_slow (self, action);
+    else
+    if (action->kind == ACTION_COPY)
+        broker_copied (self->broker, action->place);
+    else
+    if (action->kind == ACTION_SEND_BATCH)
+        s_receive (self, action->rank, &action->batch);
+    else
+    if (action->kind == ACTION_SEND_EPOCH_END)
+        ((client_t *) rank_user (action->rank))->epochs++;
+    else
+    if (action->kind == ACTION_BURY)
+        broker_bury (self->broker, action->job);
+}
+
+static bool
+s_have_epochs (const scene_t *self, which_t which, uint64_t epochs)
+{
+    bool all = true;
+    for (size_t index = 0; index < self->client_count; index++)
+        all = all && (self->clients [index].which != which || self->clients [index].epochs >= epochs);
+    return all;
+}
+
+static void
+s_run (scene_t *self, which_t which, uint64_t epochs)
+{
+    for (int64_t turn = 0; turn < TURNS_MAX && !s_have_epochs (self, which, epochs); turn++) {
+        broker_advance (self->broker, 100 + turn);
+        broker_check (self->broker);
+        for (action_t action; broker_next (self->broker, &action);)
+            s_carry_out (self, &action);
+    }
+    if (!s_have_epochs (self, which, epochs))
+        fail_msg ("%s stands still: %zu reads and preparations of the slow disk are under way", which == SLOW? "slow": "quick",
+            self->kept_count);
+}
+
+static void
+s_end (scene_t *self)
+{
+    for (size_t index = 0; index < self->client_count; index++)
+        broker_gone (self->broker, self->clients [index].job);
+    for (action_t action; broker_next (self->broker, &action);)
+        s_carry_out (self, &action);
+    broker_destroy (&self->broker);
+}
+
+//  Guards: whatever the two are, and however their jobs draw, the quick one's jobs come through whole epochs while enough is
+//  asked of the slow one to fill every queue there is; and the slow one's do when it comes.
+static void
+test_a_slow_disk_holds_up_nobody_else (void **state)
+{
+    (void) state;
+    const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
+    for (int kind = 0; kind < 8; kind++) {
+        scene_t *scene = calloc (1, sizeof *scene);
+        assert_non_null (scene);
+        s_begin (scene, kind & 1, kind & 2);
+        s_join (scene, SLOW, orders [kind >> 2]);
+        s_join (scene, SLOW, orders [kind >> 2]);
+        s_run (scene, SLOW, 0);
+        for (int turn = 0; turn < 100; turn++) {
+            broker_advance (scene->broker, turn);
+            for (action_t action; broker_next (scene->broker, &action);)
+                s_carry_out (scene, &action);
+        }
+        assert_true (scene->kept_count >= 4);
+        s_join (scene, QUICK, orders [kind >> 2]);
+        s_join (scene, QUICK, SAMPLER_ORDER_PRIVATE);
+        s_run (scene, QUICK, EPOCHS);
+        for (size_t index = 0; index < scene->client_count; index++)
+            if (scene->clients [index].which == SLOW)
+                assert_int_equal (scene->clients [index].delivered, 0);
+        scene->comes = true;
+        for (size_t index = 0; index < scene->kept_count; index++)
+            s_end_slow (scene, &scene->kept [index]);
+        s_run (scene, SLOW, EPOCHS);
+        s_end (scene);
+        free (scene);
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_slow_disk_holds_up_nobody_else)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
