@@ -45,6 +45,7 @@ typedef struct {
 typedef struct {
     options_t options;
     source_t source;
+    device_t *device;
     broker_t *broker;
     dataset_t *dataset;
     tasks_t *tasks;
@@ -119,7 +120,10 @@ s_start (bench_t *self)
     if (catalogue_open (&self->source.catalogue, &folder, error, sizeof error))
         s_fail (error);
     self->source.jpeg_warnings_max = UINT32_MAX;
-    self->source.cost = cost_assumed ();
+    self->device = device_new (catalogue_device (self->source.catalogue, 0), 0);
+    assert (self->device);
+    device_add_folder (self->device);
+    self->source.fields [0] = self->device;
     broker_options_t broker = { .cache_bytes = (size_t) 1 << 30, .workers = self->options.workers, .jobs_bytes_max = SIZE_MAX / 2,
         .seed = 1 };
     self->broker = broker_new (&broker);
@@ -133,7 +137,8 @@ s_start (bench_t *self)
         self->waits [index].ms = calloc (WAITS_MAX, sizeof (double));
         assert (self->waits [index].ms);
     }
-    tasks_options_t tasks = { .broker = self->broker, .workers = self->options.workers, .buffer_bytes = 1 << 24 };
+    tasks_options_t tasks = { .broker = self->broker, .workers = self->options.workers, .devices = &self->device,
+        .device_count = 1, .buffer_bytes = 1 << 24 };
     const char *path;
     if (tasks_new (&self->tasks, &tasks, &path))
         s_fail ("the threads cannot be started");

@@ -337,6 +337,13 @@ catalogue_root (const catalogue_t *self)
     return s_field (self, 0)->path;
 }
 
+dev_t
+catalogue_device (const catalogue_t *self, size_t field)
+{
+    struct stat status;
+    return fstat (s_field (self, field)->root_fd, &status) == 0? status.st_dev: 0;
+}
+
 const char *
 catalogue_class_name (const catalogue_t *self, uint32_t label)
 {

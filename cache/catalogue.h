@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef struct catalogue catalogue_t;
 
@@ -78,6 +79,8 @@ uint32_t catalogue_classes (const catalogue_t *self);
 uint64_t catalogue_bytes (const catalogue_t *self);
 //  The folder as it was given.
 const char *catalogue_root (const catalogue_t *self);
+//  The file system (st_dev) on which the field's folder lies; 0: it cannot be told.
+dev_t catalogue_device (const catalogue_t *self, size_t field);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 

@@ -275,8 +275,6 @@ cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, uint64_t po
     assert (least > 0);
     assert (least <= most);
     assert (sample_bytes > 0);
-    if (self->piece_set)
-        return self->piece_set < most? self->piece_set: most;
     uint64_t limit = pool_samples / 32 < most? pool_samples / 32: most;
     uint32_t piece = 1;
     while (piece < least && piece <= most / 2)

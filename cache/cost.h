@@ -43,8 +43,7 @@ typedef struct {
     double serial_seconds;              //  for each read, that no depth hides
     double bytes_per_second;
     uint64_t observed;                  //  reads that it rests on
-    //  set by the user; 0: not
-    uint32_t piece_set, depth_set;
+    uint32_t depth_set;                 //  by the user; 0: not
     //  the model's
     double anchor_latency, anchor_serial, anchor_bandwidth;         //  assumed or probed
     bool is_anchored;                   //  they are known, and not assumed

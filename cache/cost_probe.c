@@ -233,7 +233,6 @@ cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
     if (rc)
         goto exit;
     cost_anchor (&cost);
-    cost.piece_set = self->piece_set;
     cost.depth_set = self->depth_set;
     *self = cost;
 exit:

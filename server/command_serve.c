@@ -183,10 +183,8 @@ s_start_tasks (server_t *self)
 {
     const char *path;
     size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES? sources_buffer_part (&self->options): BUFFER_BYTES;
-    buffer_bytes = buffer_bytes > self->sources.buffer_bytes? buffer_bytes: self->sources.buffer_bytes;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
-        .paths = (const char *const *) self->sources.paths, .path_count = self->sources.path_count,
-        .buffer_bytes = buffer_bytes, .depth = self->options.reads };
+        .devices = self->sources.devices, .device_count = self->sources.device_count, .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;
@@ -315,9 +313,9 @@ s_announce (const server_t *self)
     if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
         printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take more get them "
             "through the socket, which costs copies\n", sources_size (rlimits_file_bytes (), size, sizeof size));
-    if (self->sources.path_count > 0)
+    if (broker_reads_max (self->broker) > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
-            tasks_reads_direct (self->tasks, 0)? " and O_DIRECT": " through the page cache",
+            tasks_reads_direct (self->tasks)? " and O_DIRECT": " through the page cache",
             sources_size (self->options.raw_bytes, size, sizeof size));
     else
         printf ("files are read by %s\n", tasks_reading_mode (self->tasks));

@@ -76,7 +76,7 @@ s_show_bad (const json_t *bad)
     printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
-//  How a pack is read, what is thought of its disk, and what that came to.
+//  How a pack is read, and what that came to.
 static void
 s_show_pack (const json_t *pack)
 {
@@ -87,9 +87,7 @@ s_show_pack (const json_t *pack)
         printf ("  a pack%s, %s\n", tiled, s_text (pack, "policy"));
         return;
     }
-    printf ("  a pack%s, %s in pieces of %.0f; disk: %.0f us, %.0f MB/s (%.0f read%s seen)\n", tiled, s_text (pack, "policy"),
-        s_real (pack, "piece_samples"), s_real (pack, "latency_microseconds"), s_real (pack, "megabytes_per_second"),
-        s_real (pack, "observed_reads"), s_plural (pack, "observed_reads"));
+    printf ("  a pack%s, %s in pieces of %.0f\n", tiled, s_text (pack, "policy"), s_real (pack, "piece_samples"));
     printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
         s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6,
         s_real (pack, "resident_bytes_max") / 1e6,
@@ -342,6 +340,28 @@ s_show_tenants (const json_t *status)
         s_show_tenant (tenant);
 }
 
+//  How each is read, and what reads were found to cost there.
+static void
+s_show_devices (const json_t *status)
+{
+    size_t index, place, named;
+    const json_t *device, *dataset, *name;
+    json_array_foreach (json_object_get (status, "devices"), index, device) {
+        printf ("device %s (", s_text (device, "device"));
+        named = 0;
+        json_array_foreach (json_object_get (status, "datasets"), place, dataset) {
+            size_t part;
+            json_array_foreach (json_object_get (dataset, "devices"), part, name)
+                if (strcmp (json_string_value (name), s_text (device, "device")) == 0)
+                    printf ("%s%s", named++? ", ": "", s_text (dataset, "name"));
+        }
+        printf (") read by %s, %.0f at once; %s: %.0f us, %.0f MB/s", s_text (device, "reading"), s_real (device, "reads_max"),
+            json_is_true (json_object_get (device, "measured"))? "measured": "assumed", s_real (device, "latency_microseconds"),
+            s_real (device, "megabytes_per_second"));
+        printf (" (%.0f reads seen)\n", s_real (device, "observed_reads"));
+    }
+}
+
 //  What all users together make of the server, which is told to those only who may know of all.
 static void
 s_show_totals (const json_t *status)
@@ -356,8 +376,8 @@ s_show_totals (const json_t *status)
     s_show_losses (status);
     printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status, "ring_bytes") / 1e6,
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
-    printf ("read by %s, %.0f at once; compressed samples %.1f of %.1f MB\n", s_text (status, "reading"),
-        s_real (status, "reads_max"), s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
+    s_show_devices (status);
+    printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
 }
 
 static void

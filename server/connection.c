@@ -123,6 +123,21 @@ connection_take_inline (connection_t *self, uint32_t slot)
     return memory;
 }
 
+//  The names of those it lies on, each once.
+static json_t *
+s_devices (const source_t *source)
+{
+    json_t *names = json_array ();
+    const device_t *device;
+    for (size_t part = 0, before; (device = source_device (source, part)); part++) {
+        char name [DEVICE_NAME_BYTES];
+        for (before = 0; source_device (source, before) != device; before++);
+        if (before == part)
+            json_array_append_new (names, json_string (device_name (device, name)));
+    }
+    return names;
+}
+
 static void
 s_describe (const source_t *source, json_t *object, bool sees_all)
 {
@@ -143,11 +158,8 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
         json_object_set_new (pack, "tile", json_string (noted.is_tiled? noted.tile: "off"));
     }
-    if (source->pack && sees_all) {
-        json_object_set_new (pack, "latency_microseconds", json_real (source->cost.latency_seconds * 1e6));
-        json_object_set_new (pack, "megabytes_per_second", json_real (source->cost.bytes_per_second / 1e6));
-        json_object_set_new (pack, "observed_reads", json_integer ((json_int_t) source->cost.observed));
-    }
+    if (sees_all)
+        json_object_set_new (object, "devices", s_devices (source));
     json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()
         : json_integer (source->jpeg_warnings_max));
 }

@@ -57,6 +57,7 @@ s_descriptors (const crowd_t *crowd)
 static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 {
+    json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
     uint64_t unanswered = 0;
     for (size_t number = 0; number < REFUSALS_LINES_MAX; number++)
         unanswered += self->dropped [number];

@@ -1,25 +1,42 @@
-/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, and how they are judged.  */
+/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where they lie, and how they are
+ *  judged.
+ */
 #ifndef SOURCE_H
 #define SOURCE_H
 #include <stdint.h>
 #include "broker.h"
 #include "catalogue.h"
-#include "cost.h"
+#include "device.h"
 #include "pack.h"
+
+typedef struct {
+    device_t *device;
+    uint32_t file;                  //  the device's number of it
+} source_volume_t;
 
 typedef struct {
     catalogue_t *catalogue;
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too many
     const pack_t *pack;             //  the catalogue's; NULL: plain files
-    uint32_t first_file;            //  of its volumes, among the files that the reading thread has open
+    device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: where each field's lie
+    source_volume_t *volumes;       //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
-    cost_t cost;                    //  of reading here; the broker's thread's
+    uint32_t piece_set;             //  samples, by the user; 0: as the cost model says
 } source_t;
 
 static inline source_t *
 source_of (const dataset_t *dataset)
 {
     return dataset_user (dataset);
+}
+
+//  Where the data set's part of this number lies, from 0 on, the same for several; NULL: there is no such part.
+static inline device_t *
+source_device (const source_t *self, size_t part)
+{
+    if (self->pack)
+        return part < pack_volumes (self->pack)? self->volumes [part].device: NULL;
+    return part < catalogue_fields (self->catalogue)? self->fields [part]: NULL;
 }
 
 #endif

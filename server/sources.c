@@ -1,8 +1,10 @@
 #include "sources.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "complain.h"
 #include "plural.h"
 #include "reader.h"
@@ -11,7 +13,6 @@ enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
     CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is read, members of
                                         //  a piece are up to 64 places apart, and a chunk is 64 or more
-    PROBE_MS = 100,                     //  for a pack's first volume, at start
     READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
     REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
     PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
@@ -66,6 +67,35 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
 }
 
+//  ---- devices
+
+//  The one of that number, which may be new; NULL: no memory.
+static device_t *
+s_device (sources_t *self, dev_t number)
+{
+    for (size_t index = 0; index < self->device_count; index++)
+        if (device_number (self->devices [index]) == number)
+            return self->devices [index];
+    device_t **devices = realloc (self->devices, (self->device_count + 1) * sizeof *devices);
+    if (!devices)
+        return NULL;
+    self->devices = devices;
+    devices [self->device_count] = device_new (number, self->options->reads);
+    return devices [self->device_count]? devices [self->device_count++]: NULL;
+}
+
+static bool
+s_place_folder (sources_t *self, source_t *source)
+{
+    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
+        source->fields [field] = s_device (self, catalogue_device (source->catalogue, field));
+        if (!source->fields [field])
+            return complain ("serve", "no memory for the list of devices");
+        device_add_folder (source->fields [field]);
+    }
+    return true;
+}
+
 //  ---- packs
 
 static size_t
@@ -84,7 +114,10 @@ s_piece (void *user, uint64_t pool_samples)
     //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
     uint64_t least = pool_samples / PIECES_OF_POOL;
     least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
-    return cost_piece (&source->cost, sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least, RAW_PIECE_MAX);
+    if (source->piece_set)
+        return source->piece_set < RAW_PIECE_MAX? source->piece_set: RAW_PIECE_MAX;
+    return cost_piece (device_cost (source_device (source, 0)), sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least,
+        RAW_PIECE_MAX);
 }
 
 static bool
@@ -94,41 +127,39 @@ s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t ran
     //  Whole blocks are read, also where files are empty.
     double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
     double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
-    return cost_prefers_singles (&source->cost, samples, single_bytes, together_bytes, READS_TOGETHER);
+    return cost_prefers_singles (device_cost (source_device (source, 0)), samples, single_bytes, together_bytes, READS_TOGETHER);
 }
 
-//  The volumes join the files that the reading thread is to open; the first is measured.
+//  The volume joins the files of its device.  False: that cannot be said, and errno has the reason.
 static bool
-s_list_volumes (sources_t *self, source_t *source)
+s_place_volume (sources_t *self, source_volume_t *volume, const char *path, size_t span)
+{
+    struct stat status;
+    if (stat (path, &status))
+        return false;
+    errno = ENOMEM;
+    volume->device = s_device (self, status.st_dev);
+    return volume->device && device_add_volume (volume->device, path, span, &volume->file);
+}
+
+//  Their devices are measured, where nothing is known of them yet.
+static bool
+s_place_volumes (sources_t *self, source_t *source, size_t span)
 {
     uint32_t volumes = pack_volumes (source->pack);
-    source->first_file = (uint32_t) self->path_count;
     source->breaks = calloc (volumes + 1, sizeof *source->breaks);
-    char **paths = realloc (self->paths, (self->path_count + volumes) * sizeof *paths);
-    self->paths = paths? paths: self->paths;
-    if (!paths || !source->breaks)
+    source->volumes = calloc (volumes + 1, sizeof *source->volumes);
+    if (!source->breaks || !source->volumes)
         return complain ("serve", "no memory for the list of volumes");
     char path [PATH_MAX];
     for (uint32_t volume = 0; volume < volumes; volume++) {
         source->breaks [volume] = pack_volume_first (source->pack, volume);
         pack_volume_path (source->pack, volume, path, sizeof path);
-        self->paths [self->path_count] = strdup (path);
-        if (!self->paths [self->path_count])
-            return complain ("serve", "no memory for the list of volumes");
-        self->path_count++;
+        if (!s_place_volume (self, &source->volumes [volume], path, span))
+            return complain ("serve", "%s: %s", path, strerror (errno));
+        device_probe (source->volumes [volume].device);
     }
     return true;
-}
-
-//  What reading costs here: as measured now, or where that cannot be, as assumed.
-static void
-s_measure (sources_t *self, source_t *source, const options_dataset_t *wanted)
-{
-    source->cost = cost_assumed ();
-    source->cost.piece_set = wanted->piece;
-    source->cost.depth_set = self->options->reads;
-    if (pack_volumes (source->pack) > 0)
-        cost_probe (&source->cost, self->paths [source->first_file], PROBE_MS);
 }
 
 //  Names are options.c's, which refuses others.
@@ -159,16 +190,15 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
     if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
         return complain ("serve", "data set '%s': tier redox takes chunks of at most %d samples, this pack has %u: pack "
             "it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
-    if (!s_list_volumes (self, source))
-        return false;
-    s_measure (self, source, wanted);
+    source->piece_set = wanted->piece;
     size_t largest = 0, least, half = sources_buffer_part (self->options) / 2;
     for (uint32_t id = 0; id < pack_samples (source->pack); id++)
         if (pack_sample_bytes (source->pack, id) > largest)
             largest = pack_sample_bytes (source->pack, id);
     size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX, together = largest > read_bytes? largest: read_bytes;
     size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
-    self->buffer_bytes = room > self->buffer_bytes? room: self->buffer_bytes;
+    if (!s_place_volumes (self, source, room))
+        return false;
     broker_pack_t pack = { .order = pack_order (source->pack), .breaks = source->breaks,
         .break_count = pack_volumes (source->pack), .sample_bytes = s_sample_bytes, .piece = s_piece,
         .prefers_singles = s_prefers_singles, .user = source,
@@ -198,7 +228,7 @@ s_open_dataset (sources_t *self, size_t index)
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)
-        return true;
+        return s_place_folder (self, source);
     return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make a pack "
         "of it with `tureen pack %s DIR`", wanted->name, wanted->path);
 }
@@ -220,9 +250,10 @@ sources_close (sources_t *self)
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
         catalogue_destroy (&self->all [index].catalogue);
         free (self->all [index].breaks);
+        free (self->all [index].volumes);
     }
-    for (size_t index = 0; index < self->path_count; index++)
-        free (self->paths [index]);
-    free (self->paths);
-    *self = (sources_t) { .paths = NULL };
+    for (size_t index = 0; index < self->device_count; index++)
+        device_destroy (&self->devices [index]);
+    free (self->devices);
+    *self = (sources_t) { .devices = NULL };
 }

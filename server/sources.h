@@ -1,6 +1,6 @@
 /*  sources -- the data sets of the settings, opened: files listed, packs checked and measured, each told to the broker.
  *
- *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; a source's cost is the broker's thread's.
+ *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; devices are the broker's thread's.
  */
 #ifndef SOURCES_H
 #define SOURCES_H
@@ -15,9 +15,8 @@ typedef struct {
     broker_t *broker;                   //  lent, and the options too
     const options_t *options;
     source_t all [OPTIONS_DATASETS_MAX];
-    char **paths;                       //  volumes of all packs
-    size_t path_count;
-    size_t buffer_bytes;                //  that the largest read of a pack needs on its way
+    device_t **devices;                 //  on which they lie; in no order
+    size_t device_count;
 } sources_t;
 
 //  Opens them in the order of the settings, and says on standard output what was found.  False: standard error says why.

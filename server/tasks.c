@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
+#include <unistd.h>
 #include "clock.h"
 #include "decoder.h"
 #include "pool.h"
-#include "reading.h"
 #include "source.h"
 
 enum {
     PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256, REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
     RETRY_MS = 20,
-    DEPTH_MAX = 128, DEPTH_BEGIN = 16, OBSERVED_A_TURN = 32,        //  reads between two looks at the cost model
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -63,19 +63,18 @@ typedef struct range {
     reader_request_t request;
     raw_request_t *raw;
     source_t *source;               //  of it, the thread uses the pack
+    device_t *device;
     task_t pause;                   //  in a worker, before it is read again
 } range_t;
 
 struct tasks {
     broker_t *broker;
-    reading_t *reading;
+    device_t *const *devices;
+    size_t device_count;
+    int any_done;                   //  an epoll of the devices' descriptors; -1: none
     pool_t *workers;
     range_t *ranges, *free_range;
-    uint32_t depth;
-    bool depth_is_set;
     uint64_t shortages;
-    uint32_t observed;              //  reads since the last look at the cost model
-    double read_bytes;              //  of a read, running mean
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
@@ -231,14 +230,32 @@ s_worker_destroy (void *context)
 //  ---- in the broker's thread
 
 static int
+s_open_device (tasks_t *self, device_t *device, const device_options_t *options, const char **path_p)
+{
+    int rc = device_open (device, options, path_p);
+    struct epoll_event event = { .events = EPOLLIN };
+    if (rc == 0 && epoll_ctl (self->any_done, EPOLL_CTL_ADD, device_descriptor (device), &event))
+        rc = -errno;
+    return rc;
+}
+
+static int
 s_start_reading (tasks_t *self, const tasks_options_t *options, const char **path_p)
 {
-    reading_options_t reading = { .paths = options->paths, .path_count = options->path_count,
-        .buffer_bytes = options->buffer_bytes,
+    size_t packed = 0;
+    for (size_t index = 0; index < self->device_count; index++)
+        packed += device_volumes (self->devices [index]) > 0;
+    device_options_t device = {
         //  Twice what can be out at once: a queue is never more than half full.
         .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
-        .depth = self->depth, .no_ring = options->no_ring, .finish = s_spread };
-    return reading_new (&self->reading, &reading, path_p);
+        .no_ring = options->no_ring, .finish = s_spread };
+    self->any_done = epoll_create1 (EPOLL_CLOEXEC);
+    int rc = self->any_done < 0? -errno: 0;
+    for (size_t index = 0; rc == 0 && index < self->device_count; index++) {
+        device.buffer_bytes = device_volumes (self->devices [index]) > 0? options->buffer_bytes / packed: 0;
+        rc = s_open_device (self, self->devices [index], &device, path_p);
+    }
+    return rc;
 }
 
 static int
@@ -265,6 +282,13 @@ s_list_free (tasks_t *self, size_t range_count)
     }
 }
 
+static void
+s_stop_devices (tasks_t *self)
+{
+    for (size_t index = 0; index < self->device_count; index++)
+        device_stop (self->devices [index]);
+}
+
 int
 tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p)
 {
@@ -276,8 +300,9 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     self->broker = options->broker;
     atomic_init (&self->stopping, false);
     self->count = broker_tasks_max (options->broker);
-    self->depth = options->depth? options->depth: DEPTH_BEGIN;
-    self->depth_is_set = options->depth > 0;
+    self->devices = options->devices;
+    self->device_count = options->device_count;
+    self->any_done = -1;
     size_t range_count = broker_reads_max (options->broker);
     self->all = calloc (self->count, sizeof *self->all);
     self->ranges = calloc (range_count, sizeof *self->ranges);
@@ -289,6 +314,8 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
         *self_p = self;
         self = NULL;
     }
+    if (self)
+        s_stop_devices (self);
     tasks_destroy (&self);
     return rc;
 }
@@ -299,7 +326,8 @@ tasks_destroy (tasks_t **self_p)
     tasks_t *self = *self_p;
     if (!self)
         return;
-    reading_destroy (&self->reading);
+    if (self->any_done >= 0)
+        close (self->any_done);
     pool_destroy (&self->workers);
     for (size_t index = 0; self->all && index < self->count; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
@@ -342,14 +370,14 @@ s_give_back (tasks_t *self, task_t *task)
 }
 
 static void
-s_read_files (tasks_t *self, task_t *task)
+s_read_files (task_t *task)
 {
     task->unread = pipeline_files (task->pipeline);
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
         task->requests [file] = (reader_request_t) { .kind = READER_FILE, .user = task,
             .catalogue = task->source->catalogue, .id = s_id (task), .field = pipeline_file (task->pipeline, file),
             .buffer = &task->buffers [file] };
-        reading_submit (self->reading, &task->requests [file]);
+        device_submit (task->source->fields [task->requests [file].field], &task->requests [file]);
     }
 }
 
@@ -385,7 +413,7 @@ tasks_prepare (tasks_t *self, version_t *version)
     if (raw)
         s_use_packed (self, task, raw);
     else
-        s_read_files (self, task);
+        s_read_files (task);
 }
 
 void
@@ -399,9 +427,11 @@ tasks_read (tasks_t *self, raw_request_t *raw)
     pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
     if (where.bytes == 0)           //  empty files: the header's first byte stands in for nothing
         where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
-    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range,
-        .file = range->source->first_file + where.volume, .offset = where.offset, .bytes = where.bytes };
-    reading_submit (self->reading, &range->request);
+    const source_volume_t *volume = &range->source->volumes [where.volume];
+    range->device = volume->device;
+    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file, .offset = where.offset,
+        .bytes = where.bytes };
+    device_submit (range->device, &range->request);
 }
 
 void
@@ -482,25 +512,10 @@ s_finish (tasks_t *self, task_t *task)
     s_give_back (self, task);
 }
 
-//  Now and then, what the cost model has learnt decides how many reads are under way at once.
-static void
-s_learn (tasks_t *self, source_t *source, const reader_request_t *request)
-{
-    cost_observe (&source->cost, request->read_bytes, request->wait_ns, request->in_flight);
-    self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;
-    if (self->depth_is_set || ++self->observed < OBSERVED_A_TURN)
-        return;
-    self->observed = 0;
-    self->depth = cost_depth (&source->cost, (uint64_t) self->read_bytes, DEPTH_MAX);
-    reading_set_depth (self->reading, self->depth);
-}
-
 static void
 s_range_done (tasks_t *self, range_t *range)
 {
     const reader_request_t *request = &range->request;
-    if (request->rc == 0)
-        s_learn (self, range->source, request);
     if (!s_is_shortage (request->rc)) {
         s_end_range (self, range);
         return;
@@ -561,10 +576,10 @@ s_collect_work (tasks_t *self, task_t *task)
     task->pausing = false;
     self->shortages += is_starved;
     if (task->kind == TASK_PAUSE)
-        reading_submit (self->reading, &task->range->request);
+        device_submit (task->range->device, &task->range->request);
     else
     if (again)
-        s_read_files (self, task);
+        s_read_files (task);
     else
     if (is_starved)                         //  behind the others
         pool_submit (self->workers, task);
@@ -577,8 +592,9 @@ tasks_collect (tasks_t *self)
 {
     reader_request_t *request;
     task_t *task;
-    while ((request = reading_done (self->reading)))
-        s_collect_read (self, request);
+    for (size_t index = 0; index < self->device_count; index++)
+        while ((request = device_done (self->devices [index])))
+            s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
         s_collect_work (self, task);
 }
@@ -586,7 +602,7 @@ tasks_collect (tasks_t *self)
 void
 tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS])
 {
-    descriptors [0] = reading_descriptor (self->reading);
+    descriptors [0] = self->any_done;
     descriptors [1] = pool_descriptor (self->workers);
 }
 
@@ -607,26 +623,31 @@ void
 tasks_stop (tasks_t *self)
 {
     atomic_store (&self->stopping, true);
-    reading_stop (self->reading);
+    s_stop_devices (self);
     pool_stop (self->workers);
     reader_request_t *request;
-    while ((request = reading_done (self->reading)))
-        s_give_up (self, request);
+    for (size_t index = 0; index < self->device_count; index++)
+        while ((request = device_done (self->devices [index])))
+            s_give_up (self, request);
     task_t *task;
     while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
         s_finish (self, task);
 }
 
+//  The first one's: what refuses io_uring refuses it for all.
 const char *
 tasks_reading_mode (const tasks_t *self)
 {
-    return reading_mode (self->reading);
+    return self->device_count > 0? device_mode (self->devices [0]): "";
 }
 
 bool
-tasks_reads_direct (const tasks_t *self, uint32_t file)
+tasks_reads_direct (const tasks_t *self)
 {
-    return reading_is_direct (self->reading, file);
+    bool direct = true;
+    for (size_t index = 0; index < self->device_count; index++)
+        direct = direct && device_is_direct (self->devices [index]);
+    return direct;
 }
 
 uint64_t
@@ -638,5 +659,17 @@ tasks_shortages (const tasks_t *self)
 uint32_t
 tasks_depth (const tasks_t *self)
 {
-    return self->depth;
+    uint32_t depth = 0;
+    for (size_t index = 0; index < self->device_count; index++)
+        depth += device_depth (self->devices [index]);
+    return depth;
+}
+
+json_t *
+tasks_devices_status (const tasks_t *self)
+{
+    json_t *list = json_array ();
+    for (size_t index = 0; index < self->device_count; index++)
+        json_array_append_new (list, device_status (self->devices [index]));
+    return list;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "decoder.h"
+#include "device.h"
 #include "layout.h"
 
 typedef struct tasks tasks_t;
@@ -34,10 +35,9 @@ enum { TASKS_ERRANDS_MAX = 80 };
 typedef struct {
     broker_t *broker;
     uint32_t workers;
-    const char *const *paths;       //  volumes of all packs, as sources count them (first_file); lent while tasks_new runs
-    size_t path_count;
-    size_t buffer_bytes;            //  for ranges on their way; at least the largest sample and two blocks
-    uint32_t depth;                 //  reads at once; 0: as the cost model says
+    device_t *const *devices;       //  on which the data sets lie; lent, opened and stopped here
+    size_t device_count;
+    size_t buffer_bytes;            //  for ranges on their way, of all devices together
     bool no_ring;                   //  as if the kernel refused io_uring
 } tasks_options_t;
 
@@ -64,10 +64,13 @@ void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]
 //  running.
 void tasks_stop (tasks_t *self);
 
-//  How files are read: "io_uring", or "preadv (io_uring: ..)"; and whether a file of ranges is read past the page cache.
+//  How files are read: "io_uring", or "preadv (io_uring: ..)"; whether all volumes of packs are read past the page cache; and how
+//  many reads may be under way at once, of all devices.
 const char *tasks_reading_mode (const tasks_t *self);
-bool tasks_reads_direct (const tasks_t *self, uint32_t file);
+bool tasks_reads_direct (const tasks_t *self);
 uint32_t tasks_depth (const tasks_t *self);
+//  device_status of each device.
+json_t *tasks_devices_status (const tasks_t *self);
 //  How often something was tried again because memory or descriptors were short.
 uint64_t tasks_shortages (const tasks_t *self);
 

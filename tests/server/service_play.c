@@ -252,6 +252,21 @@ tasks_depth (const tasks_t *self)
     return 1;
 }
 
+json_t *
+tasks_devices_status (const tasks_t *self)
+{
+    (void) self;
+    return json_array ();
+}
+
+//  No source has any.
+const char *
+device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
+{
+    (void) self;
+    return name;
+}
+
 //  ---- the users
 
 bool

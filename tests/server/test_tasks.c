@@ -174,8 +174,11 @@ struct reading {
     pool_t *pool;
     void (*finish) (void *context, reader_request_t *request);
     uint32_t depth;
+    uint64_t wait_ns;               //  that a file seems to take
     bool stopped;
 };
+
+static uint64_t s_wait_ns = 1000, s_slower = 1;     //  of the next reader; of that after it, so many times as much
 
 typedef struct {
     reading_t *reading;
@@ -212,8 +215,12 @@ s_read_in_thread (void *context, void *argument)
     job_of_reading_t *job = argument;
     if (job->request->kind == READER_RANGE)
         s_read_range (job->reading, job->request);
-    else
+    else {
         job->request->rc = s_read_file (job->request->id, job->request->field, job->request->buffer);
+        job->request->read_bytes = job->request->buffer->size;
+        job->request->in_flight = 1;
+        job->request->wait_ns = job->reading->wait_ns;
+    }
 }
 
 int
@@ -225,6 +232,9 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
     pool_options_t pool = { .name = "reading", .threads = 2, .tasks_max = options->requests_max, .work = s_read_in_thread };
     (*self_p)->pool = pool_new (&pool);
     (*self_p)->finish = options->finish;
+    (*self_p)->depth = options->depth;
+    (*self_p)->wait_ns = s_wait_ns;
+    s_wait_ns *= s_slower;
     assert ((*self_p)->pool);
     return 0;
 }
@@ -278,6 +288,12 @@ void
 reading_set_depth (reading_t *self, uint32_t depth)
 {
     self->depth = depth;
+}
+
+uint32_t
+reading_depth (const reading_t *self)
+{
+    return self->depth;
 }
 
 const char *
@@ -354,6 +370,8 @@ typedef struct {
     broker_t *broker;
     tasks_t *tasks;
     source_t source;
+    source_volume_t volume;
+    device_t *devices [2];          //  of images and packs, of masks
     const pipeline_t *pipeline;
     layout_t layout;
     uint8_t *ring;
@@ -400,14 +418,21 @@ s_begin_over (scene_t *self, bool packed)
     atomic_store (&s_plan.large_buffers, 0);
     atomic_store (&s_plan.stalls, 0);
     atomic_store (&s_plan.stalled, 0);
-    *self = (scene_t) { .source = { .jpeg_warnings_max = 17, .cost = cost_assumed () } };
+    *self = (scene_t) { .source = { .jpeg_warnings_max = 17 }, .devices = { device_new (7, 0), device_new (8, 0) } };
+    self->source.volumes = &self->volume;
+    self->volume.device = self->devices [0];
+    for (size_t field = 0; field < 2; field++) {
+        assert_non_null (self->devices [field]);
+        self->source.fields [field] = self->devices [field];
+    }
     broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20, .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5 };
     self->broker = broker_new (&options);
     dataset_t *dataset = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
     if (packed)
         s_make_pack (self, dataset);
-    tasks_options_t tasks = { .broker = self->broker, .workers = 3, .buffer_bytes = 1 << 20 };
+    tasks_options_t tasks = { .broker = self->broker, .workers = 3, .devices = self->devices, .device_count = 2,
+        .buffer_bytes = 1 << 20 };
     const char *path;
     assert_int_equal (tasks_new (&self->tasks, &tasks, &path), 0);
     pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } }, .count = 2 };
@@ -445,6 +470,8 @@ s_end (scene_t *self)
         if (action.kind == ACTION_BURY)
             broker_bury (self->broker, action.job);
     tasks_destroy (&self->tasks);
+    device_destroy (&self->devices [0]);
+    device_destroy (&self->devices [1]);
     broker_destroy (&self->broker);
     pipeline_destroy (&self->pipeline);
     free (self->ring);
@@ -556,6 +583,34 @@ test_all_fields_come_to_their_rows (void **state)
     s_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
     assert_int_equal (atomic_load (&s_plan.large_buffers), 0);
+    s_end (&scene);
+}
+
+//  Each device has the reads of what lies on it, learns from those alone, and has its own depth.
+static void
+test_each_device_learns_by_itself (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_slower = 100000;              //  images take a microsecond, masks 100 ms
+    s_begin (&scene);
+    assert_int_equal (device_depth (scene.devices [0]), device_depth (scene.devices [1]));
+    s_run (&scene);
+    s_wait_ns = 1000;
+    s_slower = 1;
+    const cost_t *images = device_cost (scene.devices [0]), *masks = device_cost (scene.devices [1]);
+    assert_int_equal (images->observed, SAMPLES);
+    assert_int_equal (masks->observed, SAMPLES);
+    assert_true (images->latency_seconds < 1e-5 && masks->latency_seconds > 1e-2);
+    assert_true (device_depth (scene.devices [0]) < device_depth (scene.devices [1]));
+    assert_int_equal (tasks_depth (scene.tasks), device_depth (scene.devices [0]) + device_depth (scene.devices [1]));
+    json_t *told = tasks_devices_status (scene.tasks), *second = json_array_get (told, 1);
+    assert_string_equal (json_string_value (json_object_get (second, "device")), "0:8");
+    assert_int_equal (json_integer_value (json_object_get (second, "reads_max")), device_depth (scene.devices [1]));
+    assert_int_equal (json_integer_value (json_object_get (second, "observed_reads")), SAMPLES);
+    assert_true (json_is_true (json_object_get (second, "measured")));
+    assert_true (json_real_value (json_object_get (second, "latency_microseconds")) > 1e4);
+    json_decref (told);
     s_end (&scene);
 }
 
@@ -799,6 +854,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
+        cmocka_unit_test (test_each_device_learns_by_itself),
         cmocka_unit_test (test_shortages_are_waited_out),
         cmocka_unit_test (test_shortages_that_last),
         cmocka_unit_test (test_an_end_in_a_shortage),

@@ -2,7 +2,8 @@
  *  test_system_storage.py.
  *
  *  TUREEN_DISK names a file of rules, one a line, looked at with each call: "open ERRNO TEXT" and "read ERRNO TEXT" let the opening
- *  and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT" lets reading them wait.  There is no io_uring,
+ *  and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
+ *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  There is no io_uring,
  *  so that all reading comes through here.
  */
 #ifndef _GNU_SOURCE
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,18 +85,56 @@ openat (int folder, const char *path, int flags, ...)
     return s_fails ("open", path)? -1: s_openat (folder, path, flags, mode);
 }
 
+static void
+s_path_of (int file, char path [PATH_MAX])
+{
+    char link [64];
+    snprintf (link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink (link, path, PATH_MAX - 1);
+    path [length > 0? length: 0] = 0;
+}
+
 ssize_t
 preadv (int file, const struct iovec *parts, int count, off_t offset)
 {
     static ssize_t (*real) (int, const struct iovec *, int, off_t);
     if (!real)
         *(void **) &real = dlsym (RTLD_NEXT, "preadv");
-    char link [64], path [PATH_MAX];
-    snprintf (link, sizeof link, "/proc/self/fd/%d", file);
-    ssize_t length = readlink (link, path, sizeof path - 1);
-    path [length > 0? length: 0] = 0;
+    char path [PATH_MAX];
+    s_path_of (file, path);
     int slow_ms = s_rule ("slow", path);
     if (slow_ms)
         nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L }, NULL);
+    while (s_rule ("stall", path))
+        nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
     return s_fails ("read", path)? -1: real (file, parts, count, offset);
+}
+
+static int
+s_tell_device (int rc, const char *path, struct stat *status)
+{
+    int number = rc == 0? s_rule ("device", path): 0;
+    if (number)
+        status->st_dev = (dev_t) number;
+    return rc;
+}
+
+int
+stat (const char *path, struct stat *status)
+{
+    static int (*real) (const char *, struct stat *);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "stat");
+    return s_tell_device (real (path, status), path, status);
+}
+
+int
+fstat (int file, struct stat *status)
+{
+    static int (*real) (int, struct stat *);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "fstat");
+    char path [PATH_MAX];
+    s_path_of (file, path);
+    return s_tell_device (real (file, status), path, status);
 }

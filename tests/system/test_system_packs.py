@@ -218,9 +218,9 @@ class Figures(PackTest):
             self.assertAlmostEqual(pack["read_amplification"], pack["bytes_read"] / pack["bytes_handed"], 6)
             self.assertLess(pack["misses"], 20)
             text = server.status_text()
-            self.assertIn("  a pack, stream in pieces of 8; disk: ", text)
+            self.assertIn("  a pack, stream in pieces of 8\n", text)
             self.assertRegex(text, r"%.1f MB handed to workers \(1\.0\d\d\)" % (pack["bytes_handed"] / 1e6))
-            self.assertRegex(text, r"read by (io_uring|preadv).*, \d+ at once; compressed samples 0\.0 of \d+\.\d MB")
+            self.assertRegex(text, r"device \d+:\d+ \(train\) read by (io_uring|preadv).*, \d+ at once; measured: \d+ us, \d+ MB/s ")
 
     def test_single_reads_are_counted(self):
         with self.serve() as server:

@@ -86,6 +86,75 @@ class Disk(StorageTest):
             self.assertIn("Input/output error", self.bad(server)[17])
 
 
+@unittest.skipUnless(os.path.exists(LIBRARY), "there is no faulty_disk.so in this build")
+class Disks(StorageTest):
+    """Two file systems, as the server is told; there is no io_uring."""
+
+    def serve_two(self, slow, quick, *arguments, **options):
+        self.on = ["device 1793 %s" % slow, "device 1794 %s" % quick]
+        self.rule(*self.on)
+        return Server({"slow": slow, "quick": quick}, cache="4M", arguments=list(arguments),
+                      environment={"LD_PRELOAD": LIBRARY, "TUREEN_DISK": self.rules}, **options)
+
+    def reading_threads(self, server):
+        names = []
+        for task in os.listdir("/proc/%d/task" % server.pid):
+            with open("/proc/%d/task/%s/comm" % (server.pid, task)) as file:
+                names.append(file.read().strip())
+        return names.count("reading")
+
+    def stand_still(self, server, slow, quick):
+        """Nothing comes of one: jobs of the other have whole epochs, and its own go on when it comes."""
+        self.rule(*self.on, "stall 1 %s" % slow)
+        waiting = [server.read(dataset="slow", batch=16, epochs=1, order=order) for order in ("shared", "private", "seeded")]
+        wait_until("the slow one's jobs are there", lambda: len(server.status()["jobs"]) == 3)
+        for order in ("shared", "private", "seeded"):
+            self.assert_epochs(server.read(dataset="quick", batch=16, epochs=2, order=order).finish(), 2)
+        self.assertEqual([job.delivered() for job in waiting], [0, 0, 0])
+        status = server.status()
+        self.assertEqual([(data["name"], data["devices"]) for data in status["datasets"]],
+                         [("slow", ["7:1"]), ("quick", ["7:2"])])
+        slow_one, quick_one = status["devices"]
+        self.assertEqual((slow_one["device"], quick_one["device"]), ("7:1", "7:2"))
+        self.assertTrue(quick_one["measured"])
+        self.assertGreaterEqual(quick_one["observed_reads"], 2 * self.SAMPLES // 64)
+        self.assertEqual(status["reads_max"], slow_one["reads_max"] + quick_one["reads_max"])
+        self.assertRegex(server.status_text(), r"device 7:2 \(quick\) read by preadv .*, %d at once; measured: \d+ us, \d+ MB/s"
+                         % quick_one["reads_max"])
+        self.rule(*self.on)
+        for job in waiting:
+            self.assert_epochs(job.finish(), 1)
+        self.assertTrue(server.status()["devices"][0]["measured"])
+
+    def other(self):
+        folder = os.path.join(self.folder, "other")
+        shutil.copytree(self.copy, folder)
+        return folder
+
+    def test_a_folder_from_which_nothing_comes(self):
+        slow, quick = self.copy, self.other()
+        with self.serve_two(slow, quick) as server:
+            self.assertEqual([device["measured"] for device in server.status()["devices"]], [False, False])
+            self.stand_still(server, slow, quick)
+
+    def test_a_pack_from_which_nothing_comes(self):
+        slow, quick = self.pack(), os.path.join(self.folder, "quick")
+        shutil.copytree(slow, quick)
+        with self.serve_two(slow, quick, "--raw", "1M") as server:
+            self.stand_still(server, slow, quick)
+
+    def test_no_more_reads_than_are_set(self):
+        for reads in (1, 3):
+            with self.subTest(reads=reads), self.serve_two(self.copy, self.pack() if reads == 1 else self.other(),
+                                                           "--reads", str(reads), "--raw", "8M") as server:
+                for name in ("slow", "quick"):
+                    self.assert_epochs(server.read(dataset=name, batch=16, epochs=1).finish(), 1)
+                status = server.status()
+                self.assertEqual([device["reads_max"] for device in status["devices"]], [reads, reads])
+                self.assertEqual(status["reads_max"], 2 * reads)
+                self.assertEqual(self.reading_threads(server), 2 * reads)
+
+
 class Files(StorageTest):
     def test_whatever_takes_a_files_place(self):
         with Server({"train": self.copy}, cache="4M") as server:

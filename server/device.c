@@ -1,0 +1,190 @@
+#include "device.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+enum {
+    DEPTH_MAX = 128, DEPTH_BEGIN = 16, FILES_DEPTH_LEAST = 8, OBSERVED_A_TURN = 32,     //  reads between two looks at the model
+    PROBE_MS = 3000
+};
+
+struct device {
+    //  set before it is open
+    dev_t number;
+    char **volumes;
+    size_t volume_count;
+    size_t span_max;                //  of all ranges
+    bool has_folders;
+    //  owner only
+    cost_t cost;
+    uint32_t observed;              //  reads since the last look
+    double read_bytes;              //  of a read, running mean
+    reading_t *reading;             //  NULL: it is not open
+};
+
+device_t *
+device_new (dev_t number, uint32_t depth)
+{
+    assert (depth <= DEPTH_MAX);
+    device_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->number = number;
+    self->cost = cost_assumed ();
+    self->cost.depth_set = depth;
+    return self;
+}
+
+void
+device_destroy (device_t **self_p)
+{
+    device_t *self = *self_p;
+    if (!self)
+        return;
+    reading_destroy (&self->reading);
+    for (size_t index = 0; index < self->volume_count; index++)
+        free (self->volumes [index]);
+    free (self->volumes);
+    free (self);
+    *self_p = NULL;
+}
+
+dev_t
+device_number (const device_t *self)
+{
+    return self->number;
+}
+
+bool
+device_add_volume (device_t *self, const char *path, size_t span, uint32_t *file_p)
+{
+    assert (!self->reading);
+    char **volumes = realloc (self->volumes, (self->volume_count + 1) * sizeof *volumes);
+    if (!volumes)
+        return false;
+    self->volumes = volumes;
+    volumes [self->volume_count] = strdup (path);
+    if (!volumes [self->volume_count])
+        return false;
+    *file_p = (uint32_t) self->volume_count++;
+    self->span_max = span > self->span_max? span: self->span_max;
+    return true;
+}
+
+size_t
+device_volumes (const device_t *self)
+{
+    return self->volume_count;
+}
+
+void
+device_add_folder (device_t *self)
+{
+    self->has_folders = true;
+}
+
+void
+device_probe (device_t *self)
+{
+    if (self->volume_count > 0 && self->cost.observed == 0)
+        cost_probe (&self->cost, self->volumes [0], PROBE_MS);
+}
+
+const cost_t *
+device_cost (const device_t *self)
+{
+    return &self->cost;
+}
+
+int
+device_open (device_t *self, const device_options_t *options, const char **path_p)
+{
+    reading_options_t reading = { .paths = (const char *const *) self->volumes, .path_count = self->volume_count,
+        .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
+        .requests_max = options->requests_max, .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
+        .no_ring = options->no_ring, .finish = options->finish, .context = options->context };
+    return reading_new (&self->reading, &reading, path_p);
+}
+
+void
+device_submit (device_t *self, reader_request_t *request)
+{
+    reading_submit (self->reading, request);
+}
+
+//  The depth is set anew even if it is the same: threads that could not be had before may be had now.
+static void
+s_learn (device_t *self, const reader_request_t *request)
+{
+    cost_observe (&self->cost, request->read_bytes, request->wait_ns, request->in_flight);
+    self->read_bytes += ((double) request->read_bytes - self->read_bytes) / OBSERVED_A_TURN;
+    if (++self->observed < OBSERVED_A_TURN)
+        return;
+    self->observed = 0;
+    uint32_t depth = cost_next_depth (&self->cost, (uint64_t) self->read_bytes, DEPTH_MAX);
+    if (self->has_folders && !self->cost.depth_set && depth < FILES_DEPTH_LEAST)
+        depth = FILES_DEPTH_LEAST;
+    reading_set_depth (self->reading, depth);
+}
+
+reader_request_t *
+device_done (device_t *self)
+{
+    reader_request_t *request = self->reading? reading_done (self->reading): NULL;
+    if (request && request->rc == 0)
+        s_learn (self, request);
+    return request;
+}
+
+int
+device_descriptor (const device_t *self)
+{
+    return reading_descriptor (self->reading);
+}
+
+void
+device_stop (device_t *self)
+{
+    if (self->reading)
+        reading_stop (self->reading);
+}
+
+uint32_t
+device_depth (const device_t *self)
+{
+    return reading_depth (self->reading);
+}
+
+const char *
+device_mode (const device_t *self)
+{
+    return reading_mode (self->reading);
+}
+
+bool
+device_is_direct (const device_t *self)
+{
+    bool direct = true;
+    for (uint32_t file = 0; file < self->volume_count; file++)
+        direct = direct && reading_is_direct (self->reading, file);
+    return direct;
+}
+
+const char *
+device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
+{
+    snprintf (name, DEVICE_NAME_BYTES, "%u:%u", major (self->number), minor (self->number));
+    return name;
+}
+
+json_t *
+device_status (const device_t *self)
+{
+    char name [DEVICE_NAME_BYTES];
+    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I}", "device", device_name (self, name), "reading", device_mode (self),
+        "reads_max", (int) device_depth (self), "measured", self->cost.observed > 0,
+        "latency_microseconds", self->cost.latency_seconds * 1e6, "megabytes_per_second", self->cost.bytes_per_second / 1e6,
+        "observed_reads", (json_int_t) self->cost.observed);
+}
