@@ -240,6 +240,20 @@ s_put_section (writer_t *writer, pack_section_t section)
     return 0;
 }
 
+uint64_t
+pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes)
+{
+    uint64_t fields = catalogue->field_count, bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
+    uint64_t a_sample = sizeof (pack_sample_t) + (fields - 1) * sizeof (pack_companion_t) + sizeof (pack_place_t)
+        + fields * sizeof (uint64_t) + sizeof (uint32_t);
+    bytes += catalogue->arena_used + catalogue->class_count * sizeof *catalogue->classes
+        + catalogue->directory_count * sizeof (pack_directory_t) + catalogue->sample_count * a_sample;
+    bytes += fields * sizeof (pack_field_t) + catalogue->column_count * sizeof (pack_column_t) + volumes * sizeof (pack_volume_t);
+    for (size_t index = 0; index < catalogue->column_count; index++)
+        bytes += catalogue->columns [index].value_count * sizeof *catalogue->columns [index].values;
+    return bytes;
+}
+
 static int
 s_put_header (writer_t *writer)
 {

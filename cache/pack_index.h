@@ -38,6 +38,9 @@ typedef struct {
 //  could not be made durable at the end, it is there and whole, and a power cut may still take it away.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
+//  What an index of so many volumes takes on a disk, its note aside; some bytes more at most.
+uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
+
 //  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.
 pack_volume_header_t pack_volume_header (uint32_t volume, const uint8_t *pack);
 

@@ -33,7 +33,8 @@ enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave to others
     BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  more buckets than that allows would be written in crumbs
     BUCKETS_UNKNOWN = 64,               //  where the source does not know its size
-    SPARE_BYTES = 16 << 20,             //  index, journal, padding
+    SPARE_BYTES = 64 << 10,             //  journals, folders, the index's note and what it is rounded up to
+    BUCKET_MORE = 4,                    //  a bucket may be larger than the mean, by such a part
     TILED_MORE = 8                      //  tiled files may be larger, by such a part
 };
 
@@ -309,8 +310,23 @@ s_check_journal (const packing_t *self)
     return rc? rc: s_check_tile (self);
 }
 
+//  What pass 1 and the index take beside the samples, and what is rounded up to whole blocks.  Of tar files nobody knows how
+//  many samples they have; what they have around each is more than this.
+static uint64_t
+s_beside_bytes (const packing_t *self, uint64_t bytes)
+{
+    const catalogue_t *catalogue = pack_source_catalogue (self->source);
+    uint64_t volumes = bytes / self->journal.volume_bytes + 1, blocks = self->journal.buckets + 2 * volumes;
+    if (!catalogue)
+        return blocks * PACK_BLOCK_BYTES + SPARE_BYTES;
+    uint64_t samples = catalogue_samples (catalogue), fields = catalogue_fields (catalogue);
+    blocks += samples / self->journal.chunk_samples;
+    return blocks * PACK_BLOCK_BYTES + samples * fields * sizeof (packing_file_t) + pack_index_bytes (catalogue, volumes)
+        + SPARE_BYTES;
+}
+
 //  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and one
-//  bucket.
+//  bucket, which is some samples more than an equal part.
 static int
 s_check_space (const packing_t *self)
 {
@@ -319,15 +335,15 @@ s_check_space (const packing_t *self)
     pack_source_progress (self->source, &done, &total);
     if (fstatvfs (self->target_fd, &status) != 0)
         return packing_fail_file (self, -errno, "look at", "");
-    uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize;
-    uint64_t needed = total / self->journal.buckets + SPARE_BYTES;
+    uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize, bucket = total / self->journal.buckets;
+    uint64_t needed = bucket + (self->journal.buckets > 1? bucket / BUCKET_MORE: 0) + s_beside_bytes (self, total);
     if (self->journal.pass == 1 && total > done)
         needed += total - done + (self->journal.tile? (total - done) / TILED_MORE: 0);
     if (free_bytes >= needed)
         return 0;
-    return packing_fail (self, -ENOSPC, "there are %llu MiB free for '%.600s', and it takes about %llu: free room "
-        "there, or choose another file system", (unsigned long long) free_bytes >> 20, self->options->target,
-        (unsigned long long) needed >> 20);
+    return packing_fail (self, -ENOSPC, "there are %.1f MiB free for '%.600s', and it takes about %.1f: free room "
+        "there, or choose another file system", (double) free_bytes / (1 << 20), self->options->target,
+        (double) needed / (1 << 20));
 }
 
 //  Nothing was begun: no folder is left that says so.  What others put into it stays, and it too.

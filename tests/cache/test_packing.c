@@ -1093,6 +1093,71 @@ test_no_room (void **state)
     assert_holds (&job);
 }
 
+//  Bytes that all files below take on the disk.
+static uint64_t
+s_taken (const char *folder)
+{
+    DIR *directory = opendir (folder);
+    uint64_t bytes = 0;
+    assert_non_null (directory);
+    for (struct dirent *entry; (entry = readdir (directory));) {
+        char path [PATH_MAX];
+        struct stat status;
+        snprintf (path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strcmp (entry->d_name, ".") == 0 || strcmp (entry->d_name, "..") == 0 || lstat (path, &status) != 0)
+            continue;
+        bytes += S_ISDIR (status.st_mode)? s_taken (path): (uint64_t) status.st_blocks * 512;
+    }
+    closedir (directory);
+    return bytes;
+}
+
+static uint64_t most_taken;
+
+static void
+s_look_at_room (void *context, const packing_progress_t *progress)
+{
+    const job_t *job = context;
+    (void) progress;
+    uint64_t taken = s_taken (job->options.target);
+    most_taken = taken > most_taken? taken: most_taken;
+}
+
+//  What is asked for before it begins is what it takes, and little more, of few samples and of many, in one bucket or several.
+static void
+test_the_room_that_is_asked_for_is_what_it_takes (void **state)
+{
+    const struct { source_t source; uint32_t buckets; } cases [] = {
+        { { 40, 300, false }, 0 }, { { 40, 40000, false }, 1 }, { { 600, 4000, true }, 4 }, { { 1500, 100, false }, 2 }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        char name [32];
+        scratch_t *scratch = *state, inner = *scratch;
+        snprintf (name, sizeof name, "%zu", index);
+        assert_int_equal (mkdir (in (*state, name), 0700), 0);
+        assert_true (strlen (scratch->path) + strlen (name) + 1 < sizeof inner.path);
+        strcpy (inner.path, in (*state, name));
+        make_source (&inner, &cases [index].source, 5);
+        job_t job;
+        prepare (&inner, &job, &cases [index].source, in (&inner, "pack"));
+        job.options.buckets = cases [index].buckets;
+        free_blocks = 1;
+        assert_refused (&job, -ENOSPC, "MiB free", "free room");
+        free_blocks = 0;
+        double asked;
+        const char *text = strstr (job.error, "takes about ");
+        assert_true (text && sscanf (text, "takes about %lf:", &asked) == 1);
+        asked *= 1 << 20;
+        most_taken = 0;
+        job.options.progress = s_look_at_room;
+        job.options.context = &job;
+        run_well (&job);
+        s_look_at_room (&job, NULL);
+        if (asked < (double) most_taken - 60000 || asked > 1.5 * (double) most_taken + 200000)
+            fail_msg ("case %zu: %.0f bytes were asked for, and %llu taken", index, asked, (unsigned long long) most_taken);
+    }
+}
+
 //  A sample that memory has no room for is told with the figure that it takes, and that is enough.
 static void
 test_sample_beyond_memory (void **state)
@@ -1177,6 +1242,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_second_process_is_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_what_was_begun_is_kept_to, begin, end),
         cmocka_unit_test_setup_teardown (test_no_room, begin, end),
+        cmocka_unit_test_setup_teardown (test_the_room_that_is_asked_for_is_what_it_takes, begin, end),
         cmocka_unit_test_setup_teardown (test_sample_beyond_memory, begin, end),
         cmocka_unit_test_setup_teardown (test_damage_is_told, begin, end)
     };
