@@ -24,6 +24,7 @@
 #include "machine.h"
 #include "options.h"
 #include "plural.h"
+#include "pool.h"
 #include "rlimits.h"
 #include "service.h"
 #include "sources.h"
@@ -34,6 +35,7 @@ enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where t
 //  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
 enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
+enum { SOCKET_THREADS = 2 };        //  ZeroMQ's: of the sockets, and of those that are closed
 enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who asks
 
 //  What comes a thousand times, as the log has it.
@@ -76,6 +78,15 @@ static bool
 s_complain_errno (const char *what)
 {
     fprintf (stderr, "tureen serve: %s: %s\n", what, strerror (errno));
+    return false;
+}
+
+//  errno says what was short.
+static bool
+s_complain_shortage (const char *what)
+{
+    char text [MACHINE_SHORTAGE_BYTES];
+    fprintf (stderr, "tureen serve: %s: %s\n", what, machine_shortage (errno, text));
     return false;
 }
 
@@ -175,6 +186,9 @@ s_open_gate (server_t *self)
         .log = &self->log };
     if (self->keys)
         keys_judge (self->keys, s_is_tenant, self);
+    errno = -pool_try (SOCKET_THREADS);         //  ZeroMQ aborts without them
+    if (errno)
+        return s_complain_shortage ("cannot start the threads of the sockets");
     return gate_open (&self->gate, &options, error, sizeof error) == 0 || s_complain (error);
 }
 
@@ -189,9 +203,12 @@ s_start_tasks (server_t *self)
     if (rc == 0)
         return true;
     errno = -rc;
+    bool is_short = !path && (rc == -EAGAIN || rc == -ENOMEM);
+    if (is_short)
+        return s_complain_shortage ("cannot start the threads that read and prepare");
     if (*rlimits_remedy (-rc) && !path)
-        return complain ("serve", "cannot start the threads: %s%s", strerror (-rc), rlimits_remedy (-rc));
-    return s_complain_errno (path? path: "cannot start the workers; try fewer --workers");
+        return complain ("serve", "cannot start the threads that read and prepare: %s%s", strerror (-rc), rlimits_remedy (-rc));
+    return s_complain_errno (path? path: "cannot start the threads that read and prepare");
 }
 
 static bool
@@ -256,7 +273,7 @@ s_start (server_t *self)
     }
     self->tenants = tenants_new (self->broker, &self->options, self->keys);
     if (!self->tenants)
-        return s_complain_errno ("no memory");
+        return s_complain_shortage ("no memory for the tenants");
     ledger_set_limits (LEDGER_CONNECTION_MAX, s_waiting_max ());
     if (!s_open_gate (self) || !s_make_crowd (self))
         return false;
@@ -267,7 +284,7 @@ s_start (server_t *self)
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .crowd = self->crowd, .restarts = self->restarts };
     self->service = service_new (&options);
-    return self->service || s_complain_errno ("no memory");
+    return self->service || s_complain_shortage ("no memory for the jobs");
 }
 
 //  Who is served, and what of it is probably not what was meant.

@@ -1,4 +1,5 @@
 #include "machine.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+enum { LARGE_BYTES = 128 << 20 };       //  more than any buffer of the start
 
 //  The first line of a small file, without its end; false where there is none.
 static bool
@@ -156,4 +159,46 @@ machine_processors (const char *root)
     uint64_t least = count > 0? (uint64_t) count: 1;
     uint64_t paid = s_least_of_groups (root, "cpu", s_processors_v2, s_processors_v1);
     return (uint32_t) (paid < least? paid: least);
+}
+
+//  The most address space that the process has had so far.
+static uint64_t
+s_peak_bytes (void)
+{
+    FILE *file = fopen ("/proc/self/status", "re");
+    char line [256];
+    uint64_t kilobytes = 0;
+    while (file && kilobytes == 0 && fgets (line, sizeof line, file))
+        sscanf (line, "VmPeak: %" SCNu64, &kilobytes);
+    if (file)
+        fclose (file);
+    return kilobytes * 1024;
+}
+
+//  Whether the limit of address space is so near that it was what refused a thread's stack or a large buffer.
+static bool
+s_is_at_limit (uint64_t *limit_p)
+{
+    struct rlimit space, stack;
+    if (getrlimit (RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY || getrlimit (RLIMIT_STACK, &stack))
+        return false;
+    *limit_p = space.rlim_cur;
+    uint64_t more = LARGE_BYTES + (stack.rlim_cur == RLIM_INFINITY? 0: stack.rlim_cur);
+    return space.rlim_cur < s_peak_bytes () + more;
+}
+
+const char *
+machine_shortage (int error, char text [MACHINE_SHORTAGE_BYTES])
+{
+    uint64_t limit;
+    if (s_is_at_limit (&limit))
+        snprintf (text, MACHINE_SHORTAGE_BYTES, "the limit of address space (ulimit -v), %" PRIu64 " MiB, is too low: raise it, or "
+            "remove it with `ulimit -v unlimited`", limit >> 20);
+    else
+    if (error == EAGAIN)
+        snprintf (text, MACHINE_SHORTAGE_BYTES, "no more threads are to be had: raise the limit of processes (ulimit -u; in a "
+            "container, that of its tasks), or give fewer --workers");
+    else
+        snprintf (text, MACHINE_SHORTAGE_BYTES, "%s: free memory, or give fewer --workers", strerror (error));
+    return text;
 }

@@ -1,5 +1,6 @@
 """A server's life: how it starts or refuses to, whom it tells when it ends, and that it leaves nothing."""
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -183,6 +184,37 @@ class Starts(SystemTest):
 
     def serve_arguments(self, path, *more):
         return ["--dataset", "train=%s" % path, "--listen", self.endpoint, *more]
+
+    def test_too_little_address_space_is_named(self):
+        """Whatever is short of it first, threads or memory: the limit is the cause that is told, and nothing aborts."""
+        def start(megabytes, workers):
+            limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+            process = subprocess.Popen([harness.TUREEN, "serve", *self.serve_arguments(self.data, "--workers", str(workers))],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit,
+                                       env=dict(os.environ, XDG_RUNTIME_DIR=self.folder))
+            wait_until("it serves or has ended", lambda: process.poll() is not None or os.path.exists(self.endpoint[len("ipc://"):]))
+            process.terminate()
+            texts = process.communicate(timeout=harness.PATIENCE)
+            if "Sanitizer" in texts[1]:
+                self.skipTest("a sanitizer takes all addresses")
+            return process.returncode, texts[1]
+
+        refusals = 0
+        for megabytes in range(100, 400, 6):
+            status, text = start(megabytes, 2)
+            if status == 0:
+                break
+            if status == 127:           # the loader's, for the libraries
+                continue
+            self.assertEqual(status, 1, text)
+            self.assertIn("the limit of address space (ulimit -v), %d MiB, is too low: raise it" % megabytes, text)
+            self.assertNotIn("--workers", text)
+            refusals += 1
+        self.assertEqual(status, 0)
+        self.assertGreater(refusals, 1)
+        status, text = start(600, 200)
+        self.assertEqual(status, 1)
+        self.assertIn("cannot start the threads that read and prepare: the limit of address space (ulimit -v), 600 MiB", text)
 
     def test_refuses_data_that_is_none(self):
         missing, empty, hollow = (os.path.join(self.folder, name) for name in ("missing", "empty", "hollow"))
