@@ -43,7 +43,7 @@ s_remedy (int rc)
     case EACCES: return "let this user read it, or take it out of the data";
     case ENOENT: return "mend the link or take it out of the data";
     case ESTALE: return "it changed meanwhile; begin anew when nothing writes to the data";
-    case EINVAL: return "it is no file; take it out of the data";
+    case EINVAL: case ENXIO: return "take it out of the data";
     case EFBIG: return "it is larger than a sample may be (256 MiB); cut it up or take it out of the data";
     case EMFILE: case ENFILE: return "raise the limit of open files";
     case ENOMEM: return "free memory";
@@ -57,7 +57,7 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
     char path [PATH_MAX];
     catalogue_path (self->catalogue, id, field, path, sizeof path);
     snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot read '%.300s/%.400s' (%s): %s", self->roots [field], path,
-        rc == -ESTALE? "its size is another": rc == -EINVAL? "not a file": strerror (-rc), s_remedy (rc));
+        rc == -ESTALE? "its size is another": rc == -EINVAL || rc == -ENXIO? "it is no regular file": strerror (-rc), s_remedy (rc));
     for (char *at = error; *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             *at = '?';

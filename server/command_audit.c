@@ -15,6 +15,7 @@
 #include "audit_grouping.h"
 #include "audit_ids.h"
 #include "complain.h"
+#include "input.h"
 #include "location.h"
 #include "output.h"
 #include "pack.h"
@@ -262,11 +263,11 @@ static bool
 s_read_file (audit_t *audit, const char *path)
 {
     char error [ERROR_BYTES], shown [NAME_BYTES];
-    FILE *file = fopen (path, "re");
+    FILE *file = input_stream (path);
     if (!file && errno == ENOENT)
         return complain ("audit", "there is no file '%s': %s", s_visible (path, shown), location_remedy (path));
     if (!file)
-        return complain ("audit", "cannot read '%s': %s", s_visible (path, shown), strerror (errno));
+        return complain ("audit", "%s: %s", s_visible (path, shown), input_error (errno));
     bool fine = audit_ids_read (audit, path, file, error, sizeof error);
     fclose (file);
     return fine || complain ("audit", "%s", s_visible (error, shown));

@@ -3,6 +3,7 @@
  *  line of more than 1024 bytes.
  */
 #include "options_state.h"
+#include "input.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +24,9 @@ enum {
 static char *
 s_read_file (settings_t *self)
 {
-    int descriptor = open (self->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (descriptor < 0 || fstat (descriptor, &status) != 0 || S_ISDIR (status.st_mode)) {
-        options_fail (self, "cannot be read: %s", strerror (descriptor < 0? errno: EISDIR));
-        if (descriptor >= 0)
-            close (descriptor);
+    int descriptor = input_open (self->file);
+    if (descriptor < 0) {
+        options_fail (self, descriptor == -EINVAL? "%s": "cannot be read: %s", input_error (descriptor));
         return NULL;
     }
     char *text = options_need (malloc (FILE_BYTES_MAX + 2));

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include "catalogue.h"
 #include "complain.h"
+#include "input.h"
 #include "location.h"
 
 struct prepare_files {
@@ -25,7 +26,7 @@ s_complain (const char *path)
 {
     if (errno == ENOENT)
         return complain ("prepare", "there is no file '%s': %s", path, location_remedy (path));
-    return complain ("prepare", "%s: %s", path, strerror (errno));
+    return complain ("prepare", "%s: %s", path, input_error (errno));
 }
 
 //  The absolute path of a file: its folder as it really is, then its name.  NULL with errno.
@@ -178,7 +179,7 @@ prepare_files_partner (const prepare_files_t *self, size_t index, const char *fo
 uint8_t *
 prepare_files_read (const char *path, size_t *size_p)
 {
-    FILE *file = fopen (path, "rb");
+    FILE *file = input_stream (path);
     struct stat status;
     uint8_t *bytes = NULL;
     if (file && fstat (fileno (file), &status) == 0) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "complain.h"
+#include "input.h"
 
 enum {
     READ_RANGES_MAX = 4096,
@@ -174,9 +175,9 @@ s_parse_list (read_options_t *self, const char *path)
 {
     if (self->list)
         return complain ("read", "--list: once only");
-    FILE *file = strcmp (path, "-")? fopen (path, "r"): stdin;
+    FILE *file = strcmp (path, "-")? input_stream (path): stdin;
     if (!file)
-        return complain ("read", "--list %s: %s", path, strerror (errno));
+        return complain ("read", "--list %s: %s", path, input_error (errno));
     bool fine = s_read_ids (self, file, path);
     if (file != stdin)
         fclose (file);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
+#include "input.h"
 #include "rlimits.h"
 #include "state.h"
 
@@ -54,12 +55,12 @@ s_fail_state (const read_record_t *self, int error)
 static bool
 s_load_state (read_record_t *self)
 {
-    int fd = open (self->state_path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
+    int fd = input_open (self->state_path);
+    if (fd == -ENOENT)
         return true;
     struct stat status;
     if (fd < 0 || fstat (fd, &status) || status.st_size > READ_RECORD_STATE_BYTES_MAX) {
-        complain ("read", "--state %s: %s", self->state_path, strerror (fd < 0? errno: EFBIG));
+        complain ("read", "--state %s: %s", self->state_path, input_error (fd < 0? fd: EFBIG));
         if (fd >= 0)
             close (fd);
         return false;

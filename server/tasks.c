@@ -530,7 +530,8 @@ s_blame_reading (task_t *task, size_t file, int rc)
 {
     char what [WHAT_BYTES];
     snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
-    s_blame (task, OUTCOME_BAD, file, rc == -ESTALE? "changed since the server started": what);
+    bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  catalogue_check_file's; of a socket
+    s_blame (task, OUTCOME_BAD, file, is_odd? "is no regular file": rc == -ESTALE? "changed since the server started": what);
 }
 
 //  All files of a task have been read, or not.

@@ -117,7 +117,7 @@ class Command(unittest.TestCase):
         self.assert_unusable("a folder, not a file of ids", self.folder)
         self.assert_unusable("empty: no epoch in it; record a job", self.file("empty", b""))
         self.assert_unusable("nul:2: unexpected byte 0x00", self.file("nul", b"0: 1\n1: \0\n"))
-        self.assert_unusable("/dev/zero:1: unexpected byte 0x00", "/dev/zero")
+        self.assert_unusable("/dev/zero: is no regular file", "/dev/zero")
         self.assert_unusable(r"name\\x1b\[2J:1: unexpected 'x'", self.file("name\x1b[2J", b"x\n"))
 
     def test_unusable_groups(self):
@@ -147,6 +147,17 @@ class Command(unittest.TestCase):
         self.assertEqual([(fault["kind"], fault["epoch"]) for fault in result["faults"]], [("group", None)])
         self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place in an epoch 0.6",
                       result["faults"][0]["message"])
+    def test_what_is_no_file_is_told_by_every_command(self):
+        """And at once: nobody writes to the fifo."""
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        for path in (fifo, "/dev/null"):
+            for command in (["audit"], ["prepare", "--time"], ["serve", "--config"], ["read", "--dataset", "a", "--order", "list", "--list"],
+                            ["read", "--dataset", "a", "--state"]):
+                with self.subTest(path=path, command=command):
+                    done = harness.run(*command, path)
+                    self.assertIn(done.returncode, (1, 2))
+                    self.assertIn("%s: is no regular file\n" % path, done.stderr)
 
     def test_a_line_of_many_megabytes(self):
         #  No line is too long: an epoch of a million samples is one.

@@ -39,6 +39,15 @@ class Prepare(SystemTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
 
+    def test_a_mask_that_is_a_fifo(self):
+        masks = os.path.join(self.out, "masks")
+        os.makedirs(masks)
+        os.mkfifo(os.path.join(masks, os.path.splitext(os.path.basename(self.files[0]))[0] + ".png"))
+        done = prepare("--pipeline", '[{"op":"decode","fields":["image","mask"]},{"op":"resize","size":[8,8]}]', "--field",
+                       "mask=mask:" + masks, "--out", os.path.join(self.out, "made"), self.files[0])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(".png: is no regular file", done.stderr)
+
     def test_writes_what_a_seeded_job_gets(self):
         #  The files are in the order of the catalogue, so their ids are those of the data set.
         pipeline = [CROP, SHARE, {"op": "flip"}, {"op": "color_jitter", "brightness": 0.5, "hue": 0.2},

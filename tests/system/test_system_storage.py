@@ -184,6 +184,8 @@ class Files(StorageTest):
                                [number for number in range(self.SAMPLES) if number not in shapes])
             self.assertEqual(sorted(self.bad(server)), sorted(shapes))
             self.assertIn("changed since", self.bad(server)[120])
+            for number in (3, 40, 160, 199):
+                self.assertIn("is no regular file", self.bad(server)[number])
 
     def test_the_folder_goes_away(self):
         with Server({"train": self.copy}, cache="4M") as server:

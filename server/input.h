@@ -1,0 +1,17 @@
+/*  input -- a file that a user names is opened for reading, without waiting for whatever it may be instead.
+ *
+ *  A regular file; or a pipe that is open already and has no name, as the shell's <(COMMAND) gives one.  A fifo, a device and
+ *  a socket are none.
+ */
+#ifndef INPUT_H
+#define INPUT_H
+#include <stdio.h>
+
+//  A descriptor that waits for what is read, close-on-exec; or -errno, -EINVAL where it is no regular file.
+int input_open (const char *path);
+//  The same as a stream; NULL with errno.
+FILE *input_stream (const char *path);
+//  What -errno or errno of these means: "is no regular file", or what the system says.
+const char *input_error (int error);
+
+#endif

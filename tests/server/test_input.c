@@ -1,0 +1,92 @@
+//  What a user names as a file: regular ones and unnamed pipes are read, everything else is told at once.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "input.h"
+#include "scratch.h"
+
+static char s_path [200];
+
+static const char *
+s_in (const scratch_t *scratch, const char *name)
+{
+    snprintf (s_path, sizeof s_path, "%s/%s", scratch->path, name);
+    return s_path;
+}
+
+//  Nobody writes to the fifo, and a wait for that would never end.
+static void
+test_what_is_no_regular_file_is_told_at_once (void **state)
+{
+    (void) state;
+    scratch_t scratch;
+    assert_true (scratch_begin (&scratch));
+    alarm (30);
+    assert_int_equal (mkfifo (s_in (&scratch, "fifo"), 0600), 0);
+    assert_int_equal (input_open (s_in (&scratch, "fifo")), -EINVAL);
+    assert_int_equal (symlink ("fifo", s_in (&scratch, "link")), 0);
+    assert_int_equal (input_open (s_in (&scratch, "link")), -EINVAL);
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy (address.sun_path, s_in (&scratch, "socket"), strlen (s_in (&scratch, "socket")));
+    int fd = socket (AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal (bind (fd, (struct sockaddr *) &address, sizeof address), 0);
+    close (fd);
+    assert_int_equal (input_open (s_in (&scratch, "socket")), -EINVAL);
+    assert_int_equal (input_open ("/dev/null"), -EINVAL);
+    assert_int_equal (input_open ("/dev/zero"), -EINVAL);
+    assert_int_equal (input_open (scratch.path), -EISDIR);
+    assert_int_equal (input_open (s_in (&scratch, "missing")), -ENOENT);
+    assert_null (input_stream (s_in (&scratch, "fifo")));
+    assert_string_equal (input_error (errno), "is no regular file");
+    assert_string_equal (input_error (-ENOENT), strerror (ENOENT));
+    alarm (0);
+    assert_true (scratch_end (&scratch));
+}
+
+//  The pipe's writer may take its time.
+static void
+test_files_and_unnamed_pipes_are_read (void **state)
+{
+    (void) state;
+    scratch_t scratch;
+    assert_true (scratch_begin (&scratch));
+    FILE *file = fopen (s_in (&scratch, "file"), "w");
+    assert_true (file && fputs ("words\n", file) >= 0 && fclose (file) == 0);
+    char line [20];
+    file = input_stream (s_in (&scratch, "file"));
+    assert_true (file && fgets (line, sizeof line, file));
+    assert_string_equal (line, "words\n");
+    fclose (file);
+    int pipes [2];
+    assert_int_equal (pipe (pipes), 0);
+    snprintf (s_path, sizeof s_path, "/dev/fd/%d", pipes [0]);
+    file = input_stream (s_path);
+    assert_non_null (file);
+    pid_t child = fork ();
+    if (child == 0) {
+        usleep (50000);
+        _exit (write (pipes [1], "later\n", 6) != 6);
+    }
+    assert_non_null (fgets (line, sizeof line, file));
+    assert_string_equal (line, "later\n");
+    fclose (file);
+    close (pipes [0]);
+    close (pipes [1]);
+    assert_int_equal (waitpid (child, NULL, 0), child);
+    assert_true (scratch_end (&scratch));
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_what_is_no_regular_file_is_told_at_once),
+        cmocka_unit_test (test_files_and_unnamed_pipes_are_read)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
