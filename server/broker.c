@@ -23,11 +23,13 @@ broker_need (void *memory)
 size_t
 broker_tasks_max (const broker_t *self)
 {
-    size_t folders = 0;
+    size_t folders = 0, most = self->prepare_max;
     for (size_t index = 0; index < self->dataset_count; index++)
         folders += !self->datasets [index]->supply;
-    size_t kinds = folders + (self->dataset_count > folders);
-    return self->prepare_max * (kinds? kinds: 1) + self->copy_max;
+    if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
+        most = BROKER_FETCHES_MAX;
+    bool has_packs = self->dataset_count > folders || folders == 0;
+    return most * folders + self->prepare_max * has_packs + self->copy_max;
 }
 
 size_t
@@ -291,6 +293,13 @@ broker_fetched (broker_t *self, version_t *version)
     if (version->raw || version->is_fetched)
         return;
     dispatch_fetched (self, version);
+}
+
+void
+broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most)
+{
+    (void) self;
+    dataset->fetch_max = most < BROKER_FETCHES_MAX? most: BROKER_FETCHES_MAX;
 }
 
 void

@@ -34,6 +34,7 @@ broker_add_tenant (broker_t *self, const broker_tenant_t *given)
     self->weights += given->weight;
     s_tell_stock (self, self->tenants [0]);
     s_tell_stock (self, tenant);
+    fairness_set_tasks (self->fairness, broker_tasks_max (self) + self->options.workers);
     return tenant;
 }
 

@@ -241,11 +241,21 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
     return kept < self->prepare_max / 2? kept: self->prepare_max / 2;
 }
 
+//  A disk that takes long for each read is asked for more at once than keeps the workers busy.  Where there are several tenants,
+//  none has to wait for what is prepared of so many.
+size_t
+dispatch_fetch_max (const broker_t *self, const dataset_t *dataset)
+{
+    return self->tenant_count == 1 && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
+}
+
 //  Whether the tenant may have one more of them.
 static bool
 s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
 {
     uint64_t weights = 0;
+    if (self->tenant_count == 1)
+        return dataset->fetching < dispatch_fetch_max (self, dataset);
     size_t kept = 0, most = self->prepare_max - s_kept_files (self, dataset);
     for (size_t number = 0; number < self->tenant_count; number++)
         if (s_wants_files (self->tenants [number], dataset))
@@ -269,8 +279,12 @@ s_may_prepare (const broker_t *self, const job_t *job)
 {
     const version_t *version = job->wanted.first->version;
     const dataset_t *dataset = job->dataset;
-    size_t beside = self->preparing - self->fetching + (version->raw? 0: dataset->fetching);
-    return beside < self->prepare_max && (version->raw || s_may_fetch (self, job->tenant, dataset));
+    size_t beside = self->preparing - self->fetching, most = self->prepare_max;
+    if (!version->raw) {
+        beside += dataset->fetching;
+        most = dispatch_fetch_max (self, dataset);
+    }
+    return beside < most && (version->raw || s_may_fetch (self, job->tenant, dataset));
 }
 
 //  One more version whose files are read on the tenant's turn, or one less.
@@ -543,7 +557,7 @@ dispatch_check (const broker_t *self)
     assert (fetching == self->fetching);
     for (size_t index = 0; index < self->dataset_count; index++) {
         fetching -= self->datasets [index]->fetching;
-        assert (self->datasets [index]->fetching <= self->prepare_max);
+        assert (self->datasets [index]->fetching <= BROKER_FETCHES_MAX + self->prepare_max);
     }
     assert (fetching == 0);
     assert (self->errands <= self->options.workers);

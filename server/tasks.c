@@ -534,6 +534,23 @@ s_blame_reading (task_t *task, size_t file, int rc)
     s_blame (task, OUTCOME_BAD, file, is_odd? "is no regular file": rc == -ESTALE? "changed since the server started": what);
 }
 
+//  As many samples are worth reading at once as fill the queues of the devices on which their files lie; and some more, for one
+//  that is done is not followed by another at once.
+static void
+s_tell_fetches (tasks_t *self, const task_t *task)
+{
+    size_t files = pipeline_files (task->pipeline), most = 0;
+    for (size_t file = 0; file < files; file++) {
+        const device_t *device = task->source->fields [task->requests [file].field];
+        size_t here = 0;
+        for (size_t other = 0; other < files; other++)
+            here += task->source->fields [task->requests [other].field] == device;
+        size_t samples = (device_depth (device) + here - 1) / here;
+        most = samples > most? samples: most;
+    }
+    broker_set_fetches (self->broker, version_dataset (self->broker, task->version), most + most / 4);
+}
+
 //  All files of a task have been read, or not.
 static void
 s_files_done (tasks_t *self, task_t *task)
@@ -553,8 +570,10 @@ s_files_done (tasks_t *self, task_t *task)
         s_finish (self, task);
         return;
     }
-    if (!task->pausing)
+    if (!task->pausing) {
+        s_tell_fetches (self, task);
         broker_fetched (self->broker, task->version);
+    }
     pool_submit (self->workers, task);
 }
 

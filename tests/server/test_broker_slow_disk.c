@@ -223,11 +223,46 @@ test_a_slow_disk_holds_up_nobody_else (void **state)
     }
 }
 
+//  Guards: a folder of which more is worth reading at once has that much under way, and the others what they had; with a
+//  second tenant nobody has more than keeps the workers busy.
+static void
+test_a_deep_queue_is_filled (void **state)
+{
+    (void) state;
+    for (int tenants = 1; tenants <= 2; tenants++) {
+        scene_t *scene = calloc (1, sizeof *scene);
+        assert_non_null (scene);
+        s_begin (scene, false, false);
+        if (tenants == 2)
+            broker_add_tenant (scene->broker, &(broker_tenant_t) { .name = "second", .weight = 1 });
+        const size_t least = 4 * WORKERS + 8, asked [] = { 1, 100, 100000 }, had [] = { least, 100, BROKER_FETCHES_MAX };
+        s_join (scene, SLOW, SAMPLER_ORDER_SHARED);
+        for (int step = 0; step < 3; step++) {
+            broker_set_fetches (scene->broker, scene->datasets [SLOW], asked [step]);
+            broker_advance (scene->broker, step);
+            broker_check (scene->broker);
+            for (action_t action; broker_next (scene->broker, &action);)
+                s_carry_out (scene, &action);
+            assert_int_equal (scene->kept_count, tenants == 2? least: had [step]);
+        }
+        assert_true (broker_tasks_max (scene->broker) >= scene->kept_count);
+        s_join (scene, QUICK, SAMPLER_ORDER_SHARED);
+        s_run (scene, QUICK, 1);
+        scene->comes = true;
+        for (size_t index = 0; index < scene->kept_count; index++)
+            s_end_slow (scene, &scene->kept [index]);
+        s_run (scene, SLOW, 1);
+        s_end (scene);
+        free (scene);
+    }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_a_slow_disk_holds_up_nobody_else)
+        cmocka_unit_test (test_a_slow_disk_holds_up_nobody_else),
+        cmocka_unit_test (test_a_deep_queue_is_filled)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

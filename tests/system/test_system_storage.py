@@ -3,6 +3,7 @@ that happens to files that are served ends the server."""
 import errno
 import os
 import shutil
+import signal
 import tempfile
 import unittest
 
@@ -142,6 +143,18 @@ class Disks(StorageTest):
         shutil.copytree(slow, quick)
         with self.serve_two(slow, quick, "--raw", "1M") as server:
             self.stand_still(server, slow, quick)
+
+    def test_a_folder_that_is_far_away_is_read_deep(self):
+        """60 ms a read: it is measured, and many are under way at once, more than keep two workers busy."""
+        with self.serve_two(self.copy, self.other()) as server:
+            self.rule(*self.on, "slow 60 %s" % self.copy)
+            job = server.read(dataset="slow", batch=16, slots=16, epochs=0, order="private")
+            far = lambda: server.status()["devices"][0]
+            wait_until("it is read deep", lambda: far()["reads_max"] >= 40 and self.reading_threads(server) >= 40)
+            self.assertGreater(far()["latency_microseconds"], 20000)
+            job.signal(signal.SIGINT)
+            job.wait()
+            self.rule(*self.on)
 
     def test_no_more_reads_than_are_set(self):
         for reads in (1, 3):
