@@ -275,8 +275,8 @@ typedef enum {
 
 //  Of plain files: what ACTION_PREPARE said has been read, and is prepared now.  For the accounts of what jobs wait for alone.
 void broker_fetched (broker_t *self, version_t *version);
-//  So many samples of the folder are worth reading at once, from now on; beside those that workers have.  No fewer are than keep
-//  the workers busy, and no more than BROKER_FETCHES_MAX; more than that keeps them busy only where there is one tenant.
+//  So many samples of the folder are worth reading at once, from now on.  Where there is one tenant, as many are read, but at most
+//  BROKER_FETCHES_MAX, and at least what keeps the workers busy; where there are several, just that.
 enum { BROKER_FETCHES_MAX = 160 };
 void broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most);
 //  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else not looked at.

@@ -335,7 +335,7 @@ struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list
     supply_t *supply;                       //  NULL: plain files
-    size_t fetching, fetch_max;             //  versions whose plain files are being read; 0: as many as a tenant may prepare
+    size_t fetching, fetch_max;             //  versions whose plain files are being read; broker_set_fetches
     uint32_t samples;
     broker_bad_t on_bad;
     void *user;
@@ -642,8 +642,6 @@ void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);
 //  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
 size_t dispatch_beside_bytes (const broker_t *self);
-//  How many samples of a folder may be being read.
-size_t dispatch_fetch_max (const broker_t *self, const dataset_t *dataset);
 //  The version's plain files have been read; a worker is done with it, or with the place.
 void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);

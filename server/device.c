@@ -17,6 +17,7 @@ struct device {
     size_t volume_count;
     size_t span_max;                //  of all ranges
     bool has_folders;
+    bool was_probed;
     //  owner only
     cost_t cost;
     uint32_t observed;              //  reads since the last look
@@ -88,8 +89,9 @@ device_add_folder (device_t *self)
 void
 device_probe (device_t *self)
 {
-    if (self->volume_count > 0 && self->cost.observed == 0)
+    if (self->volume_count > 0 && !self->was_probed)
         cost_probe (&self->cost, self->volumes [0], PROBE_MS);
+    self->was_probed = self->volume_count > 0;
 }
 
 const cost_t *

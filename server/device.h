@@ -38,7 +38,7 @@ bool device_add_volume (device_t *self, const char *path, size_t span, uint32_t 
 size_t device_volumes (const device_t *self);
 //  Plain files are read here, too.
 void device_add_folder (device_t *self);
-//  Measures it by its first volume, if it has one and nothing is known yet; where that cannot be, what is assumed stays.
+//  Measures it by its first volume, once it has one, and only once; where that cannot be, what is assumed stays.
 void device_probe (device_t *self);
 //  What reading costs here; lent.
 const cost_t *device_cost (const device_t *self);

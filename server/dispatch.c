@@ -243,8 +243,8 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
 
 //  A disk that takes long for each read is asked for more at once than keeps the workers busy.  Where there are several tenants,
 //  none has to wait for what is prepared of so many.
-size_t
-dispatch_fetch_max (const broker_t *self, const dataset_t *dataset)
+static size_t
+s_fetch_max (const broker_t *self, const dataset_t *dataset)
 {
     return self->tenant_count == 1 && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
 }
@@ -255,7 +255,7 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
 {
     uint64_t weights = 0;
     if (self->tenant_count == 1)
-        return dataset->fetching < dispatch_fetch_max (self, dataset);
+        return dataset->fetching < s_fetch_max (self, dataset);
     size_t kept = 0, most = self->prepare_max - s_kept_files (self, dataset);
     for (size_t number = 0; number < self->tenant_count; number++)
         if (s_wants_files (self->tenants [number], dataset))
@@ -282,7 +282,7 @@ s_may_prepare (const broker_t *self, const job_t *job)
     size_t beside = self->preparing - self->fetching, most = self->prepare_max;
     if (!version->raw) {
         beside += dataset->fetching;
-        most = dispatch_fetch_max (self, dataset);
+        most = s_fetch_max (self, dataset);
     }
     return beside < most && (version->raw || s_may_fetch (self, job->tenant, dataset));
 }

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include "broker.h"
 
-enum { SAMPLES = 1200, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, WORKERS = 2, EPOCHS = 3, JOBS_MAX = 4, KEPT_MAX = 4096,
+enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096,
     TURNS_MAX = 20000 };
 
 typedef enum { SLOW, QUICK, DATASETS } which_t;
