@@ -372,6 +372,7 @@ struct broker {
     size_t errands;                         //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
+    size_t fetching_bytes;                  //  memory beside the index for these, where there are several data sets
     uint64_t reading_full;                  //  data sets, a bit for each, of which enough reads are under way
     sharing_records_t records;
     int64_t shared_ms;                      //  when sharing was judged last
@@ -642,6 +643,8 @@ void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);
 //  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
 size_t dispatch_beside_bytes (const broker_t *self);
+//  And besides, where this much is for the workers, for versions of several data sets whose plain files are being read.
+size_t dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes);
 //  The version's plain files have been read; a worker is done with it, or with the place.
 void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);

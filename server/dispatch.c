@@ -12,7 +12,8 @@
 //  Memory: beside the index each tenant has some for as many of its largest versions as there are workers (schedule.c), which no
 //  other can take.  What it has hold of outside of the index counts against it; it may have more where nobody is kept from his
 //  part.  So a version that does not fit waits for copies of its own tenant's; or, if it is in the index, for those that bring
-//  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.
+//  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.  Of several data sets each
+//  has memory beside the index for what is being read of it (dispatch_fetching_bytes).
 //
 //  Plain files that are being read take up tasks that may be in flight, and no worker.  Each data set has its own of these, so that
 //  one on a slow disk does not slow down another.  Of a data set's, a tenant has its part by weight while others want theirs,
@@ -25,6 +26,7 @@
 enum {
     BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come again
     MEAN_TASKS = 16,                                //  of a running mean
+    FETCHING_PARTS = 8,                             //  of the cache: one of them for what is being read of several data sets
     PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  what tasks are thought to take when none was done
     NS_A_US = 1000
 };
@@ -249,6 +251,39 @@ s_fetch_max (const broker_t *self, const dataset_t *dataset)
     return self->tenant_count == 1 && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
 }
 
+//  What is being read has memory already, and may leave the index meanwhile: others would wait for its memory if nothing came.  So
+//  where there are several data sets, there is room for it beside the index, an eighth of the cache at most.
+static size_t
+s_folders (const broker_t *self)
+{
+    size_t folders = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        folders += !self->datasets [index]->supply;
+    return folders;
+}
+
+size_t
+dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes)
+{
+    if (self->dataset_count < 2 || self->version_bytes_max == 0)
+        return 0;
+    size_t most = self->tenant_count == 1 && self->prepare_max < BROKER_FETCHES_MAX? BROKER_FETCHES_MAX: self->prepare_max;
+    size_t bytes = s_folders (self) * most * self->version_bytes_max, part = self->options.cache_bytes / FETCHING_PARTS;
+    //  The index has room for one.
+    size_t left = self->options.cache_bytes - workers_bytes;
+    left = left > self->version_bytes_max? left - self->version_bytes_max: 0;
+    bytes = bytes < part? bytes: part;
+    return bytes < left? bytes: left;
+}
+
+//  Each data set has its part of it, and one of its versions always may be read.
+static bool
+s_has_part (const broker_t *self, const dataset_t *dataset, const version_t *version)
+{
+    return self->dataset_count < 2 || dataset->fetching == 0
+        || (dataset->fetching + 1) * version->bytes <= self->fetching_bytes / s_folders (self);
+}
+
 //  Whether the tenant may have one more of them.
 static bool
 s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
@@ -284,7 +319,8 @@ s_may_prepare (const broker_t *self, const job_t *job)
         beside += dataset->fetching;
         most = s_fetch_max (self, dataset);
     }
-    return beside < most && (version->raw || s_may_fetch (self, job->tenant, dataset));
+    return beside < most
+        && (version->raw || (s_has_part (self, dataset, version) && s_may_fetch (self, job->tenant, dataset)));
 }
 
 //  One more version whose files are read on the tenant's turn, or one less.

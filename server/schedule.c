@@ -9,13 +9,13 @@
 
 enum { CLASSES_IDLE_MAX = 256 };
 
-//  What the index may hold, so that a worker each always finds memory for one version that is out of the
+//  What the index must leave, so that a worker each always finds memory for one version that is out of the
 //  index, of each tenant that has jobs.
 static size_t
-s_index_limit (const broker_t *self)
+s_workers_bytes (const broker_t *self)
 {
     size_t beside = dispatch_beside_bytes (self);
-    return self->options.cache_bytes - (beside > self->version_bytes_max? beside: self->version_bytes_max) * self->options.workers;
+    return (beside > self->version_bytes_max? beside: self->version_bytes_max) * self->options.workers;
 }
 
 void
@@ -25,7 +25,9 @@ schedule_measure (broker_t *self)
     for (const class_t *class = self->classes; class; class = class->next)
         if (class->version_bytes > self->version_bytes_max)
             self->version_bytes_max = class->version_bytes;
-    prepared_limit (self->prepared, s_index_limit (self));
+    size_t workers_bytes = s_workers_bytes (self);
+    self->fetching_bytes = dispatch_fetching_bytes (self, workers_bytes);
+    prepared_limit (self->prepared, self->options.cache_bytes - workers_bytes - self->fetching_bytes);
 }
 
 //  A `seeded` job's random pixels depend on nobody else: it neither uses others' versions nor lends its own.

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include "broker.h"
 
-enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096,
+enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, FEW_SLOTS = 4, CACHE_BYTES = 1 << 20, VERSION_BYTES = 256, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096,
     TURNS_MAX = 20000 };
 
 typedef enum { SLOW, QUICK, DATASETS } which_t;
@@ -29,6 +29,7 @@ typedef struct {
     uint32_t order [SAMPLES];
     client_t clients [JOBS_MAX];
     size_t client_count;
+    uint32_t slots;
     bool comes;                     //  the slow disk's reads end
     action_t kept [KEPT_MAX];       //  reads and preparations of the slow one
     size_t kept_count;
@@ -49,11 +50,11 @@ s_piece (void *user, uint64_t pool_samples)
 }
 
 static void
-s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed)
+s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed, size_t cache_bytes, uint32_t slots)
 {
     static const uint32_t breaks [1];
-    *self = (scene_t) { .comes = false };
-    broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = 1 << 20, .workers = WORKERS,
+    *self = (scene_t) { .slots = slots };
+    broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes, .workers = WORKERS,
         .jobs_bytes_max = 1 << 28, .seed = 5 };
     self->broker = broker_new (&options);
     for (uint32_t id = 0; id < SAMPLES; id++)
@@ -81,7 +82,7 @@ s_join (scene_t *self, which_t which, sampler_order_t order)
         fail_msg ("%s", error);
     json_decref (list);
     broker_join_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1, .batch_size = BATCH,
-        .slots = SLOTS, .slot_bytes = 4096, .order = order, .seed = 3, .fresh_run = run };
+        .slots = self->slots, .slot_bytes = 4096, .order = order, .seed = 3, .fresh_run = run };
     refusal_t refusal;
     client_t *client = &self->clients [self->client_count++];
     *client = (client_t) { .job = broker_join (self->broker, &join, 0, &refusal), .which = which };
@@ -188,39 +189,49 @@ s_end (scene_t *self)
     broker_destroy (&self->broker);
 }
 
-//  Guards: whatever the two are, and however their jobs draw, the quick one's jobs come through whole epochs while enough is
-//  asked of the slow one to fill every queue there is; and the slow one's do when it comes.
+//  The quick one's jobs come through whole epochs while enough is asked of the slow one to fill every queue there is; and the
+//  slow one's do when it comes.
+static void
+s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
+{
+    const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
+    scene_t *scene = calloc (1, sizeof *scene);
+    assert_non_null (scene);
+    s_begin (scene, kind & 1, kind & 2, cache_bytes, slots);
+    s_join (scene, SLOW, orders [kind >> 2]);
+    s_join (scene, SLOW, orders [kind >> 2]);
+    for (int turn = 0; turn < 100; turn++) {
+        broker_set_fetches (scene->broker, scene->datasets [SLOW], 100);
+        broker_advance (scene->broker, turn);
+        for (action_t action; broker_next (scene->broker, &action);)
+            s_carry_out (scene, &action);
+    }
+    assert_true (scene->kept_count > 0);
+    s_join (scene, QUICK, orders [kind >> 2]);
+    s_join (scene, QUICK, SAMPLER_ORDER_PRIVATE);
+    s_run (scene, QUICK, EPOCHS);
+    for (size_t index = 0; index < scene->client_count; index++)
+        if (scene->clients [index].which == SLOW)
+            assert_int_equal (scene->clients [index].delivered, 0);
+    scene->comes = true;
+    for (size_t index = 0; index < scene->kept_count; index++)
+        s_end_slow (scene, &scene->kept [index]);
+    s_run (scene, SLOW, EPOCHS);
+    s_end (scene);
+    free (scene);
+}
+
+//  Guards: whatever the two are, and however their jobs draw, in much memory and in little, which the quick one's samples go
+//  through again and again, with windows of any size.
 static void
 test_a_slow_disk_holds_up_nobody_else (void **state)
 {
     (void) state;
-    const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
-    for (int kind = 0; kind < 8; kind++) {
-        scene_t *scene = calloc (1, sizeof *scene);
-        assert_non_null (scene);
-        s_begin (scene, kind & 1, kind & 2);
-        s_join (scene, SLOW, orders [kind >> 2]);
-        s_join (scene, SLOW, orders [kind >> 2]);
-        s_run (scene, SLOW, 0);
-        for (int turn = 0; turn < 100; turn++) {
-            broker_advance (scene->broker, turn);
-            for (action_t action; broker_next (scene->broker, &action);)
-                s_carry_out (scene, &action);
-        }
-        assert_true (scene->kept_count >= 4);
-        s_join (scene, QUICK, orders [kind >> 2]);
-        s_join (scene, QUICK, SAMPLER_ORDER_PRIVATE);
-        s_run (scene, QUICK, EPOCHS);
-        for (size_t index = 0; index < scene->client_count; index++)
-            if (scene->clients [index].which == SLOW)
-                assert_int_equal (scene->clients [index].delivered, 0);
-        scene->comes = true;
-        for (size_t index = 0; index < scene->kept_count; index++)
-            s_end_slow (scene, &scene->kept [index]);
-        s_run (scene, SLOW, EPOCHS);
-        s_end (scene);
-        free (scene);
-    }
+    const size_t versions [] = { CACHE_BYTES / VERSION_BYTES, 400, 100, 24, WORKERS + 1 };
+    for (int kind = 0; kind < 8; kind++)
+        for (size_t size = 0; size < sizeof versions / sizeof *versions; size++)
+            if (size == 0 || kind == 0 || (int) size == kind % 5)
+                s_hold_up_nobody (kind, versions [size] * VERSION_BYTES, size == 0? SLOTS: FEW_SLOTS);
 }
 
 //  Guards: a folder of which more is worth reading at once has that much under way, and the others what they had; with a
@@ -232,7 +243,7 @@ test_a_deep_queue_is_filled (void **state)
     for (int tenants = 1; tenants <= 2; tenants++) {
         scene_t *scene = calloc (1, sizeof *scene);
         assert_non_null (scene);
-        s_begin (scene, false, false);
+        s_begin (scene, false, false, CACHE_BYTES, SLOTS);
         if (tenants == 2)
             broker_add_tenant (scene->broker, &(broker_tenant_t) { .name = "second", .weight = 1 });
         const size_t least = 4 * WORKERS + 8, asked [] = { 1, 100, 100000 }, had [] = { least, 100, BROKER_FETCHES_MAX };
