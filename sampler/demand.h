@@ -1,6 +1,6 @@
 /*  demand -- what one job needs: its data, what of it remains in the present epoch, and its list if any.
  *
- *  Two forms.  A SHARED job under `follow` has a history (history.h), two bytes a sample, and no
+ *  Two forms.  A SHARED job under `follow` has a history (history.h), four bytes a sample, and no
  *  sets.  All others have two sets, data and remaining; a list or a seed says in which order.
  *
  *  Invariants, checked by demand_check ():

@@ -10,26 +10,28 @@ enum {
     HISTORY_MAGIC = 0x4157022d,
     //  A sample's bits, from the top: whether it is drawn, then its class of each lag, the latest first.  The age class is
     //  counted from 1, so that an absent sample is zero: what a sparse job never touches costs no memory.
-    ABSENT = 0, AGE_SHIFT = 10, AGE_ONE = 1 << AGE_SHIFT, DRAWN = 1 << 15,
-    AGES_A_QUARTER = HISTORY_AGES / HISTORY_QUARTERS,
+    ABSENT = 0, AGE_SHIFT = 26,
     //  A proposal takes this many tries on average before what remains is listed.
     LATE = 64,
     //  Data with fewer than one id in so many are walked by the list, not by the bits.
     SPARSE = 64
 };
 
+#define AGE_ONE (UINT32_C (1) << AGE_SHIFT)
+#define DRAWN (UINT32_C (1) << 31)
+
 //  The classes of one lag: where they stand in the bits, and how many values the bits can have there.
 typedef struct { uint8_t shift, mask, values; } lag_t;
 
 static const lag_t s_lags [HISTORY_LAGS] = {
-    { AGE_SHIFT, 31, HISTORY_AGES + 1 },
-    { 8, 3, HISTORY_QUARTERS }, { 6, 3, HISTORY_QUARTERS }, { 4, 3, HISTORY_QUARTERS },
-    { 3, 1, HISTORY_HALVES }, { 2, 1, HISTORY_HALVES }, { 1, 1, HISTORY_HALVES }, { 0, 1, HISTORY_HALVES }
+    { AGE_SHIFT, 31, HISTORY_AGES + 1 }, { 22, 15, HISTORY_TENTHS }, { 18, 15, HISTORY_TENTHS },
+    { 15, 7, HISTORY_FIFTHS }, { 12, 7, HISTORY_FIFTHS }, { 9, 7, HISTORY_FIFTHS }, { 6, 7, HISTORY_FIFTHS },
+    { 3, 7, HISTORY_FIFTHS }, { 0, 7, HISTORY_FIFTHS }
 };
 
 enum { VALUES_MAX = HISTORY_AGES + 1 };
 
-_Static_assert (HISTORY_AGES % HISTORY_QUARTERS == 0 && HISTORY_AGES < 32, "five bits, and whole quarters");
+_Static_assert (HISTORY_AGES == 2 * HISTORY_TENTHS && HISTORY_TENTHS == 2 * HISTORY_FIFTHS && HISTORY_AGES < 32, "five bits");
 _Static_assert (VALUES_MAX <= 32, "a bit each");
 
 //  The quotas of one lag, by the value of its bits.
@@ -47,7 +49,7 @@ struct history {
     uint32_t *sparse;                   //  all ids of sparse data, dropped ones too; else NULL
     size_t sparse_count;
     //  Changed by draws and drops.
-    uint16_t *states;                   //  of id low + index
+    uint32_t *states;                   //  of id low + index
     uint64_t size, remaining;
     uint64_t drawn;                     //  in this epoch, dropped since or not
     uint32_t *late;                     //  what remains and some of what did; NULL: not late yet
@@ -60,33 +62,29 @@ struct history {
 //  Bits
 
 static bool
-s_remains (uint16_t state)
+s_remains (uint32_t state)
 {
     return state != ABSENT && state < DRAWN;
 }
 
 //  The value of a lag's bits: for lag 0, the last epoch, the age class + 1.
 static uint32_t
-s_value (uint16_t state, size_t lag)
+s_value (uint32_t state, size_t lag)
 {
-    return (uint32_t) state >> s_lags [lag].shift & s_lags [lag].mask;
+    return state >> s_lags [lag].shift & s_lags [lag].mask;
 }
 
 //  What a sample's bits become if it is drawn in this twentieth of the epoch: each lag's class moves on by one lag, where it
-//  is told less finely.
-static uint16_t
-s_when_drawn (uint16_t state, uint32_t now)
+//  may be told less finely.
+static uint32_t
+s_when_drawn (uint32_t state, uint32_t now)
 {
-    uint32_t quarter = (s_value (state, 0) - 1) / AGES_A_QUARTER;
-    uint32_t quarters = quarter << s_lags [1].shift | s_value (state, 1) << s_lags [2].shift
-        | s_value (state, 2) << s_lags [3].shift;
-    uint32_t half = s_value (state, 3) * HISTORY_HALVES / HISTORY_QUARTERS;
-    uint32_t halves = half << s_lags [4].shift | s_value (state, 4) << s_lags [5].shift
-        | s_value (state, 5) << s_lags [6].shift | s_value (state, 6) << s_lags [7].shift;
-    return (uint16_t) (DRAWN | (now + 1) * AGE_ONE | quarters | halves);
+    uint32_t tenths = (s_value (state, 0) - 1) / 2 << s_lags [1].shift | s_value (state, 1) << s_lags [2].shift;
+    uint32_t fifths = s_value (state, 2) / 2 << s_lags [3].shift | (state & ((UINT32_C (1) << s_lags [2].shift) - 1)) >> 3;
+    return DRAWN | (now + 1) << AGE_SHIFT | tenths | fifths;
 }
 
-static uint16_t
+static uint32_t
 s_at (const history_t *self, uint32_t id)
 {
     uint32_t index = id - self->low;            //  wraps for ids below
@@ -97,7 +95,7 @@ s_at (const history_t *self, uint32_t id)
 //  Life
 
 static void
-s_count (history_t *self, uint16_t state)
+s_count (history_t *self, uint32_t state)
 {
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
         self->quotas [lag].sizes [s_value (state, lag)]++;
@@ -297,7 +295,7 @@ history_settle (history_t *self)
 bool
 history_allows (const history_t *self, uint32_t id)
 {
-    uint16_t state = s_at (self, id);
+    uint32_t state = s_at (self, id);
     assert (s_remains (state));
     uint32_t allowed = 1;
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
@@ -308,7 +306,7 @@ history_allows (const history_t *self, uint32_t id)
 bool
 history_allows_easily (const history_t *self, uint32_t id)
 {
-    uint16_t state = s_at (self, id);
+    uint32_t state = s_at (self, id);
     assert (s_remains (state));
     uint32_t easy = 1;
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
@@ -323,7 +321,7 @@ void
 history_draw (history_t *self, uint32_t id)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint16_t state = s_at (self, id);
+    uint32_t state = s_at (self, id);
     assert (s_remains (state));
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
         self->quotas [lag].drawn [s_value (state, lag)]++;
@@ -338,7 +336,7 @@ void
 history_drop (history_t *self, uint32_t id)
 {
     assert (self->magic == HISTORY_MAGIC);
-    uint16_t state = s_at (self, id);
+    uint32_t state = s_at (self, id);
     if (state == ABSENT)
         return;
     self->states [id - self->low] = ABSENT;
@@ -357,7 +355,7 @@ history_epoch_begin (history_t *self)
     memset (self->quotas, 0, sizeof self->quotas);
     size_t count = self->sparse? self->sparse_count: self->span;
     for (size_t index = 0; index < count; index++) {
-        uint16_t *state = &self->states [self->sparse? self->sparse [index] - self->low: index];
+        uint32_t *state = &self->states [self->sparse? self->sparse [index] - self->low: index];
         if (*state == ABSENT)
             continue;
         *state = (s_remains (*state)? s_when_drawn (*state, HISTORY_AGES - 1): *state) & (DRAWN - 1);
@@ -381,7 +379,7 @@ history_check (const history_t *self)
     assert (self->magic == HISTORY_MAGIC);
     uint64_t remaining = 0, drawn = 0, left [HISTORY_LAGS] [VALUES_MAX] = { 0 };
     for (uint32_t index = 0; index < self->span; index++) {
-        uint16_t state = self->states [index];
+        uint32_t state = self->states [index];
         if (!s_remains (state)) {
             drawn += state != ABSENT;
             continue;

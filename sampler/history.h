@@ -1,9 +1,9 @@
-/*  history -- what remains to a job, and when in its last eight epochs each of it was drawn.
+/*  history -- what remains to a job, and when in its last nine epochs each of it was drawn.
  *
  *  A job that follows others takes what they have scheduled, and so could come to draw the same samples at the
  *  same time of every epoch.  To stay fresh it keeps to quotas, at each *lag* from one epoch to HISTORY_LAGS.  A sample's
- *  class is the part of that earlier epoch in which the job drew it: at lag 1 the twentieth (its *age class*), at lags 2 to 4
- *  the quarter, at lags 5 to 8 the half.  After d of n draws an independent shuffle has drawn size * d/n of a class, give
+ *  class is the part of that earlier epoch in which the job drew it: at lag 1 the twentieth (its *age class*), at lags 2 and 3
+ *  the tenth, at lags 4 to 9 the fifth.  After d of n draws an independent shuffle has drawn size * d/n of a class, give
  *  or take sqrt (size * d/n * (1 - d/n)).  A class may be off by the least of
  *    - HISTORY_SLACK (at later lags HISTORY_SLACK_OLDER) such deviations, times sqrt (1 + HISTORY_FRESH * n / 81).  An order
  *      is called fresh while the chi-square of its table of tenths is at most 81, the degrees of freedom, plus
@@ -16,9 +16,9 @@
  *
  *  So the table "when in this epoch" by "when in that one" stays nearly as even as that of independent shuffles, at every
  *  lag and whatever is on offer.  Coarser classes do for older epochs because less of their order is left, and what is
- *  held at one lag hardly comes back at a later one.  docs/randomness.md has the figures.
+ *  held at one lag hardly comes back at a later one; with halves from lag 5 on, epoch 5 knew epoch 0 (phi2 0.09).  docs/randomness.md has the figures.
  *
- *  Two bytes a sample: absent, remaining with its eight classes, or drawn with what they will be.  Late in an epoch
+ *  Four bytes a sample: absent, remaining with its nine classes, or drawn with what they will be.  Late in an epoch
  *  a short list of what remains, so that a uniform proposal never takes more than some dozen tries.
  *
  *  Invariants, checked by history_check ():
@@ -36,13 +36,13 @@
 
 typedef struct history history_t;
 
-enum { HISTORY_LAGS = 8, HISTORY_AGES = 20, HISTORY_QUARTERS = 4, HISTORY_HALVES = 2 };
+enum { HISTORY_LAGS = 9, HISTORY_AGES = 20, HISTORY_TENTHS = 10, HISTORY_FIFTHS = 5 };
 
 //  Fresh is a phi2 up to HISTORY_FRESH; a table of tenths has HISTORY_FREEDOM degrees of freedom.
 #define HISTORY_FRESH 0.02
 #define HISTORY_FREEDOM 81
 #define HISTORY_SLACK 0.95
-#define HISTORY_SLACK_OLDER 0.7
+#define HISTORY_SLACK_OLDER 0.6
 #define HISTORY_EARLY 0.2f
 #define HISTORY_LEAST 0.25f
 #define HISTORY_EASE 0.75f
