@@ -450,6 +450,16 @@ s_draw (pair_t *pair)
     return id;
 }
 
+//  A job that shares its samples with no other does not look at the shelf.
+static void
+s_give_company (pair_t *pair)
+{
+    roaring_bitmap_t *data = roaring_bitmap_from_range (0, 1024, 1);
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data };
+    assert_true (sampler_join (pair->sampler, &join) != SAMPLER_JOB_NONE);
+    roaring_bitmap_free (data);
+}
+
 //  The shelf is empty when strata are merged at last: of versions of before the departure, which lie in strata that
 //  are there no more, and of those after it.
 static void
@@ -474,6 +484,7 @@ test_a_merge_clears_the_shelf (void **state)
     sampler_check (pair.sampler);
     uint64_t young = sampler_shelve (pair.sampler, 777);
     sampler_allow (pair.sampler, young, pair.stays);
+    s_give_company (&pair);
     assert_int_equal (s_draw (&pair), 777);                 //  all that is on the shelf, in one stratum now
     sampler_forbid (pair.sampler, young, pair.stays);
     sampler_check (pair.sampler);

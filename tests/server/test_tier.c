@@ -569,18 +569,23 @@ test_redox_is_fresh_with_many_chunks (void **state)
 
 //  ---- what is read
 
+//  On average: in one run of ten the last pieces of an epoch cost a percent or so more.
 static void
 s_read_once (const tier_plan_job_t *jobs, size_t count, tier_sampler_t sampler, double most)
 {
+    enum { SEEDS = 6 };
     tier_plan_t plan = {
         .policy = RAW_STREAM, .sampler = sampler, .samples = 20000, .chunk = 64, .piece = 8,
         .memory = 0.05, .cache = 0.02, .batch = 256, .sample_bytes = 1, .align = 1, .jobs = jobs, .job_count = count
     };
-    tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
-    double per_epoch = (double) result.read_bytes / result.data_epochs;
+    double per_epoch = 0;
+    for (uint64_t seed = test_seed (); seed < test_seed () + SEEDS; seed++) {
+        tier_result_t result = tier_run (&plan, seed, seed + 1, NULL);
+        per_epoch += (double) result.read_bytes / result.data_epochs / SEEDS;
+        tier_result_clear (&result);
+    }
     print_message ("%zu jobs, sampler %d: %.4f bytes read a byte of data and epoch\n", count, (int) sampler, per_epoch);
     assert_true (per_epoch <= most);
-    tier_result_clear (&result);
 }
 
 static void
