@@ -6,9 +6,6 @@
 
 enum { ADDRESS_BYTES = 512 };
 
-//  Will there be a server at ipc://: has a process claimed the address that does not listen yet, or has its server died, and the
-//  supervisor lives?  what: which, in a sentence.
-bool address_is_starting (const char *address, message_error_t *what);
 //  given, else $TUREEN_ENDPOINT, else the default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there
 //  is no usable runtime directory ipc:///tmp/tureen-UID/server.sock.  The server has the same rule
 //  (server/endpoint.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.

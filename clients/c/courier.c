@@ -1,4 +1,5 @@
 #include "courier_state.h"
+#include "presence.h"
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -298,11 +299,14 @@ s_check_deadline (courier_t *self, int64_t now_ms)
     if (now_ms < self->deadline_ms)
         return;
     message_error_t why;
+    char how [PRESENCE_BYTES];
     if (self->phase == JOINING && self->gathering)
         courier_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
-    else if (self->phase == JOINING && !dealer_was_connected (self->dealer) && address_is_starting (self->address, &why)
-    &&  courier_can_go_on (self))
+    else if (self->phase == JOINING && !dealer_was_connected (self->dealer) && presence_is_starting (self->address, how)
+    &&  courier_can_go_on (self)) {
+        message_fail (&why, "no server listens yet: %s", how);
         courier_go_away (self, why.text);
+    }
     else if (self->phase == JOINING) {
         address_fail (self->address, self->timeout_ms, &why);
         s_refuse (self, -ETIMEDOUT, &why);

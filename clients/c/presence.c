@@ -40,30 +40,42 @@ s_read (const char *path, char *text, size_t size)
     return got > 0;
 }
 
-//  The process that a socket's lock file names, if it is a living server; else 0.  A lock file may be a dead server's, or
-//  come from another container: then the number is another process's, or no process's.
-static long
-s_lock_holder (const char *path)
+//  A lock file may be a dead server's, or come from another container: then the number is another process's, or no process's.
+static bool
+s_is_server (long process)
 {
-    char name [ADDRESS_BYTES + 8], text [PRESENCE_STAT_BYTES];
-    snprintf (name, sizeof name, "%s.lock", path);
-    long process = s_read (name, text, 24)? strtol (text, NULL, 10): 0;
-    if (process <= 0)
-        return 0;
+    char name [64], text [PRESENCE_STAT_BYTES];
     snprintf (name, sizeof name, "/proc/%ld/stat", process);
-    if (!s_read (name, text, sizeof text) || !strstr (text, "(tureen"))
-        return 0;
+    if (process <= 0 || !s_read (name, text, sizeof text) || !strstr (text, "(tureen"))
+        return false;
     const char *end = strrchr (text, ')');
-    return end && end [1] && (end [2] == 'Z' || end [2] == 'X')? 0: process;
+    return end && !(end [1] && (end [2] == 'Z' || end [2] == 'X'));
+}
+
+//  A socket's lock file names its server's process, and the parent of that, which is called like it where it is the supervisor.
+//  True: one of the two lives; which, and what it does, is said.
+static bool
+s_is_locked (const char *path, const char *doing, char text [PRESENCE_BYTES])
+{
+    char name [ADDRESS_BYTES + 8], numbers [48], *end = numbers;
+    snprintf (name, sizeof name, "%s.lock", path);
+    if (!s_read (name, numbers, sizeof numbers))
+        return false;
+    long process = strtol (numbers, &end, 10), parent = strtol (end, NULL, 10);
+    if (s_is_server (process))
+        s_say (PRESENCE_STARTING, text, "process %ld has locked it and does not listen yet: %s", process, doing);
+    else if (s_is_server (parent))
+        s_say (PRESENCE_STARTING, text, "its server has died, and process %ld starts it again", parent);
+    else
+        return false;
+    return true;
 }
 
 static presence_t
 s_look_without_socket (const char *path, char text [PRESENCE_BYTES])
 {
-    long process = s_lock_holder (path);
-    if (process)
-        return s_say (PRESENCE_STARTING, text, "process %ld has locked it and does not listen yet: it is reading its data sets",
-            process);
+    if (s_is_locked (path, "it is reading its data sets", text))
+        return PRESENCE_STARTING;
     char folder [ADDRESS_BYTES];
     snprintf (folder, sizeof folder, "%s", path);
     char *slash = strrchr (folder, '/');
@@ -106,9 +118,8 @@ s_look_at_path (const char *path, char text [PRESENCE_BYTES])
     if (!S_ISSOCK (status.st_mode))
         return s_say (PRESENCE_NONE, text, "%.150s is there and is no socket", path);
     int rc = s_try_path (path);
-    long process = s_lock_holder (path);
-    if (rc == -ECONNREFUSED && process)
-        return s_say (PRESENCE_STARTING, text, "process %ld has locked it and does not listen yet: it is starting", process);
+    if (rc == -ECONNREFUSED && s_is_locked (path, "it is starting", text))
+        return PRESENCE_STARTING;
     if (rc == -ECONNREFUSED)
         return s_say (PRESENCE_NONE, text, "the socket is there, and nothing listens at it: its server has died");
     if (rc == -EACCES)
@@ -175,4 +186,10 @@ presence_look (const char *address, char text [PRESENCE_BYTES])
         return s_look_at_port (address + 6, text);
     assert (!strncmp (address, "ipc://", 6));
     return s_look_at_path (address + 6, text);
+}
+
+bool
+presence_is_starting (const char *address, char text [PRESENCE_BYTES])
+{
+    return !strncmp (address, "ipc://", 6) && presence_look (address, text) == PRESENCE_STARTING;
 }

@@ -59,7 +59,7 @@ static void
 test_a_server_that_starts (void **state)
 {
     (void) state;
-    char folder [] = "/tmp/tureen-address-XXXXXX", text [64], process [32];
+    char folder [] = "/tmp/tureen-address-XXXXXX", text [64], process [32], how [PRESENCE_BYTES];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     message_error_t what;
     assert_non_null (mkdtemp (folder));
@@ -67,23 +67,24 @@ test_a_server_that_starts (void **state)
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.sock", folder);
     snprintf (process, sizeof process, "process %ld has locked", (long) getpid ());
     prctl (PR_SET_NAME, "tureen");
-    assert_false (address_is_starting (text, &what));
+    assert_false (presence_is_starting (text, how));
     endpoint_t *endpoint;
     assert_int_equal (endpoint_claim (&endpoint, text, NULL, what.text, sizeof what.text), 0);
-    assert_true (address_is_starting (text, &what));
-    assert_non_null (strstr (what.text, process));
+    assert_true (presence_is_starting (text, how));
+    assert_non_null (strstr (how, process));
     prctl (PR_SET_NAME, "another");
-    assert_false (address_is_starting (text, &what));
+    assert_false (presence_is_starting (text, how));
     prctl (PR_SET_NAME, "tureen");
     int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal (bind (listener, (struct sockaddr *) &address, sizeof address), 0);
-    assert_true (address_is_starting (text, &what));
+    assert_true (presence_is_starting (text, how));
     assert_int_equal (listen (listener, 1), 0);
-    assert_false (address_is_starting (text, &what));
-    assert_false (address_is_starting ("tcp://127.0.0.1:1", &what));
+    assert_false (presence_is_starting (text, how));
+    assert_false (presence_is_starting ("tcp://127.0.0.1:1", how));
     close (listener);
     endpoint_destroy (&endpoint);
     assert_int_equal (rmdir (folder), 0);
+    prctl (PR_SET_NAME, "test_address");
 }
 
 static void

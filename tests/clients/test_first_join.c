@@ -233,10 +233,10 @@ test_a_server_that_starts (void **state)
     fake = s_fake ((fake_plan_t) { .unborn = true });
     s_lock (fake, path, NO_PROCESS, getpid ());
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = 300 }, ECONNRESET,
-        "the server has died, and process ");
+        "its server has died, and process ");
     s_lock (fake, path, getpid (), 1);
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = 300 }, ECONNRESET,
-        "the server is starting: process ");
+        "no server listens yet: process ");
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = -1 }, ETIMEDOUT, "no server answered");
     prctl (PR_SET_NAME, name);
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100 }, ETIMEDOUT, "no server answered");
