@@ -218,7 +218,7 @@ s_turn (bench_t *self)
     action_t action;
     int descriptors [TASKS_DESCRIPTORS];
     struct pollfd items [TASKS_DESCRIPTORS];
-    tasks_collect (self->tasks);
+    tasks_collect (self->tasks, s_now_us () / 1000);
     broker_advance (self->broker, s_now_us () / 1000);
     while (broker_next (self->broker, &action))
         s_carry_out (self, &action);

@@ -169,8 +169,11 @@ s_open_root (const draft_t *draft, field_t *field)
     do
         field->root_fd = open (field->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (field->root_fd < 0 && errno == EINTR);
-    if (field->root_fd >= 0)
+    struct stat status;
+    if (field->root_fd >= 0) {
+        field->root_inode = fstat (field->root_fd, &status) == 0? status.st_ino: 0;
         return 0;
+    }
     bool is_first = field == draft->self->fields;
     if (errno == ENOENT)
         return catalogue_fail (draft, -ENOENT, "there is no folder '%s'%s%s: %s", field->path,
@@ -453,7 +456,7 @@ catalogue_check_file (int fd, uint64_t bytes)
         return -errno;
     if (!S_ISREG (status.st_mode))
         return -EINVAL;
-    return (uint64_t) status.st_size == bytes? 0: -ESTALE;
+    return (uint64_t) status.st_size == bytes? 0: -CATALOGUE_CHANGED;
 }
 
 int
@@ -483,6 +486,7 @@ s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buff
     if (fd < 0)
         return -errno;
     int rc = catalogue_check_file (fd, bytes);
+    rc = rc == -CATALOGUE_CHANGED? -ESTALE: rc;
     if (rc == 0)
         rc = catalogue_make_room (buffer, bytes);
     if (rc == 0)

@@ -17,6 +17,7 @@
  */
 #ifndef CATALOGUE_H
 #define CATALOGUE_H
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -104,6 +105,9 @@ void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, 
 //  32 hexadecimal digits: XXH3-128 over, for every sample in order, its relative path, a zero and its size as
 //  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal text.
 const char *catalogue_fingerprint (const catalogue_t *self);
+
+//  What reading says, where a file has another size than was catalogued, or ends too early.  Not ESTALE, which file systems say.
+enum { CATALOGUE_CHANGED = ERANGE };
 
 //  A buffer that is kept from file to file; begins as all zero, and `bytes` is to be freed at the end.
 typedef struct {

@@ -398,6 +398,7 @@ s_reroot (labels_t *labels)
         return catalogue_fail_folder (labels->draft, "", "", -errno);
     close (field->root_fd);
     field->root_fd = fd;
+    field->root_inode = 0;              //  it cannot go away
     char *path = strdup ("/");
     if (!path)
         return catalogue_fail_memory (labels->draft);

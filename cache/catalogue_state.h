@@ -63,6 +63,7 @@ typedef struct {
     bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first dot then
     char *path;                     //  as it was given
     int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
+    uint64_t root_inode;            //  of it; 0: not known
     companion_t *files;             //  by sample; NULL for field 0, whose files are the samples
 } field_t;
 
@@ -212,7 +213,7 @@ DIR *catalogue_folder_open (int root_fd, const char *path);
 int catalogue_folder_next (DIR *folder, struct dirent **item_p);
 //  How samples are opened: a fifo that someone named x.jpg must not make us wait for a writer.
 enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
-//  0 for a regular file of so many bytes; -EINVAL, -ESTALE.
+//  0 for a regular file of so many bytes; -EINVAL, -CATALOGUE_CHANGED.
 int catalogue_check_file (int fd, uint64_t bytes);
 //  Room for bytes.  What is in the buffer is not kept, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);

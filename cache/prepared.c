@@ -507,6 +507,16 @@ prepared_reserve (prepared_t *self, version_t *version)
 }
 
 void
+prepared_release (prepared_t *self, version_t *version)
+{
+    assert (version->memory);
+    free (version->block);
+    version->block = NULL;
+    version->memory = NULL;
+    self->memory_bytes -= version->bytes;
+}
+
+void
 prepared_each (prepared_t *self, void (*visit) (void *context, version_t *version), void *context)
 {
     //  By the table, because visit moves versions between buckets.

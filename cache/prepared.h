@@ -83,6 +83,9 @@ typedef struct version {
     uint64_t ticket;                            //  names it on a shelf; 0: it is on none
     void *raw;                                  //  its sample's compressed bytes
     struct version *next_raw, *previous_raw;    //  that wait for the same
+    void *resting;                              //  of plain files: they wait to be read again (server/patience.h)
+    int64_t failed_ms;                          //  when reading them failed first,
+    uint32_t failures;                          //  and how often since
 } version_t;
 
 typedef struct {
@@ -131,6 +134,8 @@ void prepared_pin (version_t *version);
 void prepared_unpin (prepared_t *self, version_t *version);
 //  Memory for the version, if the budget has room now (or it has it already).
 bool prepared_reserve (prepared_t *self, version_t *version);
+//  Gives that memory back: nothing came of it.
+void prepared_release (prepared_t *self, version_t *version);
 
 //  All indexed versions, in no particular order: calls visit for each.  visit may change counts and
 //  accounts, not the index.

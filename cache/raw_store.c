@@ -630,7 +630,7 @@ raw_store_next (raw_store_t *self)
 }
 
 //  By itself, on the lane on which it counts: it is first there, if it has no place in line.
-static void
+static raw_request_t *
 s_read_alone (raw_store_t *self, raw_sample_t *sample)
 {
     raw_request_t *request = s_need (calloc (1, sizeof *request));
@@ -642,16 +642,73 @@ s_read_alone (raw_store_t *self, raw_sample_t *sample)
         s_queue (self, request);
     else
         s_queue_first (self, request);
+    return request;
 }
 
-//  One of several that could not be read together; those who have asked for it do so again.
+//  The sample is in line again: those who have asked for it do so again.
 static void
-s_read_failed (raw_store_t *self, raw_sample_t *sample)
+s_ask_again (raw_store_t *self, raw_sample_t *sample)
 {
-    s_read_alone (self, sample);
     for (uint32_t lane = 1; lane < self->lane_count; lane++)
         if (sample->asked & s_bit (lane))
             raw_store_also (self, lane, sample);
+}
+
+//  One of several that could not be read together, or whose bytes were damaged.
+static void
+s_read_failed (raw_store_t *self, raw_sample_t *sample, const raw_request_t *failed)
+{
+    raw_request_t *request = s_read_alone (self, sample);
+    request->failed_ms = failed->failed_ms;
+    request->failures = failed->failures;
+    request->is_afresh = sample->was_damaged;
+    s_ask_again (self, sample);
+}
+
+void
+raw_store_rest (raw_store_t *self, raw_request_t *request)
+{
+    assert (self->magic == STORE_MAGIC);
+    assert (request->handed_out);
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        s_free_memory (self, request->samples [index]);
+}
+
+//  What nobody holds goes; false: that was all.
+static bool
+s_forget_unheld (raw_store_t *self, raw_request_t *request)
+{
+    uint32_t kept = 0;
+    for (uint32_t index = 0; index < request->sample_count; index++) {
+        raw_sample_t *sample = request->samples [index];
+        if (sample->holds > 0)
+            request->samples [kept++] = sample;
+        else {
+            sample->request = NULL;
+            s_forget (self, sample);
+        }
+    }
+    request->sample_count = kept;
+    return kept > 0;
+}
+
+bool
+raw_store_retry (raw_store_t *self, raw_request_t *request)
+{
+    assert (self->magic == STORE_MAGIC);
+    assert (request->handed_out && self->handed_out > 0);
+    self->handed_out--;
+    if (!s_forget_unheld (self, request)) {
+        free (request);
+        return false;
+    }
+    request->handed_out = false;
+    request->rc = 0;
+    request->damaged = request->read_bytes = 0;
+    s_queue_first (self, request);
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        s_ask_again (self, request->samples [index]);
+    return true;
 }
 
 void
@@ -677,13 +734,16 @@ raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void
             s_forget (self, sample);
             continue;
         }
-        if (request->rc && request->sample_count > 1) {
-            s_read_failed (self, sample);
+        bool is_damaged = request->rc == 0 && request->damaged >> index & 1;
+        if ((request->rc && request->sample_count > 1) || (is_damaged && !sample->was_damaged)) {
+            sample->was_damaged = sample->was_damaged || is_damaged;
+            s_read_failed (self, sample, request);
             continue;
         }
-        sample->rc = request->rc? request->rc: request->damaged >> index & 1? -EBADMSG: 0;
+        sample->rc = request->rc? request->rc: is_damaged? -EBADMSG: 0;
         sample->state = sample->rc? RAW_SAMPLE_BAD: RAW_SAMPLE_READY;
         sample->asked = 0;
+        sample->was_damaged = false;
         if (sample->rc)
             s_free_memory (self, sample);
         arrived (context, sample);

@@ -8,6 +8,9 @@
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
  *                         ^-------------------- raw_store_again -------------'
  *
+ *  A read that failed, and may not fail again, can be put to rest (raw_store_rest): its samples have no memory then, nothing is
+ *  read for them, and nobody waits in line behind them; raw_store_retry puts it back in line, before the others of its source.
+ *
  *  Requests stand in *lanes*, by who makes them; in each those of one source are handed out in the order in which they were
  *  made, each when there is memory for all that it brings, within the budget.  Lanes take turns, and in a lane its sources.
  *  A lane may have a *part* of the budget: what it has not taken of it is kept for it.
@@ -62,6 +65,7 @@ typedef struct raw_sample {
     uint32_t holds;
     uint64_t asked;                     //  AWAITED: a bit for each lane but the first: raw_store_also was called
     uint64_t stands;                    //  the same: it has a place in line there, besides its request's
+    bool was_damaged;                   //  its bytes did not have their checksum once: they are read once more
     struct raw_request *request;        //  AWAITED: that brings it
     struct raw_sample *chain;
     //  the caller's
@@ -78,10 +82,14 @@ typedef struct raw_request {
     int rc;                             //  -errno: none of them was read
     uint64_t damaged;                   //  bit i: samples [i] does not have its checksum
     uint64_t read_bytes;                //  what it cost, whole blocks
+    //  the caller's; a request that is split hands them on
+    int64_t failed_ms;                  //  when it failed first,
+    uint32_t failures;                  //  and how often since
     //  the store's
+    bool is_afresh;                     //  it was damaged: not from what the system has in memory
     uint32_t lane;
     uint32_t also;                      //  a place only: of the sample of this id, + 1, which is elsewhere; 0: it is not
-    bool handed_out;
+    bool handed_out;                    //  or at rest
     struct raw_request *next;
 } raw_request_t;
 
@@ -134,9 +142,15 @@ void raw_store_hold_back (raw_store_t *self, uint64_t sources);
 raw_request_t *raw_store_next (raw_store_t *self);
 //  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept for them.
 void raw_store_hurry (raw_store_t *self);
+//  It was handed out, and is not to be carried out now: its samples give their memory back.  It is the caller's, until
+//  raw_store_retry.
+void raw_store_rest (raw_store_t *self, raw_request_t *request);
+//  It is at rest, and is the first of its lane now.  False: nobody wants any of its samples any more, and it was freed.
+bool raw_store_retry (raw_store_t *self, raw_request_t *request);
 //  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together
-//  each is read again by itself, so that damage costs only what it hits.  arrived (context, sample) is called for each that
-//  is READY or BAD now and held; it must not drop the last hold of another sample of the request.  Frees the request.
+//  each is read again by itself, so that damage costs only what it hits; so is one whose checksum differs, once.
+//  arrived (context, sample) is called for each that is READY or BAD now and held; it must not drop the last hold of another
+//  sample of the request.  Frees the request.
 void raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void *context, raw_sample_t *sample),
     void *context);
 

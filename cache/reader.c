@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,8 +52,11 @@ reader_destroy (reader_t **self_p)
     assert (self->magic == READER_MAGIC);
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
     reader_ring_close (self);
-    for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++)
+    //  Of a reader that has another's files, these are that one's to close.
+    for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
         close (self->files [file].descriptor);
+        free (self->files [file].path);
+    }
     if (self->file_limit > 0)
         free (self->files);
     self->magic = 0;
@@ -98,6 +102,15 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     if (descriptor < 0)
         return descriptor;
     reader_file_t *file = &self->files [self->file_count];
+    struct stat status;
+    int rc = fstat (descriptor, &status)? -errno: 0;
+    file->path = rc? NULL: strdup (path);
+    if (!file->path) {
+        close (descriptor);
+        return rc? rc: -ENOMEM;
+    }
+    file->bytes = (uint64_t) status.st_size;
+    file->inode = status.st_ino;
     file->descriptor = descriptor;
     atomic_init (&file->direct, direct);
     *file_p = (uint32_t) self->file_count++;

@@ -2,7 +2,11 @@
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
  *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are tried again,
- *                  EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the range is -ESTALE ("shrank").
+ *                  EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the range, or a sample's file of
+ *                  another size, is -CATALOGUE_CHANGED (not ESTALE, which file systems say of what is open).
+ *                  A request `is_afresh` opens what it reads from anew first, by its path: a file system that was mounted again, or
+ *                  whose server came back, is read on.  What is found there is taken if it is the same (its inode, and a file's
+ *                  size); else what is open stays, so that a file that took the place of another is not read for it.
  *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in reader_wait
  *                  one by one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or at the
  *                  first read: that file is read through the page cache from then on.
@@ -51,6 +55,7 @@ typedef struct reader_request {
     uint32_t id;
     size_t field;
     catalogue_buffer_t *buffer;
+    bool is_afresh;                     //  it failed, or was damaged: by another descriptor, past the page cache
     //  the result
     int rc;                             //  0 or -errno
     size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)

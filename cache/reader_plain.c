@@ -24,6 +24,14 @@ s_open (const reader_request_t *request)
 }
 
 static int
+s_reopen (const reader_t *self, const reader_request_t *request)
+{
+    int flags;
+    const char *path = reader_again_path (self, request, &flags);
+    return openat (AT_FDCWD, path, flags);
+}
+
+static int
 s_carry_out (reader_t *self, reader_request_t *request)
 {
     ssize_t result;
@@ -32,6 +40,9 @@ s_carry_out (reader_t *self, reader_request_t *request)
     else
     if (request->progress.step == READER_OPEN)
         result = s_open (request);
+    else
+    if (request->progress.step == READER_REOPEN)
+        result = s_reopen (self, request);
     else
         result = close (request->progress.descriptor);
     return result < 0? -errno: (int) result;

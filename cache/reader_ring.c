@@ -108,6 +108,15 @@ reader_ring_register (reader_t *self)
 }
 
 
+void
+reader_ring_update (reader_t *self, uint32_t file)
+{
+    if (self->has_ring && self->files_registered
+    &&  io_uring_register_files_update (&self->ring, file, &self->files [file].descriptor, 1) < 0)
+        self->files_registered = false;
+}
+
+
 //  -- entries
 
 static struct io_uring_sqe *
@@ -140,6 +149,12 @@ s_prepare (reader_t *self, reader_request_t *request)
         char *path = self->paths [entry - self->ring.sq.sqes];
         reader_path (request, path);
         io_uring_prep_openat (entry, reader_root (request), path, CATALOGUE_OPEN_FLAGS, 0);
+    }
+    else
+    if (request->progress.step == READER_REOPEN) {
+        int flags;
+        const char *path = reader_again_path (self, request, &flags);
+        io_uring_prep_openat (entry, AT_FDCWD, path, flags, 0);
     }
     else
         io_uring_prep_close (entry, request->progress.descriptor);

@@ -7,6 +7,7 @@
  *
  *  A range:    READ (until all is there)
  *  A file:     OPEN, READ (until all is there; none for an empty file), CLOSE
+ *  Afresh:     REOPEN before these
  */
 #ifndef READER_STATE_H
 #define READER_STATE_H
@@ -18,11 +19,13 @@
 
 enum { READER_MAGIC = 0x0ead0e12 };
 
-typedef enum { READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
+typedef enum { READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_step_t;
 
 typedef struct {
     int descriptor;
     atomic_bool direct;
+    char *path;
+    uint64_t bytes, inode;              //  when it was opened
 } reader_file_t;
 
 typedef struct {
@@ -80,6 +83,8 @@ bool reader_begin (reader_t *self, reader_request_t *request);
 bool reader_advance (reader_t *self, reader_request_t *request, int result);
 //  The read to carry out now.
 reader_read_t reader_next_read (reader_t *self, reader_request_t *request);
+//  REOPEN: what to open, and how; the path lives as long as the file or the catalogue.
+const char *reader_again_path (const reader_t *self, const reader_request_t *request, int *flags_p);
 //  The file to open now, below reader_root; path has PATH_MAX bytes.
 void reader_path (const reader_request_t *request, char *path);
 int reader_root (const reader_request_t *request);
@@ -97,6 +102,8 @@ int reader_ring_open (reader_t *self);
 void reader_ring_close (reader_t *self);
 //  Before the first request: all files are there.
 void reader_ring_register (reader_t *self);
+//  The file's descriptor is of another opening.
+void reader_ring_update (reader_t *self, uint32_t file);
 //  Takes what has completed and keeps `depth` in flight.  Never waits.
 void reader_ring_turn (reader_t *self);
 //  The same until a request is done or the descriptor is readable.

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     AGAIN_MAX = 64,                     //  interruptions in a row that are put up with
@@ -40,10 +42,12 @@ s_leave_direct (reader_file_t *file)
 bool
 reader_begin (reader_t *self, reader_request_t *request)
 {
-    (void) self;
     if (request->kind == READER_RANGE) {
         request->skip = request->offset % READER_ALIGN_BYTES;
-        request->progress.step = READER_READ;
+        request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
+        if (request->is_afresh && !reader_is_direct (self, request->file))
+            posix_fadvise (s_file (self, request)->descriptor, (off_t) request->offset, (off_t) request->bytes,
+                POSIX_FADV_DONTNEED);
         return true;
     }
     request->buffer->size = 0;
@@ -51,8 +55,16 @@ reader_begin (reader_t *self, reader_request_t *request)
         request->rc = -EFBIG;
         return false;
     }
-    request->progress.step = READER_OPEN;
+    request->progress.step = request->is_afresh? READER_REOPEN: READER_OPEN;
     return true;
+}
+
+const char *
+reader_again_path (const reader_t *self, const reader_request_t *request, int *flags_p)
+{
+    bool is_range = request->kind == READER_RANGE;
+    *flags_p = O_RDONLY | O_CLOEXEC | (!is_range? O_DIRECTORY: reader_is_direct (self, request->file)? O_DIRECT: 0);
+    return is_range? s_file (self, request)->path: request->catalogue->fields [request->field].path;
 }
 
 int
@@ -128,11 +140,11 @@ s_take_bytes (reader_request_t *request, int count)
     request->read_bytes += (uint64_t) count;
     progress->again = 0;
     if (count == 0)
-        return -ESTALE;
+        return -CATALOGUE_CHANGED;
     size_t reached = s_position (request) + (size_t) count;
     //  Read from the beginning of its block, the last one may end where it ended before: the file ends there.
     if (reached <= progress->done)
-        return ++progress->tries < READER_TRIES? 1: -ESTALE;
+        return ++progress->tries < READER_TRIES? 1: -CATALOGUE_CHANGED;
     progress->done = reached;
     return reached < s_end (request);
 }
@@ -145,6 +157,34 @@ s_leave_file (reader_request_t *request, int rc)
     if (rc == 0)
         request->buffer->size = s_file_bytes (request);
     request->progress.step = READER_CLOSE;
+    return true;
+}
+
+//  Whether what was opened anew is what is open.
+static bool
+s_is_same (const reader_t *self, const reader_request_t *request, int descriptor)
+{
+    struct stat status;
+    if (fstat (descriptor, &status) != 0)
+        return false;
+    const reader_file_t *file = request->kind == READER_RANGE? s_file (self, request): NULL;
+    if (file)
+        return status.st_ino == file->inode && (uint64_t) status.st_size == file->bytes;
+    return status.st_ino == request->catalogue->fields [request->field].root_inode;
+}
+
+//  In place of what is open, under its number: reads that are under way end as they would have.  If it cannot be opened or is
+//  another, the read itself says what is wrong.
+static bool
+s_reopened (reader_t *self, reader_request_t *request, int result)
+{
+    bool is_range = request->kind == READER_RANGE;
+    int before = is_range? s_file (self, request)->descriptor: reader_root (request);
+    if (result >= 0 && s_is_same (self, request, result) && dup3 (result, before, O_CLOEXEC) >= 0 && is_range)
+        reader_ring_update (self, request->file);
+    if (result >= 0)
+        close (result);
+    request->progress.step = is_range? READER_READ: READER_OPEN;
     return true;
 }
 
@@ -191,6 +231,8 @@ s_was_read (reader_t *self, reader_request_t *request, int result)
 bool
 reader_advance (reader_t *self, reader_request_t *request, int result)
 {
+    if (request->progress.step == READER_REOPEN)
+        return s_reopened (self, request, result);
     if (request->progress.step == READER_OPEN)
         return s_opened (request, result);
     if (request->progress.step == READER_READ)

@@ -52,6 +52,7 @@ broker_new (const broker_options_t *options)
     self->magic = BROKER_MAGIC;
     self->options = *options;
     self->random = random_from_seed (options->seed);
+    self->pauses = random_from_seed (~options->seed);
     //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
@@ -87,6 +88,8 @@ broker_destroy (broker_t **self_p)
     assert (!self->jobs);
     stock_destroy (&self->stock);
     assert (!self->classes);
+    for (size_t index = 0; index < self->dataset_count; index++)
+        patience_end (self, self->datasets [index]);
     for (size_t index = 0; index < self->dataset_count; index++)
         s_dataset_destroy (self->datasets [index]);
     for (size_t index = 0; index < self->tenant_count; index++)
@@ -286,13 +289,21 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
 
 //  ---- work done
 
-void
-broker_fetched (broker_t *self, version_t *version)
+static void
+s_fetched (broker_t *self, version_t *version)
 {
     assert (version->state == VERSION_WORKING);
     if (version->raw || version->is_fetched)
         return;
     dispatch_fetched (self, version);
+}
+
+void
+broker_fetched (broker_t *self, version_t *version)
+{
+    s_fetched (self, version);
+    version->failures = 0;
+    patience_good (version_dataset (self, version));
 }
 
 void
@@ -307,7 +318,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
 {
     assert (version->state == VERSION_WORKING);
     assert (self->preparing > 0);
-    broker_fetched (self, version);
+    s_fetched (self, version);
     self->preparing--;
     dispatch_prepared (self, version);
     supply_release (self, version);
@@ -386,6 +397,7 @@ broker_advance (broker_t *self, int64_t now_ms)
             ranks_send (self, job);
         }
     s_mark_rates (self, now_ms);
+    patience_pass (self, now_ms);
     draw_rounds (self, now_ms);
     drain_mark (self);
     bool dispatched = dispatch_work (self);

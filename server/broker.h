@@ -57,6 +57,7 @@ enum {
     BROKER_WINDOW_MAX = 1 << 20,    //  samples in all slots of a job
     BROKER_ATTACH_MS = 10000,       //  a job must take its ring or ask for inline within this
     BROKER_LEASE_MS = 90000,        //  an inline job that is silent for so long has left
+    BROKER_PATIENCE_MS = 300000,    //  reads that fail, and may not fail again, are made again for so long
     BROKER_GATHER_MS = 200,         //  jobs that join an idle group within this begin together
     BROKER_RANK_DESCRIPTORS = 3     //  of a rank: its ring, the door's connection, ZeroMQ's
 };
@@ -70,6 +71,7 @@ typedef struct {
     sampler_policy_t policy;
     uint64_t seed;                  //  fresh at each start; a simulation's is fixed
     uint32_t gather_ms;             //  BROKER_GATHER_MS
+    uint32_t patience_ms;           //  0: BROKER_PATIENCE_MS
 } broker_options_t;
 
 //  Tasks (PREPARE and COPY) that are handed out at once, at most; and reads.
@@ -275,6 +277,9 @@ typedef enum {
 
 //  Of plain files: what ACTION_PREPARE said has been read, and is prepared now.  For the accounts of what jobs wait for alone.
 void broker_fetched (broker_t *self, version_t *version);
+//  Or they could not be read: -errno, and why, with the file's name.  What ACTION_PREPARE said is undone: it comes again, or the
+//  sample is bad (server/patience.h).  Not for want of memory or descriptors: that is the driver's to wait for.
+void broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
 //  So many samples of the folder are worth reading at once, from now on.  Where there is one tenant, as many are read, but at most
 //  BROKER_FETCHES_MAX, and at least what keeps the workers busy; where there are several, just that.
 enum { BROKER_FETCHES_MAX = 160 };
@@ -293,8 +298,10 @@ void broker_errand_gives_up (broker_t *self, tenant_t *tenant);
 //  Workers' time that the tenant was charged, its part of what served several; and places of its jobs that wait for a worker.
 uint64_t broker_worker_ns (const broker_t *self, const tenant_t *tenant);
 size_t tenant_waiting (const tenant_t *self);
-//  A read is done: what ACTION_READ said, with its answer filled in.
+//  A read is done: what ACTION_READ said, with its answer filled in, and that is final.
 void broker_read (broker_t *self, raw_request_t *request);
+//  It failed: -errno, and why, with the volume's name.  As broker_unread.
+void broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms);
 //  A worker is done with what ACTION_COPY said.
 void broker_copied (broker_t *self, place_t *place);
 
@@ -398,6 +405,17 @@ json_t *broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms);
 //  A sample that was found bad and has a name (of a data set that drops them the first 100 have), each told once; false: no
 //  further one.  reason is lent until the broker ends.
 bool broker_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const char **reason_p);
+
+//  Reads of a data set fail, for a while now, or do so no more; each turn told once; false: nothing new.
+typedef struct {
+    dataset_t *dataset;
+    bool is_over;
+    bool is_still;                  //  nothing of it can be read, so the data set stands still
+    const char *reason;             //  of the last failure; lent until the next event
+    int64_t lasted_ms;              //  from the first failure to the last one
+    int64_t patience_ms;
+} broker_trouble_t;
+bool broker_next_trouble (broker_t *self, broker_trouble_t *trouble);
 
 void broker_check (broker_t *self);
 

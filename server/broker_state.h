@@ -2,7 +2,7 @@
  *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
  *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, supply_share.c, holding.c and ahead.c (compressed samples
  *  of packs),
- *  broker_bad.c (samples that cannot be prepared), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
+ *  broker_bad.c (samples that cannot be prepared), patience.c (reads that fail, and may not fail again), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
  *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
  *  includes this.
  *
@@ -24,6 +24,7 @@
 #define BROKER_STATE_H
 #include "broker.h"
 #include "fairness.h"
+#include "patience.h"
 #include "random.h"
 #include "sharing.h"
 #include "stock.h"
@@ -246,6 +247,7 @@ struct job {
     roaring_bitmap_t *unreadable;
     uint64_t unreadable_told;
     int64_t unreadable_ms;
+    uint64_t notices;           //  number of the one of its data set's trouble that it was told last (patience.h)
 };
 
 //  One shared stage on one data set: what the stock's kind is of.  It ends with its kind.
@@ -343,6 +345,7 @@ struct dataset {
     job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
     bad_sample_t *bad;                      //  in the order in which they were found
     size_t bad_named, bad_room, bad_told;       //  told: broker_next_bad
+    patience_t patience;
 };
 
 struct broker {
@@ -352,6 +355,7 @@ struct broker {
     size_t prepare_max, copy_max, read_max; //  tasks handed out at once; of a data set to prepare or read, others aside
     //  owner only
     random_t random;
+    random_t pauses;                        //  for what decides nothing: how long until a read is made again
     stock_t *stock;
     prepared_t *prepared;                   //  the stock's
     size_t version_bytes_max;               //  of all classes there are
@@ -383,7 +387,7 @@ struct broker {
     size_t action_first, action_count, action_room;
     int64_t started_ms, wakeup_ms;
     //  counters
-    uint64_t prepared_count, delivered_count, bad_count, jobs_total;
+    uint64_t prepared_count, delivered_count, bad_count, jobs_total, read_failures;
 };
 
 //  ---- broker.c
@@ -582,6 +586,8 @@ uint32_t supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count);
 void supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
 //  Where the tenant's reads stand in the raw store; NULL: those of the data sets' tiers.
 uint32_t supply_lane (const broker_t *self, const tenant_t *tenant);
+//  A read that was handed out is none any more: what it cost counts, its samples have no memory, and it is at rest.
+void supply_unread (broker_t *self, raw_request_t *request);
 //  Hands out reads.  False: the first in line waits for memory.
 bool supply_dispatch (broker_t *self);
 void supply_destroy (dataset_t *dataset);
@@ -648,6 +654,8 @@ size_t dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes);
 //  The version's plain files have been read; a worker is done with it, or with the place.
 void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);
+//  Its plain files could not be read: it gives back its task, and its memory.
+void dispatch_unread (broker_t *self, version_t *version);
 void dispatch_copied (broker_t *self, place_t *place);
 //  Hands out what may be handed out.  False: the cache's memory is all in use, so something waits.
 bool dispatch_work (broker_t *self);

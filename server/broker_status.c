@@ -35,6 +35,8 @@ s_waiting_on (const job_t *job)
         return "ring";
     if (job->held_up)
         return "rank";
+    if (patience_stops (job))
+        return "storage";
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         for (uint32_t slot = 0; slot < job->slots; slot++)
@@ -140,7 +142,7 @@ s_bad (const bad_sample_t *bad)
 }
 
 static json_t *
-s_dataset (const dataset_t *dataset, bool sees_all)
+s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_t now_ms)
 {
     json_t *bad = json_array ();
     for (size_t index = 0; index < dataset->bad_named && index < BAD_NAMED_MAX; index++)
@@ -151,17 +153,18 @@ s_dataset (const dataset_t *dataset, bool sees_all)
     json_object_set_new (object, "on_bad", json_string (dataset->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
+    json_object_set_new (object, "trouble", patience_status (self, dataset, now_ms));
     json_object_set_new (object, "pack", dataset->supply? supply_status (dataset, sees_all): json_null ());
     return object;
 }
 
 static json_t *
-s_datasets (const broker_t *self, const tenant_t *tenant)
+s_datasets (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *list = json_array ();
     for (size_t index = 0; index < self->dataset_count; index++)
         if (tenant_may_use (tenant, self->datasets [index]))
-            json_array_append_new (list, s_dataset (self->datasets [index], tenant == NULL));
+            json_array_append_new (list, s_dataset (self, self->datasets [index], tenant == NULL, now_ms));
     return list;
 }
 
@@ -208,7 +211,7 @@ s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *object = json_object ();
     json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
-    json_object_set_new (object, "datasets", s_datasets (self, tenant));
+    json_object_set_new (object, "datasets", s_datasets (self, tenant, now_ms));
     json_object_set_new (object, "jobs", s_jobs (self, tenant, now_ms));
     json_object_set_new (object, "tenant", s_tenant (self, tenant, false));
     json_object_set_new (object, "uptime_seconds",
@@ -223,7 +226,7 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
         return s_status_of (self, tenant, now_ms);
     json_t *object = json_object ();
     json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
-    json_object_set_new (object, "datasets", s_datasets (self, NULL));
+    json_object_set_new (object, "datasets", s_datasets (self, NULL, now_ms));
     json_object_set_new (object, "jobs", s_jobs (self, NULL, now_ms));
     if (limits_apply (self))
         json_object_set_new (object, "tenants", s_tenants (self));
@@ -248,6 +251,7 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_object_set_new (object, "outgoing_bytes", s_number (self->outside_bytes));
     json_object_set_new (object, "jobs_bytes_max", s_number (self->options.jobs_bytes_max));
     json_object_set_new (object, "bad_samples", s_number (self->bad_count));
+    json_object_set_new (object, "read_failures", s_number (self->read_failures));
     json_object_set_new (object, "uptime_seconds",
         json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
     return object;
@@ -376,6 +380,8 @@ broker_check (broker_t *self)
     sharing_check (self);
     dispatch_check (self);
     supply_check (self);
+    for (size_t index = 0; index < self->dataset_count; index++)
+        patience_check (self, self->datasets [index]);
     identity_check (self);
     limits_check (self);
 }

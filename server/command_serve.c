@@ -59,6 +59,7 @@ typedef struct {
     crowd_t *crowd;
     told_t turned_away;                 //  by the crowd
     told_t resets;                      //  of the ledger
+    told_t shortages;                   //  of memory and descriptors
     service_t *service;
     idle_t idle;
     log_t log;
@@ -155,7 +156,7 @@ s_make_broker (server_t *self, size_t descriptors)
         .workers = self->options.workers,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
-            .gather_ms = BROKER_GATHER_MS
+            .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000
     };
     if (getrandom (&options.seed, sizeof options.seed, 0) != sizeof options.seed)
         return s_complain_errno ("no random seed to be had");
@@ -356,6 +357,8 @@ s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
         next = due_ms;
     if (service_wakeup (self->service) < next)
         next = service_wakeup (self->service);
+    if (tasks_wakeup (self->tasks) < next)
+        next = tasks_wakeup (self->tasks);
     return next <= now_ms? 0: (int) (next - now_ms);
 }
 
@@ -418,6 +421,17 @@ s_look_at_ledger (server_t *self, int64_t now_ms)
 }
 
 static void
+s_look_at_shortages (server_t *self, int64_t now_ms)
+{
+    uint64_t times = s_to_tell (&self->shortages, tasks_shortages (self->tasks), now_ms);
+    if (times == 0)
+        return;
+    log_event (&self->log, LOG_LEVEL_WARNING, "shortage", LOG_FIELDS (LOG_NUMBER ("times", times)), "memory or descriptors are short: "
+        "reading or preparing was put off %llu times, and goes on when there are some; %zu of %zu descriptors are in use",
+        (unsigned long long) times, crowd_descriptors (self->crowd), crowd_descriptors_max (self->crowd));
+}
+
+static void
 s_run (server_t *self)
 {
     enum { ROUTER, QUESTIONS, DOOR, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
@@ -443,6 +457,7 @@ s_run (server_t *self)
         }
         s_look_at_crowd (self, now_ms);
         s_look_at_ledger (self, now_ms);
+        s_look_at_shortages (self, now_ms);
         gate_answer (self->gate, now_ms);
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);

@@ -76,6 +76,19 @@ s_show_bad (const json_t *bad)
     printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
+//  Why nothing comes of it, or not all.
+static void
+s_show_trouble (const json_t *trouble)
+{
+    if (!json_is_object (trouble))
+        return;
+    const char *reason = s_text (trouble, "reason");
+    char shown [REASON_SHOWN_BYTES];
+    printf ("  %s: %s; for %.0f s now, tried again for %.0f s\n",
+        json_is_true (json_object_get (trouble, "still"))? "stands still": "some reads fail",
+        utf8_visible (reason, strlen (reason), shown, sizeof shown), s_real (trouble, "seconds"), s_real (trouble, "patience"));
+}
+
 //  How a pack is read, and what that came to.
 static void
 s_show_pack (const json_t *pack)
@@ -113,6 +126,7 @@ s_show_datasets (const json_t *status)
         printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
             is_fatal? " (which end jobs)": "");
         printf ("%s%s\n", *s_text (dataset, "path")? ", ": "", s_text (dataset, "path"));
+        s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             s_show_bad (bad);

@@ -386,6 +386,19 @@ dispatch_prepared (broker_t *self, version_t *version)
 }
 
 void
+dispatch_unread (broker_t *self, version_t *version)
+{
+    assert (!version->is_fetched && self->preparing > 0);
+    dispatch_fetched (self, version);
+    self->preparing--;
+    broker_prepare_took (self, version, 0);
+    wants_t *wants = &self->tenants [version->holder - 1]->wants;
+    wants->outside_bytes -= version->indexed? 0: version->bytes;
+    version->holder = 0;
+    prepared_release (self->prepared, version);
+}
+
+void
 broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns)
 {
     assert (place->state == PLACE_COPYING && place->charged_us);
@@ -472,8 +485,10 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     schedule_take_version (version);
     version->state = VERSION_WORKING;
     version->is_fetched = false;
-    if (!version->raw)
+    if (!version->raw) {
+        patience_made (version_dataset (self, version));
         s_count_fetching (self, tenant, version_dataset (self, version), true);
+    }
     else
         version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
@@ -488,6 +503,10 @@ s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
     if (!job)
         return TURN_FULL;
     version_t *version = job->wanted.first->version;
+    if (!version->raw && patience_holds (job->dataset)) {
+        patience_hold_version (self, version);
+        return TURN_TAKEN;
+    }
     tenant->wants.prepare_turn = job;           //  still its turn, when a copy has given memory back
     if (!s_reserve (self, version, tenant))
         return TURN_NO_MEMORY;

@@ -130,7 +130,7 @@ supply_want (broker_t *self, const tenant_t *tenant, version_t *version)
 {
     const dataset_t *dataset = version_dataset (self, version);
     if (!dataset->supply)
-        return true;
+        return !version->resting;
     if (!version->raw) {
         raw_sample_t *sample = holding_take (self, dataset, version->id);
         if (raw_sample_is_new (sample))

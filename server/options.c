@@ -10,7 +10,7 @@
 #include "nearest.h"
 #include "utf8.h"
 
-const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "workers", "policy", "until-idle", "group",
+const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "patience", "workers", "policy", "until-idle", "group",
     "keys", "open", "supervise", "dataset", "field", "extensions", "on-bad", "jpeg-warnings", "tier", "piece", "tenant", "tenant-datasets",
     "tenant-weight", "tenant-jobs", "tenant-batches", "tenant-cache" };
 static const char *const s_policies [] = { "follow", "dsa" };
@@ -198,6 +198,9 @@ options_set (settings_t *self, setting_t setting, const char *value)
     case SET_READS:
         good = options_number (self, setting, value, OPTIONS_READS_MAX, &options->reads);
         break;
+    case SET_PATIENCE:
+        good = options_number (self, setting, value, OPTIONS_PATIENCE_MAX, &options->patience);
+        break;
     case SET_WORKERS:
         good = options_number (self, setting, value, OPTIONS_WORKERS_MAX, &options->workers);
         break;
@@ -318,6 +321,8 @@ s_fill_defaults (options_t *self)
         uint32_t processors = machine_processors ("");
         self->workers = processors < OPTIONS_WORKERS_MAX? processors: OPTIONS_WORKERS_MAX;
     }
+    if (!self->patience)
+        self->patience = OPTIONS_PATIENCE_SECONDS;
     if (!self->policy)
         s_replace (&self->policy, s_policies [0]);
 }
@@ -383,6 +388,9 @@ options_help (void)
         "  --raw BYTES          memory for compressed samples of packs (default: an eighth of the memory)\n"
         "  --reads N            reads under way at once on each device, 1 to 128 (default: as\n"
         "                       measured; status shows them)\n"
+        "  --patience SECONDS   how long reads that fail, and may not fail for good (EIO, ESTALE, a network), are\n"
+        "                       tried again before a sample is bad, or the jobs of a disk that is away end\n"
+        "                       (default: 300)\n"
         "  --workers N          threads that prepare samples, 1 to 1024\n"
         "                       (default: the processors that this process may use)\n"
         "  --policy NAME        how jobs of order \"shared\" come to common samples: follow or dsa (default: follow)\n"

@@ -1,7 +1,7 @@
 /*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
  *
- *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   workers N   policy NAME
- *      until-idle SECONDS (on the command line they may be left out)
+ *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience SECONDS
+ *      workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
@@ -35,6 +35,7 @@
 enum {
     OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024, OPTIONS_READS_MAX = 128, OPTIONS_PIECE_MAX = 64,
     OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle, and without a number
+    OPTIONS_PATIENCE_MAX = 7 * 24 * 3600, OPTIONS_PATIENCE_SECONDS = 300,
     OPTIONS_FIELDS_MAX = 7,                 //  of a data set, beside "image"
     OPTIONS_TENANTS_MAX = 63,               //  beside the operator
     OPTIONS_USERS_MAX = 4096,               //  of all tenants
@@ -81,6 +82,7 @@ typedef struct {
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit included
     uint64_t raw_bytes;         //  default: an eighth of it
     uint32_t reads;             //  0: as the cost model says
+    uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
     uint32_t workers;           //  default: the processors that this process may run on
     char *policy;               //  "follow" or "dsa"
     uint32_t until_idle;        //  seconds; 0: not set

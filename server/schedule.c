@@ -235,6 +235,7 @@ s_leave_waiting (place_t *place)
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
         version->state = VERSION_IDLE;          //  prepared when somebody wants it again
         supply_release (place->job->broker, version);
+        patience_leave (place->job->broker, version);
     }
 }
 

@@ -350,14 +350,32 @@ s_log_bad_samples (service_t *self)
             LOG_NUMBER ("sample", id)), "sample %u of data set '%s' cannot be read: %s", id, dataset_name (dataset), reason);
 }
 
+//  Reads that fail for a while, once; and that they do so no more.
+static void
+s_log_trouble (service_t *self)
+{
+    broker_trouble_t trouble;
+    while (broker_next_trouble (self->options.broker, &trouble)) {
+        const char *name = dataset_name (trouble.dataset);
+        if (trouble.is_over)
+            log_event (self->options.log, LOG_LEVEL_NOTICE, "storage", LOG_FIELDS (LOG_TEXT ("dataset", name)),
+                "data set '%s' can be read again; reads failed for %.1f s", name, (double) trouble.lasted_ms / 1000);
+        else
+            log_event (self->options.log, LOG_LEVEL_WARNING, "storage", LOG_FIELDS (LOG_TEXT ("dataset", name)),
+                "data set '%s' %s: %s; tried again for %lld s (--patience)", name,
+                trouble.is_still? "stands still": "has reads that fail", trouble.reason, (long long) (trouble.patience_ms / 1000));
+    }
+}
+
 void
 service_act (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    tasks_collect (self->options.tasks);
+    tasks_collect (self->options.tasks, now_ms);
     s_log_bad_samples (self);
     chores_collect (self->chores, false);
     broker_advance (self->options.broker, now_ms);
+    s_log_trouble (self);
     service_carry_out_all (self);
     if (arrivals_act (self->arrivals, now_ms)) {
         broker_advance (self->options.broker, now_ms);

@@ -763,6 +763,11 @@ supply_dispatch (broker_t *self)
         raw_store_hurry (self->raw);
     raw_request_t *request;
     while (self->raw && (request = raw_store_next (self->raw))) {
+        if (patience_holds (request_dataset (self, request))) {
+            patience_hold_request (self, request);
+            continue;
+        }
+        patience_made (request_dataset (self, request));
         s_count_reading (self, request, true);
         broker_act (self, ACTION_READ, NULL)->request = request;
     }
@@ -777,15 +782,31 @@ s_arrived (void *context, raw_sample_t *sample)
         schedule_arrived (version);
 }
 
-void
-broker_read (broker_t *self, raw_request_t *request)
+//  A read is not out any more, whatever came of it.
+static void
+s_read_is_back (broker_t *self, const raw_request_t *request)
 {
     assert (self->reading > 0);
     s_count_reading (self, request, false);
     supply_t *supply = request_dataset (self, request)->supply;
     supply->reads++;
     supply->bytes_read += request->read_bytes;
+}
+
+void
+broker_read (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    if (request->rc == 0)
+        patience_good (request_dataset (self, request));
     raw_store_done (self->raw, request, s_arrived, NULL);
+}
+
+void
+supply_unread (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    raw_store_rest (self->raw, request);
 }
 
 dataset_t *

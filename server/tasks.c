@@ -1,15 +1,15 @@
 #include "tasks.h"
 #include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 #include "clock.h"
 #include "decoder.h"
+#include "patience.h"
 #include "pool.h"
 #include "source.h"
 
@@ -19,11 +19,11 @@ enum {
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
-typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS, TASK_PAUSE } task_kind_t;
+typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS } task_kind_t;
 
 typedef struct task {
-    struct task *next_free;
-    const atomic_bool *stopping;
+    struct task *next;              //  free, or at rest
+    int64_t due_ms;                 //  at rest: until then
     task_kind_t kind;
     const pipeline_t *pipeline;     //  one reference
     const source_t *source;
@@ -37,15 +37,14 @@ typedef struct task {
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
     size_t unread;                  //  of them
-    bool pausing;                   //  reading found a shortage: it waits in a worker until it may be tried again
-    bool is_starved;                //  so did decoding: likewise, and then it is decoded there
+    bool is_unread;                 //  reading found a shortage: they are read again
+    bool is_starved;                //  so did the worker: it is handed to one again
     //  copy
     place_t *place;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
     errand_t *errand;
-    struct range *range;            //  pause
     //  kept from sample to sample
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
@@ -59,12 +58,12 @@ typedef struct {
 
 //  A range of a pack.
 typedef struct range {
-    struct range *next_free;
+    struct range *next;             //  free, or at rest
+    int64_t due_ms;                 //  at rest: until then
     reader_request_t request;
     raw_request_t *raw;
     source_t *source;               //  of it, the thread uses the pack
     device_t *device;
-    task_t pause;                   //  in a worker, before it is read again
 } range_t;
 
 struct tasks {
@@ -74,13 +73,16 @@ struct tasks {
     int any_done;                   //  an epoll of the devices' descriptors; -1: none
     pool_t *workers;
     range_t *ranges, *free_range;
+    //  What found a shortage, in the order in which it is tried again; it stays with the tasks that are out.
+    range_t *first_range, *last_range;
+    task_t *first_task, *last_task;
+    int64_t now_ms;
     uint64_t shortages;
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
     task_t errands [TASKS_ERRANDS_MAX];     //  free ones have no errand
     errand_t *done;                         //  in no order
-    atomic_bool stopping;
 };
 
 //  ---- in the threads
@@ -102,19 +104,6 @@ s_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
     size_t length = catalogue_path (catalogue, s_id (task), field, path, sizeof path);
     snprintf (task->reason, sizeof task->reason, "%s%s%s%s: %s", field? catalogue_field_name (catalogue, field): "",
         field? ": ": "", path, length >= sizeof path? "...": "", what);
-}
-
-static void
-s_pause (void)
-{
-    nanosleep (&(struct timespec) { .tv_nsec = RETRY_MS * 1000000L }, NULL);
-}
-
-//  The server's trouble, not the file's: however long it lasts, it says nothing of the sample.
-static bool
-s_is_shortage (int rc)
-{
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN || rc == -EINTR || rc == -ENOBUFS;
 }
 
 //  In the reading thread: what of a range is wanted goes to its samples, and is checked there.
@@ -157,8 +146,6 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     size_t at_fault = 0;
-    if (task->is_starved)
-        s_pause ();
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory, &at_fault, what,
         sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
@@ -166,13 +153,10 @@ s_prepare (decoder_t *decoder, task_t *task)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }
 
-//  Nobody else is at fault for a copy that finds no memory, and no other copy can stand in for it: it waits.
 static void
-s_copy (decoder_t *decoder, const task_t *task)
+s_copy (decoder_t *decoder, task_t *task)
 {
-    while (!decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets)
-       &&  !atomic_load (task->stopping))
-        s_pause ();
+    task->is_starved = !decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
     for (size_t label = 0; label < catalogue_labels (task->source->catalogue); label++)
         catalogue_label_value (task->source->catalogue, label, s_id (task), task->targets [task->outputs + label]);
 }
@@ -187,9 +171,6 @@ s_carry_out (decoder_t *decoder, task_t *task)
     else
     if (task->kind == TASK_COPY)
         s_copy (decoder, task);
-    else
-    if (task->pausing || task->kind == TASK_PAUSE)
-        s_pause ();
     else
     if (task->outcome == OUTCOME_READY)     //  else its bytes are damaged
         s_prepare (decoder, task);
@@ -262,7 +243,7 @@ static int
 s_start_workers (tasks_t *self, uint32_t workers)
 {
     pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
-        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX + broker_reads_max (self->broker)),
+        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX),
         .work = s_work, .context_new = s_worker_new, .context_destroy = s_worker_destroy };
     self->workers = pool_new (&decoders);
     return self->workers? 0: -errno;
@@ -272,12 +253,11 @@ static void
 s_list_free (tasks_t *self, size_t range_count)
 {
     for (size_t index = 0; index < self->count; index++) {
-        self->all [index] = (task_t) { .stopping = &self->stopping, .kind = TASK_COPY,
-            .next_free = self->free [TASK_COPY] };
+        self->all [index] = (task_t) { .kind = TASK_COPY, .next = self->free [TASK_COPY] };
         self->free [TASK_COPY] = &self->all [index];
     }
     for (size_t index = 0; index < range_count; index++) {
-        self->ranges [index].next_free = self->free_range;
+        self->ranges [index].next = self->free_range;
         self->free_range = &self->ranges [index];
     }
 }
@@ -298,7 +278,6 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     if (!self)
         return -ENOMEM;
     self->broker = options->broker;
-    atomic_init (&self->stopping, false);
     self->count = broker_tasks_max (options->broker);
     self->devices = options->devices;
     self->device_count = options->device_count;
@@ -346,12 +325,13 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
         list = &self->free [kind == TASK_COPY? TASK_PREPARE: TASK_COPY];
     task_t *task = *list;
     assert (task);                  //  the broker hands out no more than broker_tasks_max
-    *list = task->next_free;
+    *list = task->next;
     task->kind = kind;
     task->pipeline = pipeline_hold (pipeline);
     task->key = key;
     task->source = source_of (dataset);
     task->outcome = OUTCOME_READY;
+    task->is_unread = task->is_starved = false;
     task->worker_ns = 0;
     return task;
 }
@@ -365,7 +345,7 @@ s_give_back (tasks_t *self, task_t *task)
             free (task->buffers [file].bytes);
             task->buffers [file] = (catalogue_buffer_t) { .bytes = NULL };
         }
-    task->next_free = self->free [task->kind];
+    task->next = self->free [task->kind];
     self->free [task->kind] = task;
 }
 
@@ -376,9 +356,15 @@ s_read_files (task_t *task)
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
         task->requests [file] = (reader_request_t) { .kind = READER_FILE, .user = task,
             .catalogue = task->source->catalogue, .id = s_id (task), .field = pipeline_file (task->pipeline, file),
-            .buffer = &task->buffers [file] };
+            .buffer = &task->buffers [file], .is_afresh = task->version->failures > 0 };
         device_submit (task->source->fields [task->requests [file].field], &task->requests [file]);
     }
+}
+
+static const char *
+s_what (int rc, const char *changed)
+{
+    return rc == -CATALOGUE_CHANGED? changed: strerror (-rc);
 }
 
 //  What the raw store has of the sample, to a worker; damage of the sample is told by the worker's way, too.
@@ -392,8 +378,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
     if (raw->rc) {
         snprintf (what, sizeof what, raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s", where.volume,
-            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), raw->rc == -ESTALE? "the volume shrank":
-            strerror (-raw->rc));
+            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), s_what (raw->rc, "the volume shrank"));
         s_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
@@ -408,7 +393,6 @@ tasks_prepare (tasks_t *self, version_t *version)
     task->version = version;
     task->memory = version->memory;
     task->packed = NULL;
-    task->pausing = task->is_starved = false;
     const raw_sample_t *raw = version_raw (version);
     if (raw)
         s_use_packed (self, task, raw);
@@ -421,7 +405,7 @@ tasks_read (tasks_t *self, raw_request_t *raw)
 {
     range_t *range = self->free_range;
     assert (range);                 //  the broker hands out no more than broker_reads_max
-    self->free_range = range->next_free;
+    self->free_range = range->next;
     range->raw = raw;
     range->source = source_of (request_dataset (self->broker, raw));
     pack_range_t where = pack_piece (range->source->pack, raw->first, raw->count);
@@ -430,7 +414,7 @@ tasks_read (tasks_t *self, raw_request_t *raw)
     const source_volume_t *volume = &range->source->volumes [where.volume];
     range->device = volume->device;
     range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file, .offset = where.offset,
-        .bytes = where.bytes };
+        .bytes = where.bytes, .is_afresh = raw->failures > 0 || raw->is_afresh };
     device_submit (range->device, &range->request);
 }
 
@@ -479,15 +463,55 @@ s_finish_errand (tasks_t *self, task_t *task)
     task->errand = NULL;
 }
 
+//  Why a range could not be read: of a volume, at a place.
+static void
+s_blame_range (const range_t *range, char reason [REASON_BYTES])
+{
+    const pack_t *pack = range->source->pack;
+    pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
+    char path [PATH_MAX + PATH_SHOWN_BYTES];
+    pack_volume_path (pack, where.volume, path, sizeof path);
+    snprintf (reason, REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1, (unsigned long long) where.offset,
+        s_what (range->request.rc, "the volume shrank"));
+}
+
 //  Whatever came of it.
 static void
 s_end_range (tasks_t *self, range_t *range)
 {
-    range->raw->rc = range->request.rc;
+    int rc = range->request.rc;
+    char reason [REASON_BYTES];
+    range->raw->rc = rc;
     range->raw->read_bytes = range->request.read_bytes;
-    broker_read (self->broker, range->raw);
-    range->next_free = self->free_range;
+    if (rc && rc != -ECANCELED) {
+        s_blame_range (range, reason);
+        broker_unread_range (self->broker, range->raw, rc, reason, self->now_ms);
+    }
+    else
+        broker_read (self->broker, range->raw);
+    range->next = self->free_range;
     self->free_range = range;
+}
+
+//  For want of memory or descriptors.  All rest equally long, so they are in line.
+static void
+s_rest_task (tasks_t *self, task_t *task)
+{
+    self->shortages++;
+    task->due_ms = self->now_ms + RETRY_MS;
+    task->next = NULL;
+    *(self->first_task? &self->last_task->next: &self->first_task) = task;
+    self->last_task = task;
+}
+
+static void
+s_rest_range (tasks_t *self, range_t *range)
+{
+    self->shortages++;
+    range->due_ms = self->now_ms + RETRY_MS;
+    range->next = NULL;
+    *(self->first_range? &self->last_range->next: &self->first_range) = range;
+    self->last_range = range;
 }
 
 static void
@@ -495,10 +519,6 @@ s_finish (tasks_t *self, task_t *task)
 {
     if (task->kind == TASK_ERRAND) {
         s_finish_errand (self, task);
-        return;
-    }
-    if (task->kind == TASK_PAUSE) {
-        s_end_range (self, task->range);
         return;
     }
     if (task->kind == TASK_COPY) {
@@ -516,22 +536,40 @@ static void
 s_range_done (tasks_t *self, range_t *range)
 {
     const reader_request_t *request = &range->request;
-    if (!s_is_shortage (request->rc)) {
+    if (patience_kind (request->rc) == PATIENCE_SHORTAGE)
+        s_rest_range (self, range);
+    else
         s_end_range (self, range);
-        return;
-    }
-    self->shortages++;
-    range->pause = (task_t) { .kind = TASK_PAUSE, .range = range };
-    pool_submit (self->workers, &range->pause);
 }
 
+//  The file whose failure says most: where the storage fails, nothing is known of the others; a shortage says nothing.
+//  files: none failed.
+static size_t
+s_failed_file (const task_t *task, size_t files)
+{
+    size_t found = files;
+    for (size_t file = 0; file < files; file++) {
+        patience_kind_t kind = patience_kind (task->requests [file].rc);
+        if (kind == PATIENCE_NONE)
+            continue;
+        patience_kind_t most = found < files? patience_kind (task->requests [found].rc): PATIENCE_NONE;
+        if (most == PATIENCE_NONE || (kind != most && (kind == PATIENCE_PASSING || most == PATIENCE_SHORTAGE)))
+            found = file;
+    }
+    return found;
+}
+
+//  The broker says when they are read again, and whether.
 static void
-s_blame_reading (task_t *task, size_t file, int rc)
+s_unread (tasks_t *self, task_t *task, size_t file, int rc)
 {
     char what [WHAT_BYTES];
     snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
     bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  catalogue_check_file's; of a socket
-    s_blame (task, OUTCOME_BAD, file, is_odd? "is no regular file": rc == -ESTALE? "changed since the server started": what);
+    s_blame (task, OUTCOME_BAD, file, is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
+        what);
+    broker_unread (self->broker, task->version, rc, task->reason, self->now_ms);
+    s_give_back (self, task);
 }
 
 //  As many samples are worth reading at once as fill the queues of the devices on which their files lie; and some more, for one
@@ -555,26 +593,19 @@ s_tell_fetches (tasks_t *self, const task_t *task)
 static void
 s_files_done (tasks_t *self, task_t *task)
 {
-    size_t files = pipeline_files (task->pipeline), short_of = files;
-    for (size_t file = files; file-- > 0;) {
-        int rc = task->requests [file].rc;
-        if (s_is_shortage (rc))
-            short_of = file;
-        else
-        if (rc)
-            s_blame_reading (task, file, rc);
-    }
-    task->pausing = task->outcome == OUTCOME_READY && short_of < files;
-    self->shortages += task->pausing;
-    if (task->outcome) {
-        s_finish (self, task);
-        return;
-    }
-    if (!task->pausing) {
+    size_t files = pipeline_files (task->pipeline), failed = s_failed_file (task, files);
+    int rc = failed < files? task->requests [failed].rc: 0;
+    task->is_unread = patience_kind (rc) == PATIENCE_SHORTAGE;
+    if (task->is_unread)
+        s_rest_task (self, task);
+    else
+    if (rc)
+        s_unread (self, task, failed, rc);
+    else {
         s_tell_fetches (self, task);
         broker_fetched (self->broker, task->version);
+        pool_submit (self->workers, task);
     }
-    pool_submit (self->workers, task);
 }
 
 static void
@@ -592,31 +623,51 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 static void
 s_collect_work (tasks_t *self, task_t *task)
 {
-    bool again = task->kind == TASK_PREPARE && task->pausing, is_starved = task->kind == TASK_PREPARE && task->is_starved;
-    task->pausing = false;
-    self->shortages += is_starved;
-    if (task->kind == TASK_PAUSE)
-        device_submit (task->range->device, &task->range->request);
-    else
-    if (again)
-        s_read_files (task);
-    else
-    if (is_starved)                         //  behind the others
-        pool_submit (self->workers, task);
+    if (task->kind != TASK_ERRAND && task->is_starved)
+        s_rest_task (self, task);
     else
         s_finish (self, task);
 }
 
+//  What has rested for long enough is tried again.
+static void
+s_try_again (tasks_t *self)
+{
+    task_t *task;
+    range_t *range;
+    while ((task = self->first_task) && task->due_ms <= self->now_ms) {
+        self->first_task = task->next;
+        if (task->is_unread)
+            s_read_files (task);
+        else
+            pool_submit (self->workers, task);
+    }
+    while ((range = self->first_range) && range->due_ms <= self->now_ms) {
+        self->first_range = range->next;
+        device_submit (range->device, &range->request);
+    }
+}
+
 void
-tasks_collect (tasks_t *self)
+tasks_collect (tasks_t *self, int64_t now_ms)
 {
     reader_request_t *request;
     task_t *task;
+    self->now_ms = now_ms;
+    s_try_again (self);
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))
             s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
         s_collect_work (self, task);
+}
+
+int64_t
+tasks_wakeup (const tasks_t *self)
+{
+    int64_t task_ms = self->first_task? self->first_task->due_ms: INT64_MAX;
+    int64_t range_ms = self->first_range? self->first_range->due_ms: INT64_MAX;
+    return task_ms < range_ms? task_ms: range_ms;
 }
 
 void
@@ -642,7 +693,6 @@ s_give_up (tasks_t *self, reader_request_t *request)
 void
 tasks_stop (tasks_t *self)
 {
-    atomic_store (&self->stopping, true);
     s_stop_devices (self);
     pool_stop (self->workers);
     reader_request_t *request;
@@ -652,6 +702,16 @@ tasks_stop (tasks_t *self)
     task_t *task;
     while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
         s_finish (self, task);
+    while ((task = self->first_task)) {
+        self->first_task = task->next;
+        s_finish (self, task);
+    }
+    range_t *range;
+    while ((range = self->first_range)) {
+        self->first_range = range->next;
+        range->request.rc = -ECANCELED;
+        s_end_range (self, range);
+    }
 }
 
 //  The first one's: what refuses io_uring refuses it for all.

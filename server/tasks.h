@@ -3,9 +3,9 @@
  *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
  *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) -> broker_prepared
  *                  COPY -> worker (version and labels to batch) -> broker_copied
- *  failure modes:  a file that cannot be read or decoded, or does not suit the pipeline: broker_prepared with the reason, path
- *                  first.  Out of descriptors or memory is the server's trouble, not the sample's: it is tried again and again, for as
- *                  long as it lasts, with a pause in a worker before each try; others get their turn meanwhile.
+ *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the reason, path first.
+ *                  A read that failed: broker_unread, which says what follows.  Out of descriptors or memory is the server's trouble,
+ *                  not the sample's: it is tried again every 20 ms, for as long as it lasts, and occupies no thread meanwhile.
  *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is over), the
  *                  rest is given back undone.
  *
@@ -55,8 +55,10 @@ void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t 
 void tasks_run (tasks_t *self, errand_t *errand);
 //  One that tasks_collect has found done, or after tasks_stop perhaps not begun; NULL: none.
 errand_t *tasks_errand_done (tasks_t *self);
-//  Tells the broker what is done.  Never blocks.
-void tasks_collect (tasks_t *self);
+//  Tells the broker what is done, and tries again what is due.  Never blocks.
+void tasks_collect (tasks_t *self, int64_t now_ms);
+//  When tasks_collect has something to try again; INT64_MAX: nothing.
+int64_t tasks_wakeup (const tasks_t *self);
 //  Readable when tasks_collect has something to do.
 enum { TASKS_DESCRIPTORS = 2 };
 void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]);

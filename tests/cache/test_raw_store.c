@@ -162,7 +162,7 @@ test_what_nobody_wants_is_not_read (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: a read of several that fails becomes reads of single ones; a single one that fails, or does not match, is bad.
+//  Guards: a read of several that fails becomes reads of single ones; a single one that fails, or does not match twice, is bad.
 static void
 test_damage_costs_what_it_hits (void **state)
 {
@@ -184,6 +184,11 @@ test_damage_costs_what_it_hits (void **state)
         request->damaged = index == 2;
         s_done (store, request);
     }
+    assert_int_equal (s_arrivals, 2);
+    request = raw_store_next (store);                   //  once more, from the disk
+    assert_true (request->first == 7 && request->is_afresh);
+    request->damaged = 1;
+    s_done (store, request);
     assert_int_equal (s_arrivals, 3);
     assert_int_equal (samples [0]->state, RAW_SAMPLE_READY);
     assert_int_equal (samples [1]->rc, -EIO);
@@ -191,6 +196,39 @@ test_damage_costs_what_it_hits (void **state)
     assert_null (samples [1]->memory);
     for (int index = 0; index < 3; index++)
         raw_store_drop (store, samples [index]);
+    raw_store_destroy (&store);
+}
+
+//  Guards: what is at rest has no memory and is in nobody's way; back in line it is the first, without what nobody wants any more.
+static void
+test_reads_at_rest (void **state)
+{
+    (void) state;
+    raw_store_t *store = s_store (30);
+    raw_sample_t *samples [3], *others [3];
+    s_ask (store, 5, 3, 10, samples);
+    s_ask (store, 20, 3, 10, others);
+    raw_request_t *request = raw_store_next (store), *other;
+    raw_store_rest (store, request);
+    assert_int_equal (raw_store_bytes (store), 0);
+    raw_store_check (store);
+    raw_store_drop (store, samples [0]);
+    other = raw_store_next (store);
+    assert_int_equal (other->first, 20);
+    assert_true (raw_store_retry (store, request));
+    raw_store_check (store);
+    s_done (store, other);
+    for (int index = 0; index < 3; index++)
+        raw_store_drop (store, others [index]);
+    request = raw_store_next (store);
+    assert_int_equal (request->first, 6);
+    assert_int_equal (request->sample_count, 2);
+    raw_store_rest (store, request);
+    raw_store_drop (store, samples [1]);
+    raw_store_drop (store, samples [2]);
+    assert_false (raw_store_retry (store, request));
+    assert_int_equal (raw_store_samples (store), 0);
+    raw_store_check (store);
     raw_store_destroy (&store);
 }
 
@@ -560,6 +598,7 @@ main (void)
         cmocka_unit_test (test_a_source_that_is_held_back_holds_up_nobody),
         cmocka_unit_test (test_what_nobody_wants_is_not_read),
         cmocka_unit_test (test_damage_costs_what_it_hits),
+        cmocka_unit_test (test_reads_at_rest),
         cmocka_unit_test (test_lanes_hold_up_nobody),
         cmocka_unit_test (test_pieces_are_read_together_if_they_fit),
         cmocka_unit_test (test_lane_0_takes_nothing_that_is_kept),

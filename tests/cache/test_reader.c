@@ -366,10 +366,10 @@ test_end_of_file (void **state)
             continue;
         assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 1, 1), 0);
         assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 9000, 9000), 0);
-        assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 1, 2), -ESTALE);
-        assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 9000, 9001), -ESTALE);
-        assert_int_equal (s_read_one (reader, 0, FILE_BYTES, 1), -ESTALE);
-        assert_int_equal (s_read_one (reader, 0, FILE_BYTES + 100000, 5000), -ESTALE);
+        assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 1, 2), -CATALOGUE_CHANGED);
+        assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 9000, 9001), -CATALOGUE_CHANGED);
+        assert_int_equal (s_read_one (reader, 0, FILE_BYTES, 1), -CATALOGUE_CHANGED);
+        assert_int_equal (s_read_one (reader, 0, FILE_BYTES + 100000, 5000), -CATALOGUE_CHANGED);
         assert_int_equal (s_read_one (reader, 0, 0, 10), 0);
         reader_destroy (&reader);
     }
@@ -388,10 +388,63 @@ test_file_that_shrinks (void **state)
         assert_int_equal (s_read_one (reader, 1, 20000, 30000), 0);
         assert_int_equal (truncate (world->paths [1], 30001), 0);
         assert_int_equal (s_read_one (reader, 1, 20000, 10001), 0);
-        assert_int_equal (s_read_one (reader, 1, 20000, 30000), -ESTALE);
+        assert_int_equal (s_read_one (reader, 1, 20000, 30000), -CATALOGUE_CHANGED);
         assert_int_equal (truncate (world->paths [1], 0), 0);
-        assert_int_equal (s_read_one (reader, 1, 20000, 30000), -ESTALE);
+        assert_int_equal (s_read_one (reader, 1, 20000, 30000), -CATALOGUE_CHANGED);
         assert_int_equal (s_read_one (reader, 0, 20000, 30000), 0);
+        reader_destroy (&reader);
+    }
+}
+
+//  The first byte of a file's range that lies behind its first block; afresh: opened anew.
+static uint8_t
+s_read_byte (reader_t *reader, uint32_t file, bool is_afresh)
+{
+    item_t item = { 0 };
+    s_range (&item, file, 5000, 1);
+    item.request.is_afresh = is_afresh;
+    item.out = true;
+    reader_submit (reader, &item.request);
+    while (!s_take (reader))
+        reader_wait (reader, -1);
+    assert_int_equal (item.request.rc, 0);
+    uint8_t byte = item.memory [item.request.skip];
+    s_free (&item);
+    return byte;
+}
+
+//  What the reader has open is another file from now on.
+static void
+s_spoil_descriptor (reader_t *reader, uint32_t file, const char *path)
+{
+    int flags = fcntl (reader->files [file].descriptor, F_GETFL), other = open (path, O_RDONLY | O_CLOEXEC | (flags & O_DIRECT));
+    assert_true (other >= 0);
+    assert_int_equal (dup3 (other, reader->files [file].descriptor, O_CLOEXEC), reader->files [file].descriptor);
+    close (other);
+}
+
+//  Guards: what is read afresh is opened anew by its path, for all who read it from then on; unless another file has the path by then.
+static void
+test_afresh_is_opened_anew (void **state)
+{
+    world_t *world = *state;
+    assert_true (pattern_byte (0, 5000) != pattern_byte (1, 5000));
+    for (size_t mode = 0; mode < MODE_COUNT; mode++) {
+        reader_t *reader = s_reader (world, &MODES [mode], 4);
+        if (!reader)
+            continue;
+        s_spoil_descriptor (reader, 1, world->paths [0]);
+        assert_int_equal (s_read_byte (reader, 1, false), pattern_byte (0, 5000));
+        assert_int_equal (s_read_byte (reader, 1, true), pattern_byte (1, 5000));
+        assert_int_equal (s_read_byte (reader, 1, false), pattern_byte (1, 5000));
+        char other [PATH_MAX + 8];
+        snprintf (other, sizeof other, "%s.new", world->paths [1]);
+        pattern_write (other, 77, FILE_BYTES);
+        assert_int_equal (rename (other, world->paths [1]), 0);
+        assert_int_equal (s_read_byte (reader, 1, true), pattern_byte (1, 5000));
+        assert_int_equal (unlink (world->paths [1]), 0);
+        assert_int_equal (s_read_byte (reader, 1, true), pattern_byte (1, 5000));
+        pattern_write (world->paths [1], 1, FILE_BYTES);
         reader_destroy (&reader);
     }
 }
@@ -466,7 +519,7 @@ test_file_in_memory (void **state)
         reader_t *reader = s_reader (world, &MODES [mode], 4);
         if (reader) {
             assert_int_equal (s_read_one (reader, 0, 5, 100000), 0);
-            assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 1, 2), -ESTALE);
+            assert_int_equal (s_read_one (reader, 0, FILE_BYTES - 1, 2), -CATALOGUE_CHANGED);
         }
         reader_destroy (&reader);
     }
@@ -492,7 +545,8 @@ s_compare (world_t *world)
         catalogue_buffer_t buffer = { 0 };
         for (uint32_t id = 0; id < SAMPLES; id++) {
             assert_false (items [id].out);
-            assert_int_equal (items [id].request.rc, catalogue_read (world->catalogue, id, 0, &buffer));
+            int rc = catalogue_read (world->catalogue, id, 0, &buffer);
+            assert_int_equal (items [id].request.rc, rc == -ESTALE? -CATALOGUE_CHANGED: rc);
             assert_int_equal (items [id].buffer.size, buffer.size);
             assert_memory_equal (items [id].buffer.bytes? items [id].buffer.bytes: (uint8_t *) "",
                 buffer.bytes? buffer.bytes: (uint8_t *) "", buffer.size);
@@ -641,7 +695,7 @@ s_sweep_results (world_t *world, const mode_type_t *mode, int result, bool forev
 {
     bool passes = result == -EIO || result == -ENOMEM || result == -EINTR || result == -EAGAIN || result == -ECANCELED
         || result == HALF;
-    int allowed = result == HALF || result == NOTHING? -ESTALE: result;
+    int allowed = result == HALF || result == NOTHING? -CATALOGUE_CHANGED: result;
     for (unsigned int nth = 1; ; nth++) {
         reader_t *reader = s_reader (world, mode, 3);
         if (!reader)
@@ -757,6 +811,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_end_of_file, begin, end),
         cmocka_unit_test_setup_teardown (test_file_that_shrinks, begin, end),
         cmocka_unit_test_setup_teardown (test_missing_file, begin, end),
+        cmocka_unit_test_setup_teardown (test_afresh_is_opened_anew, begin, end),
         cmocka_unit_test_setup_teardown (test_direct_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_file_in_memory, begin, end),
         cmocka_unit_test_setup_teardown (test_files_as_catalogue_read, begin, end),

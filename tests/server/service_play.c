@@ -206,8 +206,9 @@ tasks_errand_done (tasks_t *self)
 }
 
 void
-tasks_collect (tasks_t *self)
+tasks_collect (tasks_t *self, int64_t now_ms)
 {
+    (void) now_ms;
     //  What comes of one may hand out others: only those that are there now.
     size_t prepares = self->prepares, copies = self->copies;
     version_t *prepare [TASKS_MAX];
@@ -226,7 +227,7 @@ tasks_collect (tasks_t *self)
 void
 tasks_stop (tasks_t *self)
 {
-    tasks_collect (self);
+    tasks_collect (self, 0);
     self->stopped = self->at_rest;
     self->at_rest = false;
 }

@@ -109,7 +109,7 @@ simulation_new (const simulation_options_t *options)
         .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
         .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2,
         .descriptors_max = options->descriptors, .raw_bytes = options->raw_bytes,
-        .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms
+        .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms, .patience_ms = options->patience_ms
     };
     self->broker = broker_new (&broker);
     self->runs = random_from_seed (options->seed ^ 0x72756e73);
@@ -187,9 +187,20 @@ s_copy (simulation_t *self, place_t *place)
         simulation_push (self, event);
 }
 
+static int
+s_unread_rc (const simulation_t *self, uint32_t id)
+{
+    return self->options.unread_rc? self->options.unread_rc (self->options.context, id, self->now_us): 0;
+}
+
 static void
 s_fetched (simulation_t *self, version_t *version)
 {
+    int rc = s_unread_rc (self, version->id);
+    if (rc) {
+        broker_unread (self->broker, version, rc, "made to fail", self->now_us / 1000);
+        return;
+    }
     broker_fetched (self->broker, version);
     s_prepare (self, version);
 }
@@ -240,7 +251,13 @@ s_read_done (simulation_t *self, raw_request_t *request)
         if (options->damaged && options->damaged (options->context, request->samples [index]->id))
             request->damaged |= 1ull << index;
     }
-    broker_read (self->broker, request);
+    int rc = 0;
+    for (uint32_t index = 0; index < request->sample_count && rc == 0; index++)
+        rc = s_unread_rc (self, request->samples [index]->id);
+    if (rc)
+        broker_unread_range (self->broker, request, rc, "made to fail", self->now_us / 1000);
+    else
+        broker_read (self->broker, request);
 }
 
 //  Whether what is sent reaches the client.
@@ -259,6 +276,8 @@ s_notice (simulation_t *self, client_t *client, const action_t *action)
 {
     if (!s_reaches (self, client))
         return;
+    if (strcmp (action->reason, "storage") == 0)
+        return;                                     //  may come again
     if (strcmp (action->reason, "rank_lost") == 0) {
         assert_true (client->group >= 0);
         free (client->rank_notice);

@@ -54,6 +54,9 @@ typedef struct {
     int64_t (*read_us) (void *context, const raw_request_t *request);
     int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL: none does
     bool (*damaged) (void *context, uint32_t id);
+    //  -errno: reading the sample fails now, by itself or with others; NULL: none does.
+    int (*unread_rc) (void *context, uint32_t id, int64_t now_us);
+    uint32_t patience_ms;                               //  0: as without
     void (*copied) (void *context, broker_t *broker, int client, const place_t *place);     //  each copy; NULL: not
     void *context;
 } simulation_options_t;

@@ -237,7 +237,7 @@ settings_of_datasets (void **state)
     (void) state;
     options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset c=/c "
         "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G "
-        "--reads 7 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
+        "--reads 7 --patience 90 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
     const options_dataset_t *first = &options.datasets [0], *second = &options.datasets [1];
     assert_int_equal (first->field_count, 2);
     assert_string_equal (first->fields [0].name, "mask");
@@ -259,6 +259,7 @@ settings_of_datasets (void **state)
     assert_int_equal (second->piece, 64);
     assert_true (options.raw_bytes == UINT64_C (3) << 30);
     assert_int_equal (options.reads, 7);
+    assert_int_equal (options.patience, 90);
     options_clear (&options);
 }
 
@@ -292,7 +293,7 @@ help_comes_first (void **state)
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
         "--workers N",
         "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail", "--jpeg-warnings NAME=N",
-        "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N",
+        "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N", "--patience SECONDS",
         "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
         "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
     for (size_t index = 0; index < sizeof words / sizeof *words; index++)
@@ -376,6 +377,7 @@ arguments_refused (void **state)
         { "--dataset a=/x --piece a=0", "got '0'" },
         { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
         { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
+        { "--dataset a=/x --patience 0", "patience: expected a number from 1 to 604800, got '0'" },
         { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
         { "--config /tmp", "/tmp: cannot be read: Is a directory" },
     };

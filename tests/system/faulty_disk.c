@@ -3,7 +3,8 @@
  *
  *  TUREEN_DISK names a file of rules, one a line, looked at with each call: "open ERRNO TEXT" and "read ERRNO TEXT" let the opening
  *  and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
- *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  There is no io_uring,
+ *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  "stale 1 TEXT" lets what was
+ *  opened before the rule was there, files and folders below which others are opened, fail with ESTALE.  There is no io_uring,
  *  so that all reading comes through here.
  */
 #ifndef _GNU_SOURCE
@@ -14,19 +15,25 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RULES_BYTES = 1024, WORD_BYTES = 8, TEXT_BYTES = 200 };
+enum { RULES_BYTES = 1024, WORD_BYTES = 8, TEXT_BYTES = 200, FILES_MAX = 4096 };
+
+static atomic_bool s_is_new [FILES_MAX];        //  by descriptor: opened while it fell under a rule of stale ones
 
 struct io_uring;
 int io_uring_queue_init (unsigned entries, struct io_uring *ring, unsigned flags);
+int open (const char *path, int flags, ...);
+int dup3 (int file, int other, int flags);
 int openat (int folder, const char *path, int flags, ...);
 ssize_t preadv (int file, const struct iovec *parts, int count, off_t offset);
 
@@ -75,6 +82,58 @@ io_uring_queue_init (unsigned entries, struct io_uring *ring, unsigned flags)
     return -ENOSYS;
 }
 
+static void
+s_path (int file, char path [PATH_MAX])
+{
+    char link [64];
+    snprintf (link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink (link, path, PATH_MAX - 1);
+    path [length > 0? length: 0] = 0;
+}
+
+//  Notes whether it was opened under such a rule.
+static int
+s_opened (int file)
+{
+    char path [PATH_MAX];
+    if (file >= 0 && file < FILES_MAX) {
+        s_path (file, path);
+        atomic_store (&s_is_new [file], s_rule ("stale", path) != 0);
+    }
+    return file;
+}
+
+//  Whether it went stale.
+static bool
+s_is_stale (int file)
+{
+    char path [PATH_MAX];
+    if (file < 0 || file >= FILES_MAX || atomic_load (&s_is_new [file]))
+        return false;
+    s_path (file, path);
+    errno = ESTALE;
+    return s_rule ("stale", path) != 0;
+}
+
+int
+dup3 (int file, int other, int flags)
+{
+    int rc = (int) syscall (SYS_dup3, file, other, flags);
+    if (rc >= 0 && file < FILES_MAX && other < FILES_MAX)
+        atomic_store (&s_is_new [other], atomic_load (&s_is_new [file]));
+    return rc;
+}
+
+int
+open (const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start (rest, flags);
+    mode_t mode = flags & O_CREAT? va_arg (rest, mode_t): 0;
+    va_end (rest);
+    return s_opened (s_openat (AT_FDCWD, path, flags, mode));
+}
+
 int
 openat (int folder, const char *path, int flags, ...)
 {
@@ -82,16 +141,7 @@ openat (int folder, const char *path, int flags, ...)
     va_start (rest, flags);
     mode_t mode = flags & O_CREAT? va_arg (rest, mode_t): 0;
     va_end (rest);
-    return s_fails ("open", path)? -1: s_openat (folder, path, flags, mode);
-}
-
-static void
-s_path_of (int file, char path [PATH_MAX])
-{
-    char link [64];
-    snprintf (link, sizeof link, "/proc/self/fd/%d", file);
-    ssize_t length = readlink (link, path, PATH_MAX - 1);
-    path [length > 0? length: 0] = 0;
+    return s_fails ("open", path) || s_is_stale (folder)? -1: s_opened (s_openat (folder, path, flags, mode));
 }
 
 ssize_t
@@ -101,13 +151,13 @@ preadv (int file, const struct iovec *parts, int count, off_t offset)
     if (!real)
         *(void **) &real = dlsym (RTLD_NEXT, "preadv");
     char path [PATH_MAX];
-    s_path_of (file, path);
+    s_path (file, path);
     int slow_ms = s_rule ("slow", path);
     if (slow_ms)
         nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L }, NULL);
     while (s_rule ("stall", path))
         nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
-    return s_fails ("read", path)? -1: real (file, parts, count, offset);
+    return s_fails ("read", path) || s_is_stale (file)? -1: real (file, parts, count, offset);
 }
 
 static int
@@ -135,6 +185,6 @@ fstat (int file, struct stat *status)
     if (!real)
         *(void **) &real = dlsym (RTLD_NEXT, "fstat");
     char path [PATH_MAX];
-    s_path_of (file, path);
+    s_path (file, path);
     return s_tell_device (real (file, status), path, status);
 }

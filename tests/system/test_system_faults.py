@@ -36,7 +36,7 @@ class Run:
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(
                 [TUREEN, "serve", "--dataset", "train=" + data, "--dataset", "packed=" + pack, "--listen", self.endpoint,
-                 "--cache", "16M", "--raw", "16M", "--workers", "2"],
+                 "--cache", "16M", "--raw", "16M", "--workers", "2", "--patience", "2"],
                 stdout=log, stderr=subprocess.STDOUT, env=dict(self.environment, **environment))
 
     def log(self):

@@ -77,7 +77,7 @@ class Disk(StorageTest):
 
     def test_a_broken_sector_and_a_slow_disk(self):
         """One file cannot be read, a class of them only slowly; the server answers meanwhile, and each epoch is the rest."""
-        with self.serve_faulty() as server:
+        with self.serve_faulty(arguments=["--patience", "2"]) as server:
             self.rule("read %d 00017.jpg" % errno.EIO, "slow 100 class_1/")
             readers = [self.read(server, epochs=2), self.read(server, "--inline", epochs=2, order="private")]
             wait_until("the server answers", lambda: len(server.status()["jobs"]) == 2)
@@ -201,13 +201,14 @@ class Files(StorageTest):
                 self.assertIn("is no regular file", self.bad(server)[number])
 
     def test_the_folder_goes_away(self):
-        with Server({"train": self.copy}, cache="4M") as server:
+        with Server({"train": self.copy}, cache="4M", arguments=["--patience", "2"]) as server:
             self.assert_epochs(self.read(server, epochs=1).finish(), 1)
             shutil.rmtree(self.copy)
             reader = self.read(server, "--rejoin", "0", epochs=1)
             self.assertEqual(reader.wait(), 1)
-            self.assertIn("unreadable", reader.texts()[1])
-            self.assertEqual(server.status()["bad_samples"], self.SAMPLES)
+            for word in ("storage", "No such file or directory"):
+                self.assertIn(word, reader.texts()[1])
+            self.assertEqual(server.status()["bad_samples"], 0)
 
     def test_a_pack_is_cut_and_removed(self):
         """The index, whatever becomes of it, is the server's own; of volumes the rest is served, and a removed one whole."""

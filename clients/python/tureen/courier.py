@@ -39,6 +39,7 @@ CONSUMED_PATIENCE_MS = 100  # a batch that was taken, while none was given back,
 
 
 RANK_LOST = "rank_lost"
+_STANDS_STILL = (RANK_LOST, "storage")      # notices of a job that gets nothing until what they name is over
 _OTHER_RANKS = (RANK_LOST, "rank_left")     # why a job ends although nothing is wrong with this client: its ring stays
 
 
@@ -310,7 +311,7 @@ class Courier:
     def _take_notice(self, notice: wire.Notice) -> None:
         if notice.unreadable is not None:
             self.job.samples, self.job.unreadable = notice.samples, notice.unreadable
-        if notice.kind == RANK_LOST:        # when what was delivered is given, the loop stands still
+        if notice.kind in _STANDS_STILL:    # when what was delivered is given, the loop stands still
             self._connection.arrivals.put(Told(notice.kind, notice.text))
         else:
             self._connection.notices.append(notice)

@@ -1,0 +1,573 @@
+#include "broker_state.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "catalogue.h"
+#include "utf8.h"
+
+enum {
+    STILL_ROW = 4, FAILING_MAX = 64,
+    PROBES = 2,                                 //  one that failed, one that was held back
+    PAUSE_MS = 20, PAUSE_MAX_MS = 2000, DOUBLINGS_MAX = 7,      //  PAUSE_MS << DOUBLINGS_MAX is beyond PAUSE_MAX_MS
+    LOOK_AGAIN_MS = 1000,
+    WHOLE_TRIES = 3,                            //  of a range, before its samples are read one by one
+    TELL_MS = 1500, CALM_MS = 3000,             //  trouble that has lasted so long is told; over so long, it is over
+    MS_A_SECOND = 1000
+};
+
+//  What the log has said of it.
+enum { TOLD_NOTHING, TOLD_FAILING, TOLD_STILL };
+
+//  One of both.
+struct resting {
+    resting_t *previous, *next;
+    version_t *version;
+    raw_request_t *request;
+    int64_t due_ms;
+    bool is_held;
+};
+
+patience_kind_t
+patience_kind (int rc)
+{
+    switch (-rc) {
+    case 0:
+        return PATIENCE_NONE;
+    case EMFILE: case ENFILE: case ENOMEM: case ENOBUFS: case EAGAIN: case EINTR: case ECANCELED:
+        return PATIENCE_SHORTAGE;
+    //  A device, by the block layer's words for it; a file system behind a network; one in a process.
+    case EIO: case ENODATA: case EILSEQ: case EBADE: case EREMOTEIO: case ENOLINK: case ENOMEDIUM: case EBUSY:
+    case ETIMEDOUT: case ETIME: case ESTALE: case ENOTCONN: case ESHUTDOWN: case EPIPE: case ECONNRESET: case ECONNABORTED:
+    case ECONNREFUSED: case ENETDOWN: case ENETUNREACH: case ENETRESET: case EHOSTDOWN: case EHOSTUNREACH: case ENONET:
+    case ECOMM: case EPROTO: case ENOLCK: case EKEYEXPIRED: case EKEYREVOKED: case EKEYREJECTED: case ENOKEY:
+        return PATIENCE_PASSING;
+    case CATALOGUE_CHANGED: case EINVAL: case EFBIG: case EISDIR: case ENOTDIR: case ELOOP: case ENAMETOOLONG:
+        return PATIENCE_DAMAGED;
+    default:
+        return PATIENCE_LASTING;
+    }
+}
+
+//  ---- lists
+
+static void
+s_append (resting_list_t *list, resting_t *item)
+{
+    item->previous = list->last;
+    item->next = NULL;
+    if (list->last)
+        list->last->next = item;
+    else
+        list->first = item;
+    list->last = item;
+    list->count++;
+}
+
+//  Takes the item out and frees it.
+static void
+s_remove (resting_list_t *list, resting_t *item)
+{
+    if (item->previous)
+        item->previous->next = item->next;
+    else
+        list->first = item->next;
+    if (item->next)
+        item->next->previous = item->previous;
+    else
+        list->last = item->previous;
+    list->count--;
+    if (item->version)
+        item->version->resting = NULL;
+    free (item);
+}
+
+static resting_t *
+s_rest (patience_t *patience, version_t *version, raw_request_t *request, bool is_held, int64_t due_ms)
+{
+    resting_t *item = broker_need (calloc (1, sizeof *item));
+    *item = (resting_t) { .version = version, .request = request, .is_held = is_held, .due_ms = due_ms };
+    if (version) {
+        assert (!version->resting);
+        version->resting = item;
+    }
+    s_append (is_held? &patience->held: &patience->failing, item);
+    return item;
+}
+
+//  It may be read now.
+static void
+s_wake (broker_t *self, resting_list_t *list, resting_t *item)
+{
+    version_t *version = item->version;
+    raw_request_t *request = item->request;
+    s_remove (list, item);
+    if (version)
+        schedule_arrived (version);
+    else
+        raw_store_retry (self->raw, request);
+}
+
+//  Each request goes before all others, so the last one first.
+static void
+s_wake_all_held (broker_t *self, patience_t *patience)
+{
+    for (resting_t *item = patience->held.last, *previous; item; item = previous) {
+        previous = item->previous;
+        if (item->request)
+            s_wake (self, &patience->held, item);
+    }
+    while (patience->held.first)
+        s_wake (self, &patience->held, patience->held.first);
+}
+
+void
+patience_leave (broker_t *self, version_t *version)
+{
+    resting_t *item = version->resting;
+    patience_t *patience = &version_dataset (self, version)->patience;
+    if (item)
+        s_remove (item->is_held? &patience->held: &patience->failing, item);
+    version->failures = 0;
+}
+
+//  ---- standing still
+
+bool
+patience_holds (const dataset_t *dataset)
+{
+    return dataset->patience.is_still && dataset->patience.probes == 0;
+}
+
+void
+patience_made (dataset_t *dataset)
+{
+    if (dataset->patience.is_still) {
+        assert (dataset->patience.probes > 0);
+        dataset->patience.probes--;
+    }
+}
+
+void
+patience_hold_version (broker_t *self, version_t *version)
+{
+    schedule_left (version);
+    s_rest (&version_dataset (self, version)->patience, version, NULL, true, 0);
+}
+
+void
+patience_hold_request (broker_t *self, raw_request_t *request)
+{
+    raw_store_rest (self->raw, request);
+    s_rest (&request_dataset (self, request)->patience, NULL, request, true, 0);
+}
+
+static void
+s_go_on (patience_t *patience)
+{
+    patience->is_still = patience->is_hopeless = false;
+    patience->row = patience->rounds = patience->probes = 0;
+    for (resting_t *item = patience->failing.first; item; item = item->next) {
+        item->due_ms = 0;
+        *(item->version? &item->version->failures: &item->request->failures) = 0;
+    }
+}
+
+void
+patience_good (dataset_t *dataset)
+{
+    patience_t *patience = &dataset->patience;
+    if (patience->is_still)
+        s_go_on (patience);
+    patience->row = 0;
+    patience->was_good = true;
+}
+
+//  A pause that doubles, and is not the same for all.
+static int64_t
+s_pause_ms (broker_t *self, uint32_t times)
+{
+    int64_t pause_ms = (int64_t) PAUSE_MS << (times < DOUBLINGS_MAX? times: DOUBLINGS_MAX);
+    pause_ms = pause_ms < PAUSE_MAX_MS? pause_ms: PAUSE_MAX_MS;
+    return pause_ms + (int64_t) random_below (&self->pauses, (uint64_t) pause_ms / 4 + 1);
+}
+
+//  ---- failures
+
+static int64_t
+s_patience_ms (const broker_t *self)
+{
+    return self->options.patience_ms > 0? self->options.patience_ms: BROKER_PATIENCE_MS;
+}
+
+//  Counts the failure of a read that has failed so often, now too.
+static void
+s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const char *reason, int64_t now_ms)
+{
+    snprintf (patience->reason, sizeof patience->reason, "%s", reason);
+    if (!patience->is_trouble) {
+        patience->is_trouble = true;
+        patience->since_ms = now_ms;
+    }
+    patience->failed_ms = now_ms;
+    patience->was_good = false;
+    self->read_failures++;
+    if (failures > 1 || patience_kind (rc) == PATIENCE_DAMAGED)
+        return;
+    if (++patience->row >= STILL_ROW && !patience->is_still) {
+        patience->is_still = true;
+        patience->still_ms = now_ms;
+        patience->rounds = patience->probes = 0;
+        patience->probe_ms = now_ms + s_pause_ms (self, 0);
+    }
+}
+
+//  Whether what has failed so often since then is given up.
+static bool
+s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failures, int64_t first_ms, int64_t now_ms)
+{
+    if (patience_kind (rc) == PATIENCE_DAMAGED || (patience_kind (rc) == PATIENCE_LASTING && !patience->is_still))
+        return failures > 1 && now_ms - first_ms >= LOOK_AGAIN_MS;
+    if (patience->is_still)
+        return false;
+    if (now_ms - first_ms < s_patience_ms (self))
+        return false;
+    patience->is_hopeless = patience->is_hopeless || patience->failing.count > FAILING_MAX;
+    return !patience->is_hopeless;
+}
+
+//  When it is read again; at the latest when patience ends.
+static int64_t
+s_due_ms (broker_t *self, int rc, uint32_t failures, int64_t first_ms, int64_t now_ms)
+{
+    if (patience_kind (rc) != PATIENCE_PASSING)
+        return now_ms + LOOK_AGAIN_MS;
+    int64_t due_ms = now_ms + s_pause_ms (self, failures - 1), last_ms = first_ms + s_patience_ms (self);
+    return due_ms < last_ms || last_ms <= now_ms? due_ms: last_ms;
+}
+
+void
+broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms)
+{
+    assert (version->state == VERSION_WORKING && !version->raw && rc < 0);
+    patience_t *patience = &version_dataset (self, version)->patience;
+    if (version->failures++ == 0)
+        version->failed_ms = now_ms;
+    s_note (self, patience, rc, version->failures, reason, now_ms);
+    if (s_gives_up (self, patience, rc, version->failures, version->failed_ms, now_ms)) {
+        broker_prepared (self, version, OUTCOME_BAD, reason);
+        return;
+    }
+    dispatch_unread (self, version);
+    if (version->waiting) {
+        version->state = VERSION_READING;
+        s_rest (patience, version, NULL, false, s_due_ms (self, rc, version->failures, version->failed_ms, now_ms));
+    }
+    else {
+        version->state = VERSION_IDLE;
+        version->failures = 0;
+    }
+    dispatch_unpin (self, version);
+}
+
+//  Of a range, whether its samples are now to be read one by one.
+static bool
+s_splits (const patience_t *patience, const raw_request_t *request, int rc)
+{
+    if (request->sample_count == 1)
+        return false;
+    if (patience_kind (rc) == PATIENCE_DAMAGED)
+        return true;
+    return !patience->is_still && (patience_kind (rc) == PATIENCE_LASTING || request->failures >= WHOLE_TRIES);
+}
+
+void
+broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms)
+{
+    assert (rc < 0);
+    patience_t *patience = &request_dataset (self, request)->patience;
+    if (request->failures++ == 0)
+        request->failed_ms = now_ms;
+    s_note (self, patience, rc, request->failures, reason, now_ms);
+    bool is_split = s_splits (patience, request, rc);
+    if (is_split && patience_kind (rc) != PATIENCE_PASSING)
+        request->failures = 0;                  //  nothing is known of each of them
+    bool is_final = request->sample_count == 1
+        && s_gives_up (self, patience, rc, request->failures, request->failed_ms, now_ms);
+    if (is_split || is_final) {
+        request->rc = rc;
+        broker_read (self, request);
+        return;
+    }
+    supply_unread (self, request);
+    s_rest (patience, NULL, request, false, s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
+}
+
+//  ---- patience that ends
+
+static bool
+s_waits (const place_t *place)
+{
+    return place->state == PLACE_WAITING && place->version->state == VERSION_READING;
+}
+
+//  Whether the job waits for bytes of a sample.
+static bool
+s_waits_for_reads (const job_t *job)
+{
+    for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
+        if (s_waits (&job->place_memory [index]))
+            return true;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const rank_t *rank = &job->ranks [number];
+        for (uint32_t row = 0; rank->again.places && row < job->rank_batch; row++)
+            if (s_waits (&rank->again.places [row]))
+                return true;
+        if (s_waits (&rank->padding))
+            return true;
+    }
+    return false;
+}
+
+static bool
+s_is_waited_for (const dataset_t *dataset)
+{
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
+        if (dataset->jobs [number] && s_waits_for_reads (dataset->jobs [number]))
+            return true;
+    return false;
+}
+
+bool
+patience_stops (const job_t *job)
+{
+    const patience_t *patience = &job->dataset->patience;
+    return (patience->is_still || patience->failing.count > 0) && s_waits_for_reads (job);
+}
+
+//  Nothing was read for so long: who waits for it ends.  What others wait for is tried on.
+static void
+s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
+{
+    patience_t *patience = &dataset->patience;
+    char *message;
+    int rc = asprintf (&message, "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
+        "storage back and join again, or start the server with more --patience", dataset->name,
+        (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
+    broker_need (rc < 0? NULL: message);
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        job_t *job = dataset->jobs [number];
+        if (job && s_waits_for_reads (job))
+            broker_end (self, job, "storage", message);
+    }
+    free (message);
+    s_go_on (patience);
+    for (resting_t *item = patience->failing.first; item; item = item->next)
+        item->due_ms = now_ms + s_pause_ms (self, DOUBLINGS_MAX);
+}
+
+//  ---- time
+
+//  One that failed, behind it one that did not have its turn.
+static void
+s_probe (broker_t *self, patience_t *patience, int64_t now_ms)
+{
+    patience->probes = PROBES;
+    patience->probe_ms = now_ms + s_pause_ms (self, ++patience->rounds);
+    if (patience->held.first)
+        s_wake (self, &patience->held, patience->held.first);
+    if (patience->failing.first)
+        s_wake (self, &patience->failing, patience->failing.first);
+}
+
+static void
+s_read_again (broker_t *self, patience_t *patience, int64_t now_ms)
+{
+    s_wake_all_held (self, patience);
+    for (resting_t *item = patience->failing.first, *next; item; item = next) {
+        next = item->next;
+        if (item->due_ms <= now_ms)
+            s_wake (self, &patience->failing, item);
+        else
+            broker_wake (self, item->due_ms);
+    }
+}
+
+//  ---- telling
+
+static int
+s_level (const patience_t *patience)
+{
+    return patience->is_still? TOLD_STILL: patience->failing.count > 0? TOLD_FAILING: TOLD_NOTHING;
+}
+
+static void
+s_tell_job (broker_t *self, job_t *job, const char *notice)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        if (!rank_is_there (&job->ranks [number]))
+            continue;
+        action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
+        action->reason = "storage";
+        action->message = notice;
+    }
+}
+
+//  Those that wait for it and have not been told, as they may have joined since.
+static void
+s_tell_jobs (broker_t *self, dataset_t *dataset)
+{
+    const patience_t *patience = &dataset->patience;
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        job_t *job = dataset->jobs [number];
+        if (!job || job->notices == patience->notices || !s_waits_for_reads (job))
+            continue;
+        job->notices = patience->notices;
+        s_tell_job (self, job, patience->notice);
+    }
+}
+
+static void
+s_say (patience_t *patience, const dataset_t *dataset, int level, int64_t patience_ms)
+{
+    bool is_still = level == TOLD_STILL;
+    patience->told = level;
+    patience->to_tell = true;
+    patience->notices++;
+    free (patience->notice);                    //  what carried it has been carried out
+    int rc = asprintf (&patience->notice, "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
+        is_still? "the": "a read of", dataset->name, is_still? "stands still": "fails", patience->reason,
+        (long long) (patience_ms / MS_A_SECOND));
+    broker_need (rc < 0? NULL: patience->notice);
+}
+
+//  Trouble that lasts is told once, once more if it becomes worse, and when it is over; to each job as soon as it waits.
+static void
+s_tell (broker_t *self, dataset_t *dataset, int64_t now_ms)
+{
+    patience_t *patience = &dataset->patience;
+    if (!patience->is_trouble)
+        return;
+    int level = s_level (patience);
+    bool is_over = level == TOLD_NOTHING && (patience->was_good || !s_is_waited_for (dataset));
+    if (level > patience->told && now_ms - patience->since_ms < TELL_MS)
+        broker_wake (self, patience->since_ms + TELL_MS);
+    else
+    if (level > patience->told)
+        s_say (patience, dataset, level, s_patience_ms (self));
+    else
+    if (is_over && now_ms - patience->failed_ms < CALM_MS)
+        broker_wake (self, patience->failed_ms + CALM_MS);
+    else
+    if (is_over) {
+        patience->to_tell = patience->told != TOLD_NOTHING;
+        patience->told = TOLD_NOTHING;
+        patience->is_trouble = false;
+    }
+    if (level != TOLD_NOTHING && patience->told != TOLD_NOTHING)
+        s_tell_jobs (self, dataset);
+}
+
+static void
+s_pass (broker_t *self, dataset_t *dataset, int64_t now_ms)
+{
+    patience_t *patience = &dataset->patience;
+    if (patience->is_still && patience->failing.count + patience->held.count == 0 && !s_is_waited_for (dataset))
+        s_go_on (patience);
+    int64_t end_ms = patience->still_ms + s_patience_ms (self);
+    if (patience->is_hopeless || (patience->is_still && now_ms >= end_ms))
+        s_end_jobs (self, dataset, now_ms);
+    if (patience->is_still && now_ms >= patience->probe_ms)
+        s_probe (self, patience, now_ms);
+    if (patience->is_still)
+        broker_wake (self, patience->probe_ms < end_ms? patience->probe_ms: end_ms);
+    else
+        s_read_again (self, patience, now_ms);
+    s_tell (self, dataset, now_ms);
+}
+
+void
+patience_pass (broker_t *self, int64_t now_ms)
+{
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (self->datasets [index]->patience.is_trouble)
+            s_pass (self, self->datasets [index], now_ms);
+}
+
+//  ---- questions
+
+bool
+broker_next_trouble (broker_t *self, broker_trouble_t *trouble)
+{
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        dataset_t *dataset = self->datasets [index];
+        patience_t *patience = &dataset->patience;
+        if (!patience->to_tell)
+            continue;
+        patience->to_tell = false;
+        *trouble = (broker_trouble_t) { .dataset = dataset, .is_over = patience->told == TOLD_NOTHING,
+            .is_still = patience->told == TOLD_STILL, .reason = patience->reason,
+            .lasted_ms = patience->failed_ms - patience->since_ms, .patience_ms = s_patience_ms (self) };
+        return true;
+    }
+    return false;
+}
+
+json_t *
+patience_status (const broker_t *self, const dataset_t *dataset, int64_t now_ms)
+{
+    const patience_t *patience = &dataset->patience;
+    if (s_level (patience) == TOLD_NOTHING && patience->told == TOLD_NOTHING)
+        return json_null ();
+    int64_t until_ms = s_level (patience) == TOLD_NOTHING? patience->failed_ms: now_ms;
+    char *reason = utf8_repaired (patience->reason);
+    json_t *object = json_pack ("{s:b,s:I,s:f,s:f,s:s}", "still", patience->is_still,
+        "failing", (json_int_t) patience->failing.count,
+        "seconds", (double) (until_ms - patience->since_ms) / MS_A_SECOND,
+        "patience", (double) s_patience_ms (self) / MS_A_SECOND, "reason", reason);
+    free (reason);
+    return object;
+}
+
+void
+patience_end (broker_t *self, dataset_t *dataset)
+{
+    patience_t *patience = &dataset->patience;
+    resting_list_t *lists [] = { &patience->failing, &patience->held };
+    for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
+        while (lists [index]->first) {
+            raw_request_t *request = lists [index]->first->request;
+            assert (request);                   //  nobody waits for a version
+            s_remove (lists [index], lists [index]->first);
+            bool is_wanted = raw_store_retry (self->raw, request);
+            assert (!is_wanted);
+        }
+    free (patience->notice);
+}
+
+static size_t
+s_check_list (const resting_list_t *list, bool is_held)
+{
+    size_t count = 0;
+    for (const resting_t *item = list->first; item; item = item->next) {
+        assert (item->is_held == is_held && !item->version == (item->request != NULL));
+        if (item->version)
+            assert (item->version->resting == item && item->version->state == VERSION_READING && item->version->waiting);
+        else
+            assert (item->request->handed_out);
+        count++;
+    }
+    assert (count == list->count);
+    return count;
+}
+
+void
+patience_check (const broker_t *self, const dataset_t *dataset)
+{
+    (void) self;
+    const patience_t *patience = &dataset->patience;
+    size_t resting = s_check_list (&patience->failing, false) + s_check_list (&patience->held, true);
+    assert (patience->is_trouble || (resting == 0 && !patience->is_still));
+    assert (patience->is_still || patience->probes == 0);
+}

@@ -1,0 +1,207 @@
+//  Reads that fail, and may not fail again: nothing is lost, what lasts is given up by the rules of patience.h, and nothing that was
+//  put to rest is forgotten.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "effort.h"
+#include "seed.h"
+#include "simulation.h"
+
+enum { SECOND_US = 1000000, SAMPLES = 300, PATIENCE_MS = 20000 };
+
+static const char s_crop [] = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
+
+//  Plain files, and packs by each policy.
+enum { PLAIN, STREAM, REDOX, DIRECT, SOURCES };
+
+//  What fails when.
+typedef struct {
+    uint64_t seed;
+    int64_t outage_us;          //  of every second such period; 0: none
+    int rc;
+    int64_t from_us, until_us;  //  everything fails, with rc
+    uint32_t first, count;      //  these fail always, with file_rc
+    int file_rc;
+    bool is_divided;            //  there are tenants
+} disk_t;
+
+static int
+s_unread_rc (void *context, uint32_t id, int64_t now_us)
+{
+    const disk_t *disk = context;
+    if (id >= disk->first && id - disk->first < disk->count)
+        return disk->file_rc;
+    if (now_us >= disk->from_us && now_us < disk->until_us)
+        return disk->rc;
+    return disk->outage_us && (disk->seed + (uint64_t) (now_us / disk->outage_us)) % 2? disk->rc: 0;
+}
+
+static simulation_t *
+s_simulation (disk_t *disk, int source, uint64_t seed)
+{
+    static const raw_policy_t policies [SOURCES] = { 0, RAW_STREAM, RAW_REDOX, RAW_DIRECT };
+    simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 3, .check = true,
+        .fetch_us = 200, .unread_rc = s_unread_rc, .context = disk, .patience_ms = disk->outage_us? 15 * PATIENCE_MS: PATIENCE_MS };
+    static const broker_tenant_t tenants [] = { { .name = "one", .weight = 1 }, { .name = "two", .weight = 3 } };
+    if (disk->is_divided) {
+        options.tenants = tenants;
+        options.tenant_count = 2;
+        options.cache_versions = 100;
+    }
+    if (source != PLAIN) {
+        options.raw_bytes = disk->is_divided? 400000: 100000;
+        options.sample_bytes = 1000;
+        options.tier = policies [source];
+        options.piece = 16;
+    }
+    return simulation_new (&options);
+}
+
+static void
+s_assert_ended (const simulation_t *simulation, int client, const char *expected)
+{
+    const char *message, *reason = simulation_reason (simulation, client, &message);
+    if (!reason || strcmp (reason, expected) || !strstr (message, "made to fail") || !strstr (message, "--patience"))
+        fail_msg ("client %d: %s, %s", client, reason? reason: "not ended", reason? message: "");
+}
+
+//  Each epoch has all samples but those of the disk's that always fail.
+static void
+s_assert_whole (const simulation_t *simulation, int client, size_t epochs, const disk_t *disk)
+{
+    const char *message, *reason = simulation_reason (simulation, client, &message);
+    if (simulation_epochs (simulation, client) != epochs)
+        fail_msg ("client %d: %zu epochs of %zu; %s: %s", client, simulation_epochs (simulation, client), epochs,
+            reason? reason: "waits", reason? message: "");
+    for (size_t number = 0; number < epochs; number++) {
+        const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
+        bool seen [SAMPLES] = { false };
+        for (size_t index = 0; index < epoch->count; index++) {
+            assert_false (seen [epoch->ids [index]]);
+            seen [epoch->ids [index]] = true;
+        }
+        for (uint32_t id = 0; id < SAMPLES; id++)
+            if (seen [id] != (id < disk->first || id - disk->first >= disk->count))
+                fail_msg ("client %d, epoch %zu of %zu: sample %u, %zu samples", client, number, epochs, id, epoch->count);
+    }
+}
+
+//  Property: however often and long storage fails, whoever stays has every sample of every epoch once, and none is marked; others
+//  come and go meanwhile.
+static void
+test_outages_lose_nothing (void **state)
+{
+    (void) state;
+    static const int rcs [] = { -EIO, -ESTALE, -ETIMEDOUT, -EACCES };
+    static const int64_t outages_us [] = { 3000, 50000, 700000, 4 * SECOND_US };
+    uint64_t failures = 0;
+    for (uint64_t round = 0, seed = test_seed (); round < EFFORT (64); round++, seed++) {
+        disk_t disk = { .seed = seed, .outage_us = outages_us [round / 4 % 4], .rc = rcs [round / 16 % 4] };
+        if (disk.rc == -EACCES)             //  what is so twice, a second apart, is the file's own
+            disk = (disk_t) { .rc = -EACCES, .from_us = 20000, .until_us = SECOND_US * 9 / 10 };
+        disk.is_divided = seed % 2;
+        simulation_t *simulation = s_simulation (&disk, (int) (round % SOURCES), seed);
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 300 };
+        int first = simulation_must_join (simulation, &job);
+        job.tenant = disk.is_divided? "one": NULL;
+        job.order = SAMPLER_ORDER_SEEDED;
+        int seeded = simulation_must_join (simulation, &job);
+        job.order = SAMPLER_ORDER_PRIVATE;
+        job.first_us = 100000;
+        int leaves = simulation_must_join (simulation, &job);
+        job.tenant = disk.is_divided? "two": NULL;
+        simulation_run (simulation, SECOND_US / 3);
+        simulation_gone (simulation, leaves);
+        job.order = SAMPLER_ORDER_SHARED;
+        int later = simulation_must_join (simulation, &job);
+        assert_true (simulation_run (simulation, 3000 * (int64_t) SECOND_US));
+        s_assert_whole (simulation, first, 2, &disk);
+        s_assert_whole (simulation, seeded, 2, &disk);
+        s_assert_whole (simulation, later, 2, &disk);
+        assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+        failures += simulation_figure (simulation, "read_failures");
+        simulation_destroy (&simulation);
+    }
+    assert_true (failures > 100);
+}
+
+//  Guards: a file that fails for as long as patience lasts is bad, it alone and not before; one that is gone after a second.
+static void
+test_what_lasts_is_that_samples (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++)
+        for (int is_gone = 0; is_gone < 2; is_gone++) {
+            disk_t disk = { .first = 17, .count = 1, .file_rc = is_gone? -ENOENT: -EIO };
+            simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+            simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2 };
+            int client = simulation_must_join (simulation, &job);
+            assert_false (simulation_run (simulation, is_gone? SECOND_US * 9 / 10: PATIENCE_MS * 999));
+            assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+            assert_true (simulation_run (simulation, 3 * PATIENCE_MS * 1000));
+            s_assert_whole (simulation, client, 2, &disk);
+            assert_int_equal (simulation_figure (simulation, "bad_samples"), 1);
+            simulation_destroy (&simulation);
+        }
+}
+
+//  Guards: a disk that is away ends the jobs that wait for it when patience ends, and marks nothing; those that need nothing of it go
+//  on; and who joins when it is back gets everything.
+static void
+test_a_disk_that_stays_away (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++)
+        for (int is_gone = 0; is_gone < 2; is_gone++) {
+            disk_t disk = { .rc = is_gone? -ENOENT: -EIO, .from_us = SECOND_US, .until_us = INT64_MAX };
+            simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+            simulated_job_t few = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = SECOND_US / 10, .to = 30,
+                .pipeline = s_crop };
+            simulated_job_t all = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 10000 };
+            int cached = simulation_must_join (simulation, &few), waits = simulation_must_join (simulation, &all);
+            assert_false (simulation_run (simulation, PATIENCE_MS * 1000));
+            assert_null (simulation_reason (simulation, waits, &(const char *) { NULL }));
+            simulation_run (simulation, (PATIENCE_MS + 6000) * 1000);
+            s_assert_ended (simulation, waits, "storage");
+            assert_int_equal (simulation_epoch (simulation, cached, 0)->count, 30);
+            assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+            disk.until_us = 0;
+            all.sample_us = 0;
+            int later = simulation_must_join (simulation, &all);
+            assert_true (simulation_run (simulation, 300 * SECOND_US));
+            s_assert_whole (simulation, later, 1, &disk);
+            simulation_destroy (&simulation);
+        }
+}
+
+//  Guards: many files that fail for as long as patience lasts are the disk's fault, though others are read.
+static void
+test_many_files_are_the_disk (void **state)
+{
+    (void) state;
+    disk_t disk = { .first = 20, .count = 200, .file_rc = -EIO };
+    simulation_t *simulation = s_simulation (&disk, PLAIN, test_seed ());
+    simulated_job_t job = { .batch_size = 100, .slots = 4, .epochs = 1 };
+    int client = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 4 * PATIENCE_MS * 1000);
+    s_assert_ended (simulation, client, "storage");
+    assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+    simulation_destroy (&simulation);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_outages_lose_nothing),
+        cmocka_unit_test (test_what_lasts_is_that_samples),
+        cmocka_unit_test (test_a_disk_that_stays_away),
+        cmocka_unit_test (test_many_files_are_the_disk)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
