@@ -36,6 +36,14 @@ s_leave_direct (reader_file_t *file)
     }
 }
 
+//  Whether it is open with O_DIRECT though that was left: another thread has opened it anew at that moment.
+static bool
+s_is_direct_again (const reader_file_t *file)
+{
+    int flags = fcntl (file->descriptor, F_GETFL);
+    return flags >= 0 && flags & O_DIRECT;
+}
+
 
 //  -- what is next
 
@@ -214,7 +222,8 @@ s_was_read (reader_t *self, reader_request_t *request, int result)
 {
     if (s_is_passing (request, result))
         return true;
-    if (result == -EINVAL && request->progress.direct) {
+    if (result == -EINVAL && request->kind == READER_RANGE
+    &&  (request->progress.direct || s_is_direct_again (s_file (self, request)))) {
         s_leave_direct (s_file (self, request));
         if (!reader_is_direct (self, request->file))
             return true;

@@ -449,6 +449,22 @@ test_afresh_is_opened_anew (void **state)
     }
 }
 
+//  Guards: a file that one thread reads past the page cache no more, while another opens it anew as it was, is read all the same.
+static void
+test_direct_is_left_while_it_is_opened_anew (void **state)
+{
+    world_t *world = *state;
+    for (size_t mode = 0; mode < MODE_COUNT; mode++) {
+        reader_t *reader = s_reader (world, &MODES [mode], 4);
+        if (!reader)
+            continue;
+        atomic_store (&reader->files [0].direct, false);
+        assert_int_equal (s_read_one (reader, 0, 5001, 3001), 0);
+        assert_int_equal (s_read_one (reader, 1, 5001, 3001), 0);
+        reader_destroy (&reader);
+    }
+}
+
 //  Guards: what cannot be opened is refused at once, with its code.
 static void
 test_missing_file (void **state)
@@ -812,6 +828,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_file_that_shrinks, begin, end),
         cmocka_unit_test_setup_teardown (test_missing_file, begin, end),
         cmocka_unit_test_setup_teardown (test_afresh_is_opened_anew, begin, end),
+        cmocka_unit_test_setup_teardown (test_direct_is_left_while_it_is_opened_anew, begin, end),
         cmocka_unit_test_setup_teardown (test_direct_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_file_in_memory, begin, end),
         cmocka_unit_test_setup_teardown (test_files_as_catalogue_read, begin, end),

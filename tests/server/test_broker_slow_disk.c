@@ -1,9 +1,10 @@
-//  The broker with two data sets, of one of which no read ever ends: the other's jobs go on, through whole epochs, in little
-//  memory, while nothing of the first comes; and when it comes at last, its jobs go on too.
+//  The broker with two data sets, of one of which no read ever ends, or each fails: the other's jobs go on, through whole epochs,
+//  in little memory, while nothing of the first comes; and when it comes at last, its jobs go on too.
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,9 @@ typedef struct {
     client_t clients [JOBS_MAX];
     size_t client_count;
     uint32_t slots;
+    int64_t now_ms;
     bool comes;                     //  the slow disk's reads end
+    bool fails;                     //  or fail
     action_t kept [KEPT_MAX];       //  reads and preparations of the slow one
     size_t kept_count;
 } scene_t;
@@ -112,6 +115,28 @@ s_end_slow (scene_t *self, const action_t *action)
     }
 }
 
+static void
+s_fail_slow (scene_t *self, const action_t *action)
+{
+    if (action->kind == ACTION_READ)
+        broker_unread_range (self->broker, action->request, -EIO, "made to fail", self->now_ms);
+    else
+        broker_unread (self->broker, action->version, -EIO, "made to fail", self->now_ms);
+}
+
+//  What is under way of the slow disk ends, well or not.
+static void
+s_end_kept (scene_t *self)
+{
+    size_t count = self->kept_count;
+    self->kept_count = 0;
+    for (size_t index = 0; index < count; index++)
+        if (self->fails)
+            s_fail_slow (self, &self->kept [index]);
+        else
+            s_end_slow (self, &self->kept [index]);
+}
+
 //  What needs the slow disk waits for it; bytes of a pack are there when a version is to be prepared.
 static bool
 s_is_slow (const scene_t *self, const action_t *action)
@@ -135,6 +160,9 @@ s_receive (scene_t *self, rank_t *rank, const wire_batch_t *batch)
 static void
 s_carry_out (scene_t *self, const action_t *action)
 {
+    if (self->fails && s_is_slow (self, action))
+        s_fail_slow (self, action);
+    else
     if (!self->comes && s_is_slow (self, action)) {
         assert_true (self->kept_count < KEPT_MAX);
         self->kept [self->kept_count++] = *action;
@@ -166,14 +194,29 @@ s_have_epochs (const scene_t *self, which_t which, uint64_t epochs)
 }
 
 static void
+s_turn (scene_t *self)
+{
+    broker_advance (self->broker, ++self->now_ms);
+    broker_check (self->broker);
+    for (action_t action; broker_next (self->broker, &action);)
+        s_carry_out (self, &action);
+}
+
+//  With much asked of the slow disk.
+static void
+s_ask_much (scene_t *self)
+{
+    for (int turn = 0; turn < 100; turn++) {
+        broker_set_fetches (self->broker, self->datasets [SLOW], 100);
+        s_turn (self);
+    }
+}
+
+static void
 s_run (scene_t *self, which_t which, uint64_t epochs)
 {
-    for (int64_t turn = 0; turn < TURNS_MAX && !s_have_epochs (self, which, epochs); turn++) {
-        broker_advance (self->broker, 100 + turn);
-        broker_check (self->broker);
-        for (action_t action; broker_next (self->broker, &action);)
-            s_carry_out (self, &action);
-    }
+    for (int64_t turn = 0; turn < TURNS_MAX && !s_have_epochs (self, which, epochs); turn++)
+        s_turn (self);
     if (!s_have_epochs (self, which, epochs))
         fail_msg ("%s stands still: %zu reads and preparations of the slow disk are under way", which == SLOW? "slow": "quick",
             self->kept_count);
@@ -200,12 +243,7 @@ s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
     s_begin (scene, kind & 1, kind & 2, cache_bytes, slots);
     s_join (scene, SLOW, orders [kind >> 2]);
     s_join (scene, SLOW, orders [kind >> 2]);
-    for (int turn = 0; turn < 100; turn++) {
-        broker_set_fetches (scene->broker, scene->datasets [SLOW], 100);
-        broker_advance (scene->broker, turn);
-        for (action_t action; broker_next (scene->broker, &action);)
-            s_carry_out (scene, &action);
-    }
+    s_ask_much (scene);
     assert_true (scene->kept_count > 0);
     s_join (scene, QUICK, orders [kind >> 2]);
     s_join (scene, QUICK, SAMPLER_ORDER_PRIVATE);
@@ -214,8 +252,7 @@ s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
         if (scene->clients [index].which == SLOW)
             assert_int_equal (scene->clients [index].delivered, 0);
     scene->comes = true;
-    for (size_t index = 0; index < scene->kept_count; index++)
-        s_end_slow (scene, &scene->kept [index]);
+    s_end_kept (scene);
     s_run (scene, SLOW, EPOCHS);
     s_end (scene);
     free (scene);
@@ -250,7 +287,7 @@ test_a_deep_queue_is_filled (void **state)
         s_join (scene, SLOW, SAMPLER_ORDER_SHARED);
         for (int step = 0; step < 3; step++) {
             broker_set_fetches (scene->broker, scene->datasets [SLOW], asked [step]);
-            broker_advance (scene->broker, step);
+            broker_advance (scene->broker, ++scene->now_ms);
             broker_check (scene->broker);
             for (action_t action; broker_next (scene->broker, &action);)
                 s_carry_out (scene, &action);
@@ -260,9 +297,57 @@ test_a_deep_queue_is_filled (void **state)
         s_join (scene, QUICK, SAMPLER_ORDER_SHARED);
         s_run (scene, QUICK, 1);
         scene->comes = true;
-        for (size_t index = 0; index < scene->kept_count; index++)
-            s_end_slow (scene, &scene->kept [index]);
+        s_end_kept (scene);
         s_run (scene, SLOW, 1);
+        s_end (scene);
+        free (scene);
+    }
+}
+
+static json_int_t
+s_reads_at_rest (scene_t *self)
+{
+    json_t *status = broker_status (self->broker, NULL, self->now_ms);
+    assert_int_equal (json_integer_value (json_object_get (status, "bad_samples")), 0);
+    json_t *trouble = json_object_get (json_array_get (json_object_get (status, "datasets"), SLOW), "trouble");
+    assert_true (json_is_true (json_object_get (trouble, "still")));
+    json_int_t count = json_integer_value (json_object_get (trouble, "failing"));
+    json_decref (status);
+    return count;
+}
+
+//  Guards: a data set that stands still has nothing under way but what tries it, so that all that was asked of its disk can be
+//  under way again when that is back; and the quick one goes on meanwhile.
+static void
+test_a_disk_that_fails_holds_up_nobody_else (void **state)
+{
+    (void) state;
+    const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
+    for (int kind = 0; kind < 8; kind++) {
+        scene_t *scene = calloc (1, sizeof *scene);
+        assert_non_null (scene);
+        s_begin (scene, kind & 1, kind & 2, CACHE_BYTES, SLOTS);
+        for (int job = 0; job < 2; job++)
+            s_join (scene, SLOW, orders [kind >> 2]);
+        s_join (scene, QUICK, orders [kind >> 2]);
+        s_ask_much (scene);
+        size_t under_way = scene->kept_count;
+        scene->fails = true;
+        s_end_kept (scene);
+        assert_true (s_reads_at_rest (scene) > 0);
+        s_run (scene, QUICK, EPOCHS);
+        assert_true (s_reads_at_rest (scene) > 0);
+        assert_int_equal (scene->clients [0].delivered, 0);
+        scene->fails = false;
+        for (int turn = 0; turn < TURNS_MAX && scene->kept_count == 0; turn++)
+            s_turn (scene);
+        assert_in_range (scene->kept_count, 1, 2);
+        s_end_kept (scene);
+        s_ask_much (scene);
+        assert_int_equal (scene->kept_count, under_way);
+        scene->comes = true;
+        s_end_kept (scene);
+        s_run (scene, SLOW, EPOCHS);
         s_end (scene);
         free (scene);
     }
@@ -273,7 +358,8 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_slow_disk_holds_up_nobody_else),
-        cmocka_unit_test (test_a_deep_queue_is_filled)
+        cmocka_unit_test (test_a_deep_queue_is_filled),
+        cmocka_unit_test (test_a_disk_that_fails_holds_up_nobody_else)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -178,6 +178,7 @@ s_submit (reading_t *reading, world_t *world, item_t *item, uint64_t *random)
             .offset = test_below (random, FILE_BYTES - bytes + 1), .bytes = bytes };
     }
     item->request.user = item;
+    item->request.is_afresh = test_below (random, 8) == 0;      //  under the eyes of the others
     reading_submit (reading, &item->request);
 }
 
