@@ -266,6 +266,8 @@ s_read_file (audit_t *audit, const char *path)
     FILE *file = input_stream (path);
     if (!file && errno == ENOENT)
         return complain ("audit", "there is no file '%s': %s", s_visible (path, shown), location_remedy (path));
+    if (!file && errno == EISDIR)
+        return complain ("audit", "%s: a folder, not a file of ids", s_visible (path, shown));
     if (!file)
         return complain ("audit", "%s: %s", s_visible (path, shown), input_error (errno));
     bool fine = audit_ids_read (audit, path, file, error, sizeof error);

@@ -24,10 +24,10 @@
 #include "machine.h"
 #include "options.h"
 #include "plural.h"
-#include "pool.h"
 #include "rlimits.h"
 #include "service.h"
 #include "sources.h"
+#include "spare_threads.h"
 #include "supervise.h"
 #include "tenants.h"
 
@@ -35,7 +35,6 @@ enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where t
 //  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
 enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
-enum { SOCKET_THREADS = 2 };        //  ZeroMQ's: of the sockets, and of those that are closed
 enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who asks
 
 //  What comes a thousand times, as the log has it.
@@ -187,7 +186,7 @@ s_open_gate (server_t *self)
         .log = &self->log };
     if (self->keys)
         keys_judge (self->keys, s_is_tenant, self);
-    errno = -pool_try (SOCKET_THREADS);         //  ZeroMQ aborts without them
+    errno = -spare_threads_try ();         //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
     return gate_open (&self->gate, &options, error, sizeof error) == 0 || s_complain (error);

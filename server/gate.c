@@ -9,8 +9,6 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include <zmq.h>
-#include "rlimits.h"
-#include "spare_threads.h"
 #include "wire.h"
 
 enum {
@@ -122,12 +120,6 @@ s_make (gate_t *self, char *error, size_t error_bytes)
     if (rc) {
         snprintf (error, error_bytes, "connections take descriptors, and fewer than %d are left (%s): raise the limit of open "
             "files (ulimit -n, LimitNOFILE=)", DESCRIPTORS_LEAST, strerror (-rc));
-        return rc;
-    }
-    rc = spare_threads_try ();
-    if (rc) {
-        snprintf (error, error_bytes, "connections take two threads, and they cannot be started (%s)%s", strerror (-rc),
-            rlimits_remedy (-rc));
         return rc;
     }
     self->context = zmq_ctx_new ();

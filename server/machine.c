@@ -196,8 +196,8 @@ machine_shortage (int error, char text [MACHINE_SHORTAGE_BYTES])
             "remove it with `ulimit -v unlimited`", limit >> 20);
     else
     if (error == EAGAIN)
-        snprintf (text, MACHINE_SHORTAGE_BYTES, "no more threads are to be had: raise the limit of processes (ulimit -u; in a "
-            "container, that of its tasks), or give fewer --workers");
+        snprintf (text, MACHINE_SHORTAGE_BYTES, "no more threads are to be had: raise the limit of processes and threads "
+            "(ulimit -u, LimitNPROC=, TasksMax=), or give fewer --workers");
     else
         snprintf (text, MACHINE_SHORTAGE_BYTES, "%s: free memory, or give fewer --workers", strerror (error));
     return text;

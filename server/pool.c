@@ -97,34 +97,6 @@ pool_new (const pool_options_t *options)
     return self;
 }
 
-static void *
-s_pass (void *lock)
-{
-    pthread_mutex_lock (lock);
-    pthread_mutex_unlock (lock);
-    return NULL;
-}
-
-//  All are there at once; their stacks are kept by the C library for those that come next.
-int
-pool_try (uint32_t threads)
-{
-    assert (threads <= POOL_TRY_MAX);
-    pthread_t all [POOL_TRY_MAX];
-    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock (&lock);
-    uint32_t count = 0;
-    int rc = 0;
-    while (rc == 0 && count < threads) {
-        rc = pthread_create (&all [count], NULL, s_pass, &lock);
-        count += rc == 0;
-    }
-    pthread_mutex_unlock (&lock);
-    while (count > 0)
-        pthread_join (all [--count], NULL);
-    return -rc;
-}
-
 void
 pool_submit (pool_t *self, void *task)
 {

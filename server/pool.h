@@ -28,9 +28,6 @@ typedef struct {
 //  Threads run when it returns, all signals blocked in them.  NULL with errno: too few threads or no memory
 //  to be had.
 pool_t *pool_new (const pool_options_t *options);
-//  0: so many more threads (at most POOL_TRY_MAX) can be had now; for who aborts without them.  Else -errno.
-enum { POOL_TRY_MAX = 8 };
-int pool_try (uint32_t threads);
 //  The caller keeps below tasks_max: one more is a bug, asserted.
 void pool_submit (pool_t *self, void *task);
 //  A finished task, or NULL.  Never blocks.
