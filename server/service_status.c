@@ -58,6 +58,7 @@ static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 {
     json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
+    s_put (status, "reads_max", tasks_depth (self->options.tasks));
     uint64_t unanswered = 0;
     for (size_t number = 0; number < REFUSALS_LINES_MAX; number++)
         unanswered += self->dropped [number];
@@ -87,7 +88,6 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
     connection_describe_datasets (self->options.broker, status, sees_all);
     json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
-    json_object_set_new (status, "reads_max", json_integer (tasks_depth (self->options.tasks)));
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
     json_object_set_new (status, "gathering", arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
     json_object_set_new (status, "version", json_string (TUREEN_VERSION));
