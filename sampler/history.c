@@ -309,7 +309,7 @@ history_allows_easily (const history_t *self, uint32_t id)
     uint32_t state = s_at (self, id);
     assert (s_remains (state));
     uint32_t easy = 1;
-    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+    for (size_t lag = 0; lag < HISTORY_EASE_LAGS; lag++)
         easy &= self->quotas [lag].easy >> s_value (state, lag);
     return easy;
 }

@@ -46,6 +46,7 @@ enum { HISTORY_LAGS = 9, HISTORY_AGES = 20, HISTORY_TENTHS = 10, HISTORY_FIFTHS 
 #define HISTORY_EARLY 0.2f
 #define HISTORY_LEAST 0.25f
 #define HISTORY_EASE 0.75f
+enum { HISTORY_EASE_LAGS = 2 };
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
 history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
@@ -69,8 +70,9 @@ uint32_t history_propose (history_t *self, random_t *random);
 void history_settle (history_t *self);
 //  Whether id, which remains, is of classes that are allowed.
 bool history_allows (const history_t *self, uint32_t id);
-//  The same with HISTORY_EASE of what a class may be ahead: for choices that come on top of others that are up to the
-//  limit already (the raw tier's).
+//  The same with HISTORY_EASE of what a class may be ahead, at the first HISTORY_EASE_LAGS lags: for choices that come on top of
+//  others that are up to the limit already (the raw tier's).  At later lags these need no limit: pieces are read in a new random
+//  order each epoch, and all limits together would leave little of what is in memory.
 bool history_allows_easily (const history_t *self, uint32_t id);
 
 //  id, which remains, is drawn.

@@ -1144,7 +1144,7 @@ test_the_room_that_is_asked_for_is_what_it_takes (void **state)
         free_blocks = 1;
         assert_refused (&job, -ENOSPC, "MiB free", "free room");
         free_blocks = 0;
-        double asked;
+        double asked = 0;
         const char *text = strstr (job.error, "takes about ");
         assert_true (text && sscanf (text, "takes about %lf:", &asked) == 1);
         asked *= 1 << 20;
