@@ -28,7 +28,7 @@ WORKERS = 2
 CACHE_LEAST = (WORKERS + 1) * 224 * 224 * 3     # that a server starts with
 CACHES = (0.005, 0.02, 0.1, 0.27, 1.0, 3.0)     # parts of all prepared samples
 LAGS = 6
-FRESH, T5H5_LEAST, T5H5_MOST, PAIRS_MOST = 0.02, 0.5, 2.0, 1.2
+T5H5_LEAST, T5H5_MOST = 0.5, 2.0
 SURE = 4.0                      # standard deviations that a figure may be off by chance
 JOB_TIMEOUT_S = 300.0
 

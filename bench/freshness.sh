@@ -3,7 +3,7 @@
 #
 #      sh bench/freshness.sh [--mixes N] [--samples N,N...] [--seed S] [--only TEXT] [--epoch SECONDS] [--keep]
 #
-#      --mixes N          how many mixes of jobs, cache, shared stage and source (100, which take about ten minutes)
+#      --mixes N          how many mixes of jobs, cache, shared stage and source (100, which take about a quarter of an hour)
 #      --samples N,N...   sizes of the data set, in turn (600,1000,4000)
 #      --seed S           which mixes are taken, of all there are (1)
 #      --only TEXT        only mixes with TEXT in their name, as in "8 staggered" or "pack"

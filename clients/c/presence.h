@@ -1,9 +1,8 @@
 /*  presence -- what is at an endpoint where no server has answered.
  *
- *  A server's files tell what became of it: the socket, and beside it the lock file with its process id
- *  and its parent's.  They are only looked
- *  at: taking the lock, even for a moment, would stand in the way of a server that starts.  The Python client has the same rules
- *  (clients/python/tureen/finding.py).
+ *  A server's files tell what became of it: the socket, and beside it the lock file with its process id and its parent's.
+ *  They are only looked at: taking the lock, even for a moment, would stand in the way of a server that starts.  The Python
+ *  client has the same rules (clients/python/tureen/finding.py).
  */
 #ifndef PRESENCE_H
 #define PRESENCE_H
