@@ -259,7 +259,7 @@ s_after_draw (simulation_t *self, player_t *player)
     stock_epoch_begin (self->stock, &player->claimant);
 }
 
-//  A follower's window begins with a few batches and grows as it releases samples (server/draw.c).
+//  A follower's window begins with a few batches and grows as it releases samples (server/broker/draw/draw.c).
 static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {

@@ -1,7 +1,7 @@
-/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache (server/stock.h) on a virtual
+/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache (server/versions/stock.h) on a virtual
  *  clock, with nothing decoded.
  *
- *  Credit is the broker's (server/draw.c).  A job *needs* a draw when fewer than its window less one batch are
+ *  Credit is the broker's (server/broker/draw/draw.c).  A job *needs* a draw when fewer than its window less one batch are
  *  drawn and not released (below two batches: fewer than a batch; with a window of 1: none); in a round, which
  *  some job of a group (sampler_group) needs, every job of the group below its full window takes part.  A batch
  *  is released when its last sample is consumed; with a window of 1 every sample is.  The policy `lockstep` has

@@ -1,4 +1,4 @@
-/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/tier.h) on a virtual clock and
+/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/versions/tier.h) on a virtual clock and
  *  a disk that only counts.
  *
  *  A job draws its k-th sample, counted from 0, at the first tick at or after start + k / speed; those of a group that

@@ -8,7 +8,7 @@ enum { ADDRESS_BYTES = 512 };
 
 //  given, else $TUREEN_ENDPOINT, else the default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there
 //  is no usable runtime directory ipc:///tmp/tureen-UID/server.sock.  The server has the same rule
-//  (server/endpoint.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.
+//  (server/transport/endpoint.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.
 bool address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_t *error);
 //  The sentence for "no server answers".  Returns false.
 bool address_fail (const char *address, int timeout_ms, message_error_t *error);

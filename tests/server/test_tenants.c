@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "seed.h"
-#include "tenants.h"
+#include "serve_tenants.h"
 
 enum { ALICE = 1001, ANNE = 1002, BOB = 2001, MALLORY = 3001 };
 static const uid_t REMOTE = (uid_t) -1;
@@ -60,7 +60,7 @@ start (fixture_t *self, const char *settings, bool with_keys)
     self->broker = broker_new (&options);
     for (size_t index = 0; index < 3; index++)
         broker_add_dataset (self->broker, self->options.datasets [index].name, 100, BROKER_BAD_DROP, NULL);
-    self->tenants = tenants_new (self->broker, &self->options, with_keys? (const keys_t *) (const void *) &s_keys: NULL);
+    self->tenants = serve_tenants (self->broker, &self->options, with_keys? (const keys_t *) (const void *) &s_keys: NULL);
     assert_non_null (self->tenants);
 }
 

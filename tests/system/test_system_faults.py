@@ -21,7 +21,7 @@ SAMPLES = 16
 LIBRARY = os.path.join(os.path.dirname(TUREEN), "failing_calls.so")
 DEFAULT_FAULTS = 24
 SECONDS = 40         # a worker that has no memory gives each sample up after two
-#  Bookkeeping that cannot fail (server/broker.h) says so and aborts.
+#  Bookkeeping that cannot fail (server/broker/broker.h) says so and aborts.
 SAID_ABORT = "tureen: no memory for "
 
 

@@ -1,9 +1,7 @@
 #include "tenants.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-_Static_assert ((int) OPTIONS_TENANTS_MAX + 1 <= (int) BROKER_TENANTS_MAX, "and the operator");
-_Static_assert ((int) OPTIONS_WEIGHT_MAX <= (int) BROKER_WEIGHT_MAX && OPTIONS_DATASETS_MAX <= 64, "what settings may say");
 
 enum {
     CONNECTIONS_LEAST = 64,         //  of a tenant: to ask for status, and to come back
@@ -11,64 +9,29 @@ enum {
     CONNECTIONS_OF_STRANGER = 16
 };
 
-typedef struct {
-    uid_t uid;
-    tenant_t *tenant;
-    uint32_t jobs_max;              //  of the tenant
-} user_t;
-
 struct tenants {
     broker_t *broker;
     const keys_t *keys;
     uid_t own;
     bool open;
     size_t count;
-    user_t users [];                //  ascending uids
+    tenants_user_t users [];                //  ascending uids
 };
 
-static tenant_t *
-s_make_tenant (broker_t *broker, const options_t *options, size_t index)
-{
-    const options_tenant_t *wanted = &options->tenants [index];
-    broker_tenant_t given = { .name = wanted->name, .weight = wanted->weight, .jobs_max = wanted->jobs_max,
-        .batches_bytes_max = wanted->batches_bytes_max, .cache_bytes_max = wanted->cache_bytes_max };
-    tenant_t *tenant = broker_add_tenant (broker, &given);
-    for (size_t dataset = 0; dataset < options->dataset_count; dataset++)
-        if (wanted->datasets >> dataset & 1)
-            broker_allow (broker, tenant, broker_dataset (broker, NULL, options->datasets [dataset].name));
-    return tenant;
-}
-
-static void
-s_make_tenants (broker_t *broker, const options_t *options, tenant_t *tenants [OPTIONS_TENANTS_MAX])
-{
-    const options_tenant_t *own = &options->own;
-    broker_tenant_t given = { .weight = own->weight, .jobs_max = own->jobs_max, .batches_bytes_max = own->batches_bytes_max,
-        .cache_bytes_max = own->cache_bytes_max };
-    if (options->tenant_count > 0)
-        broker_limit (broker, broker_tenant (broker, NULL), &given);
-    for (size_t index = 0; index < options->tenant_count; index++)
-        tenants [index] = s_make_tenant (broker, options, index);
-}
-
 tenants_t *
-tenants_new (broker_t *broker, const options_t *options, const keys_t *keys)
+tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users, size_t count)
 {
-    tenants_t *self = calloc (1, sizeof *self + options->user_count * sizeof *self->users);
-    tenant_t *tenants [OPTIONS_TENANTS_MAX];
+    tenants_t *self = calloc (1, sizeof *self + count * sizeof *users);
     if (!self)
         return NULL;
-    s_make_tenants (broker, options, tenants);
     self->broker = broker;
     self->keys = keys;
     self->own = geteuid ();
-    self->open = options->open;
-    self->count = options->user_count;
-    for (size_t index = 0; index < self->count; index++) {
-        size_t place = options->users [index].tenant;
-        uint32_t jobs_max = options->tenants [place].jobs_max;
-        self->users [index] = (user_t) { .uid = options->users [index].uid, .tenant = tenants [place],
-            .jobs_max = jobs_max? jobs_max: (uint32_t) broker_share (broker, tenants [place], OPTIONS_JOBS_MAX) };
+    self->open = open;
+    self->count = count;
+    for (size_t index = 0; index < count; index++) {
+        assert (index == 0 || users [index - 1].uid < users [index].uid);
+        self->users [index] = users [index];
     }
     return self;
 }
@@ -83,12 +46,12 @@ tenants_destroy (tenants_t **self_p)
 static int
 s_compare (const void *uid, const void *user)
 {
-    uid_t left = *(const uid_t *) uid, right = ((const user_t *) user)->uid;
+    uid_t left = *(const uid_t *) uid, right = ((const tenants_user_t *) user)->uid;
     return left < right? -1: left > right;
 }
 
 //  NULL: it is no tenant's.  For every message: twelve comparisons for thousands of users.
-static const user_t *
+static const tenants_user_t *
 s_user (const tenants_t *self, uid_t uid)
 {
     return bsearch (&uid, self->users, self->count, sizeof *self->users, s_compare);
@@ -98,7 +61,7 @@ static bool
 s_by_user (const tenants_t *self, uid_t uid, caller_t *caller)
 {
     bool is_operator = uid == 0 || uid == self->own;
-    const user_t *user = s_user (self, uid);
+    const tenants_user_t *user = s_user (self, uid);
     tenant_t *tenant = user? user->tenant: is_operator? broker_tenant (self->broker, NULL): NULL;
     *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .uid = uid, .user = uid };
     return tenant != NULL;
@@ -136,7 +99,7 @@ tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_ma
 {
     //  Operators' connections take none of the places of their tenant's users.
     bool is_operator = self->open || uid == 0 || uid == self->own;
-    const user_t *user = is_operator? NULL: s_user (self, uid);
+    const tenants_user_t *user = is_operator? NULL: s_user (self, uid);
     *tenant_p = user? user->tenant: NULL;
     if (is_operator)
         return SIZE_MAX;

@@ -8,8 +8,8 @@
  *      broker_advance (broker, now_ms)                     draws what jobs need, hands out work
  *      while (broker_next (broker, &action))               prepare, copy, send ..
  *
- *  A draw takes a place in a batch at once (server/draw.c); what it drew is a version (server/stock.c) that may have
- *  to be prepared first (server/schedule.c); when the version is ready it is copied to its place; a batch whose
+ *  A draw takes a place in a batch at once (server/broker/draw/draw.c); what it drew is a version (server/versions/stock.c) that may have
+ *  to be prepared first (server/broker/dispatch/schedule.c); when the version is ready it is copied to its place; a batch whose
  *  places are all filled is sent, in drawn order.
  *
  *  No decision depends on a completion: what is drawn and what is evicted is settled at the draw, as if
@@ -278,7 +278,7 @@ typedef enum {
 //  Of plain files: what ACTION_PREPARE said has been read, and is prepared now.  For the accounts of what jobs wait for alone.
 void broker_fetched (broker_t *self, version_t *version);
 //  Or they could not be read: -errno, and why, with the file's name.  What ACTION_PREPARE said is undone: it comes again, or the
-//  sample is bad (server/patience.h).  Not for want of memory or descriptors: that is the driver's to wait for.
+//  sample is bad (server/broker/draw/patience.h).  Not for want of memory or descriptors: that is the driver's to wait for.
 void broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
 //  So many samples of the folder are worth reading at once, from now on.  Where there is one tenant, as many are read, but at most
 //  BROKER_FETCHES_MAX, and at least what keeps the workers busy; where there are several, just that.

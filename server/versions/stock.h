@@ -12,7 +12,7 @@
  *  sampler's shelf.  A claimant uses versions of its own side, and of the other only while the cache has room for
  *  more; a follower then brings it over to its own.
  *
- *  What versions cost is shared by tenants (server/stock_tenants.c): a tenant shares a version that a claimant of it has used and
+ *  What versions cost is shared by tenants (server/versions/stock_tenants.c): a tenant shares a version that a claimant of it has used and
  *  one may use again, and the version is on the account of one of its sharers, each as likely.  What must go, goes from the
  *  tenant that has most for its weight (prepared.h).  So tenants, their weights and numbers of versions decide, and counts;
  *  never which samples they are of.  As long as there is one tenant, it has everything, and none of this changes anything.
@@ -42,7 +42,7 @@ typedef struct stock_kind stock_kind_t;
 
 enum { STOCK_TENANTS_MAX = PREPARED_NOBODY };
 
-//  What is lost to a claimant (server/stock_losses.c): versions that a job of its tenant had used, and others.
+//  What is lost to a claimant (server/versions/stock_losses.c): versions that a job of its tenant had used, and others.
 enum { STOCK_LOST_OWN, STOCK_LOST_OTHERS, STOCK_LOST_KINDS };
 
 //  Samples, a bit each; not those from 64 x room on.

@@ -1,4 +1,4 @@
-/*  tiling_source -- a source of samples (cache/pack_source.h) around another: the same ones in the same order, their JPEGs
+/*  tiling_source -- a source of samples (cache/pack/pack_source.h) around another: the same ones in the same order, their JPEGs
  *  tiled by threads (tiling.h).
  *
  *  happy path:     it reads ahead of who takes the samples, as far as its memory allows; workers convert them in any order;

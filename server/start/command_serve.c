@@ -25,11 +25,11 @@
 #include "options.h"
 #include "plural.h"
 #include "rlimits.h"
+#include "serve_tenants.h"
 #include "service.h"
 #include "sources.h"
 #include "spare_threads.h"
 #include "supervise.h"
-#include "tenants.h"
 
 enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where there is that much
 //  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
@@ -271,7 +271,7 @@ s_start (server_t *self)
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
     }
-    self->tenants = tenants_new (self->broker, &self->options, self->keys);
+    self->tenants = serve_tenants (self->broker, &self->options, self->keys);
     if (!self->tenants)
         return s_complain_shortage ("no memory for the tenants");
     ledger_set_limits (LEDGER_CONNECTION_MAX, s_waiting_max ());

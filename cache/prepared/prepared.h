@@ -73,17 +73,17 @@ typedef struct version {
     uint64_t maker;                             //  the job that it was scheduled for; 0: nobody has got it yet
     uint32_t jobs;                              //  that used it, each once
     uint64_t served, told;                      //  a bit for each tenant whose jobs used it; of which more than one did, and that was told
-    uint32_t record;                            //  what places remember of it (server/sharing.h), if its birth is
+    uint32_t record;                            //  what places remember of it (server/broker/model/sharing.h), if its birth is
     uint64_t record_birth;                      //  this
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
     void *waiting;                              //  who waits for it
     uint64_t payers;                            //  tenants that a worker's time for it is charged to; 0: none has it
     uint32_t charged_us;                        //  what it was thought to take
-    uint32_t holder;                            //  who has hold of its memory (server/dispatch.c): number + 1; 0: nobody
+    uint32_t holder;                            //  who has hold of its memory (server/broker/dispatch/dispatch.c): number + 1; 0: nobody
     uint64_t ticket;                            //  names it on a shelf; 0: it is on none
     void *raw;                                  //  its sample's compressed bytes
     struct version *next_raw, *previous_raw;    //  that wait for the same
-    void *resting;                              //  of plain files: they wait to be read again (server/patience.h)
+    void *resting;                              //  of plain files: they wait to be read again (server/broker/draw/patience.h)
     int64_t failed_ms;                          //  when reading them failed first,
     uint32_t failures;                          //  and how often since
 } version_t;

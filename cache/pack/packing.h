@@ -31,10 +31,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "pack_format.h"
 #include "pack_source.h"
-
-#define PACKING_FOLDER "packing"
-#define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open says so
 
 enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16, PACKING_NOTE_BYTES = 256 };
 

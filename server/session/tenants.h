@@ -14,13 +14,19 @@
 #include "broker.h"
 #include "caller.h"
 #include "keys.h"
-#include "options.h"
 
 typedef struct tenants tenants_t;
 
-//  Makes the tenants of the settings the broker's, which must have its data sets and no jobs.  broker and keys (NULL: none) are
-//  lent.  NULL: no memory.
-tenants_t *tenants_new (broker_t *broker, const options_t *options, const keys_t *keys);
+typedef struct {
+    uid_t uid;
+    tenant_t *tenant;               //  one of the broker's
+    uint32_t jobs_max;              //  of the tenant, from 1
+} tenants_user_t;
+
+//  users: count of them by ascending uid, none twice; copied.  broker and keys (NULL: none) are lent.  open: a user that is
+//  not among them is served too.  NULL: no memory.
+tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users, size_t count)
+    __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
 
 //  The caller with this uid ((uid_t) -1: it came by tcp) and this public key (Z85; NULL: none).  False: nobody that is served.

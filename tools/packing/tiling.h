@@ -1,6 +1,6 @@
 /*  tiling -- `--tile`: what it may be, what it makes of one file, and what is told of it.
  *
- *  A JPEG becomes a tiled one (decode/tile_transcode.h) or stays as it is, for a reason that has a name.  Both depend on
+ *  A JPEG becomes a tiled one (decode/tiles/tile_transcode.h) or stays as it is, for a reason that has a name.  Both depend on
  *  the file and the setting alone.  Every JPEG is tiled, of whatever field: what another program asks for the pixels of gets
  *  the same ones.
  *

@@ -23,7 +23,7 @@
 #include <xxhash.h>
 
 #include "pack_index.h"
-#include "packing.h"
+#include "pack_format.h"
 
 //  -- files
 
