@@ -208,8 +208,8 @@ s_carry_out (bench_t *self, const action_t *action)
         s_receive (self, action->rank, &action->batch);
     if (action->kind == ACTION_SEND_ENDED)
         s_fail (action->message);
-    if (action->kind == ACTION_BURY)
-        broker_bury (self->broker, action->job);
+    if (action->kind == ACTION_RECLAIM)
+        broker_reclaim (self->broker, action->job);
 }
 
 static void
@@ -236,8 +236,8 @@ s_stop (bench_t *self)
         broker_gone (self->broker, self->clients [index].job);
     tasks_stop (self->tasks);
     for (action_t action; broker_next (self->broker, &action);)
-        if (action.kind == ACTION_BURY)
-            broker_bury (self->broker, action.job);
+        if (action.kind == ACTION_RECLAIM)
+            broker_reclaim (self->broker, action.job);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     catalogue_destroy (&self->source.catalogue);

@@ -332,7 +332,7 @@ s_memory (void)
     return info.uordblks + info.hblkhd;
 }
 
-//  Bytes a sample, all structures together, in the second epoch with a full shelf.
+//  Bytes a sample, all structures together, in the second epoch with a full reusable set.
 static json_t *
 s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool scattered)
 {

@@ -8,7 +8,7 @@
 #include "sampler.h"
 #include "simulated_memory.h"
 #include "simulated_workers.h"
-#include "stock.h"
+#include "version_index.h"
 
 _Static_assert ((int) SIMULATED_JOBS_MAX <= (int) SAMPLER_JOBS_MAX, "all jobs may be there at once");
 
@@ -20,11 +20,11 @@ typedef enum { PLAYER_COMING, PLAYER_HERE, PLAYER_DRAWN, PLAYER_GONE } player_st
 
 //  A job.
 typedef struct {
-    claimant_t claimant;
+    consumer_t consumer;
     const simulated_job_t *plan;
     orders_record_t *record;
     player_state_t state;
-    stock_kind_t *kind;         //  of a job that shares no versions
+    version_set_t *kind;         //  of a job that shares no versions
     uint64_t seed;
     double start, leave;        //  ticks
     uint32_t from, to;          //  its data
@@ -43,8 +43,8 @@ typedef struct {
     const uint8_t *slow;        //  lent; NULL: preparing takes no time
     random_t random;
     sampler_t *sampler;
-    stock_t *stock;
-    stock_kind_t *kind;         //  of all jobs that share versions; NULL: nobody is here
+    version_index_t *version_index;
+    version_set_t *kind;         //  of all jobs that share versions; NULL: nobody is here
     simulated_workers_t *workers;
     player_t *players;
     player_t *by_number [SAMPLER_JOBS_MAX];
@@ -73,7 +73,7 @@ static void
 s_kind_ended (void *context, void *user)
 {
     (void) context;
-    *(stock_kind_t **) user = NULL;
+    *(version_set_t **) user = NULL;
 }
 
 static void
@@ -83,16 +83,16 @@ s_join (simulation_t *self, player_t *player)
     assert (data);
     sampler_join_t join = { .order = s_sampler_order (self->plan->policy), .data = data, .seed = player->seed };
     bool apart = self->plan->policy == SIMULATED_SEEDED;
-    stock_kind_t **kind_p = apart? &player->kind: &self->kind;
+    version_set_t **kind_p = apart? &player->kind: &self->kind;
     if (!*kind_p)
-        *kind_p = stock_kind_new (self->stock, self->sampler, 1, !self->plan->is_deterministic, kind_p);
-    player->claimant = (claimant_t) {
+        *kind_p = version_set_new (self->version_index, self->sampler, 1, !self->plan->is_deterministic, kind_p);
+    player->consumer = (consumer_t) {
         .kind = *kind_p, .sampler_job = sampler_join (self->sampler, &join), .numbers = apart
     };
-    assert (player->claimant.sampler_job != SAMPLER_JOB_NONE);
+    assert (player->consumer.sampler_job != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
-    stock_join (self->stock, &player->claimant);
-    self->by_number [player->claimant.sampler_job] = player;
+    version_index_join (self->version_index, &player->consumer);
+    self->by_number [player->consumer.sampler_job] = player;
     player->state = PLAYER_HERE;
     player->done = player->start;
 }
@@ -100,9 +100,9 @@ s_join (simulation_t *self, player_t *player)
 static void
 s_leave (simulation_t *self, player_t *player, double at)
 {
-    stock_leave (self->stock, &player->claimant);
-    sampler_leave (self->sampler, player->claimant.sampler_job);
-    self->by_number [player->claimant.sampler_job] = NULL;
+    version_index_leave (self->version_index, &player->consumer);
+    sampler_leave (self->sampler, player->consumer.sampler_job);
+    self->by_number [player->consumer.sampler_job] = NULL;
     player->state = PLAYER_GONE;
     self->stays [player - self->players] = (simulated_stay_t) {
         .from = player->start, .to = at, .deliveries = (double) player->drawn
@@ -224,22 +224,22 @@ s_ready_time (simulation_t *self, version_t *version)
 static void
 s_draw (simulation_t *self, const sampler_offer_t *offer)
 {
-    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    consumer_t *consumers [SAMPLER_JOBS_MAX];
     version_t *versions [SAMPLER_JOBS_MAX];
     uint32_t numbers [SAMPLER_JOBS_MAX];
     size_t count = offer->job_count;
     for (size_t index = 0; index < count; index++) {
         numbers [index] = offer->jobs [index];
-        claimants [index] = &self->by_number [numbers [index]]->claimant;
+        consumers [index] = &self->by_number [numbers [index]]->consumer;
     }
     uint32_t id = sampler_pick (self->sampler, NULL);
-    stock_draw (self->stock, claimants, count, id, versions, &self->preparations);
+    version_index_draw (self->version_index, consumers, count, id, versions, &self->preparations);
     self->deliveries += count;
     for (size_t index = 0; index < count; index++) {
         player_t *player = self->by_number [numbers [index]];
         if (player->ready)
             player->ready [player->drawn % self->plan->window] = s_ready_time (self, versions [index]);
-        prepared_unpin (stock_prepared (self->stock), versions [index]);
+        prepared_unpin (version_index_prepared (self->version_index), versions [index]);
         orders_record_deliver (player->record, id);
         player->drawn++;
     }
@@ -248,15 +248,15 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
 static void
 s_after_draw (simulation_t *self, player_t *player)
 {
-    if (sampler_remaining (self->sampler, player->claimant.sampler_job) > 0)
+    if (sampler_remaining (self->sampler, player->consumer.sampler_job) > 0)
         return;
     orders_record_epoch_end (player->record);
     if (++player->epoch == player->plan->epochs) {
         player->state = PLAYER_DRAWN;
         return;
     }
-    player->claimant.number = player->epoch;
-    stock_epoch_begin (self->stock, &player->claimant);
+    player->consumer.number = player->epoch;
+    version_index_epoch_begin (self->version_index, &player->consumer);
 }
 
 //  A follower's window begins with a few batches and grows as it releases samples (server/broker/draw/draw.c).
@@ -264,7 +264,7 @@ static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {
     uint32_t window = self->plan->window, first = FIRST_BATCHES * self->plan->batch;
-    if (!player->claimant.follows || window <= first)
+    if (!player->consumer.follows || window <= first)
         return window;
     uint64_t grown = first + player->released / RELEASES_A_SAMPLE;
     return grown < window? (uint32_t) grown: window;
@@ -356,8 +356,8 @@ s_set_up (simulation_t *self, uint64_t seed, orders_record_t *const *records, si
     const simulated_plan_t *plan = self->plan;
     self->random = random_from_seed (seed);
     self->sampler = sampler_new (plan->samples, s_sampler_policy (plan->policy), random_next (&self->random));
-    self->stock = stock_new (plan->cache, random_next (&self->random));
-    stock_on_kind_end (self->stock, s_kind_ended, NULL);
+    self->version_index = version_index_new (plan->cache, random_next (&self->random));
+    version_index_on_kind_end (self->version_index, s_kind_ended, NULL);
     self->players = simulated_alloc (plan->job_count, sizeof *self->players);
     self->stays = simulated_alloc (plan->job_count, sizeof *self->stays);
     if (workers > 0)
@@ -384,7 +384,7 @@ s_tear_down (simulation_t *self)
             orders_record_fail (player->record);
         free (player->ready);
     }
-    stock_destroy (&self->stock);
+    version_index_destroy (&self->version_index);
     sampler_destroy (&self->sampler);
     simulated_workers_destroy (&self->workers);
     free (self->players);

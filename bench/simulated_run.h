@@ -1,4 +1,4 @@
-/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache (server/versions/stock.h) on a virtual
+/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache (server/versions/version_index.h) on a virtual
  *  clock, with nothing decoded.
  *
  *  Credit is the broker's (server/broker/draw/draw.c).  A job *needs* a draw when fewer than its window less one batch are

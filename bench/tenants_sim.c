@@ -13,7 +13,7 @@
 
 #include "sampler.h"
 #include "simulated_mean.h"
-#include "stock.h"
+#include "version_index.h"
 
 enum { TENANTS = 2, JOBS_MAX = 160, KINDS_MAX = 32, PACES_MAX = 8, SAMPLES_MAX = 1000000, SEEDS_MAX = 1000 };
 
@@ -79,7 +79,7 @@ typedef struct {
 } plan_t;
 
 typedef struct {
-    claimant_t claimant;
+    consumer_t consumer;
     const crew_t *crew;
     uint32_t from, to;          //  its data
     uint32_t kind;
@@ -90,9 +90,9 @@ typedef struct {
 
 typedef struct {
     const plan_t *plan;
-    stock_t *stock;
+    version_index_t *version_index;
     sampler_t *samplers [DATASETS];
-    stock_kind_t *kinds [KINDS_MAX];
+    version_set_t *kinds [KINDS_MAX];
     player_t players [JOBS_MAX];
     size_t player_count;
     bool as_one;                //  both tenants are one
@@ -106,7 +106,7 @@ static void
 s_kind_ended (void *context, void *user)
 {
     (void) context;
-    *(stock_kind_t **) user = NULL;
+    *(version_set_t **) user = NULL;
 }
 
 static void
@@ -114,18 +114,18 @@ s_join (run_t *self, player_t *player)
 {
     const crew_t *crew = player->crew;
     sampler_t *sampler = self->samplers [crew->dataset];
-    stock_kind_t **kind = &self->kinds [player->kind];
+    version_set_t **kind = &self->kinds [player->kind];
     if (!*kind)
-        *kind = stock_kind_new (self->stock, sampler, 1, crew->is_random, kind);
+        *kind = version_set_new (self->version_index, sampler, 1, crew->is_random, kind);
     roaring_bitmap_t *data = roaring_bitmap_from_range (player->from, player->to, 1);
     assert (data);
     sampler_join_t join = { .order = crew->order, .data = data };
-    player->claimant = (claimant_t) {
+    player->consumer = (consumer_t) {
         .kind = *kind, .tenant = self->as_one? 0: crew->tenant, .sampler_job = sampler_join (sampler, &join)
     };
-    assert (player->claimant.sampler_job != SAMPLER_JOB_NONE);
+    assert (player->consumer.sampler_job != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
-    stock_join (self->stock, &player->claimant);
+    version_index_join (self->version_index, &player->consumer);
     player->is_here = true;
     player->drawn = 0;
 }
@@ -133,8 +133,8 @@ s_join (run_t *self, player_t *player)
 static void
 s_leave (run_t *self, player_t *player)
 {
-    stock_leave (self->stock, &player->claimant);
-    sampler_leave (self->samplers [player->crew->dataset], player->claimant.sampler_job);
+    version_index_leave (self->version_index, &player->consumer);
+    sampler_leave (self->samplers [player->crew->dataset], player->consumer.sampler_job);
     player->is_here = false;
 }
 
@@ -143,7 +143,7 @@ s_player (run_t *self, uint32_t dataset, uint32_t number)
 {
     for (size_t index = 0; index < self->player_count; index++) {
         player_t *player = &self->players [index];
-        if (player->is_here && player->crew->dataset == dataset && player->claimant.sampler_job == number)
+        if (player->is_here && player->crew->dataset == dataset && player->consumer.sampler_job == number)
             return player;
     }
     abort ();
@@ -170,17 +170,17 @@ static void
 s_draw (run_t *self, uint32_t dataset, const sampler_offer_t *offer)
 {
     player_t *players [SAMPLER_JOBS_MAX];
-    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    consumer_t *consumers [SAMPLER_JOBS_MAX];
     version_t *versions [SAMPLER_JOBS_MAX];
     uint64_t scheduled = 0;
     for (size_t index = 0; index < offer->job_count; index++) {
         players [index] = s_player (self, dataset, offer->jobs [index]);
-        claimants [index] = &players [index]->claimant;
+        consumers [index] = &players [index]->consumer;
     }
     uint32_t id = sampler_pick (self->samplers [dataset], NULL);
-    stock_draw (self->stock, claimants, offer->job_count, id, versions, &scheduled);
+    version_index_draw (self->version_index, consumers, offer->job_count, id, versions, &scheduled);
     for (size_t index = 0; index < offer->job_count; index++) {
-        prepared_unpin (stock_prepared (self->stock), versions [index]);
+        prepared_unpin (version_index_prepared (self->version_index), versions [index]);
         self->delivered [players [index]->crew->tenant] += self->counts;
         players [index]->drawn++;
     }
@@ -206,7 +206,7 @@ s_round (run_t *self, uint32_t dataset, size_t group, uint32_t part)
         s_draw (self, dataset, &offer);
     for (size_t index = 0; index < taker_count; index++)
         if (sampler_remaining (sampler, takers [index]) == 0)
-            stock_epoch_begin (self->stock, &s_player (self, dataset, takers [index])->claimant);
+            version_index_epoch_begin (self->version_index, &s_player (self, dataset, takers [index])->consumer);
 }
 
 static void
@@ -235,10 +235,10 @@ s_run (const plan_t *plan, const mix_t *mix, way_t way, uint64_t seed, mean_t me
 {
     static run_t run;
     run = (run_t) { .plan = plan, .as_one = way != TENANTS_APART };
-    run.stock = stock_new (way == DUE? plan->cache / 2: plan->cache, seed);
-    stock_on_kind_end (run.stock, s_kind_ended, NULL);
+    run.version_index = version_index_new (way == DUE? plan->cache / 2: plan->cache, seed);
+    version_index_on_kind_end (run.version_index, s_kind_ended, NULL);
     if (way == TENANTS_APART)
-        stock_tenant (run.stock, 1, 1, SIZE_MAX);
+        version_index_tenant (run.version_index, 1, 1, SIZE_MAX);
     for (uint32_t dataset = 0; dataset < DATASETS; dataset++)
         run.samplers [dataset] = sampler_new (plan->samples, SAMPLER_POLICY_FOLLOW, seed + 7919 * (dataset + 1));
     for (size_t crew = 0; crew < CREWS_MAX && mix->crews [crew].count; crew++)
@@ -253,7 +253,7 @@ s_run (const plan_t *plan, const mix_t *mix, way_t way, uint64_t seed, mean_t me
     for (size_t index = 0; index < run.player_count; index++)
         if (run.players [index].is_here)
             s_leave (&run, &run.players [index]);
-    stock_destroy (&run.stock);
+    version_index_destroy (&run.version_index);
     for (uint32_t dataset = 0; dataset < DATASETS; dataset++)
         sampler_destroy (&run.samplers [dataset]);
 }

@@ -17,7 +17,7 @@ typedef struct simulation simulation_t;
 
 //  A job.
 typedef struct {
-    claimant_t claimant;
+    consumer_t consumer;
     const tier_plan_job_t *plan;
     orders_record_t *record;
     tier_job_result_t *result;
@@ -35,8 +35,8 @@ struct simulation {
     tier_disk_t *disk;
     random_t random;
     sampler_t *sampler;
-    stock_t *stock;
-    stock_kind_t *kind;
+    version_index_t *version_index;
+    version_set_t *kind;
     tier_t *tier;               //  of all jobs that share one
     player_t *players;
     player_t *by_number [SAMPLER_JOBS_MAX];
@@ -65,7 +65,7 @@ s_tier_new (simulation_t *self)
         .limit_bytes = self->limit_bytes, .piece = plan->piece, .chunk = plan->chunk,
         .virtual_chunks = plan->virtual_chunks
     };
-    return tier_new (self->stock, self->sampler, &options, s_sample_bytes, self, random_next (&self->random));
+    return tier_new (self->version_index, self->sampler, &options, s_sample_bytes, self, random_next (&self->random));
 }
 
 static tier_t *
@@ -79,7 +79,7 @@ static bool
 s_is_alone (const simulation_t *self, const player_t *player)
 {
     return self->plan->sampler == TIER_PRIVATE
-        || (self->plan->sampler == TIER_FOLLOW && !sampler_follows (self->sampler, player->claimant.sampler_job));
+        || (self->plan->sampler == TIER_FOLLOW && !sampler_follows (self->sampler, player->consumer.sampler_job));
 }
 
 //  The fastest job's, or its last one.
@@ -126,7 +126,7 @@ static void
 s_kind_ended (void *context, void *user)
 {
     (void) context;
-    *(stock_kind_t **) user = NULL;
+    *(version_set_t **) user = NULL;
 }
 
 static void
@@ -137,17 +137,17 @@ s_join (simulation_t *self, player_t *player)
     bool alone = self->plan->sampler == TIER_PRIVATE;
     sampler_join_t join = { .order = alone? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED, .data = data };
     if (!self->kind)
-        self->kind = stock_kind_new (self->stock, self->sampler, 1, true, &self->kind);
-    player->claimant = (claimant_t) { .kind = self->kind, .sampler_job = sampler_join (self->sampler, &join) };
-    assert (player->claimant.sampler_job != SAMPLER_JOB_NONE);
+        self->kind = version_set_new (self->version_index, self->sampler, 1, true, &self->kind);
+    player->consumer = (consumer_t) { .kind = self->kind, .sampler_job = sampler_join (self->sampler, &join) };
+    assert (player->consumer.sampler_job != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
-    stock_join (self->stock, &player->claimant);
+    version_index_join (self->version_index, &player->consumer);
     if (s_is_alone (self, player))
         player->own_tier = s_tier_new (self);
     tier_t *tier = s_tier_of (self, player);
-    tier_join (tier, &player->claimant);
-    tier_goes_on (tier, player->claimant.sampler_job, player->plan->epochs > 1);
-    self->by_number [player->claimant.sampler_job] = player;
+    tier_join (tier, &player->consumer);
+    tier_goes_on (tier, player->consumer.sampler_job, player->plan->epochs > 1);
+    self->by_number [player->consumer.sampler_job] = player;
     player->state = PLAYER_HERE;
     s_read_all (self, tier);
 }
@@ -161,10 +161,10 @@ s_count_discarded (simulation_t *self, tier_t *tier)
 static void
 s_leave (simulation_t *self, player_t *player)
 {
-    tier_leave (s_tier_of (self, player), &player->claimant);
-    stock_leave (self->stock, &player->claimant);
-    sampler_leave (self->sampler, player->claimant.sampler_job);
-    self->by_number [player->claimant.sampler_job] = NULL;
+    tier_leave (s_tier_of (self, player), &player->consumer);
+    version_index_leave (self->version_index, &player->consumer);
+    sampler_leave (self->sampler, player->consumer.sampler_job);
+    self->by_number [player->consumer.sampler_job] = NULL;
     player->state = PLAYER_GONE;
     if (player->own_tier) {
         s_count_discarded (self, player->own_tier);
@@ -196,16 +196,16 @@ s_deliver (simulation_t *self, player_t *player, uint32_t id)
 static void
 s_draw (simulation_t *self, const sampler_offer_t *offer)
 {
-    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    consumer_t *consumers [SAMPLER_JOBS_MAX];
     version_t *versions [SAMPLER_JOBS_MAX];
     for (size_t index = 0; index < offer->job_count; index++)
-        claimants [index] = &self->by_number [offer->jobs [index]]->claimant;
+        consumers [index] = &self->by_number [offer->jobs [index]]->consumer;
     tier_t *tier = s_tier_of (self, self->by_number [offer->jobs [0]]);
     raw_pool_figures_t figures = raw_pool_figures (tier_pool (tier));
     mean_add (&self->result->resident, (double) figures.resident_bytes / (double) figures.limit_bytes);
     uint64_t scheduled = 0;
-    uint32_t id = tier_pick (tier, claimants, offer->job_count);
-    stock_draw (self->stock, claimants, offer->job_count, id, versions, &scheduled);
+    uint32_t id = tier_pick (tier, consumers, offer->job_count);
+    version_index_draw (self->version_index, consumers, offer->job_count, id, versions, &scheduled);
     self->result->handed += scheduled;
     if (scheduled == 0)
         tier_drawn (tier, id);
@@ -213,7 +213,7 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
     if (tier_take (tier, id) == TIER_ABSENT)
         s_read_single (self, id);
     for (size_t index = 0; index < offer->job_count; index++) {
-        prepared_unpin (stock_prepared (self->stock), versions [index]);
+        prepared_unpin (version_index_prepared (self->version_index), versions [index]);
         s_deliver (self, self->by_number [offer->jobs [index]], id);
     }
     s_read_all (self, tier);
@@ -223,7 +223,7 @@ static void
 s_after_draw (simulation_t *self, player_t *player)
 {
     const tier_plan_t *plan = self->plan;
-    if (sampler_remaining (self->sampler, player->claimant.sampler_job) > 0)
+    if (sampler_remaining (self->sampler, player->consumer.sampler_job) > 0)
         return;
     orders_record_epoch_end (player->record);
     tier_mixing_add (&player->result->mixing, player->order, player->to - player->from, self->disk->positions,
@@ -234,10 +234,10 @@ s_after_draw (simulation_t *self, player_t *player)
     }
     player->epoch++;
     tier_t *tier = s_tier_of (self, player);
-    stock_epoch_begin (self->stock, &player->claimant);
+    version_index_epoch_begin (self->version_index, &player->consumer);
     if (player->epoch + 1 == player->plan->epochs)
-        tier_goes_on (tier, player->claimant.sampler_job, false);
-    tier_epoch_begin (tier, player->claimant.sampler_job);
+        tier_goes_on (tier, player->consumer.sampler_job, false);
+    tier_epoch_begin (tier, player->consumer.sampler_job);
     s_read_all (self, tier);
 }
 
@@ -347,8 +347,8 @@ s_set_up (simulation_t *self, uint64_t seed, _Atomic uint32_t *const *bins)
     sampler_policy_t policy = plan->sampler == TIER_DSA? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW;
     self->sampler = sampler_new (plan->samples, policy, random_next (&self->random));
     size_t versions = (size_t) (plan->cache * plan->samples);
-    self->stock = stock_new (versions > 0? versions: 1, random_next (&self->random));
-    stock_on_kind_end (self->stock, s_kind_ended, self);
+    self->version_index = version_index_new (versions > 0? versions: 1, random_next (&self->random));
+    version_index_on_kind_end (self->version_index, s_kind_ended, self);
     if (plan->sampler != TIER_PRIVATE)
         self->tier = s_tier_new (self);
     self->result->job_count = plan->job_count;
@@ -373,7 +373,7 @@ s_tear_down (simulation_t *self)
     if (self->tier)
         s_count_discarded (self, self->tier);
     tier_destroy (&self->tier);
-    stock_destroy (&self->stock);
+    version_index_destroy (&self->version_index);
     sampler_destroy (&self->sampler);
     free (self->players);
 }

@@ -7,8 +7,8 @@
 
 enum {
     FOLLOW_MAGIC = 0xf0110e31,
-    //  The shelf holds the newest versions, up to this share of the samples.
-    SHELF_SHARE = 50, SHELF_LEAST = 256,
+    //  The reusable set holds the newest versions, up to this share of the samples.
+    REUSABLE_SHARE = 50, REUSABLE_LEAST = 256,
     //  Proposals before a sample of a class that is not allowed is taken after all: quotas have slack.
     TRIES = 256
 };
@@ -26,7 +26,7 @@ struct follow {
     bool keeps_fresh;
     //  Owner only.
     strata_t *strata;
-    shelf_t *shelf;
+    reusable_t *reusable;
     bool follows [SAMPLER_JOBS_MAX];
     uint32_t followers [SAMPLER_JOBS_MAX];
     size_t follower_count;
@@ -35,14 +35,14 @@ struct follow {
     void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
     void *merging_context;
     uint64_t merges;
-    //  How often a draw looks at the shelf at all, always from 1 on: what is not there is found in the cache by chance,
+    //  How often a draw looks at the reusable set at all, always from 1 on: what is not there is found in the cache by chance,
     //  as long as nothing is evicted.
     double eagerness, loss_step, draw_step;
     //  Of the draw.
     uint32_t job;
     history_t *history;             //  the job's
     uint32_t stratum;
-    uint32_t proposal;              //  uniform among what remains to it in the stratum; SHELF_NO_ID: not needed yet
+    uint32_t proposal;              //  uniform among what remains to it in the stratum; REUSABLE_NO_ID: not needed yet
 };
 
 follow_t *
@@ -56,8 +56,8 @@ follow_new (uint32_t sample_count, demand_t **demands, bool keeps_fresh)
     self->loss_step = (double) EAGER_AT_ONCE / sample_count;
     self->draw_step = 1.0 / CALM_AFTER / sample_count;
     self->strata = strata_new (sample_count);
-    size_t places = sample_count / SHELF_SHARE;
-    self->shelf = shelf_new (places > SHELF_LEAST? places: SHELF_LEAST, self->strata);
+    size_t places = sample_count / REUSABLE_SHARE;
+    self->reusable = reusable_new (places > REUSABLE_LEAST? places: REUSABLE_LEAST, self->strata);
     return self;
 }
 
@@ -69,7 +69,7 @@ follow_destroy (follow_t **self_p)
     if (!self)
         return;
     assert (self->magic == FOLLOW_MAGIC);
-    shelf_destroy (&self->shelf);
+    reusable_destroy (&self->reusable);
     strata_destroy (&self->strata);
     self->magic = 0;
     free (self);
@@ -88,10 +88,10 @@ follow_overlap (const follow_t *self, uint32_t job, uint32_t other)
     return self->follows [job] && self->follows [other] && strata_overlap (self->strata, job, other);
 }
 
-shelf_t *
-follow_shelf (follow_t *self)
+reusable_t *
+follow_reusable (follow_t *self)
 {
-    return self->shelf;
+    return self->reusable;
 }
 
 uint64_t
@@ -138,7 +138,7 @@ static void
 s_strata_changed (follow_t *self, size_t before)
 {
     if (strata_count (self->strata) != before)
-        shelf_restratify (self->shelf);
+        reusable_restratify (self->reusable);
     s_note_followers (self);
 }
 
@@ -152,7 +152,7 @@ s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roar
     if (size == 0 || size == roaring_bitmap_get_cardinality (data) || strata_refine_taken (self->strata, job, taken))
         return true;
     strata_cancel (self->strata, job);
-    shelf_restratify (self->shelf);             //  as many strata as before, but a label may be another's
+    reusable_restratify (self->reusable);             //  as many strata as before, but a label may be another's
     return false;
 }
 
@@ -172,7 +172,7 @@ s_merge (follow_t *self)
     //  is not still says whose data a sample was in, even if it was scheduled after that job had left.
     if (self->merging)
         self->merging (self->merging_context);
-    shelf_remove_until (self->shelf, shelf_newest (self->shelf));
+    reusable_remove_until (self->reusable, reusable_newest (self->reusable));
     size_t before = strata_count (self->strata);
     strata_merge (self->strata);
     self->merges++;
@@ -238,7 +238,7 @@ follow_lost (follow_t *self)
     self->eagerness = fmin (EAGER_MOST, self->eagerness + self->loss_step);
 }
 
-//  Whether this draw looks at the shelf.  A job that shares its samples with no other has nothing to gain there: it finds as
+//  Whether this draw looks at the reusable set.  A job that shares its samples with no other has nothing to gain there: it finds as
 //  many of its own versions of the last epochs by chance.
 static bool
 s_is_eager (follow_t *self, random_t *random)
@@ -254,7 +254,7 @@ follow_begin (follow_t *self, uint32_t job, random_t *random)
     assert (self->magic == FOLLOW_MAGIC);
     self->job = job;
     self->history = demand_history (self->demands [job]);
-    self->proposal = SHELF_NO_ID;
+    self->proposal = REUSABLE_NO_ID;
     size_t sole = self->follows [job]? self->soles [job]: strata_bound (self->strata);
     if (sole < strata_bound (self->strata))
         self->stratum = (uint32_t) sole;        //  there is nothing to choose
@@ -272,7 +272,7 @@ follow_accepts (const follow_t *self, uint32_t id)
         && (!self->follows [self->job] || strata_of (self->strata, id) == self->stratum);
 }
 
-//  For the shelf, whose entries of this stratum a job may take only if it needs them.
+//  For the reusable set, whose entries of this stratum a job may take only if it needs them.
 static bool
 s_suits (const void *context, uint32_t id)
 {
@@ -308,18 +308,18 @@ s_search (uint32_t id, void *context)
     return true;
 }
 
-//  Uniform over what is available and wanted; SHELF_NO_ID: nothing is.
+//  Uniform over what is available and wanted; REUSABLE_NO_ID: nothing is.
 static uint32_t
 s_pick_available (const follow_t *self, random_t *random, const roaring_bitmap_t *available)
 {
     uint64_t count = roaring_bitmap_get_cardinality (available);
     for (int tries = 0; count > 0 && tries < TRIES; tries++) {
-        uint32_t id = SHELF_NO_ID;
+        uint32_t id = REUSABLE_NO_ID;
         roaring_bitmap_select (available, (uint32_t) random_below (random, count), &id);
         if (s_wants (self, id))
             return id;
     }
-    search_t search = { self, random, 0, SHELF_NO_ID };
+    search_t search = { self, random, 0, REUSABLE_NO_ID };
     roaring_iterate (available, s_search, &search);
     return search.id;
 }
@@ -328,7 +328,7 @@ s_pick_available (const follow_t *self, random_t *random, const roaring_bitmap_t
 static uint32_t
 s_pick_any (follow_t *self, random_t *random)
 {
-    if (self->proposal == SHELF_NO_ID)
+    if (self->proposal == REUSABLE_NO_ID)
         self->proposal = history_propose (self->history, random);
     uint32_t id = self->proposal;
     for (int tries = 0; tries < TRIES && !s_wants (self, id); tries++)
@@ -344,11 +344,11 @@ follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available
         return self->proposal;
     if (self->keeps_fresh)
         history_settle (self->history);
-    uint32_t id = s_is_eager (self, random)? shelf_pick (self->shelf, self->stratum, self->job, random, s_suits, self):
-        SHELF_NO_ID;
-    if (id == SHELF_NO_ID && available)
+    uint32_t id = s_is_eager (self, random)? reusable_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
+        REUSABLE_NO_ID;
+    if (id == REUSABLE_NO_ID && available)
         id = s_pick_available (self, random, available);
-    return id != SHELF_NO_ID? id: s_pick_any (self, random);
+    return id != REUSABLE_NO_ID? id: s_pick_any (self, random);
 }
 
 void
@@ -356,5 +356,5 @@ follow_check (const follow_t *self, const roaring_bitmap_t *readable)
 {
     assert (self->magic == FOLLOW_MAGIC);
     strata_check (self->strata, readable);
-    shelf_check (self->shelf);
+    reusable_check (self->reusable);
 }

@@ -3,7 +3,7 @@
  *  Each job of a round draws by itself:
  *    1. a *stratum* (strata.h), with probability what remains in it / what remains: exactly, because it is that of
  *       a uniform sample of what remains;
- *    2. inside it, a version on the shelf (shelf.h) that it has not seen and still needs, of classes that its
+ *    2. inside it, a version on the reusable set (reusable_versions.h) that it has not seen and still needs, of classes that its
  *       history allows now (history.h), preferably one that few others may take;
  *    3. if there is none, a uniform sample of what remains in the stratum, of allowed classes.
  *
@@ -13,10 +13,10 @@
  *  there are no ranks, and no speed is measured.  docs/randomness.md has the argument at length and the figures.
  *
  *  Following makes orders a little less like independent shuffles, and saves nothing while no version is evicted
- *  before all have used it: they find it in the cache by chance.  So a draw looks at the shelf only with a
+ *  before all have used it: they find it in the cache by chance.  So a draw looks at the reusable set only with a
  *  probability that evictions raise and their absence lowers; that of a job that shares samples with no other, never.
  *
- *  A job that the strata have no room for draws *apart*: uniformly, not from the shelf, and what it schedules is not
+ *  A job that the strata have no room for draws *apart*: uniformly, not from the reusable set, and what it schedules is not
  *  put there.
  *  Owner: the sampler's thread.
  */
@@ -29,7 +29,7 @@
 
 #include "demand.h"
 #include "random.h"
-#include "shelf.h"
+#include "reusable_versions.h"
 #include "strata.h"
 
 typedef struct follow follow_t;
@@ -47,7 +47,7 @@ void follow_leave (follow_t *self, uint32_t job);
 void follow_cancel (follow_t *self, uint32_t job);
 //  merging (context) is called when strata are about to become one, so that nothing of before is used for them.
 void follow_on_merge (follow_t *self, void (*merging) (void *context), void *context);
-//  A version on the shelf was evicted before every job had used it: following saves something.
+//  A version on the reusable set was evicted before every job had used it: following saves something.
 void follow_lost (follow_t *self);
 //  Its demand has begun an epoch.
 void follow_epoch_begin (follow_t *self, uint32_t job);
@@ -60,7 +60,7 @@ bool follow_has (const follow_t *self, uint32_t job);
 void follow_prefetch (const follow_t *self, uint32_t id);
 //  Whether two jobs that follow share samples.
 bool follow_overlap (const follow_t *self, uint32_t job, uint32_t other);
-shelf_t *follow_shelf (follow_t *self);
+reusable_t *follow_reusable (follow_t *self);
 //  How often strata have merged.
 uint64_t follow_merges (const follow_t *self);
 

@@ -433,7 +433,7 @@ sampler_commit (sampler_t *self, uint32_t id)
 }
 
 //  ------------------------------------------------------------------------------------------------
-//  The shelf
+//  The reusable set
 
 bool
 sampler_follows (const sampler_t *self, uint32_t job)
@@ -447,7 +447,7 @@ sampler_shelve (sampler_t *self, uint32_t id)
 {
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state != ROUND_OFFERED);
-    return self->follow? shelf_add (follow_shelf (self->follow), id): 0;
+    return self->follow? reusable_add (follow_reusable (self->follow), id): 0;
 }
 
 void
@@ -493,7 +493,7 @@ sampler_unshelve (sampler_t *self, uint64_t ticket)
 {
     assert (self->magic == SAMPLER_MAGIC);
     if (ticket)
-        shelf_remove (follow_shelf (self->follow), ticket);
+        reusable_remove (follow_reusable (self->follow), ticket);
 }
 
 void
@@ -501,7 +501,7 @@ sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job)
 {
     assert (sampler_follows (self, job));
     if (ticket)
-        shelf_allow (follow_shelf (self->follow), ticket, job);
+        reusable_allow (follow_reusable (self->follow), ticket, job);
 }
 
 void
@@ -509,7 +509,7 @@ sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job)
 {
     assert (self->magic == SAMPLER_MAGIC);
     if (ticket)
-        shelf_forbid (follow_shelf (self->follow), ticket, job);
+        reusable_forbid (follow_reusable (self->follow), ticket, job);
 }
 
 //  ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@
  *  function of seed, epoch and data (permutation.h); or, with a pool, of the pack's order too, and one that can be
  *  read for in whole pieces (stream_order.h).
  *  Policy `dsa` (dsa.h): JOADER's dependent sampling; what is prepared plays no part.
- *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *shelf*: versions that the
+ *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *reusable set*: versions that the
  *  caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
  *
  *  Invariants, checked by sampler_check ():
@@ -86,7 +86,7 @@ void sampler_destroy (sampler_t **self_p);
 //  SAMPLER_JOB_NONE when SAMPLER_JOBS_MAX are there.  Samples dropped before are left out at once.
 uint32_t sampler_join (sampler_t *self, const sampler_join_t *join);
 //  Forgets the job, at any moment but inside a round.  What it had left needs no answer.  Its number will be
-//  another's, so whatever it was allowed on the shelf must have been forbidden before (stock_leave does).
+//  another's, so whatever it was allowed on the reusable set must have been forbidden before (version_index_leave does).
 void sampler_leave (sampler_t *self, uint32_t job);
 
 //  As if the job, which has just joined and of which nobody has heard, had never been.
@@ -142,16 +142,16 @@ uint32_t sampler_try (sampler_t *self);
 //  not the sampler's.
 void sampler_commit (sampler_t *self, uint32_t id);
 
-//  ---- the shelf of `follow`: versions that are scheduled, and who may take each.  Inside a round these are called
+//  ---- the reusable set of `follow`: versions that are scheduled, and who may take each.  Inside a round these are called
 //  between a commit and the next offer; sampler_forbid also between pick and commit, where a job's leave to take
 //  other versions of what it draws ends.
 
-//  Whether the job takes from the shelf, and what it schedules belongs there: SHARED under `follow`, unless its
+//  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`, unless its
 //  data, or what was taken of them, would have split the samples into more strata than there is room for (strata.h):
 //  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
 //  A version of id, scheduled or first used by a job that follows, may be taken from now on; by nobody yet.  The
-//  ticket names it and is never used again; the shelf forgets the oldest when it is full, and calls with a
+//  ticket names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a
 //  forgotten ticket (or 0) do nothing.
 uint64_t sampler_shelve (sampler_t *self, uint32_t id);
 //  Who needs id will be asked of many jobs: has the memory fetched meanwhile.

@@ -199,7 +199,7 @@ s_show_ranks (const json_t *ranks)
 
 //  Jobs that are not there yet.
 static void
-s_show_gathering (const json_t *status)
+s_show_rendezvous (const json_t *status)
 {
     size_t index, place;
     const json_t *job, *rank;
@@ -285,7 +285,7 @@ s_show_jobs (const json_t *status)
     if (index > 0)
         printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage into the "
             "batch, client = its loop)\n");
-    s_show_gathering (status);
+    s_show_rendezvous (status);
 }
 
 //  ", WHAT 12.0 of 64.0 MB": what of it is told.
@@ -315,11 +315,11 @@ s_show_losses (const json_t *object)
 
 //  What it was refused, the code beside the count.
 static void
-s_show_refusals (const json_t *refusals)
+s_show_rejection_log (const json_t *rejection_log)
 {
     const char *code, *before = "; refused: ";
     json_t *count;
-    json_object_foreach ((json_t *) (uintptr_t) refusals, code, count) {
+    json_object_foreach ((json_t *) (uintptr_t) rejection_log, code, count) {
         printf ("%s%s %.0f", before, code, json_number_value (count));
         before = ", ";
     }
@@ -340,7 +340,7 @@ s_show_tenant (const json_t *tenant)
     s_show_losses (tenant);
     if (s_has (tenant, "worker_seconds"))
         printf (", %.1f s of workers", s_real (tenant, "worker_seconds"));
-    s_show_refusals (json_object_get (tenant, "refusals"));
+    s_show_rejection_log (json_object_get (tenant, "refusals"));
     printf ("\n");
 }
 

@@ -181,7 +181,7 @@ s_bucket_enter (prepared_t *self, version_t *version)
     account->bytes += version->bytes;
 }
 
-//  What a bucket of busier days takes is given back: as claimants come and go, all versions pass through all counts.
+//  What a bucket of busier days takes is given back: as consumers come and go, all versions pass through all counts.
 static void
 s_bucket_shrink (bucket_t *bucket)
 {

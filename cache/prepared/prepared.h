@@ -80,7 +80,7 @@ typedef struct version {
     uint64_t payers;                            //  tenants that a worker's time for it is charged to; 0: none has it
     uint32_t charged_us;                        //  what it was thought to take
     uint32_t holder;                            //  who has hold of its memory (server/broker/dispatch/dispatch.c): number + 1; 0: nobody
-    uint64_t ticket;                            //  names it on a shelf; 0: it is on none
+    uint64_t ticket;                            //  names it on a reusable set; 0: it is on none
     void *raw;                                  //  its sample's compressed bytes
     struct version *next_raw, *previous_raw;    //  that wait for the same
     void *resting;                              //  of plain files: they wait to be read again (server/broker/draw/patience.h)

@@ -21,7 +21,7 @@
 
 enum {
     RING_ENTRIES = 2 * READER_DEPTH_MAX,
-    REFUSALS_MAX = 100,                 //  a millisecond apart
+    REJECTION_LOG_MAX = 100,                 //  a millisecond apart
     BREAK_POLL_MS = 10
 };
 
@@ -206,7 +206,7 @@ s_reap (reader_t *self)
     while (s_completion (self, &request, &result)) {
         if (!request)
             continue;
-        self->refusals = 0;
+        self->rejection_log = 0;
         if (reader_advance (self, request, result))
             s_prepare (self, request);
         else
@@ -274,9 +274,9 @@ s_enter (reader_t *self, bool wait)
 {
     int rc = wait? io_uring_submit_and_wait (&self->ring, 1): io_uring_submit (&self->ring);
     if (rc >= 0)
-        self->refusals = 0;
+        self->rejection_log = 0;
     else
-    if ((rc == -EAGAIN || rc == -EBUSY) && ++self->refusals < REFUSALS_MAX) {
+    if ((rc == -EAGAIN || rc == -EBUSY) && ++self->rejection_log < REJECTION_LOG_MAX) {
         struct pollfd item = { .fd = self->ring.ring_fd, .events = POLLIN };
         poll (&item, 1, 1);             //  what is done gives memory back
     }

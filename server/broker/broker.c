@@ -60,12 +60,12 @@ broker_new (const broker_options_t *options)
     self->read_max = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
-    self->stock = stock_new (options->cache_bytes, random_next (&self->random));
-    stock_reserve (self->stock, options->workers);
+    self->version_index = version_index_new (options->cache_bytes, random_next (&self->random));
+    version_index_reserve (self->version_index, options->workers);
     broker_add_tenant (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
-    self->prepared = stock_prepared (self->stock);
-    stock_on_kind_end (self->stock, schedule_class_over, self);
-    stock_on_leave (self->stock, dispatch_left, self);
+    self->prepared = version_index_prepared (self->version_index);
+    version_index_on_kind_end (self->version_index, schedule_class_over, self);
+    version_index_on_leave (self->version_index, dispatch_left, self);
     return self;
 }
 
@@ -73,7 +73,7 @@ static void
 s_dataset_destroy (dataset_t *dataset)
 {
     bad_forget (dataset);
-    supply_destroy (dataset);
+    raw_prefetch_destroy (dataset);
     sampler_destroy (&dataset->sampler);
     free (dataset);
 }
@@ -86,7 +86,7 @@ broker_destroy (broker_t **self_p)
         return;
     assert (self->magic == BROKER_MAGIC);
     assert (!self->jobs);
-    stock_destroy (&self->stock);
+    version_index_destroy (&self->version_index);
     assert (!self->classes);
     for (size_t index = 0; index < self->dataset_count; index++)
         patience_end (self, self->datasets [index]);
@@ -321,7 +321,7 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     s_fetched (self, version);
     self->preparing--;
     dispatch_prepared (self, version);
-    supply_release (self, version);
+    raw_prefetch_release (self, version);
     if (outcome == OUTCOME_BAD)
         bad_found (self, version, reason);
     else
@@ -351,7 +351,7 @@ broker_copied (broker_t *self, place_t *place)
     dispatch_unpin (self, version);
     place->state = PLACE_FILLED;
     if (job->state == JOB_OVER)
-        broker_bury_when_still (self, job);
+        broker_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
         ranks_copied_late (self, place);
@@ -401,7 +401,7 @@ broker_advance (broker_t *self, int64_t now_ms)
     draw_rounds (self, now_ms);
     drain_mark (self);
     bool dispatched = dispatch_work (self);
-    dispatched = supply_dispatch (self) && dispatched;
+    dispatched = raw_prefetch_dispatch (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
         broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again
     waits_look (self, now_ms);
@@ -520,7 +520,7 @@ job_pipeline (const job_t *self)
 uint64_t
 job_epoch_samples (const job_t *self)
 {
-    return sampler_epoch_samples (self->dataset->sampler, self->claimant.sampler_job);
+    return sampler_epoch_samples (self->dataset->sampler, self->consumer.sampler_job);
 }
 
 const char *

@@ -8,7 +8,7 @@
  *      broker_advance (broker, now_ms)                     draws what jobs need, hands out work
  *      while (broker_next (broker, &action))               prepare, copy, send ..
  *
- *  A draw takes a place in a batch at once (server/broker/draw/draw.c); what it drew is a version (server/versions/stock.c) that may have
+ *  A draw takes a place in a batch at once (server/broker/draw/draw.c); what it drew is a version (server/versions/version_index.c) that may have
  *  to be prepared first (server/broker/dispatch/schedule.c); when the version is ready it is copied to its place; a batch whose
  *  places are all filled is sent, in drawn order.
  *
@@ -19,7 +19,7 @@
  *    B1  a job's slots are free, filling, full or sent; at most one is filling.
  *    B2  every place of a batch not yet sent is waiting for a version, being copied, filled, or lost with its rank.
  *    B3  a version is pinned once for each place that waits for it or is copied from it, and once while a worker has it.
- *    B4  what the stock promises of versions and their counts (stock_check).
+ *    B4  what the version index promises of versions and their counts (version_index_check).
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
  *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a worker has it; and
  *        what is resident in a tier is held for it (raw_store_check, raw_pool_check).
@@ -87,7 +87,7 @@ size_t broker_raw_setting (size_t raw_bytes);
 size_t broker_cache_least (uint32_t workers, size_t version_bytes);
 
 broker_t *broker_new (const broker_options_t *options);
-//  Every job must be buried.
+//  Every job must be reclaimed.
 void broker_destroy (broker_t **self_p);
 
 //  What becomes of a job whose data hold a sample that cannot be read.
@@ -234,7 +234,7 @@ typedef enum {
 broker_return_t broker_returns (broker_t *self, const broker_join_t *join, uint32_t rank, int64_t now_ms, job_t **job_p,
     refusal_t *refusal);
 //  After BROKER_RETURN_READY, in the same turn: the rank waits for broker_attached or broker_inline, as after a join, and then
-//  gets what it lacks.  What was known of its client before has been buried (ACTION_BURY_RANK): else it is refused as `busy`.
+//  gets what it lacks.  What was known of its client before has been reclaimed (ACTION_RECLAIM_RANK): else it is refused as `busy`.
 //  NULL: refused.
 rank_t *broker_return (broker_t *self, job_t *job, uint32_t rank, const broker_join_t *join, int64_t now_ms,
     refusal_t *refusal);
@@ -248,10 +248,10 @@ bool broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progr
 //  A sign of life from an inline rank.
 void broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms);
 //  The client has left, or died: nothing is sent to it any more.  A job of one rank is gone; of more, see docs/protocol.md.
-//  ACTION_BURY_RANK follows when no worker writes for it, if the job goes on without it.  Idempotent.
+//  ACTION_RECLAIM_RANK follows when no worker writes for it, if the job goes on without it.  Idempotent.
 void broker_left (broker_t *self, rank_t *rank);
 void broker_lost (broker_t *self, rank_t *rank, int64_t now_ms);
-//  The job is thrown out with all its ranks: nothing of it is sent any more.  ACTION_BURY follows when no worker
+//  The job is thrown out with all its ranks: nothing of it is sent any more.  ACTION_RECLAIM follows when no worker
 //  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
 //  From now on no epoch is begun.  A job ends (`stopping`) as soon as the epoch of which it has been sent something has been sent
@@ -262,10 +262,10 @@ bool broker_is_draining (const broker_t *self);
 //  Ends a job for a reason of the server's: SEND_ENDED to each rank that is there, then as broker_gone.  reason is static; message
 //  is copied.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
-//  After ACTION_BURY_RANK: the rank has no user any more, and may come back.
-void broker_bury_rank (broker_t *self, rank_t *rank);
-//  After ACTION_BURY: frees the job with its ranks.
-void broker_bury (broker_t *self, job_t *job);
+//  After ACTION_RECLAIM_RANK: the rank has no user any more, and may come back.
+void broker_reclaim_rank (broker_t *self, rank_t *rank);
+//  After ACTION_RECLAIM: frees the job with its ranks.
+void broker_reclaim (broker_t *self, job_t *job);
 
 //  What became of a version.
 typedef enum {
@@ -290,11 +290,11 @@ void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, con
 //  was thought to take.
 void broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns);
 void broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns);
-//  Something else that a worker is to do for a tenant: when it is its turn, ACTION_ERRAND, and broker_errand_took when it is done
-//  (charged_us: the action's); or broker_errand_gives_up before, if the driver ends.
-void broker_errand_waits (broker_t *self, tenant_t *tenant);
-void broker_errand_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns);
-void broker_errand_gives_up (broker_t *self, tenant_t *tenant);
+//  Something else that a worker is to do for a tenant: when it is its turn, ACTION_SIDE_TASK, and broker_side_task_took when it is done
+//  (charged_us: the action's); or broker_side_task_gives_up before, if the driver ends.
+void broker_side_task_waits (broker_t *self, tenant_t *tenant);
+void broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns);
+void broker_side_task_gives_up (broker_t *self, tenant_t *tenant);
 //  Workers' time that the tenant was charged, its part of what served several; and places of its jobs that wait for a worker.
 uint64_t broker_worker_ns (const broker_t *self, const tenant_t *tenant);
 size_t tenant_waiting (const tenant_t *self);
@@ -315,15 +315,15 @@ typedef enum {
     ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the class's shared
                                 //  stage into memory
     ACTION_COPY,                //  place: run the job's private stage from the version into place_slot, place_index
-    ACTION_ERRAND,              //  tenant, charged_us: let a worker do what waits longest of what broker_errand_waits was told of
+    ACTION_SIDE_TASK,              //  tenant, charged_us: let a worker do what waits longest of what broker_side_task_waits was told of
     ACTION_SEND_BATCH,          //  rank: BATCH as it is in batch, and step.  A batch of WIRE_SLOT_NONE goes inline, whatever the
                                 //  rank's transport
     ACTION_SEND_EPOCH_END,      //  rank, epoch_end
     ACTION_SEND_ENDED,          //  rank, reason, message; then the driver is as after broker_gone
     ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message; message NULL (`unreadable`): what job_unreadable
                                 //  and job_unreadable_message say when it is carried out
-    ACTION_BURY_RANK,           //  rank: free its ring, then broker_bury_rank
-    ACTION_BURY                 //  job: free what its ranks' users have, then broker_bury
+    ACTION_RECLAIM_RANK,           //  rank: free its ring, then broker_reclaim_rank
+    ACTION_RECLAIM                 //  job: free what its ranks' users have, then broker_reclaim
 } action_kind_t;
 
 typedef struct {
@@ -340,7 +340,7 @@ typedef struct {
     size_t step_words;          //  action is carried out
     wire_epoch_end_t epoch_end;
     const char *reason;         //  SEND_ENDED, SEND_NOTICE; static
-    const char *message;        //  lives until the job is buried
+    const char *message;        //  lives until the job is reclaimed
 } action_t;
 
 //  The next action, in order; false: none.
@@ -361,7 +361,7 @@ uint32_t place_id (const place_t *self);
 const version_t *place_version (const place_t *self);
 pipeline_key_t place_key (const place_t *self);
 
-void *rank_user (const rank_t *self);           //  NULL until it is set, and after broker_bury_rank
+void *rank_user (const rank_t *self);           //  NULL until it is set, and after broker_reclaim_rank
 void rank_set_user (rank_t *self, void *user, bool is_inline);
 job_t *rank_job (const rank_t *self);
 uint32_t rank_number (const rank_t *self);

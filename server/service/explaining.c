@@ -15,7 +15,7 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 
 //  One question.
 typedef struct {
-    chore_t chore;              //  first: the way back from it
+    side_job_t side_job;              //  first: the way back from it
     explaining_t *explaining;
     bool is_asked;              //  there is one
     explanation_t explanation;
@@ -31,8 +31,8 @@ typedef struct {
 struct explaining {
     void *router;
     broker_t *broker;
-    chores_t *chores;
-    unread_t *unread;
+    side_jobs_t *side_jobs;
+    send_backlog_t *unread;
     question_t questions [EXPLAINING_MAX];
 };
 
@@ -91,9 +91,9 @@ s_write (const question_t *self, json_t *operations)
 }
 
 static void
-s_work (errand_t *errand, decoder_t *decoder)
+s_work (side_task_t *side_task, decoder_t *decoder)
 {
-    question_t *self = (question_t *) errand;
+    question_t *self = (question_t *) side_task;
     describe_sample_t sample = { .shared_key = self->explanation.shared_key, .private_key = self->explanation.private_key };
     if (!s_find_size (self, decoder, &sample))
         return;
@@ -108,14 +108,14 @@ s_work (errand_t *errand, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, chores_t *chores, unread_t *unread)
+explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *unread)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->router = router;
     self->broker = broker;
-    self->chores = chores;
+    self->side_jobs = side_jobs;
     self->unread = unread;
     return self;
 }
@@ -136,7 +136,7 @@ explaining_destroy (explaining_t **self_p)
 static void
 s_send (explaining_t *self, question_t *question)
 {
-    atomic_size_t *account = unread_account (self->unread, &question->peer, tenant_number (question->tenant),
+    atomic_size_t *account = send_backlog_account (self->unread, &question->peer, tenant_number (question->tenant),
         (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
     //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others of its tenant have
@@ -148,9 +148,9 @@ s_send (explaining_t *self, question_t *question)
 }
 
 static void
-s_done (chore_t *chore, bool was_done)
+s_done (side_job_t *side_job, bool was_done)
 {
-    question_t *question = (question_t *) chore;
+    question_t *question = (question_t *) side_job;
     assert (question->is_asked && (question->text || !was_done));
     if (was_done)
         s_send (question->explaining, question);
@@ -183,11 +183,11 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
     if (!question)
         return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
-    *question = (question_t) { .chore = { .errand = { .work = s_work }, .done = s_done }, .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
+    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done }, .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
         return false;
     question->is_asked = true;
-    chores_add (self->chores, question->tenant, &question->chore);
+    side_jobs_add (self->side_jobs, question->tenant, &question->side_job);
     return true;
 }

@@ -1,10 +1,10 @@
 /*  explaining -- EXPLAIN from the question to the answer: what the broker knows now, and what a worker finds out later.
  *
- *  happy path:     explaining_begin (broker_explain) .. its tenant's turn (chores.h): a worker reads the sample's first file, looks
+ *  happy path:     explaining_begin (broker_explain) .. its tenant's turn (side_jobs.h): a worker reads the sample's first file, looks
  *                  at its size, describes the operations, writes the answer .. which is sent, with the asker's tag
  *  failure modes:  no such sample, or too many questions at once: refused.  A sample that can no longer be read: ERROR later.
  *                  An asker that has gone meanwhile: nobody gets the answer.
- *  on close:       chores_collect gives back what was not begun.
+ *  on close:       side_jobs_collect gives back what was not begun.
  *
  *  At most EXPLAINING_MAX are out at once, EXPLAINING_OF_JOB_MAX of them for one job, its share by weight for one tenant.
  *  Owner: the broker's thread.
@@ -12,17 +12,17 @@
 #ifndef EXPLAINING_H
 #define EXPLAINING_H
 #include "broker.h"
-#include "chores.h"
+#include "side_jobs.h"
 #include "outbox.h"
 #include "tasks.h"
-#include "unread.h"
+#include "send_backlog.h"
 
 typedef struct explaining explaining_t;
 
 enum { EXPLAINING_MAX = 16, EXPLAINING_OF_JOB_MAX = 4 };
 
-//  router, broker, chores and unread (where answers are counted) are lent.  NULL: no memory.
-explaining_t *explaining_new (void *router, broker_t *broker, chores_t *chores, unread_t *unread);
+//  router, broker, side jobs and unread (where answers are counted) are lent.  NULL: no memory.
+explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *unread);
 //  Nothing may be out.
 void explaining_destroy (explaining_t **self_p);
 //  Of a job of this peer; frame: what it asks.  False: refused.

@@ -21,7 +21,7 @@ service_count_outside (service_t *self)
     for (uint32_t number = 0; number < broker_tenants (broker); number++) {
         tenant_t *tenant = broker_tenant_of (broker, number);
         broker_outside (broker, tenant, arrivals_count (self->arrivals, tenant), atomic_load (&self->outgoing [number])
-            + lingering_bytes (&self->lingering, number) + arrivals_bytes (self->arrivals, tenant));
+            + closing_rings_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
     }
 }
 
@@ -38,9 +38,9 @@ static void
 s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
 {
     service_t *self = context;
-    refusals_one_t one = { .tenant = tenant_number (caller->tenant), .name = service_tenant_name (self, caller->tenant),
+    rejection_log_one_t one = { .tenant = tenant_number (caller->tenant), .name = service_tenant_name (self, caller->tenant),
         .user = caller->user, .code = refusal->code, .message = refusal->message };
-    refusals_add (self->refusals, &one, self->now_ms);
+    rejection_log_add (self->rejection_log, &one, self->now_ms);
 }
 
 service_t *
@@ -49,10 +49,10 @@ service_new (const service_options_t *options)
     service_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    self->unread = unread_new ();
-    self->refusals = refusals_new (options->log);
-    self->room = waiting_room_new ();
-    arrivals_options_t arrivals = { .broker = options->broker, .door = options->door, .router = options->router,
+    self->unread = send_backlog_new ();
+    self->rejection_log = rejection_log_new (options->log);
+    self->room = request_queue_new ();
+    arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server, .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
         .refused = s_count_refusal, .unread = self->unread, .context = self };
     self->options = *options;
@@ -60,10 +60,10 @@ service_new (const service_options_t *options)
         atomic_init (&self->outgoing [number], 0);
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
-    self->chores = chores_new (options->broker, options->tasks);
-    self->explaining = self->chores? explaining_new (options->router, options->broker, self->chores, self->unread): NULL;
+    self->side_jobs = side_jobs_new (options->broker, options->tasks);
+    self->explaining = self->side_jobs? explaining_new (options->router, options->broker, self->side_jobs, self->unread): NULL;
     self->arrivals = arrivals_new (&arrivals);
-    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread || !self->refusals || !self->room)
+    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread || !self->rejection_log || !self->room)
         service_destroy (&self);
     return self;
 }
@@ -75,14 +75,14 @@ service_destroy (service_t **self_p)
     if (!self)
         return;
     explaining_destroy (&self->explaining);
-    chores_destroy (&self->chores);
+    side_jobs_destroy (&self->side_jobs);
     arrivals_destroy (&self->arrivals);
-    lingering_leave (&self->lingering);
+    closing_rings_leave (&self->closing_rings);
     if (self->room)
         service_forget_mail (self, NULL, NULL);
-    waiting_room_destroy (&self->room);
-    refusals_destroy (&self->refusals);
-    unread_destroy (&self->unread);
+    request_queue_destroy (&self->room);
+    rejection_log_destroy (&self->rejection_log);
+    send_backlog_destroy (&self->unread);
     free (self->rows);
     free (self->ids);
     free (self);
@@ -141,16 +141,16 @@ s_job_of (const rank_t *rank)
 void
 service_attend (service_t *self, int64_t now_ms)
 {
-    door_event_t event;
+    ring_server_event_t event;
     self->now_ms = now_ms;
-    while (door_next (self->options.door, now_ms, &event)) {
+    while (ring_server_next (self->options.ring_server, now_ms, &event)) {
         rank_t *rank = connection_rank_of_key (self->options.broker, event.key);
         if (!rank) {
-            if (event.kind == DOOR_CLOSED)
-                lingering_end (&self->lingering, event.key);
+            if (event.kind == RING_SERVER_CLOSED)
+                closing_rings_end (&self->closing_rings, event.key);
             continue;
         }
-        if (event.kind == DOOR_ATTACHED) {
+        if (event.kind == RING_SERVER_ATTACHED) {
             ((connection_t *) rank_user (rank))->attached = true;
             broker_attached (self->options.broker, rank, now_ms);
         }
@@ -215,40 +215,40 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
         ring_leave (&connection->ring);
         return false;
     }
-    if (!door_part (self->options.door, connection->key))
+    if (!ring_server_part (self->options.ring_server, connection->key))
         return false;
-    lingering_keep (&self->lingering, self->options.door, connection->key, tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, LINGERING_MAX), &connection->ring);
+    closing_rings_keep (&self->closing_rings, self->options.ring_server, connection->key, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, CLOSING_RINGS_MAX), &connection->ring);
     return true;
 }
 
 //  NULL: it has none, or none any more.
 static void
-s_bury_connection (service_t *self, connection_t *connection, const tenant_t *tenant)
+s_reclaim_connection (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
     if (connection && !s_part (self, connection, tenant))
-        door_forget (self->options.door, connection->key);
+        ring_server_forget (self->options.ring_server, connection->key);
     connection_destroy (&connection);
 }
 
 static void
-s_bury_rank (service_t *self, rank_t *rank)
+s_reclaim_rank (service_t *self, rank_t *rank)
 {
-    s_bury_connection (self, rank_user (rank), job_tenant (rank_job (rank)));
-    broker_bury_rank (self->options.broker, rank);
+    s_reclaim_connection (self, rank_user (rank), job_tenant (rank_job (rank)));
+    broker_reclaim_rank (self->options.broker, rank);
 }
 
 //  To put a large ring away takes as long as to make it: measured, and its tenant's.
 static void
-s_bury (service_t *self, job_t *job)
+s_reclaim (service_t *self, job_t *job)
 {
     const tenant_t *tenant = job_tenant (job);
     uint64_t begin = service_nanoseconds (self);
     for (uint32_t number = 0; number < job_world_size (job); number++)
-        s_bury_connection (self, rank_user (job_rank (job, number)), job_tenant (job));
-    broker_bury (self->options.broker, job);
+        s_reclaim_connection (self, rank_user (job_rank (job, number)), job_tenant (job));
+    broker_reclaim (self->options.broker, job);
     uint64_t took = service_nanoseconds (self) - begin;
-    self->buried_ns += took;
+    self->reclaimed_ns += took;
     service_charge (self, tenant, took);
 }
 
@@ -279,7 +279,7 @@ s_send_epoch_end (service_t *self, const action_t *action)
         broker_lost (self->options.broker, rank, self->now_ms);
 }
 
-//  The rank may be buried already.
+//  The rank may be reclaimed already.
 static void
 s_send_ended (service_t *self, const action_t *action)
 {
@@ -307,8 +307,8 @@ s_carry_out (service_t *self, const action_t *action)
     case ACTION_COPY:
         s_copy (self, action->place);
         break;
-    case ACTION_ERRAND:
-        chores_start (self->chores, action->tenant, action->charged_us);
+    case ACTION_SIDE_TASK:
+        side_jobs_start (self->side_jobs, action->tenant, action->charged_us);
         break;
     case ACTION_SEND_BATCH:
         s_send_batch (self, action);
@@ -322,11 +322,11 @@ s_carry_out (service_t *self, const action_t *action)
     case ACTION_SEND_NOTICE:
         s_send_notice (self, action);
         break;
-    case ACTION_BURY_RANK:
-        s_bury_rank (self, action->rank);
+    case ACTION_RECLAIM_RANK:
+        s_reclaim_rank (self, action->rank);
         break;
-    case ACTION_BURY:
-        s_bury (self, action->job);
+    case ACTION_RECLAIM:
+        s_reclaim (self, action->job);
         break;
     }
 }
@@ -373,7 +373,7 @@ service_act (service_t *self, int64_t now_ms)
     self->now_ms = now_ms;
     tasks_collect (self->options.tasks, now_ms);
     s_log_bad_samples (self);
-    chores_collect (self->chores, false);
+    side_jobs_collect (self->side_jobs, false);
     broker_advance (self->options.broker, now_ms);
     s_log_trouble (self);
     service_carry_out_all (self);
@@ -404,13 +404,13 @@ service_beat (service_t *self, int64_t now_ms)
     malloc_trim (0);
     broker_each_rank (self->options.broker, s_beat, self);
     arrivals_beat (self->arrivals, now_ms);
-    refusals_beat (self->refusals, now_ms);
+    rejection_log_beat (self->rejection_log, now_ms);
 }
 
 int64_t
 service_wakeup (const service_t *self)
 {
-    return waiting_room_has_next (self->room)? self->resting_until_ms: INT64_MAX;
+    return request_queue_has_next (self->room)? self->resting_until_ms: INT64_MAX;
 }
 
 uint64_t
@@ -488,13 +488,13 @@ service_stop (service_t *self, int64_t now_ms)
     broker_each_rank (self->options.broker, s_tell_end, self);
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
-    chores_collect (self->chores, true);
+    side_jobs_collect (self->side_jobs, true);
     service_empty_room (self);                  //  who stood behind a JOIN that was read
     action_t action;
     while (broker_next (self->options.broker, &action))
-        if (action.kind == ACTION_BURY)
-            s_bury (self, action.job);
+        if (action.kind == ACTION_RECLAIM)
+            s_reclaim (self, action.job);
         else
-        if (action.kind == ACTION_BURY_RANK)
-            s_bury_rank (self, action.rank);
+        if (action.kind == ACTION_RECLAIM_RANK)
+            s_reclaim_rank (self, action.rank);
 }

@@ -1,9 +1,9 @@
 /*  service -- between the ROUTER and the broker: answers clients' messages and carries out the broker's actions.
  *
  *  happy path:     JOIN -> ring + token -> JOINED .. the door says attached -> batches .. PROGRESS .. LEAVE
- *                  -> ENDED.  With ranks each JOIN waits until all have come (gathering.h); each rank has a connection of its
+ *                  -> ENDED.  With ranks each JOIN waits until all have come (rendezvous.h); each rank has a connection of its
  *                  own.
- *                  What costs this thread much waits its turn (waiting_room.h), so that no tenant has the thread for itself.
+ *                  What costs this thread much waits its turn (request_queue.h), so that no tenant has the thread for itself.
  *  failure modes:  no ring to be had, or the client asks: INLINE.  A peer that cannot be sent to has left.
  *                  A message that makes no sense is answered by ERROR, one that is not ours, or nobody's, by silence; so is what
  *                  comes beyond a user's ration of errors (rations.h).  Who does not read its answers gets no more (unread.h).
@@ -18,8 +18,8 @@
 #include <sys/types.h>
 #include <zmq.h>
 #include "broker.h"
-#include "door.h"
-#include "crowd.h"
+#include "ring_server.h"
+#include "connection_limit.h"
 #include "gate.h"
 #include "idle.h"
 #include "log.h"
@@ -33,14 +33,14 @@ typedef struct service service_t;
 typedef struct {
     broker_t *broker;           //  all of these: lent until service_destroy
     tasks_t *tasks;
-    door_t *door;
+    ring_server_t *ring_server;
     void *router;               //  ROUTER, bound, with ROUTER_MANDATORY
     const char *ring_path;
     log_t *log;
     const tenants_t *tenants;
     const idle_t *idle;         //  for status
     const gate_t *gate;         //  the same; NULL: without
-    const crowd_t *crowd;       //  for status; never NULL
+    const connection_limit_t *connection_limit;       //  for status; never NULL
     //  Processor time of this thread; NULL: the system's.  For simulations.
     uint64_t (*nanoseconds) (void *clock);
     void *clock;
@@ -54,7 +54,7 @@ service_t *service_new (const service_options_t *options);
 void service_destroy (service_t **self_p);
 
 //  Takes what has arrived at the ROUTER, at most SERVICE_MESSAGES_A_TURN and for about a millisecond; then a slice of what waits is
-//  served (waiting_room.h).  Returns how many it took.
+//  served (request_queue.h).  Returns how many it took.
 int service_receive (service_t *self, int64_t now_ms);
 //  When service_receive wants to be called again though nothing has arrived; INT64_MAX: never.
 int64_t service_wakeup (const service_t *self);

@@ -19,8 +19,8 @@
 #include <zmq.h>
 #include "clock.h"
 #include "dataset_table.h"
-#include "draft.h"
-#include "ledger.h"
+#include "join_request.h"
+#include "receive_quota.h"
 #include "outbox.h"
 #include "reply.h"
 #include "source.h"
@@ -47,27 +47,27 @@ service_nanoseconds (const service_t *self)
 }
 
 uint64_t
-service_unburied_ns (const service_t *self)
+service_unreclaimed_ns (const service_t *self)
 {
-    return service_nanoseconds (self) - self->buried_ns;
+    return service_nanoseconds (self) - self->reclaimed_ns;
 }
 
 //  ---- refusing
 
 void
-service_refuse (service_t *self, const mail_t *mail, const refusal_t *refusal)
+service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal)
 {
-    const caller_t *caller = &mail->caller;
-    refusals_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant): REFUSALS_NOBODY,
+    const caller_t *caller = &inbound->caller;
+    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant): REJECTION_LOG_NOBODY,
         .name = caller->tenant? service_tenant_name (self, caller->tenant): NULL, .user = caller->user, .code = refusal->code,
         .message = refusal->message };
-    refusals_add (self->refusals, &one, self->now_ms);
-    if (!rations_take (&self->rations, one.tenant, caller->user, self->now_ms > 0? self->now_ms: 1)) {
+    rejection_log_add (self->rejection_log, &one, self->now_ms);
+    if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user, self->now_ms > 0? self->now_ms: 1)) {
         self->dropped [one.tenant]++;
         return;
     }
     //  A peer that does not listen to its error is not our trouble.
-    outbox_send_text (self->options.router, &mail->peer, WIRE_ERROR, mail->head.job, mail->head.tag,
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_ERROR, inbound->head.job, inbound->head.tag,
         reply_error (refusal->code, refusal->message));
 }
 
@@ -84,10 +84,10 @@ service_refuse_revoked (refusal_t *refusal)
 }
 
 atomic_size_t *
-service_account (service_t *self, const mail_t *mail, refusal_t *refusal)
+service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
-    const tenant_t *tenant = mail->caller.tenant;
-    atomic_size_t *account = unread_account (self->unread, &mail->peer, tenant_number (tenant),
+    const tenant_t *tenant = inbound->caller.tenant;
+    atomic_size_t *account = send_backlog_account (self->unread, &inbound->peer, tenant_number (tenant),
         (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
     if (!account)
         refuse (refusal, "busy", "answers of before have not been read: read them first");
@@ -98,12 +98,12 @@ service_account (service_t *self, const mail_t *mail, refusal_t *refusal)
 
 //  The rank of the job that a message means, if that is this connection's; NULL: it is not.
 static rank_t *
-s_find_own (service_t *self, const mail_t *mail)
+s_find_own (service_t *self, const inbound_message_t *inbound)
 {
-    job_t *job = broker_job (self->options.broker, mail->head.job);
+    job_t *job = broker_job (self->options.broker, inbound->head.job);
     for (uint32_t number = 0; job && number < job_world_size (job); number++) {
         rank_t *rank = job_rank (job, number);
-        if (rank_is_there (rank) && connection_is_of (rank_user (rank), &mail->peer, &mail->caller))
+        if (rank_is_there (rank) && connection_is_of (rank_user (rank), &inbound->peer, &inbound->caller))
             return rank;
     }
     return NULL;
@@ -111,15 +111,15 @@ s_find_own (service_t *self, const mail_t *mail)
 
 //  The same; else a refusal.
 static rank_t *
-s_own_rank (service_t *self, const mail_t *mail, refusal_t *refusal)
+s_own_rank (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
-    rank_t *rank = s_find_own (self, mail);
+    rank_t *rank = s_find_own (self, inbound);
     if (rank)
         return rank;
     //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
     //  one that the client knew, and the client would join anew, which a fenced one must not.
     service_carry_out_all (self);
-    refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)", mail->head.job);
+    refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)", inbound->head.job);
     return NULL;
 }
 
@@ -130,7 +130,7 @@ s_inline (service_t *self, rank_t *rank, refusal_t *refusal)
     if (connection->attached)
         return refuse (refusal, "bad_request", "the job's ring was taken already");
     if (!rank_is_inline (rank)) {
-        door_forget (self->options.door, connection->key);
+        ring_server_forget (self->options.ring_server, connection->key);
         if (!connection_go_inline (connection))
             return refuse (refusal, "budget", "no memory for the job's batches");
     }
@@ -139,43 +139,43 @@ s_inline (service_t *self, rank_t *rank, refusal_t *refusal)
 }
 
 static void
-s_leave (service_t *self, const mail_t *mail, rank_t *rank)
+s_leave (service_t *self, const inbound_message_t *inbound, rank_t *rank)
 {
     service_label_t label;
     service_label (self, rank, &label);
     log_event (self->options.log, LOG_LEVEL_INFO, "left", label.fields, "%s left", label.text);
-    outbox_send_text (self->options.router, &mail->peer, WIRE_ENDED, job_id (rank_job (rank)), mail->head.tag,
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_ENDED, job_id (rank_job (rank)), inbound->head.tag,
         reply_ended ("left", "the job has left"));
     broker_left (self->options.broker, rank);
 }
 
 static bool
-s_explain (service_t *self, const mail_t *mail, rank_t *rank, refusal_t *refusal)
+s_explain (service_t *self, const inbound_message_t *inbound, rank_t *rank, refusal_t *refusal)
 {
-    return service_account (self, mail, refusal)
-        && explaining_begin (self->explaining, rank_job (rank), &mail->peer, mail->head.tag, &mail->frames [1], refusal);
+    return service_account (self, inbound, refusal)
+        && explaining_begin (self->explaining, rank_job (rank), &inbound->peer, inbound->head.tag, &inbound->frames [1], refusal);
 }
 
 static bool
-s_of_job (service_t *self, const mail_t *mail, refusal_t *refusal)
+s_of_job (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
     broker_t *broker = self->options.broker;
-    rank_t *rank = s_own_rank (self, mail, refusal);
+    rank_t *rank = s_own_rank (self, inbound, refusal);
     if (!rank)
         return false;
     broker_heartbeat (broker, rank, self->now_ms);      //  whatever it says, it lives
     wire_progress_t progress;
-    switch (mail->head.kind) {
+    switch (inbound->head.kind) {
     case WIRE_PROGRESS:
-        return request_progress (&mail->frames [1], &progress, refusal)
+        return request_progress (&inbound->frames [1], &progress, refusal)
             && broker_progress (broker, rank, &progress, self->now_ms, refusal);
     case WIRE_INLINE:
         return s_inline (self, rank, refusal);
     case WIRE_LEAVE:
-        s_leave (self, mail, rank);
+        s_leave (self, inbound, rank);
         return true;
     case WIRE_EXPLAIN:
-        return s_explain (self, mail, rank, refusal);
+        return s_explain (self, inbound, rank, refusal);
     default:
         return true;
     }
@@ -184,51 +184,51 @@ s_of_job (service_t *self, const mail_t *mail, refusal_t *refusal)
 //  ---- of no job
 
 static bool
-s_status (service_t *self, const mail_t *mail, refusal_t *refusal)
+s_status (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
-    atomic_size_t *account = service_account (self, mail, refusal);
-    if (!account || !request_status (&mail->frames [1], refusal))
+    atomic_size_t *account = service_account (self, inbound, refusal);
+    if (!account || !request_status (&inbound->frames [1], refusal))
         return false;
-    char *text = service_status (self, &mail->caller, self->now_ms);
-    rank_t *rank = s_find_own (self, mail);
+    char *text = service_status (self, &inbound->caller, self->now_ms);
+    rank_t *rank = s_find_own (self, inbound);
     if (rank)
         broker_heartbeat (self->options.broker, rank, self->now_ms);        //  whatever it asks, it lives
     if (text)
-        outbox_send_counted (self->options.router, &mail->peer, WIRE_STATUS_REPLY, rank? mail->head.job: 0, mail->head.tag, text,
+        outbox_send_counted (self->options.router, &inbound->peer, WIRE_STATUS_REPLY, rank? inbound->head.job: 0, inbound->head.tag, text,
             account);
     return true;
 }
 
 //  What a data set is, or a part of one of its tables.
 static bool
-s_dataset (service_t *self, const mail_t *mail, refusal_t *refusal)
+s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
     request_table_t request;
     dataset_table_t table;
-    atomic_size_t *account = service_account (self, mail, refusal);
-    if (!account || !request_table (&mail->frames [1], &request, refusal))
+    atomic_size_t *account = service_account (self, inbound, refusal);
+    if (!account || !request_table (&inbound->frames [1], &request, refusal))
         return false;
     broker_t *broker = self->options.broker;
-    const dataset_t *dataset = draft_find_dataset (broker, &mail->caller, request.dataset, refusal);
+    const dataset_t *dataset = join_request_find_dataset (broker, &inbound->caller, request.dataset, refusal);
     if (!dataset || !dataset_table (source_of (dataset)->catalogue, &request, &table, refusal))
         return false;
     void *router = self->options.router;
-    uint64_t tag = mail->head.tag;
+    uint64_t tag = inbound->head.tag;
     char *text = dataset_table_text (source_of (dataset)->catalogue, &request, &table);
     if (table.bytes)
-        outbox_send_bytes (router, &mail->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size, account);
+        outbox_send_bytes (router, &inbound->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size, account);
     else
-        outbox_send_counted (router, &mail->peer, WIRE_DATASET_REPLY, 0, tag, text, account);
+        outbox_send_counted (router, &inbound->peer, WIRE_DATASET_REPLY, 0, tag, text, account);
     return true;
 }
 
 //  No new jobs and no new epochs from now on; the loop ends when the last job has gone.
 static bool
-s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
+s_drain (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
-    if (!request_drain (&mail->frames [1], refusal))
+    if (!request_drain (&inbound->frames [1], refusal))
         return false;
-    if (!mail->caller.is_operator)
+    if (!inbound->caller.is_operator)
         return refuse (refusal, "forbidden", "only an operator may drain the server");
     if (!broker_is_draining (self->options.broker))
         log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
@@ -236,37 +236,37 @@ s_drain (service_t *self, const mail_t *mail, refusal_t *refusal)
             broker_jobs (self->options.broker), broker_jobs (self->options.broker) == 1? " is": "s are");
     broker_drain (self->options.broker);
     arrivals_drain (self->arrivals);
-    outbox_send_text (self->options.router, &mail->peer, WIRE_DRAINING, 0, mail->head.tag,
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_DRAINING, 0, inbound->head.tag,
         reply_draining (service_jobs (self)));
     return true;
 }
 
 static void
-s_answer (service_t *self, mail_t *mail)
+s_answer (service_t *self, inbound_message_t *inbound)
 {
     refusal_t refusal = { .code = NULL };
     bool good;
-    switch (mail->head.kind) {
+    switch (inbound->head.kind) {
     case WIRE_JOIN:
-        good = service_join (self, mail, &refusal);
+        good = service_join (self, inbound, &refusal);
         break;
     case WIRE_EXPLAIN:
-        good = self->stopping? service_refuse_stopping (&refusal): s_of_job (self, mail, &refusal);
+        good = self->stopping? service_refuse_stopping (&refusal): s_of_job (self, inbound, &refusal);
         break;
     case WIRE_STATUS:
-        good = s_status (self, mail, &refusal);
+        good = s_status (self, inbound, &refusal);
         break;
     case WIRE_DATASET:
-        good = s_dataset (self, mail, &refusal);
+        good = s_dataset (self, inbound, &refusal);
         break;
     case WIRE_DRAIN:
-        good = s_drain (self, mail, &refusal);
+        good = s_drain (self, inbound, &refusal);
         break;
     default:
-        good = s_of_job (self, mail, &refusal);
+        good = s_of_job (self, inbound, &refusal);
     }
     if (!good)
-        service_refuse (self, mail, &refusal);
+        service_refuse (self, inbound, &refusal);
 }
 
 //  ---- waiting
@@ -294,7 +294,7 @@ s_look_for_others (void *context, job_t *job)
 void
 service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
 {
-    waiting_room_charge (self->room, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
+    request_queue_charge (self->room, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
     others_t others = { .tenant = tenant };
     if (broker_tenants (self->options.broker) > 1)
         broker_each_job (self->options.broker, s_look_for_others, &others);
@@ -308,28 +308,28 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
     self->rest_ns %= 1000000;
 }
 
-//  Measured, and charged to whom it was done for; burials on the way have been.
+//  Measured, and charged to whom it was done for; reclaims on the way have been.
 static void
-s_answer_measured (service_t *self, mail_t *mail)
+s_answer_measured (service_t *self, inbound_message_t *inbound)
 {
-    uint64_t begin = service_unburied_ns (self);
-    s_answer (self, mail);
-    service_charge (self, mail->caller.tenant, service_unburied_ns (self) - begin);
+    uint64_t begin = service_unreclaimed_ns (self);
+    s_answer (self, inbound);
+    service_charge (self, inbound->caller.tenant, service_unreclaimed_ns (self) - begin);
 }
 
 //  False: nobody waits.
 static bool
 s_serve_one (service_t *self)
 {
-    mail_t *mail = (mail_t *) waiting_room_take (self->room);
-    if (!mail)
+    inbound_message_t *inbound = (inbound_message_t *) request_queue_take (self->room);
+    if (!inbound)
         return false;
-    const tenant_t *tenant = mail->caller.tenant;
-    uint64_t received_ns = mail->waiting.bytes * RECEIVED_NS_A_BYTE;
-    s_answer_measured (self, mail);
+    const tenant_t *tenant = inbound->caller.tenant;
+    uint64_t received_ns = inbound->waiting.bytes * RECEIVED_NS_A_BYTE;
+    s_answer_measured (self, inbound);
     service_charge (self, tenant, received_ns);
-    if (!service_is_reading (self, mail))
-        mail_destroy (&mail);
+    if (!service_is_reading (self, inbound))
+        inbound_message_destroy (&inbound);
     return true;
 }
 
@@ -339,8 +339,8 @@ s_let_in (service_t *self)
 {
     while (self->stuck) {
         const tenant_t *tenant = self->stuck->caller.tenant;
-        waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &self->stuck->waiting);
-        self->stuck = (mail_t *) refused;
+        waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant), &self->stuck->waiting);
+        self->stuck = (inbound_message_t *) refused;
         if (refused && !s_serve_one (self))
             return;
     }
@@ -379,7 +379,7 @@ static bool
 s_is_gone (void *context, const waiting_t *waiting)
 {
     const gone_t *gone = context;
-    return !gone->is_gone || gone->is_gone (gone->context, &((const mail_t *) waiting)->caller);
+    return !gone->is_gone || gone->is_gone (gone->context, &((const inbound_message_t *) waiting)->caller);
 }
 
 void
@@ -390,42 +390,42 @@ service_forget_mail (service_t *self, bool (*is_gone) (void *context, const call
     service_refuse_revoked (&refusal);
     if (is_gone)
         service_revoke_reading (self, is_gone, context);
-    for (waiting_t *waiting; (waiting = waiting_room_take_if (self->room, s_is_gone, &gone)); ) {
-        mail_t *mail = (mail_t *) waiting;
+    for (waiting_t *waiting; (waiting = request_queue_take_if (self->room, s_is_gone, &gone)); ) {
+        inbound_message_t *inbound = (inbound_message_t *) waiting;
         if (is_gone)
-            service_refuse (self, mail, &refusal);
-        mail_destroy (&mail);
+            service_refuse (self, inbound, &refusal);
+        inbound_message_destroy (&inbound);
     }
     if (self->stuck && s_is_gone (&gone, &self->stuck->waiting)) {
         if (is_gone)
             service_refuse (self, self->stuck, &refusal);
-        mail_destroy (&self->stuck);
+        inbound_message_destroy (&self->stuck);
     }
 }
 
 static void
-s_refuse_to_wait (service_t *self, const mail_t *mail)
+s_refuse_to_wait (service_t *self, const inbound_message_t *inbound)
 {
     refusal_t refusal;
     refuse (&refusal, "busy", "too many requests are waiting already: try again in a moment");
-    service_refuse (self, mail, &refusal);
+    service_refuse (self, inbound, &refusal);
 }
 
 static void
-s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
+s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messages)
 {
-    mail_t *kept = mail_keep (mail, messages);
+    inbound_message_t *kept = inbound_message_keep (inbound, messages);
     refusal_t refusal;
     if (!kept) {
         refuse (&refusal, "busy", "no memory for the request: try again in a moment");
-        service_refuse (self, mail, &refusal);
+        service_refuse (self, inbound, &refusal);
         return;
     }
-    const tenant_t *tenant = mail->caller.tenant;
-    kept->waiting = (waiting_t) { .connection = mail_connection (mail), .bytes = mail_bytes (mail),
-        .is_first = mail->head.kind == WIRE_JOIN };
-    waiting_t *refused = waiting_room_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
-    mail_t *loser = (mail_t *) refused;
+    const tenant_t *tenant = inbound->caller.tenant;
+    kept->waiting = (waiting_t) { .connection = inbound_message_connection (inbound), .bytes = inbound_message_bytes (inbound),
+        .is_first = inbound->head.kind == WIRE_JOIN };
+    waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
+    inbound_message_t *loser = (inbound_message_t *) refused;
     //  Where there is one tenant, nobody is hurt by who waits at the socket instead: behind this one.
     if (loser && broker_tenants (self->options.broker) == 1 && !self->stuck) {
         self->stuck = loser;
@@ -434,17 +434,17 @@ s_let_wait (service_t *self, const mail_t *mail, zmq_msg_t *messages)
     }
     if (loser)
         s_refuse_to_wait (self, loser);
-    mail_destroy (&loser);
+    inbound_message_destroy (&loser);
 }
 
 //  What costs much waits; so does what must not come before something of its connection that waits: anything before a JOIN,
 //  since it is about that job; and before a question what ends the job, but not PROGRESS, or a job would stand still
 //  while its question waits.
 static bool
-s_must_wait (const service_t *self, const mail_t *mail)
+s_must_wait (const service_t *self, const inbound_message_t *inbound)
 {
-    uint32_t line = tenant_number (mail->caller.tenant);
-    switch (mail->head.kind) {
+    uint32_t line = tenant_number (inbound->caller.tenant);
+    switch (inbound->head.kind) {
     case WIRE_JOIN:
     case WIRE_STATUS:
     case WIRE_EXPLAIN:
@@ -452,59 +452,59 @@ s_must_wait (const service_t *self, const mail_t *mail)
         return true;
     case WIRE_PROGRESS:
     case WIRE_HEARTBEAT:
-        return waiting_room_holds_back (self->room, line, mail_connection (mail));
+        return request_queue_holds_back (self->room, line, inbound_message_connection (inbound));
     default:
-        return waiting_room_has (self->room, line, mail_connection (mail));
+        return request_queue_has (self->room, line, inbound_message_connection (inbound));
     }
 }
 
 static void
-s_take (service_t *self, mail_t *mail, zmq_msg_t *messages)
+s_take (service_t *self, inbound_message_t *inbound, zmq_msg_t *messages)
 {
     refusal_t refusal;
-    request_status_t status = request_head (mail->frames, mail->count, &mail->head, &refusal);
+    request_status_t status = request_head (inbound->frames, inbound->count, &inbound->head, &refusal);
     if (status == REQUEST_IGNORED)
         self->ignored++;
     else
     if (status == REQUEST_REFUSED)
-        service_refuse (self, mail, &refusal);
+        service_refuse (self, inbound, &refusal);
     else
-    if (s_must_wait (self, mail))
-        s_let_wait (self, mail, messages);
+    if (s_must_wait (self, inbound))
+        s_let_wait (self, inbound, messages);
     else
-    if (mail->head.kind == WIRE_LEAVE)
-        s_answer_measured (self, mail);         //  what a job has is put away: as dear as its coming
+    if (inbound->head.kind == WIRE_LEAVE)
+        s_answer_measured (self, inbound);         //  what a job has is put away: as dear as its coming
     else
-        s_answer (self, mail);
+        s_answer (self, inbound);
 }
 
 //  ---- receiving
 
 //  A key that was let in when its connection was made, and that is nobody's now.
 static void
-s_refuse_key (service_t *self, mail_t *mail)
+s_refuse_key (service_t *self, inbound_message_t *inbound)
 {
     refusal_t refusal;
-    mail->caller = (caller_t) { .tenant = NULL, .uid = (uid_t) -1, .user = BROKER_USER_UNKNOWN };
-    if (request_head (mail->frames, mail->count, &mail->head, &refusal) == REQUEST_IGNORED) {
+    inbound->caller = (caller_t) { .tenant = NULL, .uid = (uid_t) -1, .user = BROKER_USER_UNKNOWN };
+    if (request_head (inbound->frames, inbound->count, &inbound->head, &refusal) == REQUEST_IGNORED) {
         self->ignored++;
         return;
     }
     service_refuse_revoked (&refusal);
-    service_refuse (self, mail, &refusal);
+    service_refuse (self, inbound, &refusal);
 }
 
 void
 service_take (service_t *self, const service_message_t *message, int64_t now_ms)
 {
-    mail_t mail = { .peer = *message->peer, .frames = message->frames, .count = message->count };
+    inbound_message_t inbound = { .peer = *message->peer, .frames = message->frames, .count = message->count };
     self->now_ms = now_ms;
-    if (tenants_caller (self->options.tenants, message->uid, message->key, &mail.caller))
-        s_take (self, &mail, message->messages);
+    if (tenants_caller (self->options.tenants, message->uid, message->key, &inbound.caller))
+        s_take (self, &inbound, message->messages);
     else
     //  On ipc nobody has a key, whatever the peer says of itself.
     if (message->key && message->uid == (uid_t) -1)
-        s_refuse_key (self, &mail);
+        s_refuse_key (self, &inbound);
     else
         self->strangers++;
 }
@@ -550,7 +550,7 @@ s_receive_one (service_t *self, int64_t now_ms)
     frame_t frames [FRAMES_MAX];
     size_t bytes, count = s_receive_frames (self->options.router, messages, &bytes);
     if (count == 0) {
-        ledger_settled ();
+        receive_quota_settled ();
         return false;
     }
     size_t held = count < FRAMES_MAX? count: FRAMES_MAX;
@@ -561,7 +561,7 @@ s_receive_one (service_t *self, int64_t now_ms)
     //  A message with too many frames is told by its count, which request_head refuses.
     if (count > 1) {
         uid_t uid = s_peer_uid (&messages [1]);
-        ledger_taken (uid == (uid_t) -1? LEDGER_REMOTE: uid, zmq_msg_get (&messages [1], ZMQ_SRCFD), count - 1, bytes);
+        receive_quota_taken (uid == (uid_t) -1? RECEIVE_QUOTA_REMOTE: uid, zmq_msg_get (&messages [1], ZMQ_SRCFD), count - 1, bytes);
         service_message_t message = { .peer = &peer, .uid = uid,
             .key = zmq_msg_gets (&messages [1], "User-Id"), .frames = frames, .count = count - 1, .messages = &messages [1] };
         service_take (self, &message, now_ms);

@@ -23,9 +23,9 @@ s_cpu_seconds (void)
 static void
 s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
 {
-    json_object_set_new (object, "refusals", refusals_status (self->refusals, number));
+    json_object_set_new (object, "refusals", rejection_log_status (self->rejection_log, number));
     s_put (object, "unanswered", self->dropped [number]);
-    s_put (object, "waiting_requests", waiting_room_line_count (self->room, number));
+    s_put (object, "waiting_requests", request_queue_line_count (self->room, number));
 }
 
 static void
@@ -43,13 +43,13 @@ s_describe_tenants (const service_t *self, json_t *status)
     }
 }
 
-//  As of the crowd's last look, half a second ago at most.
+//  As of the connection limit's last look, half a second ago at most.
 static json_t *
-s_descriptors (const crowd_t *crowd)
+s_descriptors (const connection_limit_t *connection_limit)
 {
     json_t *object = json_object ();
-    s_put (object, "open", crowd_descriptors (crowd));
-    s_put (object, "max", crowd_descriptors_max (crowd));
+    s_put (object, "open", connection_limit_descriptors (connection_limit));
+    s_put (object, "max", connection_limit_descriptors_max (connection_limit));
     return object;
 }
 
@@ -60,21 +60,21 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
     uint64_t unanswered = 0;
-    for (size_t number = 0; number < REFUSALS_LINES_MAX; number++)
+    for (size_t number = 0; number < REJECTION_LOG_LINES_MAX; number++)
         unanswered += self->dropped [number];
     json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
     json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_jobs (self), now_ms));
     s_put (status, "restarts", self->options.restarts);
-    json_object_set_new (status, "refusals", refusals_status (self->refusals, REFUSALS_LINES_MAX));
+    json_object_set_new (status, "refusals", rejection_log_status (self->rejection_log, REJECTION_LOG_LINES_MAX));
     s_put (status, "unanswered", unanswered);
     s_put (status, "ignored", self->ignored);
     s_put (status, "strangers", self->strangers);
-    s_put (status, "waiting_requests", waiting_room_count (self->room));
-    s_put (status, "waiting_request_bytes", waiting_room_bytes (self->room));
-    s_put (status, "unread_bytes", unread_bytes (self->unread));
+    s_put (status, "waiting_requests", request_queue_count (self->room));
+    s_put (status, "waiting_request_bytes", request_queue_bytes (self->room));
+    s_put (status, "unread_bytes", send_backlog_bytes (self->unread));
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
-    json_object_set_new (status, "descriptors", s_descriptors (self->options.crowd));
+    json_object_set_new (status, "descriptors", s_descriptors (self->options.connection_limit));
     if (self->options.gate)
         json_object_set_new (status, "handshakes", gate_status (self->options.gate));
 }

@@ -15,12 +15,12 @@
 #include <zmq.h>
 #include "clock.h"
 #include "complain.h"
-#include "crowd.h"
+#include "connection_limit.h"
 #include "decoder.h"
 #include "endpoint.h"
 #include "gate.h"
 #include "keys.h"
-#include "ledger.h"
+#include "receive_quota.h"
 #include "machine.h"
 #include "options.h"
 #include "plural.h"
@@ -51,13 +51,13 @@ typedef struct {
     int signals;
     broker_t *broker;
     tasks_t *tasks;
-    door_t *door;
+    ring_server_t *ring_server;
     gate_t *gate;
     keys_t *keys;                       //  NULL: on ipc, or open
     tenants_t *tenants;
-    crowd_t *crowd;
-    told_t turned_away;                 //  by the crowd
-    told_t resets;                      //  of the ledger
+    connection_limit_t *connection_limit;
+    told_t turned_away;                 //  by the connection limit
+    told_t resets;                      //  of the receive quota
     told_t shortages;                   //  of memory and descriptors
     service_t *service;
     idle_t idle;
@@ -231,16 +231,16 @@ s_connections_max (void *context, uid_t uid, const void **group_p)
 {
     const server_t *self = context;
     const tenant_t *tenant;
-    size_t most = tenants_connections_max (self->tenants, uid, crowd_descriptors_max (self->crowd), &tenant);
+    size_t most = tenants_connections_max (self->tenants, uid, connection_limit_descriptors_max (self->connection_limit), &tenant);
     *group_p = tenant;
     return most;
 }
 
 static bool
-s_make_crowd (server_t *self)
+s_make_connection_limit (server_t *self)
 {
     const char *path = endpoint_is_ipc (self->endpoint)? endpoint_text (self->endpoint) + strlen ("ipc://"): NULL;
-    int rc = crowd_new (&self->crowd, path, s_connections_max, self);
+    int rc = connection_limit_new (&self->connection_limit, path, s_connections_max, self);
     errno = -rc;
     return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
 }
@@ -250,7 +250,7 @@ static size_t
 s_waiting_max (void)
 {
     size_t part = (size_t) machine_memory_bytes ("") / 8;
-    return part > LEDGER_USER_LEAST? part: LEDGER_USER_LEAST;
+    return part > RECEIVE_QUOTA_USER_LEAST? part: RECEIVE_QUOTA_USER_LEAST;
 }
 
 static bool
@@ -266,7 +266,7 @@ s_start (server_t *self)
         return false;
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self))
         return false;
-    int rc = door_new (&self->door, endpoint_ring_path (self->endpoint));
+    int rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
@@ -274,15 +274,15 @@ s_start (server_t *self)
     self->tenants = serve_tenants (self->broker, &self->options, self->keys);
     if (!self->tenants)
         return s_complain_shortage ("no memory for the tenants");
-    ledger_set_limits (LEDGER_CONNECTION_MAX, s_waiting_max ());
-    if (!s_open_gate (self) || !s_make_crowd (self))
+    receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, s_waiting_max ());
+    if (!s_open_gate (self) || !s_make_connection_limit (self))
         return false;
     //  Those whom the sockets are shared with can connect from here on.
     if (endpoint_share (self->endpoint, error, sizeof error))
         return s_complain (error);
-    service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .door = self->door,
+    service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
-        .idle = &self->idle, .gate = self->gate, .crowd = self->crowd, .restarts = self->restarts };
+        .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit, .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -350,8 +350,8 @@ s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
     int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
     if (beat_ms < next)
         next = beat_ms;
-    if (crowd_due_ms (self->crowd) < next)
-        next = crowd_due_ms (self->crowd);
+    if (connection_limit_due_ms (self->connection_limit) < next)
+        next = connection_limit_due_ms (self->connection_limit);
     if (due_ms < next)
         next = due_ms;
     if (service_wakeup (self->service) < next)
@@ -392,31 +392,31 @@ s_to_tell (told_t *told, uint64_t count, int64_t now_ms)
 }
 
 static void
-s_look_at_crowd (server_t *self, int64_t now_ms)
+s_look_at_connection_limit (server_t *self, int64_t now_ms)
 {
-    crowd_look (self->crowd, now_ms);
-    uint64_t times = s_to_tell (&self->turned_away, crowd_turned_away (self->crowd), now_ms);
+    connection_limit_look (self->connection_limit, now_ms);
+    uint64_t times = s_to_tell (&self->turned_away, connection_limit_turned_away (self->connection_limit), now_ms);
     if (times == 0)
         return;
     caller_t caller;
-    uid_t uid = crowd_last (self->crowd);
+    uid_t uid = connection_limit_last (self->connection_limit);
     bool known = tenants_caller (self->tenants, uid, NULL, &caller);
     log_event (&self->log, LOG_LEVEL_NOTICE, "crowd", LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
         LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)), "%llu connections were closed again, the last of user %u, because "
         "their tenants or users had more than their share; %zu of %zu descriptors are in use", (unsigned long long) times,
-        (unsigned) uid, crowd_descriptors (self->crowd), crowd_descriptors_max (self->crowd));
+        (unsigned) uid, connection_limit_descriptors (self->connection_limit), connection_limit_descriptors_max (self->connection_limit));
 }
 
 static void
-s_look_at_ledger (server_t *self, int64_t now_ms)
+s_look_at_receive_quota (server_t *self, int64_t now_ms)
 {
-    uint64_t times = s_to_tell (&self->resets, ledger_resets (), now_ms);
+    uint64_t times = s_to_tell (&self->resets, receive_quota_resets (), now_ms);
     if (times == 0)
         return;
     log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", times)),
         "%llu connections were closed because of what they had sent: messages of too many frames or without an end, no ZMTP 3, or "
         "more than may wait (%zu MiB of one connection, %zu of one user)", (unsigned long long) times,
-        LEDGER_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
+        RECEIVE_QUOTA_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
 }
 
 static void
@@ -427,19 +427,19 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
         return;
     log_event (&self->log, LOG_LEVEL_WARNING, "shortage", LOG_FIELDS (LOG_NUMBER ("times", times)), "memory or descriptors are short: "
         "reading or preparing was put off %llu times, and goes on when there are some; %zu of %zu descriptors are in use",
-        (unsigned long long) times, crowd_descriptors (self->crowd), crowd_descriptors_max (self->crowd));
+        (unsigned long long) times, connection_limit_descriptors (self->connection_limit), connection_limit_descriptors_max (self->connection_limit));
 }
 
 static void
 s_run (server_t *self)
 {
-    enum { ROUTER, QUESTIONS, DOOR, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
+    enum { ROUTER, QUESTIONS, RING_SERVER, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
     int tasks [TASKS_DESCRIPTORS];
     tasks_descriptors (self->tasks, tasks);
     zmq_pollitem_t items [ITEMS] = {
         [ROUTER] = { .socket = gate_router (self->gate), .events = ZMQ_POLLIN },
         [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
-        [DOOR] = { .fd = door_descriptor (self->door), .events = ZMQ_POLLIN },
+        [RING_SERVER] = { .fd = ring_server_descriptor (self->ring_server), .events = ZMQ_POLLIN },
         [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN }
     };
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
@@ -449,13 +449,13 @@ s_run (server_t *self)
     while (!(items [SIGNALS].revents & ZMQ_POLLIN)) {
         int64_t now_ms = clock_now_ms ();
         if (now_ms >= beat_ms) {
-            door_tick (self->door, now_ms);
+            ring_server_tick (self->ring_server, now_ms);
             s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
             beat_ms = now_ms + BEAT_MS;
         }
-        s_look_at_crowd (self, now_ms);
-        s_look_at_ledger (self, now_ms);
+        s_look_at_connection_limit (self, now_ms);
+        s_look_at_receive_quota (self, now_ms);
         s_look_at_shortages (self, now_ms);
         gate_answer (self->gate, now_ms);
         service_receive (self->service, now_ms);
@@ -487,10 +487,10 @@ s_stop (server_t *self)
         tasks_stop (self->tasks);
     gate_destroy (&self->gate);
     service_destroy (&self->service);
-    crowd_destroy (&self->crowd);
+    connection_limit_destroy (&self->connection_limit);
     tenants_destroy (&self->tenants);
     keys_destroy (&self->keys);
-    door_destroy (&self->door);
+    ring_server_destroy (&self->ring_server);
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     sources_close (&self->sources);

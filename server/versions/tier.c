@@ -6,7 +6,7 @@
 #include "history.h"
 #include "random.h"
 #include "strata.h"
-#include "turns.h"
+#include "slow_job_quota.h"
 
 enum {
     TIER_MAGIC = 0x71e20d15,
@@ -19,7 +19,7 @@ enum {
 struct tier {
     uint32_t magic;
     //  set at birth
-    stock_t *stock;
+    version_index_t *version_index;
     sampler_t *sampler;
     raw_policy_t policy;
     uint32_t samples;
@@ -28,11 +28,11 @@ struct tier {
     raw_pool_t *pool;
     //  owner only
     random_t random;
-    claimant_t *claimants [SAMPLER_JOBS_MAX];   //  as turns ranks them
+    consumer_t *consumers [SAMPLER_JOBS_MAX];   //  as turns ranks them
     size_t job_count;
-    turns_t turns;
-    size_t served;                  //  the first so many are not sated ..
-    size_t bearable;                //  .. and so many not cloying; >= served
+    slow_job_quota_t turns;
+    size_t served;                  //  the first so many are not throttled ..
+    size_t bearable;                //  .. and so many not evictable; >= served
     bool stops [SAMPLER_JOBS_MAX];  //  by job number: there is no epoch after this one
     uint64_t merges;                //  the sampler's that the pool has been told of
     //  Where jobs do not follow, a class may be of several strata.
@@ -67,7 +67,7 @@ s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
     return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
 }
 
-//  By those that are not sated.  Called for each sample of a piece, so the stock is asked late.
+//  By those that are not throttled.  Called for each sample of a piece, so the version index is asked late.
 static raw_need_t
 s_need (void *context, uint32_t id)
 {
@@ -77,13 +77,13 @@ s_need (void *context, uint32_t id)
     uint64_t residents = raw_pool_figures (self->pool).resident;
     bool now = false, next = false;
     for (size_t place = 0; place < self->served && !(now && next); place++) {
-        claimant_t *claimant = self->claimants [place];
-        uint32_t job = claimant->sampler_job;
+        consumer_t *consumer = self->consumers [place];
+        uint32_t job = consumer->sampler_job;
         bool needs = sampler_needs (self->sampler, job, id);
         bool needs_now = !now && needs;
         bool needs_next = !next && s_is_ending (self, job, residents)
             && (needs || sampler_has (self->sampler, job, id));
-        if ((needs_now || needs_next) && !stock_serves (self->stock, &claimant, 1, id)) {
+        if ((needs_now || needs_next) && !version_index_serves (self->version_index, &consumer, 1, id)) {
             now = now || needs_now;
             next = next || needs_next;
         }
@@ -97,17 +97,17 @@ s_first_to_need (const tier_t *self, uint32_t id)
 {
     uint64_t residents = raw_pool_figures (self->pool).resident;
     for (size_t place = 0; place < self->job_count; place++) {
-        claimant_t *claimant = self->claimants [place];
-        uint32_t job = claimant->sampler_job;
+        consumer_t *consumer = self->consumers [place];
+        uint32_t job = consumer->sampler_job;
         if ((sampler_needs (self->sampler, job, id)
                 || (s_is_ending (self, job, residents) && sampler_has (self->sampler, job, id)))
-                && !stock_serves (self->stock, &claimant, 1, id))
+                && !version_index_serves (self->version_index, &consumer, 1, id))
             return place;
     }
     return self->job_count;
 }
 
-//  Who is sated.
+//  Who is throttled.
 static void
 s_share (tier_t *self)
 {
@@ -116,7 +116,7 @@ s_share (tier_t *self)
     self->served = self->job_count;
     //  Redox would look at its chunks anew at each change; where all samples fit, there is room for all.
     if (figures.resident_max > 0 && figures.resident_max <= self->samples)
-        self->served = turns_served (&self->turns, self->claimants, self->job_count, figures.resident,
+        self->served = slow_job_quota_served (&self->turns, self->consumers, self->job_count, figures.resident,
             figures.resident_max, &bearable);
     self->bearable = bearable;
     if (self->served > before)
@@ -127,7 +127,7 @@ s_share (tier_t *self)
 static void
 s_take_turns (tier_t *self)
 {
-    turns_rank (&self->turns, self->claimants, self->job_count, raw_pool_resident_count (self->pool));
+    slow_job_quota_rank (&self->turns, self->consumers, self->job_count, raw_pool_resident_count (self->pool));
     if (self->job_count < 2 || self->policy != RAW_STREAM)
         return;
     bool gave = false;
@@ -137,7 +137,7 @@ s_take_turns (tier_t *self)
             break;
         uint32_t id = raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents));
         size_t place = s_first_to_need (self, id);
-        turns_witness (&self->turns, place < self->job_count? self->claimants [place]->sampler_job: TURNS_NOBODY);
+        slow_job_quota_witness (&self->turns, place < self->job_count? self->consumers [place]->sampler_job: SLOW_JOB_QUOTA_NOBODY);
         if (place >= self->bearable && place < self->job_count && !gave) {
             raw_pool_drawn (self->pool, id);
             gave = true;
@@ -169,12 +169,12 @@ s_tell_dropped (uint32_t id, void *pool)
 }
 
 tier_t *
-tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
+tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed)
 {
     tier_t *self = s_need_memory (calloc (1, sizeof *self));
     *self = (tier_t) {
-        .magic = TIER_MAGIC, .stock = stock, .sampler = sampler, .policy = options->policy,
+        .magic = TIER_MAGIC, .version_index = version_index, .sampler = sampler, .policy = options->policy,
         .samples = options->samples, .sample_bytes = sample_bytes, .context = context,
         .random = random_from_seed (seed), .merges = sampler_merges (sampler)
     };
@@ -184,7 +184,7 @@ tier_new (stock_t *stock, sampler_t *sampler, const raw_pool_options_t *options,
     filled.context = self;
     filled.random_below = s_random_below;
     filled.random = &self->random;
-    turns_begin (&self->turns);
+    slow_job_quota_begin (&self->turns);
     self->pool = raw_pool_new (&filled);
     roaring_iterate (sampler_dropped (sampler), s_tell_dropped, self->pool);
     return self;
@@ -288,12 +288,12 @@ static void
 s_mark_all (tier_t *self)
 {
     self->unknown = 0;
-    if (self->job_count < 2 || sampler_follows (self->sampler, self->claimants [0]->sampler_job))
+    if (self->job_count < 2 || sampler_follows (self->sampler, self->consumers [0]->sampler_job))
         return;
     if (!self->strata)
         self->strata = strata_new (self->samples);
     for (size_t place = 0; place < self->job_count; place++) {
-        uint32_t job = self->claimants [place]->sampler_job;
+        uint32_t job = self->consumers [place]->sampler_job;
         if (!self->has_mark [job])
             self->has_mark [job] = s_refine (self, job);
         self->unknown += !self->has_mark [job];
@@ -306,7 +306,7 @@ s_count_partial (tier_t *self)
     uint64_t all = self->samples - sampler_dropped_count (self->sampler);
     self->partial = 0;
     for (size_t place = 0; place < self->job_count; place++)
-        self->partial += sampler_epoch_samples (self->sampler, self->claimants [place]->sampler_job) < all;
+        self->partial += sampler_epoch_samples (self->sampler, self->consumers [place]->sampler_job) < all;
 }
 
 //  What is resident or passed would tell whose data a sample was in.
@@ -325,7 +325,7 @@ s_unmark (tier_t *self, uint32_t job)
     if (!self->has_mark [job])
         return;
     for (size_t place = 0; place < self->job_count; place++) {
-        uint32_t other = self->claimants [place]->sampler_job;
+        uint32_t other = self->consumers [place]->sampler_job;
         if (other != job && self->has_mark [other] && strata_overlap (self->strata, job, other))
             others [count++] = other;
     }
@@ -365,39 +365,39 @@ s_remember (tier_t *self, uint32_t job)
 }
 
 void
-tier_join (tier_t *self, claimant_t *claimant)
+tier_join (tier_t *self, consumer_t *consumer)
 {
     assert (self->magic == TIER_MAGIC);
     assert (self->job_count < SAMPLER_JOBS_MAX);
-    assert (self->job_count == 0 || sampler_follows (self->sampler, claimant->sampler_job)
-        == sampler_follows (self->sampler, self->claimants [0]->sampler_job));
-    self->claimants [self->job_count++] = claimant;
-    self->stops [claimant->sampler_job] = false;
-    self->goes_on [claimant->sampler_job] = sampler_remaining (self->sampler, claimant->sampler_job)
-        < sampler_epoch_samples (self->sampler, claimant->sampler_job);
-    turns_reset (&self->turns, claimant->sampler_job);
+    assert (self->job_count == 0 || sampler_follows (self->sampler, consumer->sampler_job)
+        == sampler_follows (self->sampler, self->consumers [0]->sampler_job));
+    self->consumers [self->job_count++] = consumer;
+    self->stops [consumer->sampler_job] = false;
+    self->goes_on [consumer->sampler_job] = sampler_remaining (self->sampler, consumer->sampler_job)
+        < sampler_epoch_samples (self->sampler, consumer->sampler_job);
+    slow_job_quota_reset (&self->turns, consumer->sampler_job);
     s_share (self);
     s_mark_all (self);
     s_count_partial (self);
-    s_remember (self, claimant->sampler_job);
+    s_remember (self, consumer->sampler_job);
     raw_pool_needs_grew (self->pool);
 }
 
 void
-tier_leave (tier_t *self, const claimant_t *claimant)
+tier_leave (tier_t *self, const consumer_t *consumer)
 {
     assert (self->magic == TIER_MAGIC);
     size_t place = 0;
-    while (self->claimants [place] != claimant) {
+    while (self->consumers [place] != consumer) {
         place++;
         assert (place < self->job_count);
     }
-    s_unmark (self, claimant->sampler_job);
-    history_destroy (&self->histories [claimant->sampler_job]);
+    s_unmark (self, consumer->sampler_job);
+    history_destroy (&self->histories [consumer->sampler_job]);
     self->job_count--;
-    memmove (&self->claimants [place], &self->claimants [place + 1],
-        (self->job_count - place) * sizeof *self->claimants);
-    turns_reset (&self->turns, claimant->sampler_job);
+    memmove (&self->consumers [place], &self->consumers [place + 1],
+        (self->job_count - place) * sizeof *self->consumers);
+    slow_job_quota_reset (&self->turns, consumer->sampler_job);
     s_share (self);
     s_mark_all (self);              //  there may be room for one that had none
     s_count_partial (self);
@@ -440,8 +440,8 @@ tier_forget (tier_t *self, uint32_t id)
     if (self->strata)
         strata_drop (self->strata, id);
     for (size_t place = 0; place < self->job_count; place++)
-        if (self->histories [self->claimants [place]->sampler_job])
-            history_drop (self->histories [self->claimants [place]->sampler_job], id);
+        if (self->histories [self->consumers [place]->sampler_job])
+            history_drop (self->histories [self->consumers [place]->sampler_job], id);
     raw_pool_drawn (self->pool, id);
     raw_pool_dropped (self->pool, id);
 }
@@ -450,7 +450,7 @@ tier_forget (tier_t *self, uint32_t id)
 
 typedef struct {
     tier_t *tier;
-    claimant_t *const *claimants;
+    consumer_t *const *consumers;
     size_t count;
     uint32_t stratum;
     uint32_t id;                    //  the choice
@@ -464,7 +464,7 @@ s_accepts (void *context, uint32_t id)
     const tier_t *self = pick->tier;
     return sampler_accepts (self->sampler, id)
         && (!self->strata || strata_of (self->strata, id) == pick->stratum)
-        && !stock_serves (self->stock, pick->claimants, pick->count, id);
+        && !version_index_serves (self->version_index, pick->consumers, pick->count, id);
 }
 
 //  Whether quotas allow the jobs to draw id, which is accepted.
@@ -473,7 +473,7 @@ s_suits (const pick_t *pick, uint32_t id)
 {
     const tier_t *self = pick->tier;
     for (size_t index = 0; index < pick->count; index++) {
-        const history_t *history = self->histories [pick->claimants [index]->sampler_job];
+        const history_t *history = self->histories [pick->consumers [index]->sampler_job];
         if (history && history_needs (history, id) && !history_allows_easily (history, id))
             return false;
     }
@@ -550,11 +550,11 @@ s_redirect (pick_t *pick, uint32_t proposal)
 }
 
 static void
-s_note_draw (tier_t *self, claimant_t *const *claimants, size_t count)
+s_note_draw (tier_t *self, consumer_t *const *consumers, size_t count)
 {
     self->drawing_count = count;
     for (size_t index = 0; index < count; index++) {
-        self->drawing [index] = claimants [index]->sampler_job;
+        self->drawing [index] = consumers [index]->sampler_job;
         if (self->histories [self->drawing [index]])
             history_settle (self->histories [self->drawing [index]]);
     }
@@ -568,7 +568,7 @@ s_settle_draw (tier_t *self, uint32_t id)
         history_t *history = self->histories [self->drawing [index]];
         if (history && history_needs (history, id))
             history_draw (history, id);
-        turns_drew (&self->turns, self->drawing [index]);
+        slow_job_quota_drew (&self->turns, self->drawing [index]);
     }
     self->drawing_count = 0;
 }
@@ -591,17 +591,17 @@ s_redirects (const tier_t *self)
 }
 
 uint32_t
-tier_pick (tier_t *self, claimant_t *const *claimants, size_t count)
+tier_pick (tier_t *self, consumer_t *const *consumers, size_t count)
 {
     assert (self->magic == TIER_MAGIC);
     assert (count > 0);
     s_notice_merges (self);
-    s_note_draw (self, claimants, count);
+    s_note_draw (self, consumers, count);
     uint32_t id = sampler_pick (self->sampler, NULL);
-    if (!s_redirects (self) || stock_serves (self->stock, claimants, count, id))
+    if (!s_redirects (self) || version_index_serves (self->version_index, consumers, count, id))
         return id;
     pick_t pick = {
-        .tier = self, .claimants = claimants, .count = count, .id = NO_ID,
+        .tier = self, .consumers = consumers, .count = count, .id = NO_ID,
         .stratum = self->strata? strata_of (self->strata, id): 0
     };
     return s_redirect (&pick, id);
@@ -639,14 +639,14 @@ tier_next (tier_t *self, raw_read_t *read)
 //  ---- checks
 
 static void
-s_check_claimants (const tier_t *self)
+s_check_consumers (const tier_t *self)
 {
     for (size_t place = 0; place < self->job_count; place++) {
-        uint32_t job = self->claimants [place]->sampler_job;
+        uint32_t job = self->consumers [place]->sampler_job;
         assert (!self->has_mark [job] || self->strata);
         assert (!sampler_follows (self->sampler, job) || !self->has_mark [job]);
         for (size_t other = 0; other < place; other++)
-            assert (self->claimants [other] != self->claimants [place]);
+            assert (self->consumers [other] != self->consumers [place]);
     }
 }
 
@@ -657,7 +657,7 @@ tier_check (const tier_t *self)
     assert (self->unknown <= self->job_count);
     assert (self->served <= self->bearable && self->bearable <= self->job_count);
     assert (self->served > 0 || self->job_count == 0);
-    turns_check (&self->turns);
-    s_check_claimants (self);
+    slow_job_quota_check (&self->turns);
+    s_check_consumers (self);
     raw_pool_check (self->pool);
 }

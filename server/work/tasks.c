@@ -19,7 +19,7 @@ enum {
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
-typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_ERRAND = TASK_KINDS } task_kind_t;
+typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_SIDE_TASK = TASK_KINDS } task_kind_t;
 
 typedef struct task {
     struct task *next;              //  free, or at rest
@@ -44,7 +44,7 @@ typedef struct task {
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
-    errand_t *errand;
+    side_task_t *side_task;
     //  kept from sample to sample
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
@@ -81,8 +81,8 @@ struct tasks {
     task_t *all;
     task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
     size_t count;
-    task_t errands [TASKS_ERRANDS_MAX];     //  free ones have no errand
-    errand_t *done;                         //  in no order
+    task_t side_tasks [TASKS_SIDE_TASKS_MAX];     //  free ones have no side task
+    side_task_t *done;                         //  in no order
 };
 
 //  ---- in the threads
@@ -164,9 +164,9 @@ s_copy (decoder_t *decoder, task_t *task)
 static void
 s_carry_out (decoder_t *decoder, task_t *task)
 {
-    if (task->kind == TASK_ERRAND) {
-        task->errand->work (task->errand, decoder);
-        task->errand->was_done = true;
+    if (task->kind == TASK_SIDE_TASK) {
+        task->side_task->work (task->side_task, decoder);
+        task->side_task->was_done = true;
     }
     else
     if (task->kind == TASK_COPY)
@@ -243,7 +243,7 @@ static int
 s_start_workers (tasks_t *self, uint32_t workers)
 {
     pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
-        .tasks_max = 2 * (self->count + TASKS_ERRANDS_MAX),
+        .tasks_max = 2 * (self->count + TASKS_SIDE_TASKS_MAX),
         .work = s_work, .context_new = s_worker_new, .context_destroy = s_worker_destroy };
     self->workers = pool_new (&decoders);
     return self->workers? 0: -errno;
@@ -432,35 +432,35 @@ tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot
 }
 
 void
-tasks_run (tasks_t *self, errand_t *errand)
+tasks_run (tasks_t *self, side_task_t *side_task)
 {
     size_t index = 0;
-    while (index < TASKS_ERRANDS_MAX && self->errands [index].errand)
+    while (index < TASKS_SIDE_TASKS_MAX && self->side_tasks [index].side_task)
         index++;
-    assert (index < TASKS_ERRANDS_MAX);
-    self->errands [index].kind = TASK_ERRAND;
-    self->errands [index].worker_ns = 0;
-    self->errands [index].errand = errand;
-    errand->was_done = false;
-    pool_submit (self->workers, &self->errands [index]);
+    assert (index < TASKS_SIDE_TASKS_MAX);
+    self->side_tasks [index].kind = TASK_SIDE_TASK;
+    self->side_tasks [index].worker_ns = 0;
+    self->side_tasks [index].side_task = side_task;
+    side_task->was_done = false;
+    pool_submit (self->workers, &self->side_tasks [index]);
 }
 
-errand_t *
-tasks_errand_done (tasks_t *self)
+side_task_t *
+tasks_side_task_done (tasks_t *self)
 {
-    errand_t *errand = self->done;
-    if (errand)
-        self->done = errand->next;
-    return errand;
+    side_task_t *side_task = self->done;
+    if (side_task)
+        self->done = side_task->next;
+    return side_task;
 }
 
 static void
-s_finish_errand (tasks_t *self, task_t *task)
+s_finish_side_task (tasks_t *self, task_t *task)
 {
-    task->errand->worker_ns = task->worker_ns;
-    task->errand->next = self->done;
-    self->done = task->errand;
-    task->errand = NULL;
+    task->side_task->worker_ns = task->worker_ns;
+    task->side_task->next = self->done;
+    self->done = task->side_task;
+    task->side_task = NULL;
 }
 
 //  Why a range could not be read: of a volume, at a place.
@@ -517,8 +517,8 @@ s_rest_range (tasks_t *self, range_t *range)
 static void
 s_finish (tasks_t *self, task_t *task)
 {
-    if (task->kind == TASK_ERRAND) {
-        s_finish_errand (self, task);
+    if (task->kind == TASK_SIDE_TASK) {
+        s_finish_side_task (self, task);
         return;
     }
     if (task->kind == TASK_COPY) {
@@ -623,7 +623,7 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 static void
 s_collect_work (tasks_t *self, task_t *task)
 {
-    if (task->kind != TASK_ERRAND && task->is_starved)
+    if (task->kind != TASK_SIDE_TASK && task->is_starved)
         s_rest_task (self, task);
     else
         s_finish (self, task);

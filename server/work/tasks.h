@@ -24,13 +24,13 @@
 typedef struct tasks tasks_t;
 
 //  Something else that a worker is to do, part of whatever the caller keeps of it.
-typedef struct errand {
-    void (*work) (struct errand *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
+typedef struct side_task {
+    void (*work) (struct side_task *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
     bool was_done;              //  the tasks': a worker has done it
     uint64_t worker_ns;         //  the tasks': processor time that it took, when it is done
-    struct errand *next;        //  the tasks'
-} errand_t;
-enum { TASKS_ERRANDS_MAX = 80 };
+    struct side_task *next;        //  the tasks'
+} side_task_t;
+enum { TASKS_SIDE_TASKS_MAX = 80 };
 
 typedef struct {
     broker_t *broker;
@@ -51,10 +51,10 @@ void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of the place, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot);
-//  The errand is the tasks' until tasks_errand_done gives it back; at most TASKS_ERRANDS_MAX are out.
-void tasks_run (tasks_t *self, errand_t *errand);
+//  The side task is the tasks' until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX are out.
+void tasks_run (tasks_t *self, side_task_t *side_task);
 //  One that tasks_collect has found done, or after tasks_stop perhaps not begun; NULL: none.
-errand_t *tasks_errand_done (tasks_t *self);
+side_task_t *tasks_side_task_done (tasks_t *self);
 //  Tells the broker what is done, and tries again what is due.  Never blocks.
 void tasks_collect (tasks_t *self, int64_t now_ms);
 //  When tasks_collect has something to try again; INT64_MAX: nothing.
@@ -62,7 +62,7 @@ int64_t tasks_wakeup (const tasks_t *self);
 //  Readable when tasks_collect has something to do.
 enum { TASKS_DESCRIPTORS = 2 };
 void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]);
-//  Ends the threads and gives every task back to the broker, so that jobs that are over can be buried.  No job may be
+//  Ends the threads and gives every task back to the broker, so that jobs that are over can be reclaimed.  No job may be
 //  running.
 void tasks_stop (tasks_t *self);
 

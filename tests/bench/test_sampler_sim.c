@@ -1,4 +1,4 @@
-/*  Guards: the simulation of sampler and cache, and through it what server/versions/stock.h and the sampler's policies
+/*  Guards: the simulation of sampler and cache, and through it what server/versions/version_index.h and the sampler's policies
  *  promise: exactly once whatever happens, the shares of the design's table, orders that stay fresh, positions
  *  that are uniform and do not depend on what takes long.
  *

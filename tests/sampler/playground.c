@@ -150,7 +150,7 @@ s_tell_all (playground_t *self, const player_t *only, uint32_t id, bool all)
                 s_tell (self, &self->items [index], &self->players [player]);
 }
 
-//  How many may use it: of those that follow, if it is on the shelf; of the others, if it is not.
+//  How many may use it: of those that follow, if it is on the reusable set; of the others, if it is not.
 static size_t
 s_count (const playground_t *self, const item_t *item)
 {

@@ -533,7 +533,7 @@ s_join_range (sampler_t *sampler, uint32_t from, uint32_t to, uint32_t taken_to)
 }
 
 //  There is room for a job's data, and not for what was taken: strata are as before, but one has a lower label, and what is
-//  on the shelf belongs to it.
+//  on the reusable set belongs to it.
 static void
 test_no_room_for_what_was_taken (void **state)
 {

@@ -157,7 +157,7 @@ s_make (made_t *self, uint64_t seed)
 typedef struct {
     uint8_t seen [SAMPLES_MAX];         //  1: entered; 2: drawn
     uint32_t entered, drawn;
-} shelf_t;
+} reusable_t;
 
 //  Pieces are neighbours among the data in pack order, once round.
 static void
@@ -171,45 +171,45 @@ s_check_piece (const made_t *made, const uint32_t *ranks, const stream_piece_t *
 }
 
 static void
-s_enter (const made_t *made, const uint32_t *ranks, stream_order_t *order, shelf_t *shelf)
+s_enter (const made_t *made, const uint32_t *ranks, stream_order_t *order, reusable_t *reusable)
 {
     stream_piece_t piece;
     while (stream_order_entered (order, &piece)) {
         s_check_piece (made, ranks, &piece);
         for (uint32_t index = 0; index < piece.count; index++) {
-            if (!roaring_bitmap_contains (made->data, piece.ids [index]) || shelf->seen [piece.ids [index]]++)
+            if (!roaring_bitmap_contains (made->data, piece.ids [index]) || reusable->seen [piece.ids [index]]++)
                 fail_msg ("seed %" PRIu64 ": id %u enters twice, or is not in the data", made->seed, piece.ids [index]);
-            shelf->entered++;
+            reusable->entered++;
         }
     }
-    uint64_t room = STREAM_ORDER_FIRST_ROOM + 2 * (uint64_t) shelf->drawn;
+    uint64_t room = STREAM_ORDER_FIRST_ROOM + 2 * (uint64_t) reusable->drawn;
     if (room > made->pool)
         room = made->pool;
-    uint32_t resident = shelf->entered - shelf->drawn;
-    bool is_full = resident + STREAM_ORDER_PIECE > room || shelf->entered == made->count;
+    uint32_t resident = reusable->entered - reusable->drawn;
+    bool is_full = resident + STREAM_ORDER_PIECE > room || reusable->entered == made->count;
     if (resident > room || !is_full)
-        fail_msg ("seed %" PRIu64 ": %u of %u drawn, %u in a pool of %" PRIu64, made->seed, shelf->drawn, made->count,
+        fail_msg ("seed %" PRIu64 ": %u of %u drawn, %u in a pool of %" PRIu64, made->seed, reusable->drawn, made->count,
             resident, room);
 }
 
 static void
 s_play_epoch (const made_t *made, const uint32_t *ranks, stream_order_t *order, uint64_t epoch)
 {
-    static shelf_t shelf;
-    memset (&shelf, 0, sizeof shelf);
+    static reusable_t reusable;
+    memset (&reusable, 0, sizeof reusable);
     stream_order_begin (order, epoch);
     for (uint32_t position = 0; position < made->count; position++) {
         assert_int_equal (stream_order_left (order), made->count - position);
         uint32_t id = stream_order_next (order);
-        s_enter (made, ranks, order, &shelf);
-        if (shelf.seen [id] != 1)
+        s_enter (made, ranks, order, &reusable);
+        if (reusable.seen [id] != 1)
             fail_msg ("seed %" PRIu64 " epoch %" PRIu64 ": id %u is drawn twice, or has not entered", made->seed,
                 epoch, id);
-        shelf.seen [id] = 2;
-        shelf.drawn++;
+        reusable.seen [id] = 2;
+        reusable.drawn++;
     }
     assert_int_equal (stream_order_left (order), 0);
-    assert_int_equal (shelf.entered, made->count);
+    assert_int_equal (reusable.entered, made->count);
 }
 
 //  Property: whatever the pack, the data and the pool, an epoch draws each sample once, and each has entered with its

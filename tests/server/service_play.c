@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "door.h"
+#include "ring_server.h"
 #include "reply.h"
 #include "service_state.h"
 #include "source.h"
@@ -16,17 +16,17 @@ enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 
 
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; place_t *copy [TASKS_MAX]; size_t copies;
-    errand_t *errands [TASKS_ERRANDS_MAX]; size_t errand_count; bool at_rest, stopped; decoder_t *decoder; broker_t *broker; };
-struct door { uint64_t expected; };
+    side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped; decoder_t *decoder; broker_t *broker; };
+struct ring_server { uint64_t expected; };
 struct tenants { tenant_t *of [4]; bool has_key; };
 
 struct play {
     struct tasks tasks;
-    struct door door;
+    struct ring_server ring_server;
     struct tenants tenants;
     broker_t *broker;
     service_t *service;
-    crowd_t *crowd;
+    connection_limit_t *connection_limit;
     log_t log;
     char log_text [LOG_BYTES];
     source_t sources [2];
@@ -39,7 +39,7 @@ struct play {
     size_t gone_count;
     bool reads_nothing;
     struct { atomic_size_t *account; size_t size; } unread [UNREAD_MAX];
-    size_t unread_count;
+    size_t send_backlog_count;
 };
 
 //  ---- the socket: router is the play
@@ -79,10 +79,10 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
 static outbox_status_t
 s_count (play_t *self, outbox_status_t status, size_t size, atomic_size_t *account)
 {
-    if (status == OUTBOX_SENT && self->reads_nothing && self->unread_count < UNREAD_MAX) {
+    if (status == OUTBOX_SENT && self->reads_nothing && self->send_backlog_count < UNREAD_MAX) {
         atomic_fetch_add (account, size);
-        self->unread [self->unread_count].account = account;
-        self->unread [self->unread_count++].size = size;
+        self->unread [self->send_backlog_count].account = account;
+        self->unread [self->send_backlog_count++].size = size;
     }
     return status;
 }
@@ -125,25 +125,25 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
 //  ---- the door
 
 int
-door_expect (door_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms, char token [DOOR_TOKEN_BYTES + 1])
+ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms, char token [RING_SERVER_TOKEN_BYTES + 1])
 {
     (void) uid;
     (void) descriptor;
     (void) now_ms;
     self->expected++;
-    snprintf (token, DOOR_TOKEN_BYTES + 1, "%032llx", (unsigned long long) key);
+    snprintf (token, RING_SERVER_TOKEN_BYTES + 1, "%032llx", (unsigned long long) key);
     return 0;
 }
 
 void
-door_forget (door_t *self, uint64_t key)
+ring_server_forget (ring_server_t *self, uint64_t key)
 {
     (void) self;
     (void) key;
 }
 
 bool
-door_part (door_t *self, uint64_t key)
+ring_server_part (ring_server_t *self, uint64_t key)
 {
     (void) self;
     (void) key;
@@ -151,7 +151,7 @@ door_part (door_t *self, uint64_t key)
 }
 
 bool
-door_next (door_t *self, int64_t now_ms, door_event_t *event)
+ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *event)
 {
     (void) self;
     (void) now_ms;
@@ -186,23 +186,23 @@ tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot
 }
 
 void
-tasks_run (tasks_t *self, errand_t *errand)
+tasks_run (tasks_t *self, side_task_t *side_task)
 {
-    assert (self->errand_count < TASKS_ERRANDS_MAX);
-    errand->was_done = false;
-    self->errands [self->errand_count++] = errand;
+    assert (self->side_task_count < TASKS_SIDE_TASKS_MAX);
+    side_task->was_done = false;
+    self->side_tasks [self->side_task_count++] = side_task;
 }
 
-errand_t *
-tasks_errand_done (tasks_t *self)
+side_task_t *
+tasks_side_task_done (tasks_t *self)
 {
-    if (self->at_rest || self->errand_count == 0)
+    if (self->at_rest || self->side_task_count == 0)
         return NULL;
-    errand_t *errand = self->errands [--self->errand_count];
+    side_task_t *side_task = self->side_tasks [--self->side_task_count];
     if (!self->stopped)
-        errand->work (errand, self->decoder);
-    errand->was_done = !self->stopped;
-    return errand;
+        side_task->work (side_task, self->decoder);
+    side_task->was_done = !self->stopped;
+    return side_task;
 }
 
 void
@@ -388,12 +388,12 @@ play_new (bool with_tenants)
     self->tasks.decoder = decoder_new ();
     assert (self->tasks.decoder);
     self->now_ms = 1000000;
-    service_options_t service = { .broker = self->broker, .tasks = &self->tasks, .door = &self->door, .router = self,
+    service_options_t service = { .broker = self->broker, .tasks = &self->tasks, .ring_server = &self->ring_server, .router = self,
         .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle, .nanoseconds = s_clock,
         .clock = self };
-    int rc = crowd_new (&self->crowd, NULL, NULL, NULL);
+    int rc = connection_limit_new (&self->connection_limit, NULL, NULL, NULL);
     assert (rc == 0);
-    service.crowd = self->crowd;
+    service.connection_limit = self->connection_limit;
     self->service = service_new (&service);
     assert (self->service);
     return self;
@@ -406,7 +406,7 @@ play_destroy (play_t **self_p)
     service_stop (self->service, self->now_ms);
     play_read_all (self);
     service_destroy (&self->service);
-    crowd_destroy (&self->crowd);
+    connection_limit_destroy (&self->connection_limit);
     broker_destroy (&self->broker);
     decoder_destroy (&self->tasks.decoder);
     for (int index = 0; index < 2; index++)
@@ -476,7 +476,7 @@ play_turn (play_t *self, int64_t milliseconds)
         self->now_ms += milliseconds > 0? 5: 0;
     }
     broker_check (self->broker);
-    waiting_room_check (self->service->room);
+    request_queue_check (self->service->room);
 }
 
 void
@@ -521,9 +521,9 @@ play_stop_reading (play_t *self)
 void
 play_read_all (play_t *self)
 {
-    for (size_t index = 0; index < self->unread_count; index++)
+    for (size_t index = 0; index < self->send_backlog_count; index++)
         atomic_fetch_sub (self->unread [index].account, self->unread [index].size);
-    self->unread_count = 0;
+    self->send_backlog_count = 0;
 }
 
 static bool

@@ -46,7 +46,7 @@ void play_say_frames (play_t *self, uint32_t peer, uint32_t user, const frame_t 
 void play_turn (play_t *self, int64_t milliseconds);
 //  What a request costs the thread from now on, in nanoseconds.
 void play_cost (play_t *self, uint64_t nanoseconds);
-//  Workers leave errands alone, until they are told to go on or, with those not done, the end.
+//  Workers leave side tasks alone, until they are told to go on or, with those not done, the end.
 void play_rest (play_t *self, bool at_rest);
 //  The key is no more.
 size_t play_revoke (play_t *self);

@@ -310,7 +310,7 @@ s_ended (client_t *client, const action_t *action)
 
 //  Nothing of the job is there any more.
 static void
-s_bury (simulation_t *self, job_t *job)
+s_reclaim (simulation_t *self, job_t *job)
 {
     for (uint32_t number = 0; number < job_world_size (job); number++) {
         client_t *client = rank_user (job_rank (job, number));
@@ -318,11 +318,11 @@ s_bury (simulation_t *self, job_t *job)
             client->job = NULL, client->rank = NULL;
     }
     ranks_over (self, job);
-    broker_bury (self->broker, job);
+    broker_reclaim (self->broker, job);
 }
 
 static void
-s_bury_rank (simulation_t *self, rank_t *rank)
+s_reclaim_rank (simulation_t *self, rank_t *rank)
 {
     client_t *client = rank_user (rank);
     assert_true (client && client->rank == rank);
@@ -330,7 +330,7 @@ s_bury_rank (simulation_t *self, rank_t *rank)
     client->is_gone = true;                     //  a silent one did not know
     client->job = NULL;
     client->rank = NULL;
-    broker_bury_rank (self->broker, rank);
+    broker_reclaim_rank (self->broker, rank);
     assert_null (rank_user (rank));
 }
 
@@ -382,14 +382,14 @@ s_carry_out (simulation_t *self, const action_t *action)
         else
             s_fetch (self, action->version);
         break;
-    case ACTION_BURY:
-        s_bury (self, action->job);
+    case ACTION_RECLAIM:
+        s_reclaim (self, action->job);
         break;
-    case ACTION_BURY_RANK:
-        s_bury_rank (self, action->rank);
+    case ACTION_RECLAIM_RANK:
+        s_reclaim_rank (self, action->rank);
         break;
-    case ACTION_ERRAND:
-        s_work (self, self->options.errand_us, (event_t) { .kind = EVENT_ERRAND, .tenant = action->tenant,
+    case ACTION_SIDE_TASK:
+        s_work (self, self->options.side_task_us, (event_t) { .kind = EVENT_SIDE_TASK, .tenant = action->tenant,
             .charged_us = action->charged_us });
         break;
     case ACTION_COPY:
@@ -488,10 +488,10 @@ s_happen (simulation_t *self, const event_t *event)
             broker_copy_took (self->broker, event->place, (uint64_t) event->worker_us * 1000);
         broker_copied (self->broker, event->place);
         break;
-    case EVENT_ERRAND:
-        broker_errand_took (self->broker, event->tenant, event->charged_us, (uint64_t) event->worker_us * 1000);
-        if (self->errands_go_on)
-            broker_errand_waits (self->broker, event->tenant);
+    case EVENT_SIDE_TASK:
+        broker_side_task_took (self->broker, event->tenant, event->charged_us, (uint64_t) event->worker_us * 1000);
+        if (self->side_tasks_go_on)
+            broker_side_task_waits (self->broker, event->tenant);
         break;
     case EVENT_CONSUME:
         clients_release (self, event->client);
@@ -504,11 +504,11 @@ s_happen (simulation_t *self, const event_t *event)
 }
 
 void
-simulation_errands (simulation_t *self, const char *tenant, uint32_t count)
+simulation_side_tasks (simulation_t *self, const char *tenant, uint32_t count)
 {
-    self->errands_go_on = true;
-    for (uint32_t errand = 0; errand < count; errand++)
-        broker_errand_waits (self->broker, broker_tenant (self->broker, tenant));
+    self->side_tasks_go_on = true;
+    for (uint32_t side_task = 0; side_task < count; side_task++)
+        broker_side_task_waits (self->broker, broker_tenant (self->broker, tenant));
 }
 
 bool
@@ -541,7 +541,7 @@ void
 simulation_destroy (simulation_t **self_p)
 {
     simulation_t *self = *self_p;
-    self->errands_go_on = false;
+    self->side_tasks_go_on = false;
     for (int number = 0; number < self->client_count; number++)
         simulation_gone (self, number);
     while (!simulation_run (self, self->now_us + TICK_US));

@@ -40,7 +40,7 @@ typedef struct {
     size_t tenant_count;
     int64_t fetch_us;                                   //  of reading a plain file before it, all at once
     int64_t (*fetch_cost_us) (void *context, const version_t *version);         //  instead
-    int64_t errand_us;                                  //  with copying_us: what simulation_errand's take
+    int64_t side_task_us;                                  //  with copying_us: what simulation_side_task's take
     int64_t copy_us;                                    //  0: 5
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
     bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
@@ -190,8 +190,8 @@ uint32_t simulation_paddings (const simulation_t *self, int client);
 const broker_join_t *simulation_asked (simulation_t *self, const simulated_job_t *job);
 void simulation_asked_clear (const broker_join_t *join);
 
-//  The tenant asks for so many errands at once, and for another whenever one is done.
-void simulation_errands (simulation_t *self, const char *tenant, uint32_t count);
+//  The tenant asks for so many side tasks at once, and for another whenever one is done.
+void simulation_side_tasks (simulation_t *self, const char *tenant, uint32_t count);
 //  Lets time pass until then, or until nothing happens any more (true).
 bool simulation_run (simulation_t *self, int64_t until_us);
 

@@ -7,7 +7,7 @@
 
 enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3, DISKS = 4 };
 
-typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_ERRAND, EVENT_CONSUME, EVENT_TICK } event_kind_t;
+typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME, EVENT_TICK } event_kind_t;
 
 typedef struct {
     int64_t at_us;
@@ -82,7 +82,7 @@ struct simulation {
     size_t heap_count;
     uint64_t orders;
     int64_t *worker_free_us;
-    bool errands_go_on;         //  who has had one wants another
+    bool side_tasks_go_on;         //  who has had one wants another
     client_t clients [CLIENTS_MAX];
     int client_count;
     group_t groups [GROUPS_MAX];

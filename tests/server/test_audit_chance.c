@@ -14,7 +14,7 @@
 #include "audit.h"
 #include "orders.h"
 #include "relation.h"
-#include "tails.h"
+#include "tail_probability.h"
 
 //  --------------------------------------------------------------------------
 //  The tails
@@ -30,16 +30,16 @@ s_assert_near (double found, double expected)
 static double
 s_chi_square_tail (double x, double degrees)
 {
-    return tails_skewed ((x - degrees) / sqrt (2 * degrees), sqrt (8 / degrees));
+    return tail_probability_skewed ((x - degrees) / sqrt (2 * degrees), sqrt (8 / degrees));
 }
 
 static void
 test_tails_are_the_tables (void **state)
 {
     (void) state;
-    s_assert_near (tails_normal (1.959963984540054), 0.025);
-    s_assert_near (tails_normal (6), 9.865876450376946e-10);
-    s_assert_near (tails_skewed (6, 0), 9.865876450376946e-10);
+    s_assert_near (tail_probability_normal (1.959963984540054), 0.025);
+    s_assert_near (tail_probability_normal (6), 9.865876450376946e-10);
+    s_assert_near (tail_probability_skewed (6, 0), 9.865876450376946e-10);
     //  Closed forms: with two degrees e^(-x/2); with four (1 + x/2) e^(-x/2).
     for (double x = 0.5; x < 600; x *= 1.7) {
         s_assert_near (s_chi_square_tail (x, 2), exp (-x / 2));
@@ -53,22 +53,22 @@ test_tails_are_the_tables (void **state)
     }
     s_assert_near (s_chi_square_tail (160, 100), even);
     s_assert_near (s_chi_square_tail (60, 100), half);
-    s_assert_near (tails_binomial (10, 0.5, 9), 11.0 / 1024);
-    s_assert_near (tails_binomial (3, 0.1, 1), 1 - 0.729);
-    s_assert_near (tails_binomial (3, 0.1, 0), 1);
+    s_assert_near (tail_probability_binomial (10, 0.5, 9), 11.0 / 1024);
+    s_assert_near (tail_probability_binomial (3, 0.1, 1), 1 - 0.729);
+    s_assert_near (tail_probability_binomial (3, 0.1, 0), 1);
     //  Of 10, of which 4 are marked, 3 drawn: all marked 4, two of them 36 of 120.
-    s_assert_near (tails_hypergeometric (10, 4, 3, 3), 4.0 / 120);
-    s_assert_near (tails_hypergeometric (10, 4, 3, 2), 40.0 / 120);
-    s_assert_near (tails_hypergeometric (10, 4, 3, 0), 1);
+    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 3), 4.0 / 120);
+    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 2), 40.0 / 120);
+    s_assert_near (tail_probability_hypergeometric (10, 4, 3, 0), 1);
     //  Closed forms: with one degree 1 - 2 atan (t) / pi, with two 1 - t / sqrt (2 + t^2); with many the normal law.
     for (double t = 0.01; t < 100; t *= 1.7) {
-        s_assert_near (tails_student (t, 1), 1 - 2 * atan (t) / M_PI);
-        s_assert_near (tails_student (-t, 2), 1 - t / sqrt (2 + t * t));
+        s_assert_near (tail_probability_student (t, 1), 1 - 2 * atan (t) / M_PI);
+        s_assert_near (tail_probability_student (-t, 2), 1 - t / sqrt (2 + t * t));
     }
-    s_assert_near (tails_student (0, 7), 1);
-    s_assert_near (tails_student (6, 1e9), 2 * tails_normal (6));
-    s_assert_near (tails_places (-6.5, 1, 1), 2 * tails_normal (6));
-    s_assert_near (tails_places (0.4, 1, 1), 1);
+    s_assert_near (tail_probability_student (0, 7), 1);
+    s_assert_near (tail_probability_student (6, 1e9), 2 * tail_probability_normal (6));
+    s_assert_near (tail_probability_places (-6.5, 1, 1), 2 * tail_probability_normal (6));
+    s_assert_near (tail_probability_places (0.4, 1, 1), 1);
 }
 
 //  --------------------------------------------------------------------------
@@ -115,7 +115,7 @@ s_assert_places (size_t count, size_t chosen, unsigned epochs)
     double mean = epochs * g * (n - 1) / 2, variance = epochs * g * (n - g) * (n + 1) / 12;
     for (size_t sum = used; sum-- > 0 && (double) sum > mean;) {
         tail += 2 * sums [sum];
-        double claimed = tails_places ((double) sum - mean, variance, 1);
+        double claimed = tail_probability_places ((double) sum - mean, variance, 1);
         if (claimed < 1e-2 && claimed > 1e-200)
             worst = fmax (worst, tail / claimed / (claimed < 1e-3? 1: 1.1));
     }

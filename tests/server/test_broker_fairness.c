@@ -232,25 +232,25 @@ test_many_jobs_are_worth_one (void **state)
 //  Errands are turns like others: however long the line of them, another tenant has its part.  Few are out at once, so they may
 //  have less than theirs, and the rest is the other's.
 static void
-test_errands_have_their_turn (void **state)
+test_side_tasks_have_their_turn (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
-    for (int64_t errand_us = 300; errand_us <= 9000; errand_us *= 30) {
+    for (int64_t side_task_us = 300; side_task_us <= 9000; side_task_us *= 30) {
         world_t world;
         s_make (&world, test_seed (), weights, 2);
-        world.options.errand_us = errand_us;
+        world.options.side_task_us = side_task_us;
         world.options.check = true;
         s_start (&world);
         simulated_job_t job = s_greedy (&world, 0, 16, 6);
         simulation_must_join (world.simulation, &job);
-        simulation_errands (world.simulation, world.names [1], 16);
+        simulation_side_tasks (world.simulation, world.names [1], 16);
         double charged [TENANTS];
         s_measure (&world, 0.5, charged);
         s_measure (&world, 2, charged);
         if (charged [0] < 0.95 * (charged [0] + charged [1]) / 2 || charged [1] <= 0)
-            fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", errand_us, charged [0], charged [1]);
-        simulation_destroy (&world.simulation);       //  s_end knows of no errands
+            fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", side_task_us, charged [0], charged [1]);
+        simulation_destroy (&world.simulation);       //  s_end knows of no side tasks
     }
 }
 
@@ -585,7 +585,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_shares_follow_the_weights),
         cmocka_unit_test (test_many_jobs_are_worth_one),
-        cmocka_unit_test (test_errands_have_their_turn),
+        cmocka_unit_test (test_side_tasks_have_their_turn),
         cmocka_unit_test (test_invariants_hold_under_load),
         cmocka_unit_test (test_shares_follow_who_comes_and_goes),
         cmocka_unit_test (test_who_comes_waits_for_what_is_in_flight),

@@ -155,7 +155,7 @@ test_a_taken_name_is_told_to_its_user_only (void **state)
     s_assert_refused (simulation, "job_taken", "the job name 'sweep' is another user's at present: take another");
     assert_null (strstr (simulation_refusal (simulation)->message, "data"));
     simulation_gone (simulation, first);
-    assert_true (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }) >= 0);      //  over, and not yet buried
+    assert_true (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }) >= 0);      //  over, and not yet reclaimed
     simulation_destroy (&simulation);
 }
 
@@ -171,7 +171,7 @@ test_a_job_that_is_over_holds_nothing (void **state)
     for (int64_t now_us = 0; !simulation_consumed (simulation, first); now_us += 3)
         simulation_run (simulation, now_us);
     simulation_gone (simulation, first);
-    assert_non_null (simulation_job (simulation, first));       //  not buried
+    assert_non_null (simulation_job (simulation, first));       //  not reclaimed
     int second = s_join (simulation, other);
     assert_true (second >= 0);
     assert_string_equal (job_run (simulation_job (simulation, second)), s_run);

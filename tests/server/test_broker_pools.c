@@ -198,7 +198,7 @@ test_what_does_not_fit_is_read_alone (void **state)
 
 //  Guards: what a refusal says.
 static void
-test_refusals_name_the_remedy (void **state)
+test_rejection_log_name_the_remedy (void **state)
 {
     (void) state;
     simulation_options_t options = s_options (2000, 0);
@@ -399,7 +399,7 @@ main (void)
         cmocka_unit_test (test_nothing_else_moves_the_order),
         cmocka_unit_test (test_what_is_prepared_is_not_read),
         cmocka_unit_test (test_what_does_not_fit_is_read_alone),
-        cmocka_unit_test (test_refusals_name_the_remedy),
+        cmocka_unit_test (test_rejection_log_name_the_remedy),
         cmocka_unit_test (test_memory_of_a_pool_is_given_back),
         cmocka_unit_test (test_damaged_samples_leave_holes),
         cmocka_unit_test (test_random_schedules_keep_orders)

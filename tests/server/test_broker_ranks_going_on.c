@@ -341,8 +341,8 @@ test_impossible_records_are_refused (void **state)
         else {
             broker_gone (simulation_broker (simulation), joined);
             action_t action;
-            assert_true (broker_next (simulation_broker (simulation), &action) && action.kind == ACTION_BURY);
-            broker_bury (simulation_broker (simulation), joined);
+            assert_true (broker_next (simulation_broker (simulation), &action) && action.kind == ACTION_RECLAIM);
+            broker_reclaim (simulation_broker (simulation), joined);
         }
         roaring_bitmap_free (taken);
         simulation_asked_clear (asked);

@@ -710,7 +710,7 @@ s_try_row (size_t row)
         .instance = s_rows [row].is_itself? NULL: s_stranger };
     broker_return_t answer = simulation_return (simulation, 1, &how, &back);
     if (!s_rows [row].is_lost && s_rows [row].outcome == READY && answer == BROKER_RETURN_REFUSED) {
-        s_assert_refused (simulation, "busy", "");          //  its old connection is buried now
+        s_assert_refused (simulation, "busy", "");          //  its old connection is reclaimed now
         s_pass (simulation, MS);
         answer = simulation_return (simulation, 1, &how, &back);
     }

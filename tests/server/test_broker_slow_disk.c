@@ -14,7 +14,7 @@
 #include "broker.h"
 
 enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, FEW_SLOTS = 4, CACHE_BYTES = 1 << 20, VERSION_BYTES = 256, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096,
-    TURNS_MAX = 20000 };
+    SLOW_JOB_QUOTA_MAX = 20000 };
 
 typedef enum { SLOW, QUICK, DATASETS } which_t;
 
@@ -180,8 +180,8 @@ s_carry_out (scene_t *self, const action_t *action)
     if (action->kind == ACTION_SEND_EPOCH_END)
         ((client_t *) rank_user (action->rank))->epochs++;
     else
-    if (action->kind == ACTION_BURY)
-        broker_bury (self->broker, action->job);
+    if (action->kind == ACTION_RECLAIM)
+        broker_reclaim (self->broker, action->job);
 }
 
 static bool
@@ -215,7 +215,7 @@ s_ask_much (scene_t *self)
 static void
 s_run (scene_t *self, which_t which, uint64_t epochs)
 {
-    for (int64_t turn = 0; turn < TURNS_MAX && !s_have_epochs (self, which, epochs); turn++)
+    for (int64_t turn = 0; turn < SLOW_JOB_QUOTA_MAX && !s_have_epochs (self, which, epochs); turn++)
         s_turn (self);
     if (!s_have_epochs (self, which, epochs))
         fail_msg ("%s stands still: %zu reads and preparations of the slow disk are under way", which == SLOW? "slow": "quick",
@@ -339,7 +339,7 @@ test_a_disk_that_fails_holds_up_nobody_else (void **state)
         assert_true (s_reads_at_rest (scene) > 0);
         assert_int_equal (scene->clients [0].delivered, 0);
         scene->fails = false;
-        for (int turn = 0; turn < TURNS_MAX && scene->kept_count == 0; turn++)
+        for (int turn = 0; turn < SLOW_JOB_QUOTA_MAX && scene->kept_count == 0; turn++)
             s_turn (scene);
         assert_in_range (scene->kept_count, 1, 2);
         s_end_kept (scene);

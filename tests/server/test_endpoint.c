@@ -777,13 +777,13 @@ test_group_gets_the_sockets (void **state)
         endpoint_t *endpoint = claim_for (NULL, &group);
         assert_mode (in (self, "tureen"), OTHERS, 0750);
         assert_mode (in (self, "tureen/server.sock.lock"), getgid (), 0600);
-        int router = make_socket (in (self, "tureen/server.sock"), true), door = make_socket (in (self, "tureen/server.sock.ring"), true);
+        int router = make_socket (in (self, "tureen/server.sock"), true), ring_server = make_socket (in (self, "tureen/server.sock.ring"), true);
         assert_int_equal (endpoint_share (endpoint, error, sizeof error), 0);
         assert_mode (in (self, "tureen/server.sock"), OTHERS, 0660);
         assert_mode (in (self, "tureen/server.sock.ring"), OTHERS, 0660);
         endpoint_destroy (&endpoint);
         close (router);
-        close (door);
+        close (ring_server);
         assert_int_equal (scratch_entries (self->scratch.path), 0);
     }
     umask (mask);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include "reply.h"
 #include "service_play.h"
-#include "waiting_room.h"
+#include "request_queue.h"
 
 enum { LONG_IDS = 70000, BATCH = 1000, A = 1, A_OTHER = 2, B = 3 };
 

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <cmocka.h>
 #include "effort.h"
-#include "rations.h"
-#include "refusals.h"
+#include "error_rate_limit.h"
+#include "rejection_log.h"
 #include "reply.h"
 #include "seed.h"
 #include "service_play.h"
-#include "unread.h"
-#include "waiting_room.h"
+#include "send_backlog.h"
+#include "request_queue.h"
 
 #define JOIN_TRAIN "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\",\"transport\":\"inline\"}"
 //  Whichever sample is asked for, it can be told of.
@@ -277,29 +277,29 @@ other_versions_are_told_ours (void **state)
 //  ---- errors are rationed
 
 static void
-rations_by_hand (void **state)
+error_rate_limit_by_hand (void **state)
 {
     (void) state;
-    rations_t *rations = calloc (1, sizeof *rations);
-    assert_non_null (rations);
+    error_rate_limit_t *error_rate_limit = calloc (1, sizeof *error_rate_limit);
+    assert_non_null (error_rate_limit);
     int64_t now_ms = 5;
-    for (int count = 0; count < RATIONS_BURST; count++)
-        assert_true (rations_take (rations, 1, 1000, now_ms));
-    assert_false (rations_take (rations, 1, 1000, now_ms));
-    assert_true (rations_take (rations, 2, 1000, now_ms) && rations_take (rations, 1, 1001, now_ms));
+    for (int count = 0; count < ERROR_RATE_LIMIT_BURST; count++)
+        assert_true (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
+    assert_false (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
+    assert_true (error_rate_limit_take (error_rate_limit, 2, 1000, now_ms) && error_rate_limit_take (error_rate_limit, 1, 1001, now_ms));
     size_t given = 0;
     for (; now_ms <= 10005; now_ms++)
-        given += rations_take (rations, 1, 1000, now_ms);
-    assert_in_range (given, 10 * RATIONS_A_SECOND - 1, 10 * RATIONS_A_SECOND + 1);
+        given += error_rate_limit_take (error_rate_limit, 1, 1000, now_ms);
+    assert_in_range (given, 10 * ERROR_RATE_LIMIT_A_SECOND - 1, 10 * ERROR_RATE_LIMIT_A_SECOND + 1);
     //  A long pause gives a burst, not more; whatever the clock says.
     now_ms = INT64_MAX / 2;
-    for (given = 0; rations_take (rations, 1, 1000, now_ms); given++);
-    assert_int_equal (given, RATIONS_BURST);
+    for (given = 0; error_rate_limit_take (error_rate_limit, 1, 1000, now_ms); given++);
+    assert_int_equal (given, ERROR_RATE_LIMIT_BURST);
     //  More users than there are places: those are told apart who come again.
-    for (uint64_t user = 0; user < 3 * RATIONS_USERS_MAX; user++)
-        assert_true (rations_take (rations, 7, user, ++now_ms));
-    assert_true (rations_take (rations, 7, 3 * RATIONS_USERS_MAX - 1, now_ms));
-    free (rations);
+    for (uint64_t user = 0; user < 3 * ERROR_RATE_LIMIT_USERS_MAX; user++)
+        assert_true (error_rate_limit_take (error_rate_limit, 7, user, ++now_ms));
+    assert_true (error_rate_limit_take (error_rate_limit, 7, 3 * ERROR_RATE_LIMIT_USERS_MAX - 1, now_ms));
+    free (error_rate_limit);
 }
 
 static void
@@ -312,7 +312,7 @@ errors_are_rationed_by_user (void **state)
     size_t answered = 0;
     for (uint32_t peer = 1; peer <= 50; peer++)
         answered += play_count (play, peer, WIRE_ERROR);
-    assert_int_equal (answered, RATIONS_BURST);
+    assert_int_equal (answered, ERROR_RATE_LIMIT_BURST);
     //  Another user of the tenant, and another tenant, hear of theirs; and so does who is understood.
     play_say (play, 60, PLAY_A2, WIRE_PROGRESS, 1, 2, "short", 5);
     s_assert_error (play, 60, 2, "unknown_job", "");
@@ -320,7 +320,7 @@ errors_are_rationed_by_user (void **state)
     s_assert_error (play, 61, 2, "unknown_job", "");
     s_join (play, 62, PLAY_A1, JOIN_TRAIN);
     json_t *status = play_status (play, PLAY_ROOT);
-    assert_int_equal (json_integer_value (json_object_get (status, "unanswered")), 3000 - RATIONS_BURST);
+    assert_int_equal (json_integer_value (json_object_get (status, "unanswered")), 3000 - ERROR_RATE_LIMIT_BURST);
     assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"), "unknown_job")), 3002);
     json_decref (status);
     //  The log has a line of them a second, with their number.
@@ -534,28 +534,28 @@ static void
 unread_accounts_are_bounded (void **state)
 {
     (void) state;
-    unread_t *unread = unread_new ();
+    send_backlog_t *unread = send_backlog_new ();
     atomic_size_t *accounts [UNREAD_ACCOUNTS_MAX];
     for (uint32_t number = 0; number < UNREAD_ACCOUNTS_MAX; number++) {
         peer_t peer = play_peer (number);
-        accounts [number] = unread_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX);
+        accounts [number] = send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX);
         assert_non_null (accounts [number]);
         atomic_fetch_add (accounts [number], 10);
-        assert_ptr_equal (unread_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX), accounts [number]);
+        assert_ptr_equal (send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX), accounts [number]);
     }
     peer_t one_more = play_peer (UNREAD_ACCOUNTS_MAX), first = play_peer (0);
-    assert_null (unread_account (unread, &one_more, 5, UNREAD_ACCOUNTS_MAX));
-    assert_int_equal (unread_bytes (unread), 10 * UNREAD_ACCOUNTS_MAX);
+    assert_null (send_backlog_account (unread, &one_more, 5, UNREAD_ACCOUNTS_MAX));
+    assert_int_equal (send_backlog_bytes (unread), 10 * UNREAD_ACCOUNTS_MAX);
     atomic_fetch_sub (accounts [17], 10);
     //  A place is free, but not for a tenant that has its share of them.
-    assert_null (unread_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4));
-    assert_ptr_equal (unread_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX / 4), accounts [0]);
-    assert_ptr_equal (unread_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4 + 1), accounts [17]);
-    assert_ptr_equal (unread_account (unread, &one_more, 5, 1), accounts [17]);
+    assert_null (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4));
+    assert_ptr_equal (send_backlog_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX / 4), accounts [0]);
+    assert_ptr_equal (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4 + 1), accounts [17]);
+    assert_ptr_equal (send_backlog_account (unread, &one_more, 5, 1), accounts [17]);
     //  A tenant's all together.
     atomic_fetch_add (accounts [4], UNREAD_OF_TENANT_MAX);
-    assert_null (unread_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX));
-    unread_destroy (&unread);
+    assert_null (send_backlog_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX));
+    send_backlog_destroy (&unread);
 }
 
 //  STATUS on so many connections of a that none of them reads, until one is refused.
@@ -638,7 +638,7 @@ a_revoked_key_loses_all (void **state)
         play_say_text (play, 1, PLAY_KEY, count % 2? WIRE_STATUS: WIRE_JOIN, job, 1, count % 2? "{}": JOIN_TRAIN);
     s_assert_error (play, 1, 1, "revoked", "");
     //  One went to 5.
-    assert_in_range (play_count (play, 1, 0) - before, RATIONS_BURST - 1, RATIONS_BURST);
+    assert_in_range (play_count (play, 1, 0) - before, ERROR_RATE_LIMIT_BURST - 1, ERROR_RATE_LIMIT_BURST);
     assert_int_equal (play_count (play, 1, WIRE_ERROR), play_count (play, 1, 0) - before);
     s_take_all (play, 2, PLAY_B, others);
     assert_int_equal (play_count (play, 2, WIRE_BATCH), 3 * PLAY_SAMPLES / 4);
@@ -729,7 +729,7 @@ main (void)
         cmocka_unit_test (nobody_gets_no_answer),
         cmocka_unit_test (only_operators_drain),
         cmocka_unit_test (other_versions_are_told_ours),
-        cmocka_unit_test (rations_by_hand),
+        cmocka_unit_test (error_rate_limit_by_hand),
         cmocka_unit_test (errors_are_rationed_by_user),
         cmocka_unit_test (one_tenant_does_not_have_the_thread),
         cmocka_unit_test (small_requests_add_up),

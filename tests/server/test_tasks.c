@@ -475,8 +475,8 @@ s_end (scene_t *self)
         broker_gone (self->broker, self->job);
     tasks_stop (self->tasks);
     for (action_t action; broker_next (self->broker, &action);)
-        if (action.kind == ACTION_BURY)
-            broker_bury (self->broker, action.job);
+        if (action.kind == ACTION_RECLAIM)
+            broker_reclaim (self->broker, action.job);
     tasks_destroy (&self->tasks);
     device_destroy (&self->devices [0]);
     device_destroy (&self->devices [1]);
@@ -526,8 +526,8 @@ s_carry_out (scene_t *self, const action_t *action)
         self->finished = true;
     if (action->kind == ACTION_SEND_ENDED)
         snprintf (self->ended, sizeof self->ended, "%s: %s", action->reason, action->message);
-    if (action->kind == ACTION_BURY) {
-        broker_bury (self->broker, action->job);
+    if (action->kind == ACTION_RECLAIM) {
+        broker_reclaim (self->broker, action->job);
         self->job = NULL;
     }
 }
@@ -779,19 +779,19 @@ test_a_failing_volume_is_told (void **state)
     s_end (&scene);
 }
 
-//  ---- errands
+//  ---- side tasks
 
 typedef struct {
-    errand_t errand;                //  first
+    side_task_t side_task;                //  first
     atomic_int *gate;               //  it waits until this is not 0
     atomic_int *begun;
     bool done;
 } walk_t;
 
 static void
-s_walk (errand_t *errand, decoder_t *decoder)
+s_walk (side_task_t *side_task, decoder_t *decoder)
 {
-    walk_t *self = (walk_t *) errand;
+    walk_t *self = (walk_t *) side_task;
     assert (decoder && !self->done);
     atomic_fetch_add (self->begun, 1);
     while (atomic_load (self->gate) == 0)
@@ -813,10 +813,10 @@ static size_t
 s_take_back (scene_t *scene, size_t *undone_p)
 {
     size_t count = 0;
-    errand_t *errand;
-    while ((errand = tasks_errand_done (scene->tasks))) {
-        *undone_p += !((walk_t *) errand)->done;
-        errand->work = NULL;        //  twice would be seen
+    side_task_t *side_task;
+    while ((side_task = tasks_side_task_done (scene->tasks))) {
+        *undone_p += !((walk_t *) side_task)->done;
+        side_task->work = NULL;        //  twice would be seen
         count++;
     }
     return count;
@@ -824,35 +824,35 @@ s_take_back (scene_t *scene, size_t *undone_p)
 
 //  Errands go between a job's samples; all that may be out at once come back, also those that the end finds in the queue.
 static void
-test_errands_come_back (void **state)
+test_side_tasks_come_back (void **state)
 {
     (void) state;
     scene_t scene;
-    walk_t walks [TASKS_ERRANDS_MAX];
+    walk_t walks [TASKS_SIDE_TASKS_MAX];
     atomic_int open, shut, begun;
     atomic_init (&open, 1);
     atomic_init (&shut, 0);
     atomic_init (&begun, 0);
     s_begin (&scene);
     size_t undone = 0, back = 0;
-    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++) {
-        walks [index] = (walk_t) { .errand = { .work = s_walk }, .gate = &open, .begun = &begun };
-        tasks_run (scene.tasks, &walks [index].errand);
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++) {
+        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &open, .begun = &begun };
+        tasks_run (scene.tasks, &walks [index].side_task);
     }
     s_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
-    while (back < TASKS_ERRANDS_MAX) {
+    while (back < TASKS_SIDE_TASKS_MAX) {
         tasks_collect (scene.tasks, clock_now_ms ());
         back += s_take_back (&scene, &undone);
     }
     assert_int_equal (undone, 0);
-    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++)
-        assert_true (walks [index].errand.worker_ns > 0);
-    for (size_t index = 0; index < TASKS_ERRANDS_MAX; index++) {
-        walks [index] = (walk_t) { .errand = { .work = s_walk }, .gate = &shut, .begun = &begun };
-        tasks_run (scene.tasks, &walks [index].errand);
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
+        assert_true (walks [index].side_task.worker_ns > 0);
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++) {
+        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &shut, .begun = &begun };
+        tasks_run (scene.tasks, &walks [index].side_task);
     }
-    while (atomic_load (&begun) < TASKS_ERRANDS_MAX + 3)        //  the three workers stand at the gate
+    while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)        //  the three workers stand at the gate
         sched_yield ();
     broker_gone (scene.broker, scene.job);
     scene.job = NULL;
@@ -861,7 +861,7 @@ test_errands_come_back (void **state)
     assert_int_equal (pthread_create (&opener, NULL, s_open_later, &shut), 0);
     tasks_stop (scene.tasks);
     pthread_join (opener, NULL);
-    assert_int_equal (s_take_back (&scene, &undone), TASKS_ERRANDS_MAX);
+    assert_int_equal (s_take_back (&scene, &undone), TASKS_SIDE_TASKS_MAX);
     s_end (&scene);
 }
 
@@ -880,7 +880,7 @@ main (void)
         cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
-        cmocka_unit_test (test_errands_come_back)
+        cmocka_unit_test (test_side_tasks_come_back)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -18,14 +18,14 @@
 #include "simulated_memory.h"
 #include "tier.h"
 #include "tier_run.h"
-#include "turns.h"
+#include "slow_job_quota.h"
 
 //  ---- anything may come and go
 
 enum { SAMPLES = 300, JOBS = 6, STEPS = 3000 };
 
 typedef struct {
-    claimant_t claimant;
+    consumer_t consumer;
     bool is_here;
     uint8_t had [SAMPLES];
 } guest_t;
@@ -33,8 +33,8 @@ typedef struct {
 typedef struct {
     uint64_t seed;
     sampler_t *sampler;
-    stock_t *stock;
-    stock_kind_t *kinds [2];                //  random, deterministic
+    version_index_t *version_index;
+    version_set_t *kinds [2];                //  random, deterministic
     tier_t *tier;
     guest_t guests [JOBS];
     uint32_t order [SAMPLES];
@@ -48,7 +48,7 @@ static void
 s_kind_ended (void *context, void *user)
 {
     (void) context;
-    *(stock_kind_t **) user = NULL;
+    *(version_set_t **) user = NULL;
 }
 
 static size_t
@@ -118,13 +118,13 @@ static void
 s_join_with (world_t *self, guest_t *guest, const sampler_join_t *join, size_t which)
 {
     if (!self->kinds [which])
-        self->kinds [which] = stock_kind_new (self->stock, self->sampler, 1, which == 0, &self->kinds [which]);
+        self->kinds [which] = version_set_new (self->version_index, self->sampler, 1, which == 0, &self->kinds [which]);
     guest->is_here = true;
-    guest->claimant = (claimant_t) {
+    guest->consumer = (consumer_t) {
         .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, join)
     };
-    stock_join (self->stock, &guest->claimant);
-    tier_join (self->tier, &guest->claimant);
+    version_index_join (self->version_index, &guest->consumer);
+    tier_join (self->tier, &guest->consumer);
 }
 
 static void
@@ -144,9 +144,9 @@ s_join (world_t *self, guest_t *guest)
 static void
 s_leave (world_t *self, guest_t *guest)
 {
-    tier_leave (self->tier, &guest->claimant);
-    stock_leave (self->stock, &guest->claimant);
-    sampler_leave (self->sampler, guest->claimant.sampler_job);
+    tier_leave (self->tier, &guest->consumer);
+    version_index_leave (self->version_index, &guest->consumer);
+    sampler_leave (self->sampler, guest->consumer.sampler_job);
     guest->is_here = false;
 }
 
@@ -154,7 +154,7 @@ static guest_t *
 s_guest (world_t *self, uint32_t job)
 {
     for (size_t index = 0; index < JOBS; index++)
-        if (self->guests [index].is_here && self->guests [index].claimant.sampler_job == job)
+        if (self->guests [index].is_here && self->guests [index].consumer.sampler_job == job)
             return &self->guests [index];
     return NULL;
 }
@@ -162,19 +162,19 @@ s_guest (world_t *self, uint32_t job)
 static void
 s_draw (world_t *self, const sampler_offer_t *offer)
 {
-    claimant_t *claimants [JOBS];
+    consumer_t *consumers [JOBS];
     version_t *versions [JOBS];
     for (size_t index = 0; index < offer->job_count; index++)
-        claimants [index] = &s_guest (self, offer->jobs [index])->claimant;
+        consumers [index] = &s_guest (self, offer->jobs [index])->consumer;
     uint64_t scheduled = 0;
-    uint32_t id = tier_pick (self->tier, claimants, offer->job_count);
-    stock_draw (self->stock, claimants, offer->job_count, id, versions, &scheduled);
+    uint32_t id = tier_pick (self->tier, consumers, offer->job_count);
+    version_index_draw (self->version_index, consumers, offer->job_count, id, versions, &scheduled);
     if (scheduled)
         s_take (self, id);
     else
         tier_drawn (self->tier, id);
     for (size_t index = 0; index < offer->job_count; index++) {
-        prepared_unpin (stock_prepared (self->stock), versions [index]);
+        prepared_unpin (version_index_prepared (self->version_index), versions [index]);
         assert_int_equal (s_guest (self, offer->jobs [index])->had [id]++, 0);
     }
     s_drain (self);
@@ -185,7 +185,7 @@ s_end_epochs (world_t *self)
 {
     for (size_t index = 0; index < JOBS; index++) {
         guest_t *guest = &self->guests [index];
-        uint32_t job = guest->claimant.sampler_job;
+        uint32_t job = guest->consumer.sampler_job;
         if (!guest->is_here || sampler_remaining (self->sampler, job) > 0)
             continue;
         for (uint32_t id = 0; id < SAMPLES; id++)
@@ -196,7 +196,7 @@ s_end_epochs (world_t *self)
             s_leave (self, guest);
             continue;
         }
-        stock_epoch_begin (self->stock, &guest->claimant);
+        version_index_epoch_begin (self->version_index, &guest->consumer);
         tier_epoch_begin (self->tier, job);
     }
 }
@@ -227,7 +227,7 @@ s_drop (world_t *self)
     uint32_t id = (uint32_t) test_below (&self->seed, SAMPLES);
     self->dropped [id] = 1;
     sampler_drop (self->sampler, id);
-    stock_forget (self->stock, self->sampler, id);
+    version_index_forget (self->version_index, self->sampler, id);
     tier_forget (self->tier, id);
     s_end_epochs (self);
 }
@@ -249,7 +249,7 @@ s_step (world_t *self)
         raw_pool_limit (tier_pool (self->tier), 24 + (size_t) test_below (&self->seed, 200));
     else
     if (what == 3 && guest->is_here)
-        tier_goes_on (self->tier, guest->claimant.sampler_job, test_below (&self->seed, 2));
+        tier_goes_on (self->tier, guest->consumer.sampler_job, test_below (&self->seed, 2));
     else
         s_round (self);
     s_drain (self);
@@ -264,13 +264,13 @@ s_begin (world_t *self, raw_policy_t raw, sampler_policy_t policy, size_t limit_
     for (uint32_t place = 0; place < SAMPLES; place++)
         self->order [place] = (place * 7 + 5) % SAMPLES;
     self->sampler = sampler_new (SAMPLES, policy, seed);
-    self->stock = stock_new (20, seed);
-    stock_on_kind_end (self->stock, s_kind_ended, NULL);
+    self->version_index = version_index_new (20, seed);
+    version_index_on_kind_end (self->version_index, s_kind_ended, NULL);
     raw_pool_options_t options = {
         .policy = raw, .samples = SAMPLES, .order = self->order, .breaks = breaks, .break_count = 2,
         .limit_bytes = limit_bytes, .piece = 4, .chunk = 8
     };
-    self->tier = tier_new (self->stock, self->sampler, &options, s_bytes, NULL, seed);
+    self->tier = tier_new (self->version_index, self->sampler, &options, s_bytes, NULL, seed);
     raw_pool_on_leave (tier_pool (self->tier), s_left, self);
 }
 
@@ -285,7 +285,7 @@ s_end (world_t *self)
     s_check_held (self);
     tier_destroy (&self->tier);
     assert_null (self->tier);
-    stock_destroy (&self->stock);
+    version_index_destroy (&self->version_index);
     sampler_destroy (&self->sampler);
 }
 
@@ -299,7 +299,7 @@ s_live (raw_policy_t raw, sampler_policy_t policy, uint64_t seed)
         s_step (&self);
         if (step % 16 == 0) {
             tier_check (self.tier);
-            stock_check (self.stock);
+            version_index_check (self.version_index);
             sampler_check (self.sampler);
             s_check_held (&self);
         }
@@ -339,7 +339,7 @@ static void
 s_draw_alone (world_t *self, guest_t *guest)
 {
     sampler_offer_t offer;
-    sampler_round_begin (self->sampler, &guest->claimant.sampler_job, 1);
+    sampler_round_begin (self->sampler, &guest->consumer.sampler_job, 1);
     while (sampler_offer (self->sampler, &offer))
         s_draw (self, &offer);
     s_end_epochs (self);
@@ -359,7 +359,7 @@ s_rank_at_a_draw (uint64_t seed)
     uint32_t from = 60, to = from + slow_draws + (uint32_t) test_below (&self.seed, 4);
     s_join_on (&self, fast, 0, from);
     s_draw_alone (&self, fast);
-    uint32_t ranking = TURNS_DRAWS_A_JOB + raw_pool_resident_count (tier_pool (self.tier));
+    uint32_t ranking = SLOW_JOB_QUOTA_DRAWS_A_JOB + raw_pool_resident_count (tier_pool (self.tier));
     s_join_on (&self, ending, from, to);
     uint32_t joins = 30 + (uint32_t) test_below (&self.seed, 60);
     for (uint32_t draw = 1; draw < ranking; draw++) {
@@ -405,7 +405,7 @@ typedef struct {
     const char *name;
     tier_plan_job_t jobs [CASE_JOBS_MAX];
     size_t job_count;
-    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is ever sated
+    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is ever throttled
 } case_t;
 
 static const case_t s_cases [] = {

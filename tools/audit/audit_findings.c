@@ -18,16 +18,16 @@ typedef struct {
     uint64_t *epochs;
     size_t room;
     char text [FINDING_TEXT_BYTES];
-} draft_t;
+} join_request_t;
 
-static draft_t
+static join_request_t
 s_draft (audit_kind_t kind, size_t job)
 {
-    return (draft_t) { .finding = { .kind = kind, .job = job, .other = job, .p = NAN } };
+    return (join_request_t) { .finding = { .kind = kind, .job = job, .other = job, .p = NAN } };
 }
 
 static void __attribute__ ((format (printf, 2, 3)))
-s_say (draft_t *self, const char *format, ...)
+s_say (join_request_t *self, const char *format, ...)
 {
     size_t used = strlen (self->text);
     va_list arguments;
@@ -44,7 +44,7 @@ s_plural (uint64_t count)
 }
 
 static void
-s_note_epoch (audit_t *audit, draft_t *self, uint64_t number)
+s_note_epoch (audit_t *audit, join_request_t *self, uint64_t number)
 {
     size_t *count = &self->finding.epoch_count;
     if (*count && self->epochs [*count - 1] == number)
@@ -62,7 +62,7 @@ s_compare_numbers (const void *one, const void *two)
 
 //  Sorts the epochs and leaves each once.
 static void
-s_tidy_epochs (draft_t *self)
+s_tidy_epochs (join_request_t *self)
 {
     size_t count = 0;
     if (self->epochs)
@@ -75,7 +75,7 @@ s_tidy_epochs (draft_t *self)
 
 //  Hands the draft over to the audit.
 static void
-s_keep (audit_t *audit, draft_t *self)
+s_keep (audit_t *audit, join_request_t *self)
 {
     self->finding.epochs = self->epochs;
     self->finding.text = strdup (self->text);
@@ -92,7 +92,7 @@ s_keep (audit_t *audit, draft_t *self)
 
 //  "; 3 more epochs do so"
 static void
-s_say_others (draft_t *self, const char *singular, const char *plural)
+s_say_others (join_request_t *self, const char *singular, const char *plural)
 {
     size_t others = self->finding.epoch_count > 1? self->finding.epoch_count - 1: 0;
     if (others)
@@ -103,7 +103,7 @@ s_say_others (draft_t *self, const char *singular, const char *plural)
 //  Exactly once
 
 static void
-s_say_ids (draft_t *self, const odd_ids_t *ids)
+s_say_ids (join_request_t *self, const odd_ids_t *ids)
 {
     size_t named = ids->count < AUDIT_NAMED? (size_t) ids->count: AUDIT_NAMED;
     for (size_t index = 0; index < named; index++)
@@ -118,7 +118,7 @@ s_odd_ids (const epoch_t *epoch, audit_kind_t kind)
 }
 
 static void
-s_say_odd (draft_t *self, const job_t *job, const epoch_t *epoch)
+s_say_odd (join_request_t *self, const job_t *job, const epoch_t *epoch)
 {
     const odd_ids_t *ids = s_odd_ids (epoch, self->finding.kind);
     s_say (self, "epoch %" PRIu64, epoch->number);
@@ -137,7 +137,7 @@ s_judge_ids (audit_t *audit, size_t job_index, audit_kind_t kind)
 {
     const job_t *job = &audit->jobs [job_index];
     const epoch_t *first = NULL;
-    draft_t draft = s_draft (kind, job_index);
+    join_request_t draft = s_draft (kind, job_index);
     for (size_t index = 0; index < job->count; index++) {
         const epoch_t *epoch = &job->epochs [index];
         if (s_odd_ids (epoch, kind)->count == 0 || (kind == AUDIT_MISSING && job->dropped))
@@ -159,7 +159,7 @@ s_judge_ids (audit_t *audit, size_t job_index, audit_kind_t kind)
 //  Orders found again
 
 static void
-s_say_same (draft_t *self, const epoch_t *epoch)
+s_say_same (join_request_t *self, const epoch_t *epoch)
 {
     s_say (self, "epoch %" PRIu64, epoch->number);
     switch (self->finding.kind) {
@@ -184,7 +184,7 @@ s_judge_same (audit_t *audit, size_t job_index, audit_kind_t kind, const trial_t
 {
     const job_t *job = &audit->jobs [job_index];
     const epoch_t *first = NULL;
-    draft_t draft = s_draft (kind, job_index);
+    join_request_t draft = s_draft (kind, job_index);
     for (size_t index = 0; index < job->count; index++)
         if (job->epochs [index].same == kind) {
             first = first? first: &job->epochs [index];
@@ -204,7 +204,7 @@ s_judge_same (audit_t *audit, size_t job_index, audit_kind_t kind, const trial_t
 //  Tests that failed
 
 static void
-s_say_p (draft_t *self, double p)
+s_say_p (join_request_t *self, double p)
 {
     if (p < 1e-290)
         s_say (self, ", p < 1e-290");
@@ -213,7 +213,7 @@ s_say_p (draft_t *self, double p)
 }
 
 static void
-s_say_figure (draft_t *self, const char *name, const trial_t *trial)
+s_say_figure (join_request_t *self, const char *name, const trial_t *trial)
 {
     s_say (self, " (%s %.3g, where shuffles have %.2g +- %.1g", name, trial->value,
         fabs (trial->expected) < trial->spread / 10? 0: trial->expected, trial->spread);
@@ -222,7 +222,7 @@ s_say_figure (draft_t *self, const char *name, const trial_t *trial)
 }
 
 static void
-s_say_ids_test (draft_t *self, const trial_t *trial)
+s_say_ids_test (join_request_t *self, const trial_t *trial)
 {
     static const char *const names [] = { [LOOK_ID_TENTHS] = "phi2 of place and id",
         [LOOK_ID_RANK] = "rank correlation of place and id", [LOOK_ID_NEARNESS] = "steps between ids",
@@ -246,7 +246,7 @@ s_say_ids_test (draft_t *self, const trial_t *trial)
 
 //  AUDIT_STALE, AUDIT_TRACE.
 static void
-s_say_phi2 (draft_t *self, const trial_t *trial)
+s_say_phi2 (join_request_t *self, const trial_t *trial)
 {
     if (trial->made.pooled && trial->epoch == 1)
         s_say (self, "the epochs, taken together, still know the order of the one before");
@@ -261,7 +261,7 @@ s_say_phi2 (draft_t *self, const trial_t *trial)
 }
 
 static void
-s_say_between (draft_t *self, const trial_t *trial, const char *what, const char *figure)
+s_say_between (join_request_t *self, const trial_t *trial, const char *what, const char *figure)
 {
     if (trial->made.pooled)
         s_say (self, "in all epochs together, %s", what);
@@ -271,7 +271,7 @@ s_say_between (draft_t *self, const trial_t *trial, const char *what, const char
 }
 
 static void
-s_say_jobs (draft_t *self, const audit_t *audit, const trial_t *trial)
+s_say_jobs (join_request_t *self, const audit_t *audit, const trial_t *trial)
 {
     const char *other = audit->jobs [trial->other].name;
     if (self->finding.kind == AUDIT_RELATED_ORDER)
@@ -286,7 +286,7 @@ s_say_jobs (draft_t *self, const audit_t *audit, const trial_t *trial)
 }
 
 static void
-s_say_group (draft_t *self, const audit_t *audit, const trial_t *trial)
+s_say_group (join_request_t *self, const audit_t *audit, const trial_t *trial)
 {
     s_say (self, "the samples of group '%.100s' come %s than others, over %zu epochs together",
         audit->group_names [trial->group], trial->value < trial->expected? "earlier": "later", trial->epochs);
@@ -294,7 +294,7 @@ s_say_group (draft_t *self, const audit_t *audit, const trial_t *trial)
 }
 
 static void
-s_say_trial (draft_t *self, const audit_t *audit, const trial_t *trial)
+s_say_trial (join_request_t *self, const audit_t *audit, const trial_t *trial)
 {
     switch (trial->look) {
         case LOOK_PHI2:
@@ -346,7 +346,7 @@ static void
 s_judge_trials (audit_t *audit, const trial_t *const *failed, size_t count)
 {
     const trial_t *worst = failed [0];
-    draft_t draft = s_draft (s_kind (worst), worst->made.job);
+    join_request_t draft = s_draft (s_kind (worst), worst->made.job);
     for (size_t index = 0; index < count; index++) {
         const trial_t *trial = failed [index];
         if (!trial->made.pooled)
@@ -443,7 +443,7 @@ s_note_drop_last (audit_t *audit, size_t job_index)
             job->shown.once = AUDIT_NOT_ONCE;
             return;
         }
-    draft_t draft = s_draft (AUDIT_DROP_LAST, job_index);
+    join_request_t draft = s_draft (AUDIT_DROP_LAST, job_index);
     s_say (&draft, "each finished epoch lacks %" PRIu64 " of %" PRIu64 " samples, not the same ones: so does"
         " --drop-last; if the job did not ask for it, samples are being lost", job->dropped,
         job->shown.samples);
@@ -458,7 +458,7 @@ s_note_unfinished (audit_t *audit, size_t job_index)
         const epoch_t *epoch = &job->epochs [index];
         if (epoch->finished)
             continue;
-        draft_t draft = s_draft (AUDIT_UNFINISHED, job_index);
+        join_request_t draft = s_draft (AUDIT_UNFINISHED, job_index);
         s_note_epoch (audit, &draft, epoch->number);
         draft.finding.worst = epoch->number;
         s_say (&draft, "epoch %" PRIu64 " is unfinished: %zu sample%s so far", epoch->number, epoch->count,
@@ -475,7 +475,7 @@ s_note_gap (audit_t *audit, size_t job_index)
         uint64_t before = job->epochs [index - 1].number, number = job->epochs [index].number;
         if (number == before + 1)
             continue;
-        draft_t draft = s_draft (AUDIT_GAP, job_index);
+        join_request_t draft = s_draft (AUDIT_GAP, job_index);
         s_note_epoch (audit, &draft, number);
         draft.finding.worst = number;
         s_say (&draft, "epoch %" PRIu64 " comes after epoch %" PRIu64 ": what is between them was not"
@@ -496,7 +496,7 @@ s_note_untested (audit_t *audit, size_t job_index)
     };
     const audit_job_t *shown = &audit->jobs [job_index].shown;
     size_t count = audit->jobs [job_index].universe_count, few = 0;
-    draft_t draft = s_draft (AUDIT_UNTESTED, job_index);
+    join_request_t draft = s_draft (AUDIT_UNTESTED, job_index);
     for (size_t index = 0; index < sizeof limits / sizeof *limits; index++)
         if (count < limits [index].least)
             s_say (&draft, "%s%s (needs %zu)", few++? ", ": "too few samples to test: ", limits [index].what,

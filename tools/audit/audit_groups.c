@@ -1,6 +1,6 @@
 //  Where the samples of a group come in a job's epochs: early, late, or anywhere.
 //
-//  A group's sum of places in an epoch is a rank sum: its mean and variance are exact, tails_places has its tail.  The
+//  A group's sum of places in an epoch is a rank sum: its mean and variance are exact, tail_probability_places has its tail.  The
 //  sums of all epochs add up (A2).  An order may be no shuffle and favour nothing all the same: samples that are read
 //  together come together, early in one epoch and late in another, so that a group's mean varies more than in shuffles.
 //  So the mean is also judged by how it varies from epoch to epoch (Student's test).  p is the larger of the two, and so
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "audit_state.h"
-#include "tails.h"
+#include "tail_probability.h"
 
 enum { EPOCHS_LEAST = 2 };
 
@@ -107,7 +107,7 @@ s_p_by_epochs (const group_t *group)
 {
     double epochs = (double) group->epochs, mean = group->z / epochs;
     double variance = (group->squares - epochs * mean * mean) / (epochs - 1);
-    return tails_student (fabs (mean) * sqrt (epochs / fmax (variance, DBL_MIN)), epochs - 1);
+    return tail_probability_student (fabs (mean) * sqrt (epochs / fmax (variance, DBL_MIN)), epochs - 1);
 }
 
 static void
@@ -122,7 +122,7 @@ s_try_groups (grouping_t *self)
         trial.value = group->places / (double) group->all;
         trial.expected = 0.5;
         trial.spread = sqrt (group->variance) / (double) group->all;
-        trial.made.p = fmax (tails_places (group->off, group->variance, self->step), s_p_by_epochs (group));
+        trial.made.p = fmax (tail_probability_places (group->off, group->variance, self->step), s_p_by_epochs (group));
         audit_push_trial (self->audit, &trial);
         self->audit->jobs [self->job].is_grouped = true;
     }

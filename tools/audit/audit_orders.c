@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "audit_state.h"
-#include "tails.h"
+#include "tail_probability.h"
 
 //  An order that correlates that much with the ids, and in which none comes further before its turn than this
 //  part of the epoch, is called buffered.
@@ -206,7 +206,7 @@ s_see_heads (sequence_t *self, const epoch_t *before, const epoch_t *epoch, size
     trial.value = (double) hits / mean;
     trial.expected = 1;
     trial.spread = sqrt (variance) / mean;
-    trial.made.p = tails_hypergeometric (count, part, part, hits);
+    trial.made.p = tail_probability_hypergeometric (count, part, part, hits);
     audit_push_trial (self->audit, &trial);
 }
 
@@ -260,7 +260,7 @@ s_end_heads (sequence_t *self, audit_figure_t *figure)
     trial.spread = figure->spread;
     //  The bound holds from one above the mean on.
     trial.made.p = (double) heads->tested_hits < heads->tested_mean + 1? 1:
-        tails_binomial (heads->tested_drawn, heads->tested_mean / (double) heads->tested_drawn,
+        tail_probability_binomial (heads->tested_drawn, heads->tested_mean / (double) heads->tested_drawn,
             heads->tested_hits);
     audit_push_trial (self->audit, &trial);
 }
@@ -277,7 +277,7 @@ s_end_drops (sequence_t *self, const job_t *job)
     trial.value = (double) self->shared_drops;
     trial.expected = self->shared_drops_mean;
     trial.made.p = (double) self->shared_drops < self->shared_drops_mean + 1? 1:
-        tails_binomial (chances, self->shared_drops_mean / (double) chances, self->shared_drops);
+        tail_probability_binomial (chances, self->shared_drops_mean / (double) chances, self->shared_drops);
     audit_push_trial (self->audit, &trial);
 }
 
@@ -324,7 +324,7 @@ s_try_rank (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
     trial.look = LOOK_ID_RANK;
     trial.value = figure.value;
     trial.spread = figure.spread;
-    trial.made.p = 2 * tails_normal (fabs (sum->value) / sqrt (sum->variance));
+    trial.made.p = 2 * tail_probability_normal (fabs (sum->value) / sqrt (sum->variance));
     audit_push_trial (self, &trial);
 }
 

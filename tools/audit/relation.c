@@ -1,7 +1,7 @@
 #include "relation.h"
 #include <assert.h>
 #include <math.h>
-#include "tails.h"
+#include "tail_probability.h"
 
 void
 moments_add (moments_t *self, const moments_t *other)
@@ -24,7 +24,7 @@ moments_tail (const moments_t *self)
 {
     assert (self->variance > 0);
     double spread = sqrt (self->variance);
-    return tails_skewed ((self->value - self->mean) / spread, self->third / (self->variance * spread));
+    return tail_probability_skewed ((self->value - self->mean) / spread, self->third / (self->variance * spread));
 }
 
 //  --------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tails.h"
+#include "tail_probability.h"
 
 enum { TENTHS = 10, TENTHS_LEAST = 1000 };
 
@@ -30,13 +30,13 @@ s_z (const verify_figure_t *figure)
 static void
 s_both (verify_figure_t *figure)
 {
-    figure->p = fmin (1, 2 * tails_normal (fabs (s_z (figure))));
+    figure->p = fmin (1, 2 * tail_probability_normal (fabs (s_z (figure))));
 }
 
 static void
 s_below (verify_figure_t *figure)
 {
-    figure->p = tails_normal (-s_z (figure));
+    figure->p = tail_probability_normal (-s_z (figure));
 }
 
 
@@ -90,7 +90,7 @@ s_neighbours (const look_t *look, verify_figure_t *figure)
     figure->value = (double) count;
     figure->expected = (look->n - 1) * chance;
     figure->spread = sqrt (figure->expected);
-    figure->p = tails_binomial (look->samples - 1, chance, count);
+    figure->p = tail_probability_binomial (look->samples - 1, chance, count);
 }
 
 //  Chi-square with both margins fixed; scaled, its mean is the degrees of freedom.
@@ -114,7 +114,7 @@ s_tenths (const look_t *look, verify_figure_t *figure)
     figure->value = sum * (look->n - 1) / look->n;
     figure->expected = freedom;
     figure->spread = sqrt (2 * freedom);
-    figure->p = tails_skewed (s_z (figure), sqrt (8 / freedom));
+    figure->p = tail_probability_skewed (s_z (figure), sqrt (8 / freedom));
 }
 
 //  Two given samples share a chunk with the same probability whichever they are.
@@ -140,7 +140,7 @@ s_chunk_mates (const look_t *look, uint32_t *chunks, verify_figure_t *figure)
     figure->value = (double) count;
     figure->expected = (look->n - 1) * chance;
     figure->spread = sqrt (figure->expected * (1 - chance));
-    figure->p = tails_binomial (look->samples - 1, chance, count);
+    figure->p = tail_probability_binomial (look->samples - 1, chance, count);
 }
 
 static int
@@ -175,7 +175,7 @@ s_label_runs (const look_t *look, int64_t *sorted, verify_figure_t *figure)
     if (!figure->tested)
         return;
     figure->spread = sqrt (variance);
-    figure->p = tails_skewed (s_z (figure), 1 / sqrt (figure->expected));
+    figure->p = tail_probability_skewed (s_z (figure), 1 / sqrt (figure->expected));
 }
 
 

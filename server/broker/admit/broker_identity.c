@@ -11,7 +11,7 @@
 //                                                      it is the ghost of a join whose answer never came
 //          otherwise                                   the name is taken
 //
-//  A job that is over is not there, buried or not; nor is, for a tenant, any of another: so what one tenant calls its jobs, and
+//  A job that is over is not there, reclaimed or not; nor is, for a tenant, any of another: so what one tenant calls its jobs, and
 //  a state of another's that it has got hold of, do nothing to the other, and tell nothing of it.  The instances of a job, and of
 //  a join, are those of all its ranks: one that is the same is enough.
 

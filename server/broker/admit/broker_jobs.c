@@ -100,7 +100,7 @@ static bool
 s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
 {
     bool is_wanted = join->world_size > 1 && join->epoch == join->epochs
-        && (recall_is_wanted (join) || (!is_whole && !join->positions));
+        && (replay_is_wanted (join) || (!is_whole && !join->positions));
     if (s_join_is_drawn (join) && !is_wanted)
         return refuse (refusal, "bad_state", "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
             "is left: ask for more epochs, or begin anew without the state", (unsigned long long) join->epoch,
@@ -121,9 +121,9 @@ static bool
 s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, bool is_whole, refusal_t *refusal)
 {
     assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
-    return s_join_goes_on (join, is_whole, refusal) && recall_allows (join, refusal)
+    return s_join_goes_on (join, is_whole, refusal) && replay_allows (join, refusal)
         && s_join_fits (self, join, ghost, refusal) && bad_allows (join, refusal)
-        && supply_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
+        && raw_prefetch_allows (self, join, ghost, refusal) && s_join_has_data (join, refusal)
         && schedule_allows (self, join, refusal);
 }
 
@@ -183,8 +183,8 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         entry.taken = entry.data;
         entry.taken_places = entry.list_count;
     }
-    job->claimant.sampler_job = sampler_join (dataset->sampler, &entry);
-    assert (job->claimant.sampler_job != SAMPLER_JOB_NONE);
+    job->consumer.sampler_job = sampler_join (dataset->sampler, &entry);
+    assert (job->consumer.sampler_job != SAMPLER_JOB_NONE);
     if (everything)
         roaring_bitmap_free (everything);
 }
@@ -301,8 +301,8 @@ s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     self->rings_bytes += job->ring_bytes;
     self->jobs_bytes += job->memory_bytes;
     limits_enter (job);
-    job->dataset->jobs [job->claimant.sampler_job] = job;
-    supply_join (self, job, join);
+    job->dataset->jobs [job->consumer.sampler_job] = job;
+    raw_prefetch_join (self, job, join);
     sharing_join (job);
     return job;
 }
@@ -352,11 +352,11 @@ broker_start (broker_t *self, job_t *job, int64_t now_ms)
 //  ---- ending
 
 void
-broker_bury_when_still (broker_t *self, job_t *job)
+broker_reclaim_when_still (broker_t *self, job_t *job)
 {
-    if (job->state == JOB_OVER && job->copying == 0 && !job->buried) {
-        job->buried = true;
-        broker_act (self, ACTION_BURY, job);
+    if (job->state == JOB_OVER && job->copying == 0 && !job->reclaimed) {
+        job->reclaimed = true;
+        broker_act (self, ACTION_RECLAIM, job);
     }
 }
 
@@ -366,11 +366,11 @@ broker_gone (broker_t *self, job_t *job)
     assert (job->magic == JOB_MAGIC);
     if (job->state == JOB_OVER)
         return;
-    supply_leave (self, job);
-    stock_leave (self->stock, &job->claimant);
-    sampler_leave (job->dataset->sampler, job->claimant.sampler_job);
-    job->dataset->jobs [job->claimant.sampler_job] = NULL;
-    job->claimant.sampler_job = SAMPLER_JOB_NONE;
+    raw_prefetch_leave (self, job);
+    version_index_leave (self->version_index, &job->consumer);
+    sampler_leave (job->dataset->sampler, job->consumer.sampler_job);
+    job->dataset->jobs [job->consumer.sampler_job] = NULL;
+    job->consumer.sampler_job = SAMPLER_JOB_NONE;
     job->state = JOB_OVER;
     size_t window = (size_t) job->batch_size * job->slots;
     for (size_t index = 0; index < window; index++) {
@@ -382,7 +382,7 @@ broker_gone (broker_t *self, job_t *job)
     self->jobs_bytes -= job->memory_bytes;
     limits_leave (job);
     dispatch_leave (self, job);
-    broker_bury_when_still (self, job);
+    broker_reclaim_when_still (self, job);
 }
 
 void
@@ -403,14 +403,14 @@ broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
 }
 
 void
-broker_bury (broker_t *self, job_t *job)
+broker_reclaim (broker_t *self, job_t *job)
 {
-    assert (job->buried && job->copying == 0);
+    assert (job->reclaimed && job->copying == 0);
     job_t **link = &self->jobs;
     while (*link != job)
         link = &(*link)->next;
     *link = job->next;
-    limits_bury (job);
-    dispatch_bury (self, job);
+    limits_reclaim (job);
+    dispatch_reclaim (self, job);
     s_job_free (job);
 }

@@ -135,7 +135,7 @@ static bool
 s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_t *refusal)
 {
     broker_join_t view = s_view (job);
-    //  Where the rank stands is recall_find's to judge.
+    //  Where the rank stands is replay_find's to judge.
     view.epoch = join->epoch;
     view.epoch_batches = join->epoch_batches;
     view.taken = join->taken;
@@ -170,7 +170,7 @@ s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t
         return BROKER_RETURN_NONE;
     if (!s_agrees (rank->job, join, rank->number, refusal))
         return BROKER_RETURN_REFUSED;
-    return recall_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY: BROKER_RETURN_NONE;
+    return replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY: BROKER_RETURN_NONE;
 }
 
 broker_return_t
@@ -212,16 +212,16 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t 
     int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
     if (rank_is_there (rank))
         ranks_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
-    if (!rank->buried) {
+    if (!rank->reclaimed) {
         refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again", number,
             job->job_name);
         return NULL;
     }
-    bool is_known = recall_find (job, join->epoch, join->epoch_batches, &rank->lacks);
+    bool is_known = replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
     assert (is_known);                  //  so broker_returns has said
     snprintf (rank->instance, sizeof rank->instance, "%s", join->instances [number]? join->instances [number]: "");
     rank->state = RANK_ATTACHING;
-    rank->is_inline = rank->burying = rank->buried = rank->is_awaited = false;
+    rank->is_inline = rank->reclaiming = rank->reclaimed = rank->is_awaited = false;
     rank->joined_ms = rank->alive_ms = now_ms;
     rank->sent = rank->padded = 0;
     rank->progress = (wire_progress_t) { .consumed = 0 };

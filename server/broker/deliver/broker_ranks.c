@@ -1,12 +1,12 @@
 //  A job's clients, its ranks: coming, being sent to, leaving, being lost and coming back.  Most jobs have one.
 //
 //  happy path:     all are attached -> the job starts -> a rank is lost: what it holds and what waits for it goes, the job
-//                  stands still -> it is buried when no worker writes for it -> it comes back (broker_returns.c), is attached,
-//                  gets what it lacks (broker_recall.c), what was its in unsent steps is prepared once more -> the job goes on
+//                  stands still -> it is reclaimed when no worker writes for it -> it comes back (broker_returns.c), is attached,
+//                  gets what it lacks (broker_replay.c), what was its in unsent steps is prepared once more -> the job goes on
 //  failure modes:  it does not attach, or does not come back in time: the job ends for the others.  It leaves before the end:
 //                  likewise.  Nobody is left: the job is gone, unless one may come back for the rest, and the others, to which all
 //                  was sent, will not.
-//  on close:       a job that is over is buried with its ranks (ACTION_BURY); they are not buried by themselves any more.
+//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM); they are not reclaimed by themselves any more.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -25,7 +25,7 @@ ranks_bytes (const broker_join_t *join)
     size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t)) + join->slot_bytes;
     //  Each is told the ids of all, and those of a peer that does not listen pile up.
     size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
-    return join->world_size * (sizeof (rank_t) + again + told) + recall_bytes (join);
+    return join->world_size * (sizeof (rank_t) + again + told) + replay_bytes (join);
 }
 
 static bool
@@ -62,7 +62,7 @@ ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms)
     }
     job->held_up = job->world_size > 1;
     job->rank_wait_seconds = join->rank_wait_seconds;
-    return job->world_size == 1 || recall_new (job, join);
+    return job->world_size == 1 || replay_new (job, join);
 }
 
 void
@@ -74,7 +74,7 @@ ranks_destroy (job_t *job)
         free (job->ranks [number].again.ids);
         free (job->ranks [number].notice);
     }
-    recall_free (job);
+    replay_free (job);
     free (job->ranks);
 }
 
@@ -83,7 +83,7 @@ ranks_cancel (broker_t *self, job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++) {
         schedule_cancel (self, &job->ranks [number].padding);
-        recall_stop (self, &job->ranks [number]);
+        replay_stop (self, &job->ranks [number]);
     }
 }
 
@@ -107,7 +107,7 @@ s_count_there (const job_t *job)
 static bool
 s_is_level (const rank_t *rank)
 {
-    return rank->state == RANK_LEFT || (rank->state == RANK_HERE && rank->lacks == rank->job->recall.next);
+    return rank->state == RANK_LEFT || (rank->state == RANK_HERE && rank->lacks == rank->job->replay.next);
 }
 
 static bool
@@ -141,7 +141,7 @@ static bool
 s_has_everything (const rank_t *rank)
 {
     const job_t *job = rank->job;
-    return job->state == JOB_DRAWN && job->order_count == 0 && rank->lacks == job->recall.next;
+    return job->state == JOB_DRAWN && job->order_count == 0 && rank->lacks == job->replay.next;
 }
 
 //  ---- coming
@@ -163,7 +163,7 @@ s_begin (broker_t *self, job_t *job, int64_t now_ms)
     if (!job->held_up)
         draw_begin (self, job);
     for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
-        recall_go_on (self, &job->ranks [number]);
+        replay_go_on (self, &job->ranks [number]);
 }
 
 static void
@@ -175,7 +175,7 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
     bad_tell_rank (self, rank);
     if (job->state != JOB_ATTACHING) {
         draw_revive (self, rank);
-        recall_go_on (self, rank);
+        replay_go_on (self, rank);
     }
     else
     if (s_are_all_here (job))
@@ -207,22 +207,22 @@ broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
 
 //  ---- going
 
-//  ACTION_BURY_RANK once no worker writes for a rank that is not there; a job that is over is buried as a whole.
+//  ACTION_RECLAIM_RANK once no worker writes for a rank that is not there; a job that is over is reclaimed as a whole.
 static void
-s_bury_when_still (broker_t *self, rank_t *rank)
+s_reclaim_when_still (broker_t *self, rank_t *rank)
 {
-    if (rank->job->state == JOB_OVER || s_is_there (rank) || rank->copying > 0 || rank->burying)
+    if (rank->job->state == JOB_OVER || s_is_there (rank) || rank->copying > 0 || rank->reclaiming)
         return;
-    rank->burying = true;
-    broker_act_rank (self, ACTION_BURY_RANK, rank);
+    rank->reclaiming = true;
+    broker_act_rank (self, ACTION_RECLAIM_RANK, rank);
 }
 
 void
-broker_bury_rank (broker_t *self, rank_t *rank)
+broker_reclaim_rank (broker_t *self, rank_t *rank)
 {
-    assert (self->magic == BROKER_MAGIC && rank->burying && rank->copying == 0);
+    assert (self->magic == BROKER_MAGIC && rank->reclaiming && rank->copying == 0);
     rank->user = NULL;
-    rank->buried = true;
+    rank->reclaimed = true;
 }
 
 void
@@ -231,7 +231,7 @@ ranks_copied_late (broker_t *self, place_t *place)
     rank_t *rank = &place->job->ranks [place->rank];
     bool is_of_step = place->slot != WIRE_SLOT_NONE && place != &rank->padding;
     place->state = is_of_step? PLACE_LOST: PLACE_EMPTY;
-    s_bury_when_still (self, rank);
+    s_reclaim_when_still (self, rank);
 }
 
 void
@@ -263,12 +263,12 @@ static void
 s_part (broker_t *self, rank_t *rank, rank_state_t state)
 {
     rank->state = state;
-    rank->burying = rank->buried = false;
+    rank->reclaiming = rank->reclaimed = false;
     draw_lose (self, rank);
     schedule_cancel (self, &rank->padding);
     if (rank->padding.state != PLACE_COPYING)
         rank->padding.state = PLACE_EMPTY;
-    recall_stop (self, rank);
+    replay_stop (self, rank);
     s_let_go (rank);
 }
 
@@ -288,7 +288,7 @@ s_notice_loss (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     char who [RANKS_WHO_BYTES];
-    free (rank->notice);                //  that one has been carried out: the rank was buried after it
+    free (rank->notice);                //  that one has been carried out: the rank was reclaimed after it
     int rc = asprintf (&rank->notice, "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who), job->rank_wait_seconds,
         job->rank_wait_seconds == 1? "": "s");
@@ -312,7 +312,7 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     rank->due_ms = now_ms + wait_ms;
     broker_wake (self, rank->due_ms);
     s_notice_loss (self, rank);
-    s_bury_when_still (self, rank);
+    s_reclaim_when_still (self, rank);
 }
 
 static void s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
@@ -366,7 +366,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
         broker_gone (self, job);
         return;
     }
-    s_bury_when_still (self, rank);
+    s_reclaim_when_still (self, rank);
     ranks_settle (self, job);
 }
 
@@ -419,7 +419,7 @@ broker_left (broker_t *self, rank_t *rank)
         rank->state = RANK_LEFT;        //  it is not told
         s_end (self, job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step without it: let "
             "all ranks take the same number of batches, and leave their loops at the same step", rank->number, ranks_job_text (job, who),
-            (unsigned long long) job->recall.position.epoch, (unsigned long long) job->recall.position.batches);
+            (unsigned long long) job->replay.position.epoch, (unsigned long long) job->replay.position.batches);
     }
 }
 
@@ -553,13 +553,13 @@ ranks_check (const job_t *job)
         const rank_t *rank = &job->ranks [number];
         assert (rank->job == job && rank->number == number);
         assert (s_is_there (rank) || job->state == JOB_OVER || (rank->held == 0 && rank->again.used == 0));
-        assert (!rank->buried || !s_is_there (rank));
+        assert (!rank->reclaimed || !s_is_there (rank));
         assert ((rank->in_hand & ~rank->held) == 0);
         s_check_padding (rank);
         held |= rank->held;
     }
     if (job->world_size > 1)
-        recall_check (job);
+        replay_check (job);
     if (job->state == JOB_OVER)
         return;
     for (uint32_t slot = 0; slot < job->slots; slot++)

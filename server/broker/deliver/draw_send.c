@@ -176,7 +176,7 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
     job->epoch_samples += count;
     job->delivered += count;
     self->delivered_count += count;
-    s_send_parts (self, job, slot, job->world_size > 1? recall_enter_step (job, slot): NULL);
+    s_send_parts (self, job, slot, job->world_size > 1? replay_enter_step (job, slot): NULL);
 }
 
 void
@@ -188,7 +188,7 @@ draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
         .flags = job->epochs && epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
     };
     if (job->world_size > 1)
-        recall_enter_end (job, &end);
+        replay_enter_end (job, &end);
     bad_tell (self, job);                   //  all that is missing in it is told before its end
     for (uint32_t number = 0; number < job->world_size; number++)
         broker_act_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;

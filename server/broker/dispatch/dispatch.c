@@ -1,6 +1,6 @@
 //  When tasks are handed out, and whose turn it is: tenants by weight, jobs of a tenant in turn.
 //
-//  All kinds of tasks, preparing, copying and errands, are handed out in one order, that of the tenants' passes (fairness.h), because
+//  All kinds of tasks, preparing, copying and side tasks, are handed out in one order, that of the tenants' passes (fairness.h), because
 //  both take the same workers: with an order for each kind, a tenant that only copies and one that only prepares would share as the
 //  numbers of tasks in flight have it.  So a tenant that cannot take its turn, because too many tasks of its kind are in flight or
 //  because there is no memory for its version, holds up the others; but only as long as all workers have something to do without
@@ -67,17 +67,17 @@ dispatch_waits_no_more (place_t *place)
 }
 
 void
-broker_errand_waits (broker_t *self, tenant_t *tenant)
+broker_side_task_waits (broker_t *self, tenant_t *tenant)
 {
-    tenant->wants.errands++;
+    tenant->wants.side_tasks++;
     s_waits (self, tenant);
 }
 
 void
-broker_errand_gives_up (broker_t *self, tenant_t *tenant)
+broker_side_task_gives_up (broker_t *self, tenant_t *tenant)
 {
-    assert (tenant->wants.errands > 0);
-    tenant->wants.errands--;
+    assert (tenant->wants.side_tasks > 0);
+    tenant->wants.side_tasks--;
     s_waits_no_more (self, tenant);
 }
 
@@ -91,7 +91,7 @@ s_measure (broker_t *self, tenant_t *tenant)
     for (const job_t *job = wants->jobs; job; job = job->next_of_tenant) {
         if (job->state == JOB_OVER)
             continue;
-        size_t bytes = ((const class_t *) stock_kind_user (job->claimant.kind))->version_bytes;
+        size_t bytes = ((const class_t *) version_set_user (job->consumer.kind))->version_bytes;
         if (bytes > wants->version_bytes_max)
             wants->version_bytes_max = bytes;
     }
@@ -116,7 +116,7 @@ dispatch_leave (broker_t *self, job_t *job)
 }
 
 void
-dispatch_bury (broker_t *self, job_t *job)
+dispatch_reclaim (broker_t *self, job_t *job)
 {
     (void) self;
     wants_t *wants = &job->tenant->wants;
@@ -370,7 +370,7 @@ void
 broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns)
 {
     assert (version->state == VERSION_WORKING && version->payers);
-    class_t *class = stock_kind_user (stock_kind_of (self->stock, version));
+    class_t *class = version_set_user (version_set_of (self->version_index, version));
     s_learn (&class->prepare_ns, worker_ns);
     s_learn (&self->prepare_ns, worker_ns);
     s_settle (self, version->payers, version->charged_us, worker_ns);
@@ -417,11 +417,11 @@ dispatch_copied (broker_t *self, place_t *place)
 }
 
 void
-broker_errand_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
+broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns)
 {
-    assert (self->errands > 0);
-    self->errands--;
-    s_learn (&self->errand_ns, worker_ns);
+    assert (self->side_tasks > 0);
+    self->side_tasks--;
+    s_learn (&self->side_task_ns, worker_ns);
     s_settle (self, s_bit (tenant), charged_us, worker_ns);
 }
 
@@ -516,13 +516,13 @@ s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 }
 
 static void
-s_hand_out_errand (broker_t *self, tenant_t *tenant, uint64_t passed_over)
+s_hand_out_side_task (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
-    uint32_t charged_us = s_estimate_us (self->errand_ns, PREPARE_FIRST_NS);
+    uint32_t charged_us = s_estimate_us (self->side_task_ns, PREPARE_FIRST_NS);
     fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
-    broker_errand_gives_up (self, tenant);          //  it waits no more
-    self->errands++;
-    action_t *action = broker_act (self, ACTION_ERRAND, NULL);
+    broker_side_task_gives_up (self, tenant);          //  it waits no more
+    self->side_tasks++;
+    action_t *action = broker_act (self, ACTION_SIDE_TASK, NULL);
     action->tenant = tenant;
     action->charged_us = charged_us;
 }
@@ -531,8 +531,8 @@ s_hand_out_errand (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static turn_t
 s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
-    if (tenant->wants.errands > 0 && self->errands < self->options.workers) {
-        s_hand_out_errand (self, tenant, passed_over);
+    if (tenant->wants.side_tasks > 0 && self->side_tasks < self->options.workers) {
+        s_hand_out_side_task (self, tenant, passed_over);
         return TURN_TAKEN;
     }
     job_t *job = self->copying < self->copy_max? s_next_turn (self, tenant, &tenant->wants.copy_turn, true): NULL;
@@ -545,7 +545,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static bool
 s_are_busy (const broker_t *self)
 {
-    return self->preparing - self->fetching + self->copying + self->errands >= BUSY_TASKS * (size_t) self->options.workers;
+    return self->preparing - self->fetching + self->copying + self->side_tasks >= BUSY_TASKS * (size_t) self->options.workers;
 }
 
 bool
@@ -597,7 +597,7 @@ dispatch_check (const broker_t *self)
     size_t outside_bytes = 0, fetching = 0, beside = dispatch_beside_bytes (self);
     for (size_t number = 0; number < self->tenant_count; number++) {
         const tenant_t *tenant = self->tenants [number];
-        size_t waiting = tenant->wants.errands;
+        size_t waiting = tenant->wants.side_tasks;
         for (const job_t *job = tenant->wants.jobs; job; job = job->next_of_tenant) {
             assert (job->tenant == tenant);
             waiting += s_count_queue (&job->wanted) + s_count_queue (&job->ready);
@@ -615,7 +615,7 @@ dispatch_check (const broker_t *self)
         assert (self->datasets [index]->fetching <= BROKER_FETCHES_MAX + self->prepare_max);
     }
     assert (fetching == 0);
-    assert (self->errands <= self->options.workers);
+    assert (self->side_tasks <= self->options.workers);
     if (self->tenant_count > 1 && self->is_memory_kept)
         assert (s_is_memory_kept (self));
     assert ((beside? self->options.workers * beside: 0) <= self->options.cache_bytes);

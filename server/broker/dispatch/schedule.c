@@ -59,12 +59,12 @@ s_end_idle_classes (broker_t *self, const tenant_t *tenant)
     uint64_t count = 0, most = broker_share (self, tenant, CLASSES_IDLE_MAX);
     class_t *oldest = NULL;
     for (class_t *class = self->classes; class; class = class->next)
-        if (class->tenant == tenant && stock_kind_is_idle (class->kind)) {
+        if (class->tenant == tenant && version_set_is_idle (class->kind)) {
             oldest = class;
             count++;
         }
     if (count >= most)
-        stock_kind_end (oldest->kind);
+        version_set_end (oldest->kind);
 }
 
 static class_t *
@@ -77,7 +77,7 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
         .next = self->classes, .tenant = job->tenant, .dataset = job->dataset, .pipeline = pipeline_hold (job->pipeline),
         .version_bytes = version_bytes, .is_apart = is_apart,
         .seed = is_apart? job->seed: random_next (&self->random),
-        .kind = stock_kind_new (self->stock, job->dataset->sampler, version_bytes, is_random, class)
+        .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
     };
     class->prepare_ns = self->prepare_ns;
     self->classes = class;
@@ -97,11 +97,11 @@ schedule_join (broker_t *self, job_t *job)
     class_t *class = s_find_class (self, job->dataset, job->order, job->pipeline);
     if (!class)
         class = s_new_class (self, job, broker_version_cost (pipeline_version_bytes (job->pipeline)));
-    job->claimant.kind = class->kind;
-    job->claimant.numbers = class->is_apart;
-    job->claimant.tenant = job->tenant->number;
+    job->consumer.kind = class->kind;
+    job->consumer.numbers = class->is_apart;
+    job->consumer.tenant = job->tenant->number;
     //  First: a class that nobody claims ends with its last version, which a smaller index may push out.
-    stock_join (self->stock, &job->claimant);
+    version_index_join (self->version_index, &job->consumer);
     dispatch_join (self, job);
 }
 
@@ -140,7 +140,7 @@ broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_o
 const class_t *
 schedule_class (const broker_t *self, const version_t *version)
 {
-    return stock_kind_user (stock_kind_of (self->stock, version));
+    return version_set_user (version_set_of (self->version_index, version));
 }
 
 //  ---- queues of places
@@ -194,7 +194,7 @@ schedule_await (place_t *place, version_t *version)
     version->waiting = place;
     if (version->state == VERSION_WORKING)
         return;
-    version->state = supply_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED: VERSION_READING;
+    version->state = raw_prefetch_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED: VERSION_READING;
     if (version->state == VERSION_QUEUED)
         s_append (&place->job->wanted, place);
 }
@@ -234,7 +234,7 @@ s_leave_waiting (place_t *place)
         s_remove (&place->job->wanted, place);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
         version->state = VERSION_IDLE;          //  prepared when somebody wants it again
-        supply_release (place->job->broker, version);
+        raw_prefetch_release (place->job->broker, version);
         patience_leave (place->job->broker, version);
     }
 }

@@ -232,12 +232,12 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
 //  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not
 //  drawn all they will get.  Asked before the sample leaves any data; returns how many.
 static size_t
-s_holders (const dataset_t *dataset, const stock_kind_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
+s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
 {
     size_t count = 0;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
-        if (job && job->state != JOB_DRAWN && (!kind || job->claimant.kind == kind)
+        if (job && job->state != JOB_DRAWN && (!kind || job->consumer.kind == kind)
         &&  sampler_has (dataset->sampler, number, id))
             holders [count++] = job;
     }
@@ -282,7 +282,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     uint32_t id = version->id;
     size_t count = s_holders (dataset, NULL, id, holders);
     version->state = VERSION_BAD;
-    stock_forget (self->stock, dataset->sampler, id);
+    version_index_forget (self->version_index, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
     for (size_t index = 0; index < count; index++)
@@ -290,7 +290,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     for (const place_t *place = version->waiting; place; place = place->next_waiting)
         roaring_bitmap_add (place->job->unreadable, id);            //  of a job that has drawn all, too
     if (sampler_dropped_count (dataset->sampler) > dropped) {       //  else another class found it bad before
-        supply_forget (self, dataset, id);
+        raw_prefetch_forget (self, dataset, id);
         self->bad_count++;
         s_name (dataset, id, reason);
     }
@@ -315,13 +315,13 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
         return;
     }
     job_t *holders [SAMPLER_JOBS_MAX];
-    size_t count = s_holders (dataset, stock_kind_of (self->stock, version), version->id, holders);
+    size_t count = s_holders (dataset, version_set_of (self->version_index, version), version->id, holders);
     char *message;
     int rc = asprintf (&message, "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample "
         "out by a subset)", reason, version->id, dataset->name);
     broker_need (rc < 0? NULL: message);
     version->state = VERSION_BAD;
-    stock_discard (self->stock, version);
+    version_index_discard (self->version_index, version);
     for (size_t index = 0; index < count; index++)
         broker_end (self, holders [index], "unsuitable", message);
     while (version->waiting)

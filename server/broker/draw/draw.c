@@ -11,7 +11,7 @@ enum { ROUNDS_A_TURN = 512 };
 
 //  The window of a job that follows begins with a few slots and grows by one for every few it has released: what
 //  a newcomer draws ahead of the others in one go is theirs no more when they come to it, and costs up to a window
-//  of preparations; drawn by and by it is found on the shelf (measured: bench/sampler_sim, --window).
+//  of preparations; drawn by and by it is found on the reusable set (measured: bench/sampler_sim, --window).
 enum { FIRST_SLOTS = 4, RELEASES_A_SLOT = 12 };
 
 static batch_t *
@@ -37,7 +37,7 @@ s_window (const job_t *job)
 {
     uint64_t window = (uint64_t) job->slots * job->batch_size;
     uint64_t grown = (FIRST_SLOTS * RELEASES_A_SLOT + job->released) * job->batch_size / RELEASES_A_SLOT;
-    if (!job->claimant.follows || grown >= window)
+    if (!job->consumer.follows || grown >= window)
         return window;
     grown += (uint64_t) job->in_hand * job->batch_size;
     return grown < window? grown: window;
@@ -80,7 +80,7 @@ draw_release (job_t *job, uint32_t slot)
 static batch_t *
 s_open_batch (job_t *job)
 {
-    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->claimant.sampler_job) + 1;
+    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
     uint32_t slot = 0;
     while (job->batches [slot].state != SLOT_FREE)
         slot++;
@@ -146,18 +146,18 @@ static void
 s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_t *instead)
 {
     job_t *jobs [SAMPLER_JOBS_MAX];
-    claimant_t *claimants [SAMPLER_JOBS_MAX];
+    consumer_t *consumers [SAMPLER_JOBS_MAX];
     version_t *versions [SAMPLER_JOBS_MAX];
     size_t count = offer->job_count;
     assert (count > 0);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = dataset->jobs [offer->jobs [index]];
-        jobs [index]->claimant.number = (uint32_t) jobs [index]->epoch;
-        claimants [index] = &jobs [index]->claimant;
+        jobs [index]->consumer.number = (uint32_t) jobs [index]->epoch;
+        consumers [index] = &jobs [index]->consumer;
     }
-    uint32_t id = supply_pick (jobs, claimants, count);
-    stock_draw (self->stock, claimants, count, id, versions, NULL);
-    supply_drawn (self, jobs [0], id, versions, count);
+    uint32_t id = raw_prefetch_pick (jobs, consumers, count);
+    version_index_draw (self->version_index, consumers, count, id, versions, NULL);
+    raw_prefetch_drawn (self, jobs [0], id, versions, count);
     sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
         place_t *place = instead? instead: s_take_place (jobs [index], id);
@@ -173,7 +173,7 @@ s_draw_alone (broker_t *self, job_t *job, place_t *place)
 {
     sampler_t *sampler = job->dataset->sampler;
     sampler_offer_t offer;
-    sampler_round_begin (sampler, &job->claimant.sampler_job, 1);
+    sampler_round_begin (sampler, &job->consumer.sampler_job, 1);
     while (sampler_offer (sampler, &offer))
         s_draw (self, job->dataset, &offer, place);
 }
@@ -209,8 +209,8 @@ s_close_epoch (broker_t *self, job_t *job)
         job->state = JOB_DRAWN;
     else {
         job->epoch++;
-        stock_epoch_begin (self->stock, &job->claimant);
-        supply_epoch_begin (self, job);
+        version_index_epoch_begin (self->version_index, &job->consumer);
+        raw_prefetch_epoch_begin (self, job);
         if (job->occurrences)
             memset (job->occurrences, 0, job->dataset->samples * sizeof *job->occurrences);
     }
@@ -221,7 +221,7 @@ s_close_epoch (broker_t *self, job_t *job)
 static bool
 s_epoch_is_drawn (job_t *job)
 {
-    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->claimant.sampler_job);
+    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job);
     return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
 }
 
@@ -357,8 +357,8 @@ version_t *
 draw_serve (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
-    job->claimant.number = (uint32_t) place->epoch;
-    return stock_serve (self->stock, &job->claimant, place->id);
+    job->consumer.number = (uint32_t) place->epoch;
+    return version_index_serve (self->version_index, &job->consumer, place->id);
 }
 
 //  Moves the sample of the epoch's last place to this one, so that it is the last batch that gets shorter.
@@ -391,7 +391,7 @@ s_substitute (broker_t *self, place_t *place)
     job_t *job = place->job;
     if (draw_keeps_order (job))
         return false;
-    if (place->epoch == job->epoch && sampler_remaining (job->dataset->sampler, job->claimant.sampler_job) > 0) {
+    if (place->epoch == job->epoch && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) > 0) {
         s_draw_alone (self, job, place);
         return true;
     }
@@ -405,7 +405,7 @@ draw_again (broker_t *self, place_t *place)
     if (job->state == JOB_OVER)
         return;
     if (place->slot == WIRE_SLOT_NONE) {
-        recall_place_bad (self, place);
+        replay_place_bad (self, place);
         return;
     }
     if (place == &job->ranks [place->rank].padding) {
@@ -424,7 +424,7 @@ draw_place_done (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
     if (place->slot == WIRE_SLOT_NONE) {
-        recall_place_done (self, place);
+        replay_place_done (self, place);
         return;
     }
     if (place != &job->ranks [place->rank].padding) {

@@ -300,7 +300,7 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
         broker_read (self, request);
         return;
     }
-    supply_unread (self, request);
+    raw_prefetch_unread (self, request);
     s_rest (patience, NULL, request, false, s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
 }
 

@@ -218,7 +218,7 @@ limits_leave (job_t *job)
 }
 
 void
-limits_bury (job_t *job)
+limits_reclaim (job_t *job)
 {
     assert (job->tenant->held.dying_bytes >= job->memory_bytes);
     job->tenant->held.dying_bytes -= job->memory_bytes;
@@ -304,7 +304,7 @@ limits_status (const broker_t *self, const tenant_t *tenant)
     json_object_set_new (object, "ranks_max", s_limit (s_ranks_max (self, tenant)));
     json_object_set_new (object, "batches_bytes", s_number (held->jobs_bytes + held->dying_bytes + held->outside_bytes));
     json_object_set_new (object, "batches_bytes_max", s_limit (s_bytes_max (self, tenant)));
-    json_object_set_new (object, "pools_bytes", s_number (held->ahead_reserved));
+    json_object_set_new (object, "pools_bytes", s_number (held->lookahead_reserved));
     json_object_set_new (object, "cache_bytes_max", s_number (cache_max));
     json_object_set_new (object, "delivered", s_number (s_delivered (self, tenant)));
     json_object_set_new (object, "prepared", s_number (tenant->prepared));
@@ -332,12 +332,12 @@ s_check_tenant (const broker_t *self, const tenant_t *tenant)
         held.on_dataset [job->dataset->number]++;
         held.ranks += job->world_size;
         held.jobs_bytes += job->memory_bytes;
-        held.ahead_reserved += ahead_bytes_max (job);
+        held.lookahead_reserved += lookahead_bytes_max (job);
         held.tiers += job->tier && job->tier_is_own;
     }
     assert (held.jobs == tenant->held.jobs && held.ranks == tenant->held.ranks);
     assert (held.jobs_bytes == tenant->held.jobs_bytes && held.dying_bytes == tenant->held.dying_bytes);
-    assert (held.ahead_reserved == tenant->held.ahead_reserved && held.tiers == tenant->held.tiers);
+    assert (held.lookahead_reserved == tenant->held.lookahead_reserved && held.tiers == tenant->held.tiers);
     assert (held.jobs <= s_jobs_max (self, tenant) && held.ranks <= s_ranks_max (self, tenant));            //  B9
     assert (held.jobs_bytes <= s_bytes_max (self, tenant));                                                 //  B9
     for (size_t index = 0; index < self->dataset_count; index++) {

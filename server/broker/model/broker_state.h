@@ -1,6 +1,6 @@
 /*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_recall.c
- *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, supply_share.c, holding.c and ahead.c (compressed samples
+ *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_replay.c
+ *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, raw_prefetch_share.c, holding.c and ahead.c (compressed samples
  *  of packs),
  *  broker_bad.c (samples that cannot be prepared), patience.c (reads that fail, and may not fail again), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
  *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
@@ -27,11 +27,11 @@
 #include "patience.h"
 #include "random.h"
 #include "sharing.h"
-#include "stock.h"
+#include "version_index.h"
 #include "tier.h"
 #include "waits.h"
 
-typedef struct ahead ahead_t;
+typedef struct ahead lookahead_t;
 
 typedef enum {
     PLACE_EMPTY,
@@ -106,7 +106,7 @@ typedef struct {
     uint32_t step_room;
     uint64_t steps;             //  that were ever entered
     broker_position_t position; //  after the last record
-} recall_t;
+} replay_t;
 
 //  What is prepared anew of the step that a rank lacks; nothing while used is 0.
 typedef struct {
@@ -134,7 +134,7 @@ struct rank {
     rank_state_t state;
     bool is_inline;
     bool left_itself;           //  LEFT: it said so, so it does not come back
-    bool burying, buried;       //  not there: ACTION_BURY_RANK was given out, and has been carried out
+    bool reclaiming, reclaimed;       //  not there: ACTION_RECLAIM_RANK was given out, and has been carried out
     int64_t joined_ms, alive_ms;
     bool is_awaited;            //  not there, and may come back:
     int64_t lost_ms, due_ms;    //  LOST: since when; until when it is waited for, though nobody else be there
@@ -158,7 +158,7 @@ typedef enum {
     JOB_ATTACHING,              //  not all ranks have taken their ring or asked for inline
     JOB_RUNNING,
     JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
-    JOB_OVER                    //  gone; buried when no worker writes for it
+    JOB_OVER                    //  gone; reclaimed when no worker writes for it
 } job_state_t;
 
 typedef struct {
@@ -205,16 +205,16 @@ struct job {
     rank_t *ranks;
     bool held_up;               //  a rank is missing or lacks something: nothing is drawn or sent
     uint32_t rank_wait_seconds;
-    recall_t recall;
+    replay_t replay;
     //  how it stands
     job_state_t state;
     bool is_drained;            //  drain_mark found nothing open
-    bool buried;                //  ACTION_BURY was given out
+    bool reclaimed;                //  ACTION_RECLAIM was given out
     char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
-    claimant_t claimant;        //  what the stock knows of it; sampler_job is SAMPLER_JOB_NONE when over
+    consumer_t consumer;        //  what the version index knows of it; sampler_job is SAMPLER_JOB_NONE when over
     tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by one
     bool tier_is_own;           //  and nobody else's
-    ahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
+    lookahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
     uint32_t pool;              //  of its order; 0: it has none
     int64_t joined_ms, start_ms;
     uint64_t epoch;             //  being drawn
@@ -250,10 +250,10 @@ struct job {
     uint64_t notices;           //  number of the one of its data set's trouble that it was told last (patience.h)
 };
 
-//  One shared stage on one data set: what the stock's kind is of.  It ends with its kind.
+//  One shared stage on one data set: what the version index's kind is of.  It ends with its kind.
 typedef struct class {
     struct class *next;
-    stock_kind_t *kind;
+    version_set_t *kind;
     const tenant_t *tenant;     //  whose job it was made for
     dataset_t *dataset;
     const pipeline_t *pipeline;
@@ -286,13 +286,13 @@ typedef struct {
     size_t reading, reading_bytes;          //  requests handed out, and the memory of their samples
     uint64_t reads;                         //  carried out
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
-} supply_t;
+} raw_prefetch_t;
 
 //  What a tenant wants of the workers, and what it has of what they need; dispatch.c's.
 typedef struct {
     job_t *jobs;                            //  newest first
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
-    size_t errands;                         //  that wait
+    size_t side_tasks;                         //  that wait
     size_t waiting;                         //  these, and places in its jobs' queues
     size_t fetching_of [BROKER_DATASETS_MAX];       //  versions of each data set whose plain files are being read on its turn
     size_t version_bytes_max;               //  of its jobs' classes
@@ -316,7 +316,7 @@ typedef struct {
     size_t dying_bytes;                     //  of jobs that are over, while a worker writes for them
     size_t outside_jobs, outside_bytes;     //  broker_outside
     size_t tiers, tier_least;               //  supply.c: in so many its jobs read; bytes that one of them needs at least
-    size_t ahead_reserved;                  //  bytes that its jobs with a pool may hold, which tiers may not
+    size_t lookahead_reserved;                  //  bytes that its jobs with a pool may hold, which tiers may not
 } held_t;
 
 struct tenant {
@@ -336,7 +336,7 @@ struct tenant {
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list
-    supply_t *supply;                       //  NULL: plain files
+    raw_prefetch_t *supply;                       //  NULL: plain files
     size_t fetching, fetch_max;             //  versions whose plain files are being read; broker_set_fetches
     uint32_t samples;
     broker_bad_t on_bad;
@@ -356,8 +356,8 @@ struct broker {
     //  owner only
     random_t random;
     random_t pauses;                        //  for what decides nothing: how long until a read is made again
-    stock_t *stock;
-    prepared_t *prepared;                   //  the stock's
+    version_index_t *version_index;
+    prepared_t *prepared;                   //  the version index's
     size_t version_bytes_max;               //  of all classes there are
     tenant_t *tenants [BROKER_TENANTS_MAX];
     size_t tenant_count;
@@ -372,8 +372,8 @@ struct broker {
     size_t outside_bytes;                   //  all tenants'
     fairness_t *fairness;                   //  of workers' time; tenants by their numbers
     bool is_memory_kept;                    //  each tenant's part of it, outside of the index, is free or its own
-    double prepare_ns, copy_ns, errand_ns;  //  running means of all, for what is new
-    size_t errands;                         //  handed out
+    double prepare_ns, copy_ns, side_task_ns;  //  running means of all, for what is new
+    size_t side_tasks;                         //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
     size_t fetching_bytes;                  //  memory beside the index for these, where there are several data sets
@@ -382,7 +382,7 @@ struct broker {
     int64_t shared_ms;                      //  when sharing was judged last
     raw_store_t *raw;                       //  NULL: no data set is a pack
     size_t tier_count, tier_least;          //  bytes that a tier needs at least
-    size_t ahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not
+    size_t lookahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not
     action_t *actions;                      //  a ring
     size_t action_first, action_count, action_room;
     int64_t started_ms, wakeup_ms;
@@ -447,10 +447,10 @@ bool limits_allow (const broker_t *self, const broker_join_t *join, const job_t 
 bool limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal);
 //  Of a new job: its number.
 uint64_t limits_new_job (broker_t *self, tenant_t *tenant);
-//  A job is there; it is over; it is buried.
+//  A job is there; it is over; it is reclaimed.
 void limits_enter (job_t *job);
 void limits_leave (job_t *job);
-void limits_bury (job_t *job);
+void limits_reclaim (job_t *job);
 //  A version is ready: whoever waits for it has had it made.
 void limits_prepared (const version_t *version);
 void limits_count (counter_t counters [COUNTERS_MAX], const char *what);
@@ -458,8 +458,8 @@ json_t *limits_status (const broker_t *self, const tenant_t *tenant);
 void limits_check (const broker_t *self);
 
 //  ---- broker_jobs.c
-//  ACTION_BURY for a job that is over once no worker writes for it.
-void broker_bury_when_still (broker_t *self, job_t *job);
+//  ACTION_RECLAIM for a job that is over once no worker writes for it.
+void broker_reclaim_when_still (broker_t *self, job_t *job);
 //  All ranks are there for the first time: it runs.
 void broker_start (broker_t *self, job_t *job, int64_t now_ms);
 
@@ -488,30 +488,30 @@ enum { RANKS_WHO_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
 const char *ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES]);
 void ranks_check (const job_t *job);
 
-//  ---- broker_recall.c: the last steps of jobs with ranks
+//  ---- broker_replay.c: the last steps of jobs with ranks
 //  Whether all ranks of the join stand where something is known to go on from.
-bool recall_allows (const broker_join_t *join, refusal_t *refusal);
+bool replay_allows (const broker_join_t *join, refusal_t *refusal);
 //  Whether any of them lacks something.
-bool recall_is_wanted (const broker_join_t *join);
-size_t recall_bytes (const broker_join_t *join);
+bool replay_is_wanted (const broker_join_t *join);
+size_t replay_bytes (const broker_join_t *join);
 //  Of a new job: takes over what the join knows, and what each rank lacks of it.  False: no memory.
-bool recall_new (job_t *job, const broker_join_t *join);
-void recall_free (job_t *job);
+bool replay_new (job_t *job, const broker_join_t *join);
+void replay_free (job_t *job);
 //  Where the records have this position; false: nowhere.
-bool recall_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p);
+bool replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p);
 //  Steps among the records from this one on.
-uint64_t recall_steps_from (const job_t *job, uint64_t number);
+uint64_t replay_steps_from (const job_t *job, uint64_t number);
 //  Enters what is being sent to all ranks.  Returns the step, world_size counts and ids.
-const uint64_t *recall_enter_step (job_t *job, uint32_t slot);
-void recall_enter_end (job_t *job, const wire_epoch_end_t *end);
+const uint64_t *replay_enter_step (job_t *job, uint32_t slot);
+void replay_enter_end (job_t *job, const wire_epoch_end_t *end);
 //  Sends the rank what it lacks, as far as that can be sent now.
-void recall_go_on (broker_t *self, rank_t *rank);
+void replay_go_on (broker_t *self, rank_t *rank);
 //  Nothing is prepared for it any more.
-void recall_stop (broker_t *self, rank_t *rank);
+void replay_stop (broker_t *self, rank_t *rank);
 //  Of what is given again: a place is filled; its sample cannot be read.
-void recall_place_done (broker_t *self, place_t *place);
-void recall_place_bad (broker_t *self, place_t *place);
-void recall_check (const job_t *job);
+void replay_place_done (broker_t *self, place_t *place);
+void replay_place_bad (broker_t *self, place_t *place);
+void replay_check (const job_t *job);
 
 //  ---- broker_drain.c
 //  Nothing more is sent of the job: the server takes no new epochs, and none of its is open.
@@ -552,99 +552,99 @@ void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
 //  A step of which no sample can be read any more, though it was told, or would be padded: the job ends.
 void draw_end_unreadable (broker_t *self, job_t *job);
 
-//  ---- supply_share.c: memory for compressed samples, divided among tiers
+//  ---- raw_prefetch_share.c: memory for compressed samples, divided among tiers
 
 //  Tiers that share memory.
 typedef struct {
     size_t tiers [BROKER_DATASETS_MAX];     //  how many, on each data set
     size_t bytes;                           //  for all of them
     size_t least;                           //  each has so much, or all that its data take
-    //  supply_division_settle's
+    //  raw_prefetch_division_settle's
     double mean_bytes, level;
-} supply_division_t;
+} raw_prefetch_division_t;
 
-void supply_division_settle (supply_division_t *self, const broker_t *broker);
+void raw_prefetch_division_settle (raw_prefetch_division_t *self, const broker_t *broker);
 //  What each of the tiers on this data set has; settled.
-size_t supply_division_part (const supply_division_t *self, const dataset_t *dataset);
+size_t raw_prefetch_division_part (const raw_prefetch_division_t *self, const dataset_t *dataset);
 
 //  ---- supply.c: compressed samples of packs
 //  What a tier on the data set needs at least.
-size_t supply_tier_least (const dataset_t *dataset);
+size_t raw_prefetch_tier_least (const dataset_t *dataset);
 //  Whether its tenant has memory for the job's tier, if it needs one of its own, or for its pool; without what the ghost has of it.
-bool supply_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal);
-//  The job, which has joined sampler and stock, reads from now on.
-void supply_join (broker_t *self, job_t *job, const broker_join_t *join);
-//  It leaves; stock and sampler still know it.
-void supply_leave (broker_t *self, job_t *job);
+bool raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal);
+//  The job, which has joined sampler and version index, reads from now on.
+void raw_prefetch_join (broker_t *self, job_t *job, const broker_join_t *join);
+//  It leaves; version index and sampler still know it.
+void raw_prefetch_leave (broker_t *self, job_t *job);
 //  It has begun another epoch.
-void supply_epoch_begin (broker_t *self, job_t *job);
+void raw_prefetch_epoch_begin (broker_t *self, job_t *job);
 //  The sample has been dropped.
-void supply_forget (broker_t *self, dataset_t *dataset, uint32_t id);
+void raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id);
 //  Inside an offer to these jobs: the id to commit.
-uint32_t supply_pick (job_t *const *jobs, claimant_t **claimants, size_t count);
+uint32_t raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count);
 //  It has been committed, and these versions serve the jobs: those that are new get hold of the sample's bytes.
-void supply_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
+void raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
 //  Where the tenant's reads stand in the raw store; NULL: those of the data sets' tiers.
-uint32_t supply_lane (const broker_t *self, const tenant_t *tenant);
+uint32_t raw_prefetch_lane (const broker_t *self, const tenant_t *tenant);
 //  A read that was handed out is none any more: what it cost counts, its samples have no memory, and it is at rest.
-void supply_unread (broker_t *self, raw_request_t *request);
+void raw_prefetch_unread (broker_t *self, raw_request_t *request);
 //  Hands out reads.  False: the first in line waits for memory.
-bool supply_dispatch (broker_t *self);
-void supply_destroy (dataset_t *dataset);
+bool raw_prefetch_dispatch (broker_t *self);
+void raw_prefetch_destroy (dataset_t *dataset);
 //  sees_all: with what its tier is doing, which has to do with all who use it.
 //  Of the job's own tier; null: it has none.
-json_t *supply_job_status (const job_t *job);
-json_t *supply_status (const dataset_t *dataset, bool sees_all);
-void supply_check (broker_t *self);
+json_t *raw_prefetch_job_status (const job_t *job);
+json_t *raw_prefetch_status (const dataset_t *dataset, bool sees_all);
+void raw_prefetch_check (broker_t *self);
 
 //  The most that a read of several samples may bring.
-size_t supply_read_bytes_max (const broker_t *self, const supply_t *supply);
+size_t raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply);
 
 //  ---- holding.c: who holds compressed samples, and at whose expense
 //  Somebody of the tenant waits for the version, which is not prepared: it gets hold of its bytes, if it has not, and they come
 //  by the tenant's lane if not before.  True: they are there, or the data set is no pack.
-bool supply_want (broker_t *self, const tenant_t *tenant, version_t *version);
+bool raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  It needs the bytes no more.  Idempotent.
-void supply_release (broker_t *self, version_t *version);
+void raw_prefetch_release (broker_t *self, version_t *version);
 //  The sample, held once more.
-raw_sample_t *holding_take (broker_t *self, const dataset_t *dataset, uint32_t id);
+raw_sample_t *raw_refcount_take (broker_t *self, const dataset_t *dataset, uint32_t id);
 //  One hold less, of somebody who has forgotten it already.
-void holding_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sample);
+void raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sample);
 //  It is new: a read of it alone.
-void holding_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample);
+void raw_refcount_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample);
 //  The version, which has no bytes, gets hold of these.
-void holding_attach (broker_t *self, version_t *version, raw_sample_t *sample);
+void raw_refcount_attach (broker_t *self, version_t *version, raw_sample_t *sample);
 
 //  ---- ahead.c: what orders with a pool read ahead of their draws
 //  Bytes that the job may hold.
-size_t ahead_bound (const broker_join_t *join);
-//  The job, which has joined sampler and stock, reads from now on; it may hold so much.
-void ahead_begin (broker_t *self, job_t *job, size_t bytes_max);
+size_t lookahead_bound (const broker_join_t *join);
+//  The job, which has joined sampler and version index, reads from now on; it may hold so much.
+void lookahead_begin (broker_t *self, job_t *job, size_t bytes_max);
 //  It leaves; all it holds goes.
-void ahead_end (broker_t *self, job_t *job);
+void lookahead_end (broker_t *self, job_t *job);
 //  Reads what has entered the pool: after a begin, every draw, every drop and at an epoch's begin.
-void ahead_fill (broker_t *self, job_t *job);
+void lookahead_fill (broker_t *self, job_t *job);
 //  The sample has been drawn or dropped: it is held no more.  Idempotent.
-void ahead_drop (broker_t *self, job_t *job, uint32_t id);
+void lookahead_drop (broker_t *self, job_t *job, uint32_t id);
 //  What the epoch has left over (drop_last) is held no more.
-void ahead_clear (broker_t *self, job_t *job);
+void lookahead_clear (broker_t *self, job_t *job);
 //  Whether the sample is in its pool.
-bool ahead_holds (const job_t *job, uint32_t id);
-size_t ahead_bytes (const job_t *job);
-size_t ahead_bytes_max (const job_t *job);
-void ahead_check (const broker_t *self, const job_t *job);
+bool lookahead_holds (const job_t *job, uint32_t id);
+size_t lookahead_bytes (const job_t *job);
+size_t lookahead_bytes_max (const job_t *job);
+void lookahead_check (const broker_t *self, const job_t *job);
 
 //  ---- dispatch.c: whose turn it is, and who pays for it
 //  The job is its tenant's newest; it is over; nothing of it is left.
 void dispatch_join (broker_t *self, job_t *job);
 void dispatch_leave (broker_t *self, job_t *job);
-void dispatch_bury (broker_t *self, job_t *job);
+void dispatch_reclaim (broker_t *self, job_t *job);
 //  The place has entered or left one of its job's queues.
 void dispatch_waits (place_t *place);
 void dispatch_waits_no_more (place_t *place);
 //  Somebody has hold of the version, which has memory; one pin less.
 void dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant);
-//  For stock_on_leave: context is the broker.
+//  For version_index_on_leave: context is the broker.
 void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);
 //  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
@@ -668,10 +668,10 @@ void schedule_arrived (version_t *version);
 void schedule_left (version_t *version);
 //  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
 bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
-//  Makes the job, which has joined the sampler and is allowed, a claimant on the class of its shared stage, which is made
+//  Makes the job, which has joined the sampler and is allowed, a consumer on the class of its shared stage, which is made
 //  when it is new.
 void schedule_join (broker_t *self, job_t *job);
-//  For stock_on_kind_end: context is the broker, user the class.
+//  For version_index_on_kind_end: context is the broker, user the class.
 void schedule_class_over (void *context, void *user);
 const class_t *schedule_class (const broker_t *self, const version_t *version);
 //  The place, of the version's sample, gets filled from it.  Takes over a pin.

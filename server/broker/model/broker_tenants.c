@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert ((int) BROKER_TENANTS_MAX <= (int) STOCK_TENANTS_MAX && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX,
+_Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX,
     "the stock knows every tenant");
 
 //  One that is alone has no limits but the server's.
 static void
-s_tell_stock (broker_t *self, const tenant_t *tenant)
+s_tell_version_index (broker_t *self, const tenant_t *tenant)
 {
     bool is_limited = limits_apply (self) && tenant->given.cache_bytes_max;
-    stock_tenant (self->stock, tenant->number, tenant->given.weight, is_limited? tenant->given.cache_bytes_max: SIZE_MAX);
+    version_index_tenant (self->version_index, tenant->number, tenant->given.weight, is_limited? tenant->given.cache_bytes_max: SIZE_MAX);
 }
 
 tenant_t *
@@ -32,8 +32,8 @@ broker_add_tenant (broker_t *self, const broker_tenant_t *given)
     uint32_t number = fairness_add (self->fairness, given->weight);
     assert (number == tenant->number);
     self->weights += given->weight;
-    s_tell_stock (self, self->tenants [0]);
-    s_tell_stock (self, tenant);
+    s_tell_version_index (self, self->tenants [0]);
+    s_tell_version_index (self, tenant);
     fairness_set_tasks (self->fairness, broker_tasks_max (self) + self->options.workers);
     return tenant;
 }
@@ -45,7 +45,7 @@ broker_limit (broker_t *self, tenant_t *tenant, const broker_tenant_t *given)
     self->weights = self->weights - tenant->given.weight + given->weight;
     tenant->given = *given;
     tenant->given.name = tenant->name;
-    s_tell_stock (self, tenant);
+    s_tell_version_index (self, tenant);
 }
 
 tenant_t *

@@ -128,11 +128,11 @@ s_served_of_tenant (place_t *place, version_t *version)
         job->sharing.alone++;
         return;
     }
-    bool is_others = others > due || stock_kind_is_random (job->claimant.kind);
+    bool is_others = others > due || version_set_is_random (job->consumer.kind);
     if (!is_others)
         return;
     if (!(version->told & bit) && others - due == 1 && counted->sharing.alone > 0) {
-        job_t *first = job->dataset->jobs [counted->claimant.sampler_job];
+        job_t *first = job->dataset->jobs [counted->consumer.sampler_job];
         first->sharing.alone--;
         first->sharing.shared++;
     }

@@ -66,7 +66,7 @@ s_window (const job_t *job)
 static uint64_t
 s_lacks (const rank_t *rank)
 {
-    return rank->state == RANK_LEFT? 0: recall_steps_from (rank->job, rank->lacks);
+    return rank->state == RANK_LEFT? 0: replay_steps_from (rank->job, rank->lacks);
 }
 
 static json_t *
@@ -100,7 +100,7 @@ s_job (const job_t *job, int64_t now_ms)
     if (limits_apply (job->broker))
         json_object_set_new (object, "tenant", json_string (job->tenant->name));
     json_object_set_new (object, "apart", json_boolean (job->order == SAMPLER_ORDER_SHARED
-        && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows));
+        && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows));
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
     json_object_set_new (object, "world_size", s_number (job->world_size));
     json_object_set_new (object, "ranks", s_ranks (job));
@@ -123,9 +123,9 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
     json_object_set_new (object, "single_reads", s_number (job->single_reads));
     json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
-    json_object_set_new (object, "tier", supply_job_status (job));
+    json_object_set_new (object, "tier", raw_prefetch_job_status (job));
     json_object_set_new (object, "pool", job->pool? s_number (job->pool): json_null ());
-    json_object_set_new (object, "pool_bytes", s_number (ahead_bytes (job)));
+    json_object_set_new (object, "pool_bytes", s_number (lookahead_bytes (job)));
     json_object_set_new (object, "on_bad", json_string (job->on_bad == BROKER_BAD_FAIL? "fail": "drop"));
     json_object_set_new (object, "unreadable", job_unreadable (job));
     return object;
@@ -154,7 +154,7 @@ s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
     json_object_set_new (object, "trouble", patience_status (self, dataset, now_ms));
-    json_object_set_new (object, "pack", dataset->supply? supply_status (dataset, sees_all): json_null ());
+    json_object_set_new (object, "pack", dataset->supply? raw_prefetch_status (dataset, sees_all): json_null ());
     return object;
 }
 
@@ -184,8 +184,8 @@ static json_t *
 s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
 {
     json_t *object = limits_status (self, tenant);
-    stock_losses_t losses = stock_tenant_losses (self->stock, tenant->number);
-    json_object_set_new (object, "cache_bytes", s_number (stock_tenant_bytes (self->stock, tenant->number)));
+    version_index_losses_t losses = version_index_tenant_losses (self->version_index, tenant->number);
+    json_object_set_new (object, "cache_bytes", s_number (version_index_tenant_bytes (self->version_index, tenant->number)));
     json_object_set_new (object, "evictions", s_number (losses.evictions));
     json_object_set_new (object, "prepared_again", s_number (losses.again));
     if (sees_all)
@@ -235,14 +235,14 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_object_set_new (object, "delivered", s_number (self->delivered_count));
     json_object_set_new (object, "prepared_per_delivered", s_ratio (self->prepared_count,
         self->delivered_count));
-    json_object_set_new (object, "cache_hits", s_number (stock_hits (self->stock)));
-    json_object_set_new (object, "cache_misses", s_number (stock_misses (self->stock)));
+    json_object_set_new (object, "cache_hits", s_number (version_index_hits (self->version_index)));
+    json_object_set_new (object, "cache_misses", s_number (version_index_misses (self->version_index)));
     json_object_set_new (object, "cache_bytes", s_number (prepared_memory_bytes (self->prepared)));
     json_object_set_new (object, "cache_bytes_max", s_number (self->options.cache_bytes));
     json_object_set_new (object, "cache_versions", s_number (prepared_versions (self->prepared)));
     json_object_set_new (object, "raw_bytes", s_number (self->raw? raw_store_bytes (self->raw): 0));
     json_object_set_new (object, "raw_bytes_max", s_number (self->options.raw_bytes));
-    stock_losses_t losses = stock_losses (self->stock);
+    version_index_losses_t losses = version_index_losses (self->version_index);
     json_object_set_new (object, "evictions", s_number (losses.evictions));
     json_object_set_new (object, "prepared_again", s_number (losses.again));
     json_object_set_new (object, "dropped_unused", s_number (losses.dropped));
@@ -356,7 +356,7 @@ s_check_job (const job_t *job)
     if (job->state != JOB_OVER) {
         assert (used == job->used_slots);
         assert (unsent == job->order_count);
-        assert (job->dataset->jobs [job->claimant.sampler_job] == job);
+        assert (job->dataset->jobs [job->consumer.sampler_job] == job);
     }
     return copying;
 }
@@ -364,7 +364,7 @@ s_check_job (const job_t *job)
 void
 broker_check (broker_t *self)
 {
-    stock_check (self->stock);                                                  //  B4
+    version_index_check (self->version_index);                                                  //  B4
     uint32_t copying = 0;
     size_t rings = 0, jobs = 0;
     for (const job_t *job = self->jobs; job; job = job->next) {
@@ -379,7 +379,7 @@ broker_check (broker_t *self)
     assert (self->preparing + self->copy_max <= broker_tasks_max (self));
     sharing_check (self);
     dispatch_check (self);
-    supply_check (self);
+    raw_prefetch_check (self);
     for (size_t index = 0; index < self->dataset_count; index++)
         patience_check (self, self->datasets [index]);
     identity_check (self);

@@ -74,7 +74,7 @@ static void
 s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t *explanation)
 {
     explanation->epoch = request->epoch_given? request->epoch: job->epoch;
-    explanation->version = job->claimant.numbers? (uint32_t) explanation->epoch: 0;
+    explanation->version = job->consumer.numbers? (uint32_t) explanation->epoch: 0;
     explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->epoch, .id = request->id };
 }
 
@@ -86,7 +86,7 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
     for (uint32_t slot = 0; slot < job->slots; slot++)
         s_look_in (job, slot, request, &found);
     bool is_any = job->order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
-        && sampler_has (job->dataset->sampler, job->claimant.sampler_job, (uint32_t) request->id);
+        && sampler_has (job->dataset->sampler, job->consumer.sampler_job, (uint32_t) request->id);
     if (!found.place && job->order == SAMPLER_ORDER_SEEDED && !is_any)
         return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data", (unsigned long long) request->id);
     if (!found.place && !is_any)
@@ -97,7 +97,7 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
         s_take_place (self, job, &found, explanation);
     else
         s_take_seeded (job, request, explanation);
-    const class_t *class = stock_kind_user (job->claimant.kind);
+    const class_t *class = version_set_user (job->consumer.kind);
     explanation->is_version_told = self->tenant_count == 1 || class->is_apart;
     explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version, .id = explanation->id };
     return true;

@@ -71,7 +71,7 @@ sharing_join (job_t *job)
         job_t *other = job->dataset->jobs [number];
         job->sharing.since [number] = s_mark (job);
         if (other && other != job)
-            other->sharing.since [job->claimant.sampler_job] = s_mark (other);
+            other->sharing.since [job->consumer.sampler_job] = s_mark (other);
     }
 }
 
@@ -79,7 +79,7 @@ sharing_join (job_t *job)
 static sharing_mark_t
 s_since (const job_t *job, const job_t *other)
 {
-    sharing_mark_t now = s_mark (job), then = job->sharing.since [other->claimant.sampler_job];
+    sharing_mark_t now = s_mark (job), then = job->sharing.since [other->consumer.sampler_job];
     return (sharing_mark_t) { now.places - then.places, now.shared - then.shared };
 }
 
@@ -112,11 +112,11 @@ s_overlap (const finding_t *self, const job_t *const *others, size_t count)
     uint32_t own = 0, common = 0;
     for (int probe = 0; probe < PROBES; probe++) {
         uint32_t id = (uint32_t) random_below (&random, job->dataset->samples);
-        if (!sampler_has (sampler, job->claimant.sampler_job, id))
+        if (!sampler_has (sampler, job->consumer.sampler_job, id))
             continue;
         own++;
         size_t index = 0;
-        while (index < count && !sampler_has (sampler, others [index]->claimant.sampler_job, id))
+        while (index < count && !sampler_has (sampler, others [index]->consumer.sampler_job, id))
             index++;
         common += index < count;
     }
@@ -128,13 +128,13 @@ s_overlap (const finding_t *self, const job_t *const *others, size_t count)
 static bool
 s_is_apart (const job_t *job)
 {
-    return job->broker->options.policy != SAMPLER_POLICY_DSA && !job->claimant.follows;
+    return job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows;
 }
 
 static between_t
 s_between (const job_t *job, const job_t *other)
 {
-    if (job->claimant.kind != other->claimant.kind)
+    if (job->consumer.kind != other->consumer.kind)
         return BETWEEN_STAGES;
     return s_is_apart (job) || s_is_apart (other)? BETWEEN_APART: BETWEEN_NOTHING;
 }
@@ -231,7 +231,7 @@ static uint64_t
 s_place_in_epoch (const job_t *job)
 {
     uint64_t samples = job_epoch_samples (job);
-    uint64_t left = sampler_remaining (job->dataset->sampler, job->claimant.sampler_job);
+    uint64_t left = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job);
     return samples && left <= samples? (samples - left) * 100 / samples: 0;
 }
 

@@ -12,7 +12,7 @@
 
 //  It works without one, and nobody would know why it costs more.
 static void
-s_log_no_ring (const admission_t *self, const draft_t *draft, int rc)
+s_log_no_ring (const admission_t *self, const join_request_t *draft, int rc)
 {
     char why [128];
     if (rc == -EFBIG)
@@ -26,7 +26,7 @@ s_log_no_ring (const admission_t *self, const draft_t *draft, int rc)
 }
 
 static connection_t *
-s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
+s_memory (const admission_t *self, const join_request_t *draft, refusal_t *refusal)
 {
     connection_t *connection;
     int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout, draft->request.slots,
@@ -42,11 +42,11 @@ s_memory (const admission_t *self, const draft_t *draft, refusal_t *refusal)
 
 //  Ring or inline: with a token, or without.  False: no token to be had, and no memory to do without.
 static bool
-s_offer (const admission_t *self, const draft_t *draft, connection_t *connection, char *token, refusal_t *refusal)
+s_offer (const admission_t *self, const join_request_t *draft, connection_t *connection, char *token, refusal_t *refusal)
 {
     token [0] = 0;
     uid_t uid = draft->caller.uid == (uid_t) -1? geteuid (): draft->caller.uid;
-    if (connection->ring && door_expect (self->door, connection->key, uid, ring_descriptor (connection->ring), self->now_ms,
+    if (connection->ring && ring_server_expect (self->ring_server, connection->key, uid, ring_descriptor (connection->ring), self->now_ms,
             token)) {
         token [0] = 0;
         if (!connection_go_inline (connection))
@@ -56,7 +56,7 @@ s_offer (const admission_t *self, const draft_t *draft, connection_t *connection
 }
 
 static char *
-s_describe (const admission_t *self, const draft_t *draft, const rank_t *rank, const char *token)
+s_describe (const admission_t *self, const join_request_t *draft, const rank_t *rank, const char *token)
 {
     const job_t *job = rank_job (rank);
     const catalogue_t *catalogue = source_of (draft->dataset)->catalogue;
@@ -82,7 +82,7 @@ s_describe (const admission_t *self, const draft_t *draft, const rank_t *rank, c
 
 //  The connection is the rank's from now on, and JOINED is written.
 static void
-s_settle (const admission_t *self, const draft_t *draft, rank_t *rank, connection_t **connection_p, const char *token,
+s_settle (const admission_t *self, const join_request_t *draft, rank_t *rank, connection_t **connection_p, const char *token,
     char **text_p)
 {
     *text_p = s_describe (self, draft, rank, token);
@@ -98,7 +98,7 @@ s_tenant_name (const admission_t *self, const job_t *job)
 }
 
 static void
-s_log (const admission_t *self, const draft_t *draft, job_t *job, const broker_join_t *join)
+s_log (const admission_t *self, const join_request_t *draft, job_t *job, const broker_join_t *join)
 {
     const request_join_t *request = &draft->request;
     char resumed [64] = "", ranks [64] = "";
@@ -125,16 +125,16 @@ s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 {
     for (uint32_t rank = 0; rank < count; rank++)
         if (connections [rank]) {
-            door_forget (self->door, connections [rank]->key);
+            ring_server_forget (self->ring_server, connections [rank]->key);
             connection_destroy (&connections [rank]);
         }
 }
 
 job_t *
-admission_run (const admission_t *self, const broker_join_t *join, draft_t *const *drafts, char **texts, refusal_t *refusal)
+admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts, char **texts, refusal_t *refusal)
 {
     connection_t *connections [WIRE_RANKS_MAX] = { NULL };
-    char tokens [WIRE_RANKS_MAX] [DOOR_TOKEN_BYTES + 1];
+    char tokens [WIRE_RANKS_MAX] [RING_SERVER_TOKEN_BYTES + 1];
     uint32_t count = join->world_size;
     assert (count <= WIRE_RANKS_MAX);
     //  Memory after all else that may be refused, so that this has cost nothing; then the job, which may end an earlier one.
@@ -159,9 +159,9 @@ admission_run (const admission_t *self, const broker_join_t *join, draft_t *cons
 }
 
 rank_t *
-admission_return (const admission_t *self, job_t *job, draft_t *draft, char **text_p, refusal_t *refusal)
+admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p, refusal_t *refusal)
 {
-    char token [DOOR_TOKEN_BYTES + 1];
+    char token [RING_SERVER_TOKEN_BYTES + 1];
     connection_t *connection = s_memory (self, draft, refusal);
     if (!connection)
         return NULL;

@@ -3,13 +3,13 @@
 #define ADMISSION_H
 #include <stdint.h>
 #include "broker.h"
-#include "door.h"
-#include "draft.h"
+#include "ring_server.h"
+#include "join_request.h"
 #include "log.h"
 
 typedef struct {
     broker_t *broker;
-    door_t *door;
+    ring_server_t *ring_server;
     const char *ring_path;
     log_t *log;
     atomic_size_t *outgoing;    //  of each tenant, by number
@@ -19,9 +19,9 @@ typedef struct {
 
 //  The job that join describes, with a rank for each draft, in their order; texts [rank] is its JOINED (JSON, malloc'ed, the
 //  caller's).  NULL: refusal says why, and nothing has come of it.
-job_t *admission_run (const admission_t *self, const broker_join_t *join, draft_t *const *drafts, char **texts,
+job_t *admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts, char **texts,
     refusal_t *refusal);
 //  A rank of a job that is there comes back, as broker_returns has said; *text_p as above.  NULL: refused.
-rank_t *admission_return (const admission_t *self, job_t *job, draft_t *draft, char **text_p, refusal_t *refusal);
+rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p, refusal_t *refusal);
 
 #endif

@@ -4,13 +4,13 @@
 #include <string.h>
 #include "admission.h"
 #include "connection.h"
-#include "draft.h"
-#include "gathering.h"
+#include "join_request.h"
+#include "rendezvous.h"
 #include "reply.h"
 
-//  A rank that waits for the burial of what it was before.
+//  A rank that waits for the reclaim of what it was before.
 typedef struct {
-    draft_t *draft;
+    join_request_t *draft;
     int64_t since_ms;
 } returning_t;
 
@@ -18,7 +18,7 @@ struct arrivals {
     arrivals_options_t options;
     int64_t now_ms;             //  of this turn
     uint64_t keys;              //  of connections: so many have been given
-    gathering_t *gathering;
+    rendezvous_t *rendezvous;
     returning_t returning [ARRIVALS_RETURNING_MAX];
     size_t returning_count;
 };
@@ -30,8 +30,8 @@ arrivals_new (const arrivals_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
-    self->gathering = gathering_new (options->router, options->broker, options->log);
-    if (!self->gathering)
+    self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
+    if (!self->rendezvous)
         arrivals_destroy (&self);
     return self;
 }
@@ -42,9 +42,9 @@ arrivals_destroy (arrivals_t **self_p)
     arrivals_t *self = *self_p;
     if (!self)
         return;
-    gathering_destroy (&self->gathering);
+    rendezvous_destroy (&self->rendezvous);
     for (size_t index = 0; index < self->returning_count; index++)
-        draft_destroy (&self->returning [index].draft);
+        join_request_destroy (&self->returning [index].draft);
     free (self);
     *self_p = NULL;
 }
@@ -63,9 +63,9 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
     if (rank)
         return refuse (refusal, "already_joined", "this connection has job %llu: leave it first, or connect another",
             (unsigned long long) s_job_of (rank));
-    const char *name = gathering_of (self->gathering, peer, caller);
+    const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const draft_t *draft = self->returning [index].draft;
+        const join_request_t *draft = self->returning [index].draft;
         if (draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
         &&  caller_is (&draft->caller, caller))
             name = draft->request.job;
@@ -78,18 +78,18 @@ static admission_t
 s_admission (arrivals_t *self)
 {
     return (admission_t) {
-        .broker = self->options.broker, .door = self->options.door, .ring_path = self->options.ring_path,
+        .broker = self->options.broker, .ring_server = self->options.ring_server, .ring_path = self->options.ring_path,
         .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys, .now_ms = self->now_ms
     };
 }
 
 //  The rank hears that it is one.
 static void
-s_send_joined (arrivals_t *self, rank_t *rank, const draft_t *draft, char *text)
+s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *draft, char *text)
 {
     const peer_t *peer = &draft->peer;
     const tenant_t *tenant = draft->caller.tenant;
-    atomic_size_t *account = unread_account (self->options.unread, peer, tenant_number (tenant),
+    atomic_size_t *account = send_backlog_account (self->options.unread, peer, tenant_number (tenant),
         (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
     outbox_status_t status = account
         ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text, account)
@@ -103,7 +103,7 @@ s_send_joined (arrivals_t *self, rank_t *rank, const draft_t *draft, char *text)
 
 //  A job for all drafts, one for each rank.
 static bool
-s_admit (arrivals_t *self, const broker_join_t *join, draft_t *const *drafts, refusal_t *refusal)
+s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *drafts, refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
     //  What has ended must give back its memory before another takes some: else those who come and go within one turn would
@@ -126,7 +126,7 @@ s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
 }
 
 static void
-s_send_error (arrivals_t *self, const draft_t *draft, const refusal_t *refusal)
+s_send_error (arrivals_t *self, const join_request_t *draft, const refusal_t *refusal)
 {
     self->options.refused (self->options.context, &draft->caller, refusal);
     outbox_send_text (self->options.router, &draft->peer, WIRE_ERROR, 0, draft->tag,
@@ -150,7 +150,7 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
 
 //  A rank takes its place in a job that is there.
 static bool
-s_return (arrivals_t *self, job_t *job, draft_t *draft, refusal_t *refusal)
+s_return (arrivals_t *self, job_t *job, join_request_t *draft, refusal_t *refusal)
 {
     char *text;
     admission_t admission = s_admission (self);
@@ -174,7 +174,7 @@ s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const reque
 {
     if (request->world_size == 1)
         return NULL;
-    const pipeline_t *waiting = gathering_pipeline (self->gathering, tenant, request->job);
+    const pipeline_t *waiting = rendezvous_pipeline (self->rendezvous, tenant, request->job);
     const job_t *job = s_ranked_job (self, tenant, request->job);
     return waiting || !job? waiting: job_pipeline (job);
 }
@@ -207,18 +207,18 @@ typedef enum {
     RETURN_NONE,                //  it does not
     RETURN_DONE,                //  it is there
     RETURN_REFUSED,
-    RETURN_WAITS                //  for the burial of what it was before
+    RETURN_WAITS                //  for the reclaim of what it was before
 } return_t;
 
-//  Whether what the rank was before is still to be buried; asked before memory is made for what it is to be.
+//  Whether what the rank was before is still to be reclaimed; asked before memory is made for what it is to be.
 static bool
-s_is_unburied (const rank_t *rank)
+s_is_unreclaimed (const rank_t *rank)
 {
     return rank_user (rank) && !rank_is_there (rank);
 }
 
 static return_t
-s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
+s_try_return (arrivals_t *self, join_request_t *draft, refusal_t *refusal)
 {
     s_ask_all (self, draft->caller.tenant, draft->request.job);
     for (int turn = 0; turn < 2; turn++) {
@@ -231,12 +231,12 @@ s_try_return (arrivals_t *self, draft_t *draft, refusal_t *refusal)
         case BROKER_RETURN_READY:
             break;
         }
-        bool is_unburied = s_is_unburied (job_rank (job, draft->request.rank));
-        if (!is_unburied && s_return (self, job, draft, refusal))
+        bool is_unreclaimed = s_is_unreclaimed (job_rank (job, draft->request.rank));
+        if (!is_unreclaimed && s_return (self, job, draft, refusal))
             return RETURN_DONE;
-        if (!is_unburied && strcmp (refusal->code, "busy") != 0)
+        if (!is_unreclaimed && strcmp (refusal->code, "busy") != 0)
             return RETURN_REFUSED;
-        //  It was there, as far as we knew; what we had for it may be buried now, and the job with it.
+        //  It was there, as far as we knew; what we had for it may be reclaimed now, and the job with it.
         self->options.settle (self->options.context);
     }
     return RETURN_WAITS;
@@ -263,63 +263,63 @@ s_may_wait (const arrivals_t *self, const tenant_t *tenant)
 
 //  One of several ranks: it comes back, perhaps a little later, or waits for the others.  False: refused.
 static bool
-s_take_rank (arrivals_t *self, draft_t **draft_p, int64_t since_ms, refusal_t *refusal)
+s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms, refusal_t *refusal)
 {
     gathered_t gathered;
-    return_t status = s_try_return (self, *draft_p, refusal);
-    if (status == RETURN_WAITS && s_may_wait (self, (*draft_p)->caller.tenant)
+    return_t status = s_try_return (self, *join_request_p, refusal);
+    if (status == RETURN_WAITS && s_may_wait (self, (*join_request_p)->caller.tenant)
     &&  self->now_ms < since_ms + ARRIVALS_PATIENCE_MS) {
-        self->returning [self->returning_count++] = (returning_t) { *draft_p, since_ms };
-        *draft_p = NULL;
+        self->returning [self->returning_count++] = (returning_t) { *join_request_p, since_ms };
+        *join_request_p = NULL;
         return true;
     }
     if (status == RETURN_WAITS)
         return refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
-            (*draft_p)->request.rank, (*draft_p)->request.job);
+            (*join_request_p)->request.rank, (*join_request_p)->request.job);
     if (status != RETURN_NONE)
         return status == RETURN_DONE;
     if (broker_is_draining (self->options.broker))
         return s_refuse_drained (refusal);
-    gathering_status_t gathers = gathering_add (self->gathering, draft_p, self->now_ms, &gathered, refusal);
-    if (gathers == GATHERING_COMPLETE)
+    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_request_p, self->now_ms, &gathered, refusal);
+    if (gathers == RENDEZVOUS_COMPLETE)
         s_admit_gathered (self, &gathered);
-    return gathers != GATHERING_REFUSED;
+    return gathers != RENDEZVOUS_REFUSED;
 }
 
 //  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by s_take_rank.
 static bool
-s_may_come (const arrivals_t *self, const draft_t *draft, refusal_t *refusal)
+s_may_come (const arrivals_t *self, const join_request_t *draft, refusal_t *refusal)
 {
     return !broker_is_draining (self->options.broker) || draft->request.world_size > 1 || s_refuse_drained (refusal);
 }
 
-draft_t *
+join_request_t *
 arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal)
 {
     self->now_ms = message->now_ms;
     if (!s_is_free (self, message->peer, message->caller, refusal))
         return NULL;
-    draft_t *draft = draft_new (message->frames, message->count, message->peer, message->tag, refusal);
+    join_request_t *draft = join_request_new (message->frames, message->count, message->peer, message->tag, refusal);
     if (!draft)
         return NULL;
-    if (!s_may_come (self, draft, refusal) || !draft_place (draft, self->options.broker, message->caller,
+    if (!s_may_come (self, draft, refusal) || !join_request_place (draft, self->options.broker, message->caller,
             s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal))
-        draft_destroy (&draft);
+        join_request_destroy (&draft);
     return draft;
 }
 
 bool
-arrivals_join (arrivals_t *self, draft_t *draft, int64_t now_ms, refusal_t *refusal)
+arrivals_join (arrivals_t *self, join_request_t *draft, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
     self->options.settle (self->options.context);
-    bool good = s_may_come (self, draft, refusal) && draft_complete (draft, refusal);
+    bool good = s_may_come (self, draft, refusal) && join_request_complete (draft, refusal);
     if (good && draft->request.world_size > 1)
         good = s_take_rank (self, &draft, now_ms, refusal);
     else
-        good = good && gathering_leaves_name (self->gathering, draft, now_ms, refusal)
+        good = good && rendezvous_leaves_name (self->rendezvous, draft, now_ms, refusal)
             && s_admit (self, &draft->join, &draft, refusal);
-    draft_destroy (&draft);
+    join_request_destroy (&draft);
     return good;
 }
 
@@ -333,10 +333,10 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
     self->returning_count = 0;
     for (size_t index = 0; index < count; index++) {
         refusal_t refusal;
-        draft_t *draft = waiting [index].draft;
+        join_request_t *draft = waiting [index].draft;
         if (!s_take_rank (self, &draft, waiting [index].since_ms, &refusal))
             s_send_error (self, draft, &refusal);
-        draft_destroy (&draft);
+        join_request_destroy (&draft);
     }
     return count > self->returning_count;
 }
@@ -344,7 +344,7 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
 //  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it comes back
 //  after all.
 static bool
-s_may_return (void *context, const draft_t *draft)
+s_may_return (void *context, const join_request_t *draft)
 {
     const arrivals_t *self = context;
     job_t *job;
@@ -353,28 +353,28 @@ s_may_return (void *context, const draft_t *draft)
     !=  BROKER_RETURN_READY)
         return false;
     const rank_t *rank = job_rank (job, draft->request.rank);
-    return !rank_is_there (rank) && !s_is_unburied (rank);
+    return !rank_is_there (rank) && !s_is_unreclaimed (rank);
 }
 
 void
 arrivals_beat (arrivals_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    draft_t *draft;
-    while ((draft = gathering_take (self->gathering, s_may_return, self))) {
+    join_request_t *draft;
+    while ((draft = rendezvous_take (self->rendezvous, s_may_return, self))) {
         refusal_t refusal;
         self->options.settle (self->options.context);
         if (!s_take_rank (self, &draft, now_ms, &refusal))
             s_send_error (self, draft, &refusal);
-        draft_destroy (&draft);
+        join_request_destroy (&draft);
     }
-    gathering_beat (self->gathering, now_ms);
+    rendezvous_beat (self->rendezvous, now_ms);
 }
 
 void
 arrivals_drain (arrivals_t *self)
 {
-    gathering_stop (self->gathering);
+    rendezvous_stop (self->rendezvous);
 }
 
 void
@@ -382,11 +382,11 @@ arrivals_stop (arrivals_t *self)
 {
     refusal_t refusal;
     refuse (&refusal, "stopping", "the server is ending");
-    gathering_stop (self->gathering);
+    rendezvous_stop (self->rendezvous);
     while (self->returning_count > 0) {
-        draft_t *draft = self->returning [--self->returning_count].draft;
+        join_request_t *draft = self->returning [--self->returning_count].draft;
         s_send_error (self, draft, &refusal);
-        draft_destroy (&draft);
+        join_request_destroy (&draft);
     }
 }
 
@@ -396,12 +396,12 @@ arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_
     refusal_t refusal;
     size_t kept = 0;
     refuse (&refusal, "revoked", "the key of its client was revoked");
-    gathering_forget (self->gathering, is_gone, context);
+    rendezvous_forget (self->rendezvous, is_gone, context);
     for (size_t index = 0; index < self->returning_count; index++) {
         returning_t returning = self->returning [index];
         if (is_gone (context, &returning.draft->caller)) {
             s_send_error (self, returning.draft, &refusal);
-            draft_destroy (&returning.draft);
+            join_request_destroy (&returning.draft);
         }
         else
             self->returning [kept++] = returning;
@@ -412,16 +412,16 @@ arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_
 size_t
 arrivals_count (const arrivals_t *self, const tenant_t *tenant)
 {
-    return gathering_count (self->gathering, tenant);
+    return rendezvous_count (self->rendezvous, tenant);
 }
 
 size_t
 arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
 {
-    size_t bytes = gathering_bytes (self->gathering, tenant);
+    size_t bytes = rendezvous_bytes (self->rendezvous, tenant);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const draft_t *draft = self->returning [index].draft;
-        bytes += !tenant || draft->caller.tenant == tenant? draft_bytes (draft): 0;
+        const join_request_t *draft = self->returning [index].draft;
+        bytes += !tenant || draft->caller.tenant == tenant? join_request_bytes (draft): 0;
     }
     return bytes;
 }
@@ -429,5 +429,5 @@ arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
 json_t *
 arrivals_status (const arrivals_t *self, const tenant_t *tenant, int64_t now_ms)
 {
-    return gathering_status (self->gathering, tenant, now_ms);
+    return rendezvous_status (self->rendezvous, tenant, now_ms);
 }

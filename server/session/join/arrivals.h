@@ -1,9 +1,9 @@
 /*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that come back.
  *
  *  happy path:     a plain job: draft, its ids -> admission -> JOINED.  A rank: broker_returns says whether it comes back to a
- *                  job that is there; else it gathers with others (gathering.h), and the last one makes the job.
+ *                  job that is there; else it gathers with others (rendezvous.h), and the last one makes the job.
  *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it was before waits
- *                  until that is buried, which takes no longer than a copy; after ARRIVALS_PATIENCE_MS it is refused (`busy`).
+ *                  until that is reclaimed, which takes no longer than a copy; after ARRIVALS_PATIENCE_MS it is refused (`busy`).
  *  on close:       arrivals_stop tells all that wait.
  *
  *  Owner: the broker's thread.
@@ -15,11 +15,11 @@
 #include <jansson.h>
 #include "broker.h"
 #include "caller.h"
-#include "door.h"
-#include "draft.h"
+#include "ring_server.h"
+#include "join_request.h"
 #include "log.h"
 #include "outbox.h"
-#include "unread.h"
+#include "send_backlog.h"
 
 typedef struct arrivals arrivals_t;
 
@@ -27,7 +27,7 @@ enum { ARRIVALS_RETURNING_MAX = WIRE_RANKS_MAX, ARRIVALS_PATIENCE_MS = 5000 };
 
 typedef struct {
     broker_t *broker;           //  all of these: lent until arrivals_destroy
-    door_t *door;
+    ring_server_t *ring_server;
     void *router;
     const char *ring_path;
     log_t *log;
@@ -37,7 +37,7 @@ typedef struct {
     //  Told of what is refused later than in the answer to its message; the rank hears of it from here.
     void (*refused) (void *context, const caller_t *caller, const refusal_t *refusal);
     void *context;
-    unread_t *unread;           //  where answers are counted
+    send_backlog_t *unread;           //  where answers are counted
 } arrivals_options_t;
 
 //  NULL: no memory.
@@ -54,10 +54,10 @@ typedef struct {
     int64_t now_ms;
 } arrivals_message_t;
 
-//  A JOIN, as far as that goes without its ids, which draft_read takes next.  NULL: refusal is the answer.
-draft_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
+//  A JOIN, as far as that goes without its ids, which join_request_read takes next.  NULL: refusal is the answer.
+join_request_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
 //  With its ids; draft is not the caller's any more.  True: it was answered, or will be.  False: refusal is the answer.
-bool arrivals_join (arrivals_t *self, draft_t *draft, int64_t now_ms, refusal_t *refusal);
+bool arrivals_join (arrivals_t *self, join_request_t *draft, int64_t now_ms, refusal_t *refusal);
 //  After the broker's actions: ranks that waited for them.  True: there may be new actions.
 bool arrivals_act (arrivals_t *self, int64_t now_ms);
 //  At least twice a second.
@@ -71,7 +71,7 @@ void arrivals_drain (arrivals_t *self);
 //  The tenant's jobs that are to be, and the bytes that are held for them; NULL: all.
 size_t arrivals_count (const arrivals_t *self, const tenant_t *tenant);
 size_t arrivals_bytes (const arrivals_t *self, const tenant_t *tenant);
-//  gathering_status.
+//  rendezvous_status.
 json_t *arrivals_status (const arrivals_t *self, const tenant_t *tenant, int64_t now_ms);
 
 #endif

@@ -1,0 +1,486 @@
+//  The last steps of a job with ranks, and what a rank lacks of them.
+//
+//  happy path:     what goes to all ranks is entered -> a rank comes back, or has come with less than the others -> each record
+//                  that it lacks is sent to it alone: an epoch's end at once, a step when its samples are prepared anew, one
+//                  step at a time -> it is level
+//  failure modes:  of a step's samples some cannot be read any more: the batch is shorter; none of the rank's: padding; none
+//                  at all: the job ends.  The rank is lost meanwhile: it begins again where it stands when it is back.
+//
+//  As many steps are kept as a client may be behind: what is in its slots, what it was sent and did not receive.  While a rank
+//  lacks something nothing new is entered, so what it lacks stays.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+//  Beside the slots.
+enum { STEPS_MORE = 2 };
+
+static uint32_t
+s_step_room (const broker_join_t *join)
+{
+    return join->slots + STEPS_MORE;
+}
+
+//  Few epochs have no step at all, so there are about as many ends as steps at most.
+static uint32_t
+s_record_room (const broker_join_t *join)
+{
+    return 2 * s_step_room (join) + 2;
+}
+
+static size_t
+s_step_words (uint32_t world_size, uint32_t rank_batch)
+{
+    return world_size + (size_t) world_size * rank_batch;
+}
+
+static bool
+s_is_same (broker_position_t one, broker_position_t other)
+{
+    return one.epoch == other.epoch && one.batches == other.batches;
+}
+
+static record_t *
+s_record (const replay_t *replay, uint64_t number)
+{
+    assert (number >= replay->first && number < replay->next);
+    return &replay->records [number % replay->room];
+}
+
+//  ---- what clients tell
+
+static broker_position_t
+s_before (const broker_record_t *record)
+{
+    return (broker_position_t) { record->epoch, record->index };
+}
+
+static broker_position_t
+s_after (const broker_record_t *record)
+{
+    if (record->is_end)
+        return (broker_position_t) { record->epoch + 1, 0 };
+    return (broker_position_t) { record->epoch, record->index + 1 };
+}
+
+//  Whether a step can be given out by this job.
+static bool
+s_fits (const broker_join_t *join, const broker_record_t *record)
+{
+    uint64_t samples = 0;
+    for (uint32_t number = 0; number < join->world_size; number++) {
+        if (record->step [number] > join->batch_size)
+            return false;
+        samples += record->step [number];
+    }
+    if (samples == 0 || samples != record->samples)
+        return false;
+    for (uint64_t index = 0; index < samples; index++)
+        if (record->step [join->world_size + index] >= join->dataset->samples)
+            return false;
+    return true;
+}
+
+//  The first of the records from which on they follow each other, up to where the job goes on, and can be kept.
+static size_t
+s_first_usable (const broker_join_t *join)
+{
+    broker_position_t after = { join->epoch, join->epoch_batches };
+    size_t first = join->recent_count;
+    uint32_t steps = 0;
+    for (; first > 0 && join->recent_count - first < s_record_room (join); first--) {
+        const broker_record_t *record = &join->recent [first - 1];
+        if (!s_is_same (s_after (record), after)
+        ||  (!record->is_end && (steps++ == s_step_room (join) || !s_fits (join, record))))
+            break;
+        after = s_before (record);
+    }
+    return first;
+}
+
+//  How many records a rank at this position lacks; false: it is not known.
+static bool
+s_lacking (const broker_join_t *join, size_t first, broker_position_t position, size_t *count_p)
+{
+    *count_p = 0;
+    if (s_is_same (position, (broker_position_t) { join->epoch, join->epoch_batches }))
+        return true;
+    for (size_t index = first; index < join->recent_count; index++)
+        if (s_is_same (position, s_before (&join->recent [index]))) {
+            *count_p = join->recent_count - index;
+            return true;
+        }
+    return false;
+}
+
+bool
+replay_is_wanted (const broker_join_t *join)
+{
+    broker_position_t goal = { join->epoch, join->epoch_batches };
+    for (uint32_t number = 0; join->positions && number < join->world_size; number++)
+        if (!s_is_same (join->positions [number], goal))
+            return true;
+    return false;
+}
+
+//  The first rank that stands where the job goes on.
+static uint32_t
+s_furthest (const broker_join_t *join)
+{
+    broker_position_t goal = { join->epoch, join->epoch_batches };
+    uint32_t number = 0;
+    while (number + 1 < join->world_size && !s_is_same (join->positions [number], goal))
+        number++;
+    return number;
+}
+
+bool
+replay_allows (const broker_join_t *join, refusal_t *refusal)
+{
+    if (!join->positions || !replay_is_wanted (join))
+        return true;
+    size_t first = s_first_usable (join), count;
+    for (uint32_t number = 0; number < join->world_size; number++) {
+        broker_position_t position = join->positions [number];
+        uint32_t furthest = s_furthest (join);
+        if (!s_lacking (join, first, position, &count))
+            return refuse (refusal, "ranks_differ", "rank %u stands at epoch %llu, step %llu, rank %u at epoch %llu, step %llu, "
+                "and what was between is not known: load one rank's state on all ranks", furthest,
+                (unsigned long long) join->positions [furthest].epoch, (unsigned long long) join->positions [furthest].batches,
+                number, (unsigned long long) position.epoch, (unsigned long long) position.batches);
+    }
+    return true;
+}
+
+//  ---- records
+
+//  The oldest goes.
+static void
+s_forget (replay_t *replay)
+{
+    assert (replay->first < replay->next);
+    replay->first++;
+}
+
+static uint32_t
+s_steps_kept (const replay_t *replay)
+{
+    uint32_t steps = 0;
+    for (uint64_t number = replay->first; number < replay->next; number++)
+        steps += s_record (replay, number)->step != NULL;
+    return steps;
+}
+
+static record_t *
+s_enter (replay_t *replay, uint64_t samples)
+{
+    if (replay->next - replay->first == replay->room)
+        s_forget (replay);
+    record_t *record = &replay->records [replay->next++ % replay->room];
+    *record = (record_t) { .before = replay->position, .samples = samples };
+    return record;
+}
+
+//  Its counts and ids are the caller's to fill in.
+static uint64_t *
+s_enter_step (job_t *job, uint64_t samples)
+{
+    replay_t *replay = &job->replay;
+    while (s_steps_kept (replay) == replay->step_room)
+        s_forget (replay);
+    record_t *record = s_enter (replay, samples);
+    size_t words = s_step_words (job->world_size, job->rank_batch);
+    record->step = replay->step_memory + replay->steps++ % replay->step_room * words;
+    replay->position.batches++;
+    return record->step;
+}
+
+static void
+s_all_have_it (job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        job->ranks [number].lacks = job->replay.next;
+}
+
+const uint64_t *
+replay_enter_step (job_t *job, uint32_t slot)
+{
+    const batch_t *batch = &job->batches [slot];
+    assert (s_is_same (job->replay.position, (broker_position_t) { batch->epoch, batch->index }));
+    uint64_t *step = s_enter_step (job, batch->drawn - batch->holes);
+    uint64_t *ids = step + job->world_size;
+    memset (step, 0, job->world_size * sizeof *step);
+    //  Places are dealt in order, so these are rank by rank.
+    for (uint32_t index = 0; index < batch->drawn; index++) {
+        const place_t *place = &batch->places [index];
+        if (place->state != PLACE_FILLED)
+            continue;
+        step [place->rank]++;
+        *ids++ = place->id;
+    }
+    s_all_have_it (job);
+    return step;
+}
+
+void
+replay_enter_end (job_t *job, const wire_epoch_end_t *end)
+{
+    replay_t *replay = &job->replay;
+    assert (s_is_same (replay->position, (broker_position_t) { end->epoch, end->batches }));
+    s_enter (replay, end->samples);
+    replay->position = (broker_position_t) { end->epoch + 1, 0 };
+    s_all_have_it (job);
+}
+
+bool
+replay_find (const job_t *job, uint64_t epoch, uint64_t batches, uint64_t *number_p)
+{
+    const replay_t *replay = &job->replay;
+    broker_position_t position = { epoch, batches };
+    for (*number_p = replay->first; *number_p < replay->next; ++*number_p)
+        if (s_is_same (position, s_record (replay, *number_p)->before))
+            return true;
+    return s_is_same (position, replay->position);
+}
+
+uint64_t
+replay_steps_from (const job_t *job, uint64_t number)
+{
+    uint64_t steps = 0;
+    for (; number < job->replay.next; number++)
+        steps += s_record (&job->replay, number)->step != NULL;
+    return steps;
+}
+
+//  ---- life
+
+size_t
+replay_bytes (const broker_join_t *join)
+{
+    return s_record_room (join) * sizeof (record_t)
+        + s_step_room (join) * s_step_words (join->world_size, join->batch_size) * sizeof (uint64_t);
+}
+
+static void
+s_take_over (job_t *job, const broker_join_t *join)
+{
+    replay_t *replay = &job->replay;
+    for (size_t index = s_first_usable (join); index < join->recent_count; index++) {
+        const broker_record_t *record = &join->recent [index];
+        replay->position = s_before (record);
+        if (record->is_end)
+            s_enter (replay, record->samples);
+        else {
+            uint64_t *step = s_enter_step (job, record->samples);
+            memcpy (step, record->step, (job->world_size + record->samples) * sizeof *step);
+        }
+    }
+}
+
+bool
+replay_new (job_t *job, const broker_join_t *join)
+{
+    replay_t *replay = &job->replay;
+    replay->room = s_record_room (join);
+    replay->step_room = s_step_room (join);
+    replay->records = calloc (replay->room, sizeof *replay->records);
+    replay->step_memory = calloc (replay->step_room * s_step_words (join->world_size, join->batch_size), sizeof (uint64_t));
+    if (!replay->records || !replay->step_memory)
+        return false;
+    size_t first = s_first_usable (join), lacking = 0;
+    if (replay_is_wanted (join))
+        s_take_over (job, join);
+    replay->position = (broker_position_t) { join->epoch, join->epoch_batches };
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        bool is_known = !join->positions || s_lacking (join, first, join->positions [number], &lacking);
+        assert (is_known);              //  else it would not have been allowed
+        job->ranks [number].lacks = replay->next - lacking;
+    }
+    return true;
+}
+
+void
+replay_free (job_t *job)
+{
+    free (job->replay.records);
+    free (job->replay.step_memory);
+}
+
+//  ---- what a rank lacks
+
+static void
+s_send_end (broker_t *self, rank_t *rank, const record_t *record)
+{
+    const job_t *job = rank->job;
+    broker_act_rank (self, ACTION_SEND_EPOCH_END, rank)->epoch_end = (wire_epoch_end_t) {
+        .epoch = record->before.epoch, .samples = record->samples, .batches = record->before.batches,
+        .flags = job->epochs && record->before.epoch + 1 == job->epochs? WIRE_EPOCH_LAST: 0
+    };
+}
+
+static void
+s_prepare (broker_t *self, rank_t *rank, const record_t *record, uint64_t id)
+{
+    again_t *again = &rank->again;
+    place_t *place = &again->places [again->used++];
+    again->open++;
+    place->epoch = record->before.epoch;
+    place->id = (uint32_t) id;
+    place->occurrence = 0;
+    schedule_await (place, draw_serve (self, place));
+}
+
+//  One sample of the step, of whichever rank, for a rank that has none of its own.
+static void
+s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
+{
+    job_t *job = rank->job;
+    const uint64_t *ids = record->step + job->world_size;
+    rank->again.is_padding = true;
+    rank->again.used = 0;
+    for (uint64_t index = 0; index < record->samples; index++)
+        if (!sampler_is_dropped (job->dataset->sampler, (uint32_t) ids [index])) {
+            s_prepare (self, rank, record, ids [index]);
+            return;
+        }
+    draw_end_unreadable (self, job);
+}
+
+static void
+s_prepare_step (broker_t *self, rank_t *rank, const record_t *record)
+{
+    const uint64_t *ids = record->step + rank->job->world_size;
+    for (uint32_t number = 0; number < rank->number; number++)
+        ids += record->step [number];
+    rank->again.is_padding = false;
+    for (uint64_t index = 0; index < record->step [rank->number]; index++)
+        s_prepare (self, rank, record, ids [index]);
+    if (rank->again.used == 0)
+        s_prepare_padding (self, rank, record);
+}
+
+void
+replay_go_on (broker_t *self, rank_t *rank)
+{
+    job_t *job = rank->job;
+    if (rank->state != RANK_HERE || (job->state != JOB_RUNNING && job->state != JOB_DRAWN) || rank->again.used > 0)
+        return;
+    for (; rank->lacks < job->replay.next; rank->lacks++) {
+        const record_t *record = s_record (&job->replay, rank->lacks);
+        if (record->step) {
+            s_prepare_step (self, rank, record);
+            return;
+        }
+        s_send_end (self, rank, record);
+    }
+    ranks_settle (self, job);
+}
+
+void
+replay_stop (broker_t *self, rank_t *rank)
+{
+    again_t *again = &rank->again;
+    for (uint32_t index = 0; index < again->used; index++) {
+        schedule_cancel (self, &again->places [index]);
+        if (again->places [index].state != PLACE_COPYING)
+            again->places [index].state = PLACE_EMPTY;
+    }
+    again->used = again->open = 0;
+}
+
+//  The rows that are filled, as they will be told; the places are free for the next step.
+static void
+s_tell (again_t *again)
+{
+    again->told = 0;
+    for (uint32_t index = 0; index < again->used; index++) {
+        place_t *place = &again->places [index];
+        if (place->state == PLACE_FILLED) {
+            again->rows [again->told] = index;
+            again->ids [again->told++] = place->id;
+        }
+        place->state = PLACE_EMPTY;
+    }
+    again->used = 0;
+}
+
+static void
+s_send (broker_t *self, rank_t *rank, const record_t *record)
+{
+    const job_t *job = rank->job;
+    action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
+    action->batch = (wire_batch_t) {
+        .sequence = rank->sent++, .epoch = record->before.epoch, .index = record->before.batches, .slot = WIRE_SLOT_NONE,
+        .count = rank->again.told, .flags = WIRE_BATCH_INLINE | (rank->again.is_padding? WIRE_BATCH_PADDING: 0)
+    };
+    action->step = record->step;
+    action->step_words = job->world_size + record->samples;
+    rank->lacks++;
+}
+
+void
+replay_place_done (broker_t *self, place_t *place)
+{
+    rank_t *rank = &place->job->ranks [place->rank];
+    again_t *again = &rank->again;
+    assert (again->open > 0);
+    if (--again->open > 0)
+        return;
+    const record_t *record = s_record (&place->job->replay, rank->lacks);
+    s_tell (again);
+    if (again->told == 0)
+        s_prepare_padding (self, rank, record);
+    else {
+        s_send (self, rank, record);
+        replay_go_on (self, rank);
+    }
+}
+
+void
+replay_place_bad (broker_t *self, place_t *place)
+{
+    place->state = PLACE_HOLE;
+    replay_place_done (self, place);
+}
+
+//  ---- checks
+
+static void
+s_check_again (const rank_t *rank)
+{
+    const again_t *again = &rank->again;
+    uint32_t open = 0;
+    for (uint32_t index = 0; index < rank->job->rank_batch; index++) {
+        const place_t *place = &again->places [index];
+        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+        assert (pinned == (place->version != NULL));
+        assert (place->job == rank->job && place->rank == rank->number && place->row == index);
+        assert (place->slot == WIRE_SLOT_NONE && place->record == 0);
+        open += pinned && index < again->used;
+        if (rank->job->state != JOB_OVER)
+            assert (index < again->used || place->state == PLACE_EMPTY || place->state == PLACE_COPYING);
+    }
+    if (rank->job->state == JOB_OVER)
+        return;
+    assert (open == again->open);
+    assert (again->used == 0 || (rank->state == RANK_HERE && rank->lacks < rank->job->replay.next));
+}
+
+void
+replay_check (const job_t *job)
+{
+    const replay_t *replay = &job->replay;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        assert (job->ranks [number].lacks >= replay->first && job->ranks [number].lacks <= replay->next);       //  B8
+        s_check_again (&job->ranks [number]);
+    }
+    assert (s_steps_kept (replay) <= replay->step_room);
+    for (uint64_t number = replay->first; number + 1 < replay->next; number++) {
+        const record_t *record = s_record (replay, number), *next = s_record (replay, number + 1);
+        broker_position_t after = record->step? (broker_position_t) { record->before.epoch, record->before.batches + 1 }
+            : (broker_position_t) { record->before.epoch + 1, 0 };
+        assert (s_is_same (after, next->before));
+    }
+}

@@ -1,0 +1,241 @@
+//  Orders with a pool (stream_order.h): what has entered the pool is read in whole pieces and held until it is drawn.
+//
+//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the versions
+//                  that are prepared from it hold it instead
+//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn; so with
+//                  what a version in the cache would have served, if that is evicted meanwhile.  A damaged sample is
+//                  found by the worker that is to prepare it, or by no one.
+//  on close:       all holds go; reads under way end by themselves.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+//  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so many
+//  standard deviations of a pool's sum, but not more than so many of the largest.
+enum { MEAN_PARTS = 4, ROOM_PARTS = 5, DEVIATIONS = 6, LARGEST = 64 };
+
+_Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN && (int) WIRE_POOL_MAX == (int) STREAM_ORDER_POOL_MAX,
+    "what a request may ask for can be had");
+_Static_assert ((int) STREAM_ORDER_PIECE <= (int) RAW_PIECE_MAX, "a read may bring a piece");
+
+struct ahead {
+    roaring_bitmap_t *held;     //  ids, each held once in the raw store
+    size_t bytes, bytes_max;
+};
+
+size_t
+lookahead_bound (const broker_join_t *join)
+{
+    const dataset_t *dataset = join->dataset;
+    const raw_prefetch_t *supply = dataset->supply;
+    uint64_t samples = join->subset? roaring_bitmap_get_cardinality (join->subset): dataset->samples;
+    uint64_t pool = join->pool < samples? join->pool: samples;
+    uint64_t mean = supply->bytes / dataset->samples + 1;
+    uint64_t spread = (uint64_t) (DEVIATIONS * sqrt ((double) pool * supply->square_bytes / dataset->samples));
+    uint64_t largest = LARGEST * (uint64_t) supply->sample_bytes_max;
+    uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
+    return (size_t) (bytes < supply->bytes? bytes: supply->bytes);
+}
+
+size_t
+lookahead_bytes_max (const job_t *job)
+{
+    return job->ahead? job->ahead->bytes_max: 0;
+}
+
+bool
+lookahead_holds (const job_t *job, uint32_t id)
+{
+    return job->ahead && roaring_bitmap_contains (job->ahead->held, id);
+}
+
+size_t
+lookahead_bytes (const job_t *job)
+{
+    return job->ahead? job->ahead->bytes: 0;
+}
+
+//  ---- reading pieces
+
+//  Those of a piece that one read brings.
+typedef struct {
+    raw_sample_t *samples [STREAM_ORDER_PIECE];
+    uint32_t count;
+    uint32_t first, last;       //  positions
+    size_t bytes;               //  from first to last
+} range_t;
+
+static void
+s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
+{
+    if (range->count > 0)
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
+            range->count);
+    range->count = 0;
+}
+
+//  Whether a volume begins after one position and at or before another.
+static bool
+s_is_broken (const raw_prefetch_t *supply, uint32_t after, uint32_t position)
+{
+    size_t low = 0, high = supply->given.break_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (supply->given.breaks [middle] <= after)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < supply->given.break_count && supply->given.breaks [low] <= position;
+}
+
+static size_t
+s_bytes_at (const raw_prefetch_t *supply, uint32_t position)
+{
+    return supply->given.sample_bytes (supply->given.user, supply->given.order [position]);
+}
+
+//  Bytes from behind the range to this position, its sample's included; 0: it does not belong to the range.  A gap is
+//  read through unless the disk is quicker with a second read behind it.
+static size_t
+s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *range, uint32_t position)
+{
+    const broker_pack_t *given = &supply->given;
+    if (range->count == 0 || position <= range->last || position > range->last + RAW_PIECE_MAX
+    ||  s_is_broken (supply, range->last, position))
+        return 0;
+    size_t most = raw_prefetch_read_bytes_max (self, supply), bytes = 0;
+    for (uint32_t between = range->last + 1; between <= position; between++) {
+        bytes += s_bytes_at (supply, between);
+        if (range->bytes + bytes > most)
+            return 0;
+    }
+    size_t last = s_bytes_at (supply, range->last);
+    bool parts = position > range->last + 1 && given->prefers_singles
+        && given->prefers_singles (given->user, 2, last + s_bytes_at (supply, position), last + bytes);
+    return parts? 0: bytes;
+}
+
+//  Puts a new sample into the range, or into one that begins with it.
+static void
+s_add (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
+{
+    uint32_t position = dataset->supply->positions [sample->id];
+    size_t reach = s_reach (self, dataset->supply, range, position);
+    if (reach > 0)
+        range->bytes += reach;
+    else {
+        s_request (self, lane, dataset, range);
+        range->first = position;
+        range->bytes = sample->bytes;
+    }
+    range->last = position;
+    range->samples [range->count++] = sample;
+}
+
+//  Whether the sample is worth holding, and there is room for it.
+static bool
+s_is_wanted (const broker_t *self, job_t *job, uint32_t id, size_t bytes)
+{
+    consumer_t *consumer = &job->consumer;
+    return sampler_needs (job->dataset->sampler, consumer->sampler_job, id)
+        && job->ahead->bytes + bytes <= job->ahead->bytes_max
+        && !version_index_serves (self->version_index, &consumer, 1, id);
+}
+
+static void
+s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
+{
+    range_t range = { .count = 0 };
+    lookahead_t *ahead = job->ahead;
+    const dataset_t *dataset = job->dataset;
+    uint32_t lane = raw_prefetch_lane (self, job->tenant);
+    for (uint32_t index = 0; index < piece->count; index++) {
+        uint32_t id = piece->ids [index];
+        size_t bytes = s_bytes_at (dataset->supply, dataset->supply->positions [id]);
+        if (!s_is_wanted (self, job, id, bytes) || !roaring_bitmap_add_checked (ahead->held, id))
+            continue;
+        ahead->bytes += bytes;
+        raw_sample_t *sample = raw_store_hold (self->raw, dataset->number, id, bytes);
+        if (raw_sample_is_new (sample))
+            s_add (self, lane, dataset, &range, sample);
+    }
+    s_request (self, lane, dataset, &range);
+}
+
+void
+lookahead_fill (broker_t *self, job_t *job)
+{
+    stream_piece_t piece;
+    while (sampler_entered (job->dataset->sampler, job->consumer.sampler_job, &piece))
+        s_read_piece (self, job, &piece);
+}
+
+//  ---- letting go
+
+static void
+s_let_go (broker_t *self, job_t *job, uint32_t id)
+{
+    raw_sample_t *sample = raw_store_find (self->raw, job->dataset->number, id);
+    assert (sample);
+    assert (job->ahead->bytes >= sample->bytes);
+    job->ahead->bytes -= sample->bytes;
+    raw_refcount_let_go (self, job->dataset, sample);
+}
+
+void
+lookahead_drop (broker_t *self, job_t *job, uint32_t id)
+{
+    if (roaring_bitmap_remove_checked (job->ahead->held, id))
+        s_let_go (self, job, id);
+}
+
+void
+lookahead_clear (broker_t *self, job_t *job)
+{
+    roaring_uint32_iterator_t ids;
+    roaring_bitmap_t *held = job->ahead->held;
+    job->ahead->held = broker_need (roaring_bitmap_create ());
+    for (roaring_init_iterator (held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+        s_let_go (self, job, ids.current_value);
+    roaring_bitmap_free (held);
+    assert (job->ahead->bytes == 0);
+}
+
+//  ---- life
+
+void
+lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
+{
+    assert (!job->ahead);
+    job->ahead = broker_need (calloc (1, sizeof *job->ahead));
+    job->ahead->held = broker_need (roaring_bitmap_create ());
+    job->ahead->bytes_max = bytes_max;
+    lookahead_fill (self, job);
+}
+
+void
+lookahead_end (broker_t *self, job_t *job)
+{
+    lookahead_clear (self, job);
+    roaring_bitmap_free (job->ahead->held);
+    free (job->ahead);
+    job->ahead = NULL;
+}
+
+void
+lookahead_check (const broker_t *self, const job_t *job)
+{
+    size_t bytes = 0;
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (job->ahead->held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids)) {
+        const raw_sample_t *sample = raw_store_find (self->raw, job->dataset->number, ids.current_value);
+        assert (sample && sample->holds > 0);                                   //  B6
+        assert (sampler_needs (job->dataset->sampler, job->consumer.sampler_job, ids.current_value));
+        bytes += sample->bytes;
+    }
+    assert (bytes == job->ahead->bytes);
+    assert (bytes <= job->ahead->bytes_max);
+}

@@ -1,0 +1,918 @@
+//  Compressed samples of packs: who reads what ahead, which version waits for which bytes, and when reads are handed out.
+//
+//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read sample by sample,
+//  as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are in the raw store, where all tiers
+//  of a data set, and jobs without one, share a copy.
+//
+//  One tenant: all tiers divide what jobs with a pool leave (raw_prefetch_share.c).  Several: half of what is resident is divided by
+//  weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take is in its part; whether a job fits there
+//  depends on nobody else.  The rest, with the parts of those who have neither, is for the data sets' tiers, which are nobody's.
+//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of these with its part
+//  of the memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind
+//  what others want, comes by the lane of any tenant that waits for it (holding.c).
+
+#include "broker_state.h"
+#include <assert.h>
+#include <stdlib.h>
+
+//  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not yet prepared.
+enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };
+
+static size_t
+s_resident_bytes (const broker_t *self)
+{
+    return self->options.raw_bytes / PARTS * RESIDENT_PARTS;
+}
+
+static size_t
+s_packs (const broker_t *self)
+{
+    size_t packs = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        packs += self->datasets [index]->supply != NULL;
+    return packs;
+}
+
+//  What a tenant's own tiers and pools may take.
+static size_t
+s_own_bytes (const broker_t *self, const tenant_t *tenant)
+{
+    return (size_t) broker_share (self, tenant, s_resident_bytes (self) / OWN_PARTS);
+}
+
+//  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has one.
+static size_t
+s_common_least (const broker_t *self)
+{
+    size_t packs = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        packs += self->datasets [index]->supply && self->datasets [index]->supply->given.policy != RAW_DIRECT;
+    return (s_resident_bytes (self) - s_resident_bytes (self) / OWN_PARTS) / (packs? packs: 1);
+}
+
+static bool
+s_has_own (const tenant_t *tenant)
+{
+    return tenant->held.tiers > 0 || tenant->held.lookahead_reserved > 0;
+}
+
+//  What there is for all of them now.
+static size_t
+s_all_common_bytes (const broker_t *self)
+{
+    size_t bytes = s_resident_bytes (self);
+    for (size_t index = 0; index < self->tenant_count; index++)
+        bytes -= s_has_own (self->tenants [index])? s_own_bytes (self, self->tenants [index]): 0;
+    return bytes;
+}
+
+//  A tier's job draws through a tier of its own, which is of this owner's; NULL: any.
+static bool
+s_has_own_tier (const job_t *job, const tenant_t *owner)
+{
+    return job->tier && job->tier_is_own && (!owner || job->tenant == owner);
+}
+
+//  Among whom the memory of a tier of this owner's is divided (NULL: of the tier of a data set), and how much it is; to be
+//  settled.
+static raw_prefetch_division_t
+s_division (const broker_t *self, const tenant_t *owner)
+{
+    bool is_one = !limits_apply (self);
+    raw_prefetch_division_t division = { .bytes = is_one? s_resident_bytes (self) - self->lookahead_reserved
+        : owner? s_own_bytes (self, owner) - owner->held.lookahead_reserved: s_all_common_bytes (self),
+        .least = is_one || owner? 0: s_common_least (self) };
+    for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++)
+        division.tiers [index] += self->datasets [index]->supply && self->datasets [index]->supply->tier;
+    for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
+        division.tiers [job->dataset->number] += s_has_own_tier (job, is_one? NULL: owner);
+    return division;
+}
+
+//  ---- lanes
+
+uint32_t
+raw_prefetch_lane (const broker_t *self, const tenant_t *tenant)
+{
+    return limits_apply (self) && tenant? tenant->number + 1: 0;
+}
+
+//  Jobs that read from packs, but for one that leaves.
+static size_t
+s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        count += self->datasets [index]->supply? tenant->held.on_dataset [index]: 0;
+    return count - (leaving && leaving->tenant == tenant && leaving->dataset->supply);
+}
+
+//  What keeps all workers busy, and as much that is read meanwhile.
+static size_t
+s_busy_bytes (const broker_t *self)
+{
+    size_t mean = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const raw_prefetch_t *supply = self->datasets [index]->supply;
+        size_t bytes = supply? (size_t) (supply->bytes / self->datasets [index]->samples): 0;
+        mean = bytes > mean? bytes: mean;
+    }
+    return 2 * self->prepare_max * mean;
+}
+
+//  What is not for residents is divided by weight among those who read; a lane has what its tenant's own tiers and pools may
+//  take besides.  With less than half of its part, or than keeps the workers busy, nobody waits until a whole piece can be read.
+static void
+s_share_out (broker_t *self, const job_t *leaving)
+{
+    if (!self->raw || !limits_apply (self))
+        return;
+    size_t rest = self->options.raw_bytes - s_resident_bytes (self), busy = s_busy_bytes (self);
+    uint64_t weights = 0;
+    for (size_t index = 0; index < self->tenant_count; index++)
+        weights += s_readers (self, self->tenants [index], leaving)? self->tenants [index]->given.weight: 0;
+    for (size_t index = 0; index < self->tenant_count; index++) {
+        const tenant_t *tenant = self->tenants [index];
+        size_t part = s_readers (self, tenant, leaving)? rest / weights * tenant->given.weight: 0;
+        size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0, alone = busy > part / 2? busy: part / 2;
+        raw_store_part (self->raw, raw_prefetch_lane (self, tenant), own + part, own + (alone < part? alone: part));
+    }
+}
+
+//  What the raw store's budget must be for so much to be resident.
+static size_t
+s_budget_for (size_t resident)
+{
+    return resident / RESIDENT_PARTS * PARTS + PARTS;
+}
+
+size_t
+broker_raw_setting (size_t raw_bytes)
+{
+    enum { REST = BROKER_RAW_PARTS - 1 };
+    return raw_bytes / REST * BROKER_RAW_PARTS + raw_bytes % REST;
+}
+
+//  ---- data sets
+
+static uint32_t
+s_position (void *context, uint32_t source, uint32_t id)
+{
+    const broker_t *self = context;
+    return self->datasets [source]->supply->positions [id];
+}
+
+static size_t
+s_sample_bytes (void *context, uint32_t id)
+{
+    const raw_prefetch_t *supply = context;
+    return supply->given.sample_bytes (supply->given.user, id);
+}
+
+bool
+broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
+{
+    assert (!dataset->supply);
+    raw_prefetch_t *supply = broker_need (calloc (1, sizeof *supply));
+    supply->broker = self;
+    supply->given = *pack;
+    supply->positions = broker_need (malloc (dataset->samples * sizeof *supply->positions));
+    for (uint32_t position = 0; position < dataset->samples; position++) {
+        uint32_t id = pack->order [position];
+        supply->positions [id] = position;
+        size_t bytes = s_sample_bytes (supply, id);
+        supply->sample_bytes_max = bytes > supply->sample_bytes_max? bytes: supply->sample_bytes_max;
+        supply->bytes += bytes;
+        supply->square_bytes += (double) bytes * (double) bytes;
+    }
+    dataset->supply = supply;
+    size_t together = pack->policy == RAW_REDOX? pack->chunk: 1;
+    *least_p = (LEAST_SAMPLES + 2 * together) * supply->sample_bytes_max;
+    if (self->options.raw_bytes < *least_p)
+        return false;
+    if (!self->raw) {
+        self->raw = raw_store_new (self->options.raw_bytes);
+        raw_store_on_position (self->raw, s_position, self);
+    }
+    return true;
+}
+
+void
+raw_prefetch_destroy (dataset_t *dataset)
+{
+    if (!dataset->supply)
+        return;
+    assert (!dataset->supply->tier);
+    free (dataset->supply->positions);
+    free (dataset->supply);
+    dataset->supply = NULL;
+}
+
+//  ---- tiers
+
+//  A sample has left a tier's pool without having been taken.
+static void
+s_left (void *context, uint32_t id)
+{
+    const dataset_t *dataset = context;
+    broker_t *broker = dataset->supply->broker;
+    raw_sample_t *sample = raw_store_find (broker->raw, dataset->number, id);
+    assert (sample);
+    raw_refcount_let_go (broker, dataset, sample);
+}
+
+//  A range must find memory beside all that is resident.
+size_t
+raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply)
+{
+    size_t beside = self->options.raw_bytes - s_resident_bytes (self);
+    return beside < supply->given.read_bytes_max? beside: supply->given.read_bytes_max;
+}
+
+//  Samples that are read together.
+typedef struct {
+    raw_sample_t *samples [RAW_PIECE_MAX];
+    uint32_t count, first, last;            //  positions
+    size_t sample_bytes, range_bytes;
+} range_t;
+
+static void
+s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
+{
+    const broker_pack_t *given = &dataset->supply->given;
+    bool singles = range->count > 0 && given->prefers_singles
+        && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
+    if (range->count > 0 && !singles)
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
+            range->count);
+    for (uint32_t index = 0; singles && index < range->count; index++)
+        raw_refcount_read_alone (self, lane, dataset, range->samples [index]);
+    *range = (range_t) { .count = 0 };
+}
+
+//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for; what lies between
+//  them is read too, unless the disk is quicker with single reads.
+static void
+s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
+{
+    const raw_prefetch_t *supply = dataset->supply;
+    size_t most = raw_prefetch_read_bytes_max (self, supply), reach = 0;
+    range_t range = { .count = 0 };
+    for (uint32_t index = 0; index < read->count; index++) {
+        uint32_t position = read->first + index, id = supply->given.order [position];
+        reach += s_sample_bytes (dataset->supply, id);
+        raw_sample_t *sample = read->keep >> index & 1? raw_refcount_take (self, dataset, id): NULL;
+        if (!sample || !raw_sample_is_new (sample))
+            continue;
+        raw_store_count (self->raw, sample, lane);
+        if (range.count > 0 && reach > most)
+            s_request (self, lane, dataset, &range);
+        if (range.count == 0) {
+            range.first = position;
+            reach = sample->bytes;
+        }
+        range.last = position;
+        range.range_bytes = reach;
+        range.sample_bytes += sample->bytes;
+        range.samples [range.count++] = sample;
+    }
+    s_request (self, lane, dataset, &range);
+}
+
+//  owner: NULL, the tier is its data set's.
+static void
+s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
+{
+    raw_read_t read;
+    while (tier_next (tier, &read))
+        s_schedule_read (self, raw_prefetch_lane (self, owner), dataset, &read);
+}
+
+size_t
+raw_prefetch_tier_least (const dataset_t *dataset)
+{
+    const raw_prefetch_t *supply = dataset->supply;
+    return (supply->given.policy == RAW_REDOX? supply->given.chunk: 1) * supply->sample_bytes_max;
+}
+
+//  Samples of a piece, for a pool of so many bytes.
+static uint32_t
+s_piece (const dataset_t *dataset, size_t limit)
+{
+    const raw_prefetch_t *supply = dataset->supply;
+    const broker_pack_t *given = &supply->given;
+    if (given->policy == RAW_REDOX)
+        return 1;
+    uint64_t pool_samples = limit >= supply->bytes? dataset->samples
+        : (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes);
+    uint32_t piece = given->piece (given->user, pool_samples);
+    while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
+        piece /= 2;
+    return piece;
+}
+
+static tier_t *
+s_new_tier (broker_t *self, job_t *job)
+{
+    dataset_t *dataset = job->dataset;
+    raw_prefetch_t *supply = dataset->supply;
+    const broker_pack_t *given = &supply->given;
+    raw_prefetch_division_t division = s_division (self, job->tier_is_own? job->tenant: NULL);
+    division.tiers [dataset->number]++;
+    raw_prefetch_division_settle (&division, self);
+    size_t limit = raw_prefetch_division_part (&division, dataset);
+    uint32_t piece = s_piece (dataset, limit);
+    raw_pool_options_t options = {
+        .policy = given->policy, .samples = dataset->samples, .order = given->order, .positions = supply->positions,
+        .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
+        .chunk = given->chunk
+    };
+    size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * supply->sample_bytes_max;
+    self->tier_least = least > self->tier_least? least: self->tier_least;
+    held_t *held = &job->tenant->held;
+    held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
+    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, supply, random_next (&self->random));
+}
+
+//  Calls visit for each tier there is; owner: NULL, it is its data set's.
+static void
+s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
+{
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
+            visit (self, self->datasets [index], self->datasets [index]->supply->tier, NULL);
+    for (job_t *job = self->jobs; job; job = job->next)
+        if (job->tier && job->tier_is_own)
+            visit (self, job->dataset, job->tier, job->tenant);
+}
+
+//  Of the job's tier.
+static void
+s_fill_of (broker_t *self, const job_t *job, tier_t *tier)
+{
+    s_fill (self, job->dataset, tier, job->tier_is_own? job->tenant: NULL);
+}
+
+static size_t
+s_limit (const broker_t *self, const dataset_t *dataset, const tenant_t *owner)
+{
+    raw_prefetch_division_t division = s_division (self, owner);
+    raw_prefetch_division_settle (&division, self);
+    return raw_prefetch_division_part (&division, dataset);
+}
+
+static void
+s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
+{
+    size_t limit = s_limit (self, dataset, owner);
+    if (limit == raw_pool_figures (tier_pool (tier)).limit_bytes)
+        return;
+    raw_pool_limit (tier_pool (tier), limit);
+    raw_pool_piece (tier_pool (tier), s_piece (dataset, limit));
+}
+
+//  After a tier has come or gone, or what is reserved has changed: nothing is read before all have made room.
+static void
+s_divide (broker_t *self)
+{
+    s_each_tier (self, s_set_limit);
+    s_each_tier (self, s_fill);
+}
+
+//  Whether a job's end (NULL: nobody's) is the tier's.
+static bool
+s_ends_tier (const job_t *ghost, const tier_t *tier)
+{
+    return ghost && ghost->tier && ghost->tier == tier && tier_jobs (tier) == 1;
+}
+
+//  Tiers, and memory of jobs with a pool, once the ghost has left.
+static size_t
+s_tiers_without (const broker_t *self, const job_t *ghost)
+{
+    return self->tier_count - (ghost && s_ends_tier (ghost, ghost->tier));
+}
+
+static size_t
+s_reserved_without (const broker_t *self, const job_t *ghost)
+{
+    return self->lookahead_reserved - (ghost? lookahead_bytes_max (ghost): 0);
+}
+
+//  The same of a tenant's own, where there are several.
+static size_t
+s_own_tiers_without (const tenant_t *tenant, const job_t *ghost)
+{
+    return tenant->held.tiers - (ghost && ghost->tier && ghost->tier_is_own);
+}
+
+static size_t
+s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
+{
+    return tenant->held.lookahead_reserved - (ghost? lookahead_bytes_max (ghost): 0);
+}
+
+//  The setting with which a tenant has so much of its own.
+static size_t
+s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
+{
+    double whole = (double) bytes * (double) self->weights / tenant->given.weight + (double) self->tenant_count;
+    return broker_raw_setting (s_budget_for (OWN_PARTS * (size_t) whole + OWN_PARTS));
+}
+
+//  Whether another epoch follows the one that the job is in.
+static bool
+s_goes_on (const job_t *job)
+{
+    return job->epochs == 0 || job->epoch + 1 < job->epochs;
+}
+
+static bool
+s_wants_tier (const dataset_t *dataset, sampler_order_t order)
+{
+    return dataset->supply && dataset->supply->given.policy != RAW_DIRECT
+        && (order == SAMPLER_ORDER_SHARED || order == SAMPLER_ORDER_PRIVATE);
+}
+
+static bool
+s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *ghost)
+{
+    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->supply->tier
+        || s_ends_tier (ghost, dataset->supply->tier));
+}
+
+static bool
+s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t taken = tenant->held.tier_least * s_own_tiers_without (tenant, ghost) + s_own_reserved_without (tenant, ghost);
+    size_t bound = lookahead_bound (join), most = s_own_bytes (self, tenant);
+    return bound + taken <= most || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with %zu of other jobs "
+        "tenant '%s' needs %zu bytes of memory for compressed samples, and may have %zu: take a smaller pool, or have the operator "
+        "start the server with --raw %zu, or give the tenant more weight", join->pool, join->dataset->name, bound, taken, tenant->name,
+        bound + taken, most, s_setting_for_own (self, tenant, bound + taken));
+}
+
+//  Of a job with a pool: the tiers that there are keep what they need at least.
+static bool
+s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    if (!dataset->supply)
+        return refuse (refusal, "bad_request", "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
+            "pack the data (tureen pack) and serve the pack", dataset->name);
+    if (limits_apply (self))
+        return s_allows_own_pool (self, join, ghost, refusal);
+    size_t bound = lookahead_bound (join), taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
+    size_t needed = s_budget_for (bound + taken);
+    return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
+        "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with --raw %zu, or take "
+        "a smaller pool", join->pool, dataset->name, bound, taken, broker_raw_setting (needed),
+        broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
+}
+
+//  The raw store's budget that one tier more, on this data set, would need.
+static size_t
+s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghost)
+{
+    size_t tiers = s_tiers_without (self, ghost), others = tiers > 0? self->tier_least: 0;
+    size_t own = raw_prefetch_tier_least (dataset), least = own > others? own: others;
+    return s_budget_for (least * (tiers + 1) + s_reserved_without (self, ghost));
+}
+
+//  What one own tier more, on this data set, would need, with all that the tenant has.
+static size_t
+s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost)
+{
+    size_t tiers = s_own_tiers_without (tenant, ghost), others = tiers > 0? tenant->held.tier_least: 0;
+    size_t own = raw_prefetch_tier_least (dataset), least = own > others? own: others;
+    return least * (tiers + 1) + s_own_reserved_without (tenant, ghost);
+}
+
+//  Where there are several tenants.
+static bool
+s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    const tenant_t *tenant = limits_tenant (self, join);
+    size_t needed = raw_prefetch_tier_least (dataset), most = s_common_least (self);
+    if (join->order == SAMPLER_ORDER_PRIVATE) {
+        needed = s_own_with (tenant, dataset, ghost);
+        most = s_own_bytes (self, tenant);
+        return needed <= most || refuse (refusal, "budget", "with this job %zu of tenant '%s' read from packs by themselves; that "
+            "takes at least %zu bytes for compressed samples, and it may have %zu: join with order shared, or have the operator start "
+            "the server with --raw %zu, or give the tenant more weight", s_own_tiers_without (tenant, ghost) + 1, tenant->name, needed,
+            most, s_setting_for_own (self, tenant, needed));
+    }
+    return needed <= most || refuse (refusal, "budget", "data set '%s' needs at least %zu bytes for compressed samples, and there are "
+        "%zu for each: have the operator start the server with more (--raw)", dataset->name, needed, most);
+}
+
+bool
+raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
+{
+    const dataset_t *dataset = join->dataset;
+    if (join->pool > 0)
+        return s_allows_pool (self, join, ghost, refusal);
+    if (limits_apply (self))
+        return !s_wants_tier (dataset, join->order) || s_allows_tier (self, join, ghost, refusal);
+    if (!s_needs_new_tier (dataset, join->order, ghost))
+        return true;
+    size_t needed = s_budget_with (self, dataset, ghost);
+    return needed <= self->options.raw_bytes || refuse (refusal, "budget",
+        "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least %zu bytes for "
+        "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", s_tiers_without (self, ghost) + 1,
+        broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
+}
+
+static void
+s_reserve (broker_t *self, job_t *job, size_t bytes)
+{
+    self->lookahead_reserved += bytes;
+    job->tenant->held.lookahead_reserved += bytes;
+    s_divide (self);
+}
+
+static void
+s_join_tier (broker_t *self, job_t *job)
+{
+    dataset_t *dataset = job->dataset;
+    if (!s_wants_tier (dataset, job->order))
+        return;
+    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where
+    //  there is no memory for a tier of its own.
+    bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows;
+    bool has_room = limits_apply (self)? s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
+        : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
+    if (is_apart && !has_room)
+        return;
+    job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
+    if (job->tier_is_own || !dataset->supply->tier) {
+        job->tier = s_new_tier (self, job);
+        raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
+        if (!job->tier_is_own)
+            dataset->supply->tier = job->tier;
+        self->tier_count++;
+        job->tenant->held.tiers += job->tier_is_own;
+        s_divide (self);
+    }
+    else
+        job->tier = dataset->supply->tier;
+    tier_join (job->tier, &job->consumer);
+    tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
+    s_fill_of (self, job, job->tier);
+}
+
+void
+raw_prefetch_join (broker_t *self, job_t *job, const broker_join_t *join)
+{
+    if (job->pool > 0) {
+        s_reserve (self, job, lookahead_bound (join));
+        lookahead_begin (self, job, lookahead_bound (join));
+    }
+    s_join_tier (self, job);
+    s_share_out (self, NULL);
+}
+
+static void
+s_clear_reserve (broker_t *self, job_t *job)
+{
+    size_t bytes = lookahead_bytes_max (job);
+    lookahead_end (self, job);
+    self->lookahead_reserved -= bytes;
+    job->tenant->held.lookahead_reserved -= bytes;
+    s_divide (self);
+}
+
+//  The counters of a tier that ends go on in the next one's.
+static void
+s_remember (raw_prefetch_t *supply, raw_pool_figures_t figures)
+{
+    supply->last = figures;
+    supply->past.passes += figures.passes;
+    supply->past.reads += figures.reads;
+    supply->past.hits += figures.hits;
+    supply->past.misses += figures.misses;
+    supply->past.discarded += figures.discarded;
+}
+
+static void
+s_leave_tier (broker_t *self, job_t *job)
+{
+    tier_t *tier = job->tier;
+    if (!tier)
+        return;
+    tier_leave (tier, &job->consumer);
+    job->tier = NULL;
+    if (tier_jobs (tier) > 0) {
+        s_fill_of (self, job, tier);
+        return;
+    }
+    if (!job->tier_is_own) {
+        s_remember (job->dataset->supply, raw_pool_figures (tier_pool (tier)));
+        job->dataset->supply->tier = NULL;
+    }
+    raw_pool_each (tier_pool (tier), s_left, job->dataset);
+    tier_destroy (&tier);
+    held_t *held = &job->tenant->held;
+    held->tiers -= job->tier_is_own;
+    held->tier_least = held->tiers > 0? held->tier_least: 0;
+    if (--self->tier_count == 0)
+        self->tier_least = 0;
+    s_divide (self);
+}
+
+void
+raw_prefetch_leave (broker_t *self, job_t *job)
+{
+    if (job->ahead)
+        s_clear_reserve (self, job);
+    s_leave_tier (self, job);
+    s_share_out (self, job);
+}
+
+void
+raw_prefetch_epoch_begin (broker_t *self, job_t *job)
+{
+    if (job->ahead) {
+        lookahead_clear (self, job);
+        lookahead_fill (self, job);
+    }
+    if (!job->tier)
+        return;
+    tier_epoch_begin (job->tier, job->consumer.sampler_job);
+    tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
+    s_fill_of (self, job, job->tier);
+}
+
+static void
+s_forget (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner, uint32_t id)
+{
+    tier_forget (tier, id);
+    s_fill (self, dataset, tier, owner);
+}
+
+void
+raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
+{
+    if (!dataset->supply)
+        return;
+    if (dataset->supply->tier)
+        s_forget (self, dataset, dataset->supply->tier, NULL, id);
+    for (job_t *job = self->jobs; job; job = job->next) {
+        if (job->dataset != dataset)
+            continue;
+        if (job->tier && job->tier_is_own)
+            s_forget (self, dataset, job->tier, job->tenant, id);
+        if (job->ahead) {
+            lookahead_drop (self, job, id);
+            lookahead_fill (self, job);
+        }
+    }
+}
+
+//  ---- draws
+
+uint32_t
+raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
+{
+    tier_t *tier = jobs [0]->tier;
+    return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler, NULL);
+}
+
+//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's, unless it keeps it
+//  for another epoch.
+static raw_sample_t *
+s_take (broker_t *self, job_t *job, uint32_t id)
+{
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of it
+    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
+    if (taken == TIER_HANDED)
+        raw_store_drop (self->raw, sample);
+    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id) && raw_sample_lane (sample) == 0)
+        raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
+    if (raw_sample_is_new (sample)) {
+        raw_refcount_read_alone (self, raw_prefetch_lane (self, job->tenant), job->dataset, sample);
+        job->single_reads++;
+        job->single_bytes += sample->bytes;
+    }
+    return sample;
+}
+
+void
+raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
+{
+    dataset_t *dataset = job->dataset;
+    if (!dataset->supply)
+        return;
+    raw_sample_t *sample = NULL;
+    if (job->tier)
+        s_fill_of (self, job, job->tier);      //  redox: the pick may have scheduled the read of this very sample
+    for (size_t index = 0; index < count; index++) {
+        version_t *version = versions [index];
+        if (version->state != VERSION_IDLE || version->raw)
+            continue;
+        if (!sample)
+            sample = s_take (self, job, id);
+        raw_refcount_attach (self, version, sample);
+    }
+    if (sample)
+        raw_store_drop (self->raw, sample);
+    else
+    if (job->tier)
+        tier_drawn (job->tier, id);
+    if (job->tier)
+        s_fill_of (self, job, job->tier);
+    if (job->ahead) {
+        lookahead_drop (self, job, id);
+        lookahead_fill (self, job);
+    }
+}
+
+//  ---- reads
+
+//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part for them: one on
+//  a slow disk takes nothing from the others.
+static bool
+s_is_full (const broker_t *self, const raw_prefetch_t *supply)
+{
+    size_t packs = s_packs (self);
+    size_t part = packs > 1? (self->options.raw_bytes - s_resident_bytes (self)) / packs: SIZE_MAX;
+    return supply->reading >= self->read_max || (supply->reading > 0 && supply->reading_bytes >= part);
+}
+
+static void
+s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
+{
+    raw_prefetch_t *supply = request_dataset (self, request)->supply;
+    size_t bytes = 0;
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        bytes += request->samples [index]->bytes;
+    supply->reading += begins? 1: (size_t) -1;
+    supply->reading_bytes += begins? bytes: -bytes;
+    self->reading += begins? 1: (size_t) -1;
+    uint64_t bit = UINT64_C (1) << request->source;
+    self->reading_full = s_is_full (self, supply)? self->reading_full | bit: self->reading_full & ~bit;
+    raw_store_hold_back (self->raw, self->reading_full);
+}
+
+bool
+raw_prefetch_dispatch (broker_t *self)
+{
+    if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
+        raw_store_hurry (self->raw);
+    raw_request_t *request;
+    while (self->raw && (request = raw_store_next (self->raw))) {
+        if (patience_holds (request_dataset (self, request))) {
+            patience_hold_request (self, request);
+            continue;
+        }
+        patience_made (request_dataset (self, request));
+        s_count_reading (self, request, true);
+        broker_act (self, ACTION_READ, NULL)->request = request;
+    }
+    return !self->raw || raw_store_queued (self->raw) == 0;
+}
+
+static void
+s_arrived (void *context, raw_sample_t *sample)
+{
+    (void) context;
+    for (version_t *version = sample->waiting; version; version = version->next_raw)
+        schedule_arrived (version);
+}
+
+//  A read is not out any more, whatever came of it.
+static void
+s_read_is_back (broker_t *self, const raw_request_t *request)
+{
+    assert (self->reading > 0);
+    s_count_reading (self, request, false);
+    raw_prefetch_t *supply = request_dataset (self, request)->supply;
+    supply->reads++;
+    supply->bytes_read += request->read_bytes;
+}
+
+void
+broker_read (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    if (request->rc == 0)
+        patience_good (request_dataset (self, request));
+    raw_store_done (self->raw, request, s_arrived, NULL);
+}
+
+void
+raw_prefetch_unread (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    raw_store_rest (self->raw, request);
+}
+
+dataset_t *
+request_dataset (const broker_t *self, const raw_request_t *request)
+{
+    return self->datasets [request->source];
+}
+
+size_t
+broker_reads_max (const broker_t *self)
+{
+    return self->read_max * s_packs (self);
+}
+
+//  ---- questions
+
+static json_t *
+s_policy (const dataset_t *dataset)
+{
+    static const char *const policies [] = { "stream", "redox", "direct" };
+    return json_string (policies [dataset->supply->given.policy]);
+}
+
+//  What is in memory now, and how it is read.
+static json_t *
+s_pool (raw_pool_figures_t figures)
+{
+    json_t *object = json_object ();
+    json_object_set_new (object, "piece_samples", json_integer (figures.piece));
+    json_object_set_new (object, "virtual_chunks", figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
+    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
+    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
+    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
+    return object;
+}
+
+json_t *
+raw_prefetch_job_status (const job_t *job)
+{
+    return s_has_own_tier (job, NULL)? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
+}
+
+json_t *
+raw_prefetch_status (const dataset_t *dataset, bool sees_all)
+{
+    if (!sees_all)
+        return json_pack ("{s:o}", "policy", s_policy (dataset));
+    const raw_prefetch_t *supply = dataset->supply;
+    raw_pool_figures_t figures = { .piece = supply->last.piece, .virtual_chunks = supply->last.virtual_chunks };
+    if (supply->tier)
+        figures = raw_pool_figures (tier_pool (supply->tier));
+    json_t *object = s_pool (figures);
+    json_object_set_new (object, "policy", s_policy (dataset));
+    json_object_set_new (object, "passes", json_integer ((json_int_t) (supply->past.passes + figures.passes)));
+    json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
+    json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
+    json_object_set_new (object, "misses", json_integer ((json_int_t) (supply->past.misses + figures.misses)));
+    json_object_set_new (object, "discarded", json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
+    json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
+    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
+    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
+    json_object_set_new (object, "read_amplification",
+        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed): json_null ());
+    return object;
+}
+
+static void
+s_check_held (void *context, uint32_t id)
+{
+    const dataset_t *dataset = context;
+    const raw_sample_t *sample = raw_store_find (dataset->supply->broker->raw, dataset->number, id);
+    assert (sample && sample->holds > 0);                                       //  B6
+}
+
+static void
+s_check_tier (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
+{
+    assert (raw_pool_figures (tier_pool (tier)).limit_bytes == s_limit (self, dataset, owner));
+    raw_pool_check (tier_pool (tier));
+    raw_pool_each (tier_pool (tier), s_check_held, dataset);
+}
+
+void
+raw_prefetch_check (broker_t *self)
+{
+    if (!self->raw)
+        return;
+    raw_store_check (self->raw);
+    s_each_tier (self, s_check_tier);
+    size_t reserved = 0, limits = 0;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
+            limits += raw_pool_figures (tier_pool (self->datasets [index]->supply->tier)).limit_bytes;
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        reserved += lookahead_bytes_max (job);
+        limits += job->tier && job->tier_is_own? raw_pool_figures (tier_pool (job->tier)).limit_bytes: 0;
+        if (job->ahead)
+            lookahead_check (self, job);
+    }
+    assert (reserved == self->lookahead_reserved);
+    assert (reserved + limits <= s_resident_bytes (self));
+    size_t reading = 0;
+    for (size_t index = 0; index < self->dataset_count; index++) {
+        const raw_prefetch_t *supply = self->datasets [index]->supply;
+        reading += supply? supply->reading: 0;
+        assert (!supply || supply->reading <= self->read_max);
+    }
+    assert (reading == self->reading);
+}

@@ -1,0 +1,84 @@
+//  How memory for compressed samples is divided among tiers.
+//
+//  Tiers that share memory: all there are; or where there are several tenants those of the data sets, and each tenant's own.
+//  A tier has never more than its data take: then everything is resident, and more would be of no use.  The rest is for those
+//  whose data take more, by weight: a quarter in equal parts, three quarters by the size of their data.  So a large pack has
+//  most of it, and a small one still enough to mix in.
+//
+//      part = weight x level, but no less than `least` and no more than `most`
+//
+//  The level is such that the parts come to what there is.  They change when a tier comes or goes, or a job with a pool;
+//  pieces and slots are then cut anew (supply.c).
+
+#include "broker_state.h"
+
+enum { SIZE_WEIGHT = 3, HALVINGS = 100 };
+
+typedef struct { size_t least, most; double weight; } claim_t;
+
+//  What each tier on the data set may have.
+static claim_t
+s_claim (const raw_prefetch_division_t *self, const dataset_t *dataset)
+{
+    const raw_prefetch_t *supply = dataset->supply;
+    claim_t claim = { .least = raw_prefetch_tier_least (dataset), .most = (size_t) supply->bytes };
+    //  Redox fills a slot only while there is room for one of the largest.
+    claim.most += supply->given.policy == RAW_REDOX? supply->sample_bytes_max: 0;
+    claim.most = claim.most > claim.least? claim.most: claim.least;
+    claim.least = claim.least > self->least? claim.least: self->least;
+    claim.least = claim.least < claim.most? claim.least: claim.most;
+    claim.weight = self->mean_bytes + SIZE_WEIGHT * (double) supply->bytes;
+    return claim;
+}
+
+size_t
+raw_prefetch_division_part (const raw_prefetch_division_t *self, const dataset_t *dataset)
+{
+    claim_t claim = s_claim (self, dataset);
+    double part = self->level * claim.weight;
+    if (part >= (double) claim.most)
+        return claim.most;
+    return part > (double) claim.least? (size_t) part: claim.least;
+}
+
+static double
+s_all_parts (const raw_prefetch_division_t *self, const broker_t *broker)
+{
+    double sum = 0;
+    for (size_t index = 0; index < broker->dataset_count; index++)
+        if (self->tiers [index] > 0)
+            sum += (double) self->tiers [index] * (double) raw_prefetch_division_part (self, broker->datasets [index]);
+    return sum;
+}
+
+//  Parts grow with the level.  At the upper end everybody has all that it can use.
+void
+raw_prefetch_division_settle (raw_prefetch_division_t *self, const broker_t *broker)
+{
+    double tiers = 0, data = 0, high = 0;
+    for (size_t index = 0; index < broker->dataset_count; index++)
+        if (self->tiers [index] > 0) {
+            tiers += (double) self->tiers [index];
+            data += (double) self->tiers [index] * (double) broker->datasets [index]->supply->bytes;
+        }
+    self->mean_bytes = tiers > 0? data / tiers: 0;
+    for (size_t index = 0; index < broker->dataset_count; index++)
+        if (self->tiers [index] > 0) {
+            claim_t claim = s_claim (self, broker->datasets [index]);
+            //  And a little more: what is rounded must not lack a byte.
+            double level = claim.weight > 0? (double) (claim.most + 1) / claim.weight: 0;
+            high = level > high? level: high;
+        }
+    self->level = high;
+    if (s_all_parts (self, broker) <= (double) self->bytes)
+        return;
+    double low = 0;
+    for (int step = 0; step < HALVINGS; step++) {
+        self->level = (low + high) / 2;
+        if (s_all_parts (self, broker) <= (double) self->bytes)
+            low = self->level;
+        else
+            high = self->level;
+    }
+    self->level = low;
+}

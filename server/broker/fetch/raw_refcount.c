@@ -1,0 +1,168 @@
+//  Compressed samples of packs: who holds them, at whose expense, and which version waits for which bytes.
+//
+//  A sample's memory counts on one lane of the raw store (supply.c): on that of a tenant whose places wait for it, or who
+//  has it in a tier or pool of his own; else, while it is resident for everybody, on the first.  Who brings it pays for
+//  it.  Who is done with it pays no more, and one of those who still have use of it does; but not with memory that is kept
+//  for somebody, nor where he waits for memory for what he needs before: then the bytes go, and are read again when it is
+//  their turn in his lane.  So what a tenant has of its part comes back to it as soon as it is done, whoever else wants the
+//  same samples later; and for each sample that is read again somebody was done with it.
+//
+//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  When bytes are read, and
+//  whether again, depends on how long others took; what is resident, delivered, and in which order, does not.
+
+#include "broker_state.h"
+#include <assert.h>
+
+//  ---- whose it is
+
+static uint32_t
+s_pool_lane (const broker_t *self, const dataset_t *dataset, uint32_t id, uint32_t now)
+{
+    uint32_t found = now;
+    for (const job_t *job = self->jobs; job; job = job->next) {
+        bool has_it = job->dataset == dataset && (lookahead_holds (job, id)
+            || (job->tier && job->tier_is_own && raw_pool_is_resident (tier_pool (job->tier), id)));
+        if (has_it && raw_prefetch_lane (self, job->tenant) == now)
+            return now;
+        found = has_it? raw_prefetch_lane (self, job->tenant): found;
+    }
+    return found;
+}
+
+//  On which lane the sample should count, which does on this one.
+static uint32_t
+s_lane (const broker_t *self, const dataset_t *dataset, const raw_sample_t *sample, uint32_t now)
+{
+    const tenant_t *waiting = NULL;
+    for (const version_t *version = sample->waiting; version; version = version->next_raw)
+        for (const place_t *place = version->waiting; place; place = place->next_waiting) {
+            waiting = place->job->tenant;
+            if (raw_prefetch_lane (self, waiting) == now)
+                return now;
+        }
+    tier_t *tier = dataset->supply->tier;
+    if (tier && raw_pool_is_resident (tier_pool (tier), sample->id))
+        return 0;
+    return waiting? raw_prefetch_lane (self, waiting): s_pool_lane (self, dataset, sample->id, now);
+}
+
+//  Whether its bytes are there, and no worker has them.
+static bool
+s_is_idle (const raw_sample_t *sample)
+{
+    for (const version_t *version = sample->waiting; version; version = version->next_raw)
+        if (version->state == VERSION_WORKING)
+            return false;
+    return sample->state == RAW_SAMPLE_READY;
+}
+
+static void
+s_ask (broker_t *self, const version_t *version, raw_sample_t *sample)
+{
+    for (const place_t *place = version->waiting; place; place = place->next_waiting)
+        raw_store_also (self->raw, raw_prefetch_lane (self, place->job->tenant), sample);
+}
+
+static void
+s_read_again (broker_t *self, raw_sample_t *sample)
+{
+    raw_store_again (self->raw, sample);
+    for (version_t *version = sample->waiting; version; version = version->next_raw) {
+        schedule_left (version);
+        s_ask (self, version, sample);
+    }
+}
+
+//  After somebody who held it has no use of it any more.
+static void
+s_settle (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
+{
+    if (!limits_apply (self) || sample->state == RAW_SAMPLE_BAD)
+        return;
+    uint32_t before = raw_sample_lane (sample), lane = s_lane (self, dataset, sample, before);
+    if (lane == before)
+        return;
+    raw_store_count (self->raw, sample, lane);
+    if (s_is_idle (sample) && !raw_store_has_room (self->raw, sample))
+        s_read_again (self, sample);
+}
+
+//  ---- holding
+
+raw_sample_t *
+raw_refcount_take (broker_t *self, const dataset_t *dataset, uint32_t id)
+{
+    const broker_pack_t *given = &dataset->supply->given;
+    return raw_store_hold (self->raw, dataset->number, id, given->sample_bytes (given->user, id));
+}
+
+void
+raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
+{
+    if (sample->holds > 1)
+        s_settle (self, dataset, sample);
+    raw_store_drop (self->raw, sample);
+}
+
+void
+raw_refcount_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample)
+{
+    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
+}
+
+//  ---- versions
+
+void
+raw_refcount_attach (broker_t *self, version_t *version, raw_sample_t *sample)
+{
+    const dataset_t *dataset = version_dataset (self, version);
+    version->raw = raw_store_hold (self->raw, dataset->number, sample->id, sample->bytes);
+    version_t *first = sample->waiting;
+    version->previous_raw = NULL;
+    version->next_raw = first;
+    if (first)
+        first->previous_raw = version;
+    sample->waiting = version;
+}
+
+bool
+raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version)
+{
+    const dataset_t *dataset = version_dataset (self, version);
+    if (!dataset->supply)
+        return !version->resting;
+    if (!version->raw) {
+        raw_sample_t *sample = raw_refcount_take (self, dataset, version->id);
+        if (raw_sample_is_new (sample))
+            raw_refcount_read_alone (self, raw_prefetch_lane (self, tenant), dataset, sample);
+        raw_refcount_attach (self, version, sample);
+        raw_store_drop (self->raw, sample);
+    }
+    //  Whoever has ordered it: it may stand far behind there, among what another draws ahead.
+    if (limits_apply (self))
+        raw_store_also (self->raw, raw_prefetch_lane (self, tenant), version->raw);
+    return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;
+}
+
+void
+raw_prefetch_release (broker_t *self, version_t *version)
+{
+    raw_sample_t *sample = version->raw;
+    if (!sample)
+        return;
+    if (version->previous_raw)
+        version->previous_raw->next_raw = version->next_raw;
+    else
+        sample->waiting = version->next_raw;
+    if (version->next_raw)
+        version->next_raw->previous_raw = version->previous_raw;
+    version->raw = NULL;
+    version->next_raw = version->previous_raw = NULL;
+    raw_refcount_let_go (self, version_dataset (self, version), sample);
+}
+
+const raw_sample_t *
+version_raw (const version_t *version)
+{
+    return version->raw;
+}

@@ -1,0 +1,296 @@
+#include "request_queue.h"
+#include <assert.h>
+#include <stdlib.h>
+
+//  A pass counts in cost x STRIDE / weight: fine enough for the largest weight there is.
+enum { STRIDE = 1024, BUCKETS = 256 };
+
+typedef struct {
+    waiting_t *first, *last;
+    waiting_t *held;            //  the first, while it is held
+    size_t count, small_bytes, large_bytes;
+    uint64_t pass;
+    uint32_t weight;
+    //  Requests by connection, those of several in one bucket where they collide; and those that hold back.
+    uint16_t of [BUCKETS], firsts [BUCKETS];
+} line_t;
+
+struct request_queue {
+    uint64_t pass;              //  of the line that was served last
+    size_t count, large_bytes;
+    line_t lines [WAITING_LINES_MAX];
+};
+
+request_queue_t *
+request_queue_new (void)
+{
+    return calloc (1, sizeof (request_queue_t));
+}
+
+void
+request_queue_destroy (request_queue_t **self_p)
+{
+    assert (!*self_p || (*self_p)->count == 0);
+    free (*self_p);
+    *self_p = NULL;
+}
+
+static size_t
+s_bucket (uint64_t connection)
+{
+    return (size_t) (connection * UINT64_C (0x9e3779b97f4a7c15) >> 56);
+}
+
+static bool
+s_is_large (const waiting_t *request)
+{
+    return request->bytes > WAITING_SMALL_BYTES;
+}
+
+//  ---- in and out of a line
+
+static void
+s_count (request_queue_t *self, line_t *line, const waiting_t *request, bool comes)
+{
+    size_t bucket = s_bucket (request->connection), one = comes? 1: SIZE_MAX;
+    size_t bytes = comes? request->bytes: 0 - request->bytes;
+    self->count += one;
+    line->count += one;
+    line->of [bucket] = (uint16_t) (line->of [bucket] + one);
+    line->firsts [bucket] = (uint16_t) (line->firsts [bucket] + (request->is_first? one: 0));
+    *(s_is_large (request)? &line->large_bytes: &line->small_bytes) += bytes;
+    self->large_bytes += s_is_large (request)? bytes: 0;
+}
+
+static void
+s_append (request_queue_t *self, line_t *line, waiting_t *request)
+{
+    request->before = line->last;
+    request->after = NULL;
+    *(line->last? &line->last->after: &line->first) = request;
+    line->last = request;
+    s_count (self, line, request, true);
+}
+
+static waiting_t *
+s_remove (request_queue_t *self, waiting_t *request)
+{
+    line_t *line = &self->lines [request->line];
+    *(request->before? &request->before->after: &line->first) = request->after;
+    *(request->after? &request->after->before: &line->last) = request->before;
+    request->before = request->after = NULL;
+    s_count (self, line, request, false);
+    return request;
+}
+
+//  ---- coming
+
+static bool
+s_fits (const request_queue_t *self, const line_t *line, const waiting_t *request)
+{
+    if (!s_is_large (request))
+        return line->small_bytes + request->bytes <= WAITING_LINE_BYTES_MAX;
+    return (line->large_bytes == 0 || line->large_bytes + request->bytes <= WAITING_LINE_LARGE_MAX)
+        && (self->large_bytes == 0 || self->large_bytes + request->bytes <= WAITING_LARGE_MAX);
+}
+
+//  The newest small request of the connection that has the most; NULL: none has more by two than the one that comes.
+static waiting_t *
+s_find_greedy (line_t *line, const waiting_t *request)
+{
+    size_t most = 0;
+    for (size_t bucket = 1; bucket < BUCKETS; bucket++)
+        most = line->of [bucket] > line->of [most]? bucket: most;
+    if (line->of [most] < line->of [s_bucket (request->connection)] + 2)
+        return NULL;
+    waiting_t *found = line->last;
+    while (found && (s_bucket (found->connection) != most || s_is_large (found) || found == line->held))
+        found = found->before;
+    return found;
+}
+
+static uint64_t
+s_stride (uint64_t cost, uint32_t weight)
+{
+    return (uint64_t) ((unsigned __int128) cost * STRIDE / weight);
+}
+
+//  A line that nobody stood in begins where the others are.
+static void
+s_begin (const request_queue_t *self, line_t *line)
+{
+    uint64_t latest = self->pass + s_stride (WAITING_DEBT_MAX, line->weight);
+    line->pass = line->pass < self->pass? self->pass: line->pass > latest? latest: line->pass;
+}
+
+waiting_t *
+request_queue_put (request_queue_t *self, uint32_t number, uint32_t weight, waiting_t *request)
+{
+    assert (number < WAITING_LINES_MAX && weight > 0);
+    line_t *line = &self->lines [number];
+    waiting_t *gives_way = NULL;
+    request->line = number;
+    if (line->of [s_bucket (request->connection)] >= WAITING_CONNECTION_MAX)
+        return request;
+    if (line->count == WAITING_LINE_MAX || !s_fits (self, line, request)) {
+        gives_way = s_is_large (request)? NULL: s_find_greedy (line, request);
+        if (!gives_way || line->small_bytes - gives_way->bytes + request->bytes > WAITING_LINE_BYTES_MAX)
+            return request;
+        s_remove (self, gives_way);
+    }
+    line->weight = weight;
+    if (line->count == 0)
+        s_begin (self, line);
+    s_append (self, line, request);
+    return gives_way;
+}
+
+//  ---- going
+
+static const line_t *
+s_next_line (const request_queue_t *self)
+{
+    const line_t *next = NULL;
+    for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++) {
+        const line_t *line = &self->lines [number];
+        if (line->count > 0 && !line->held && (!next || line->pass < next->pass))
+            next = line;
+    }
+    return next;
+}
+
+bool
+request_queue_has_next (const request_queue_t *self)
+{
+    return s_next_line (self) != NULL;
+}
+
+waiting_t *
+request_queue_take (request_queue_t *self)
+{
+    const line_t *next = s_next_line (self);
+    if (!next)
+        return NULL;
+    self->pass = next->pass;
+    return s_remove (self, next->first);
+}
+
+void
+request_queue_hold (request_queue_t *self, waiting_t *request)
+{
+    line_t *line = &self->lines [request->line];
+    assert (!line->held);
+    request->before = NULL;
+    request->after = line->first;
+    *(line->first? &line->first->before: &line->last) = request;
+    line->first = line->held = request;
+    s_count (self, line, request, true);
+}
+
+//  What the line could not have meanwhile is not saved up for it.
+void
+request_queue_release (request_queue_t *self, waiting_t *request)
+{
+    line_t *line = &self->lines [request->line];
+    assert (line->held == request && line->first == request);
+    line->held = NULL;
+    s_remove (self, request);
+    line->pass = line->pass < self->pass? self->pass: line->pass;
+}
+
+waiting_t *
+request_queue_take_if (request_queue_t *self, bool (*is_gone) (void *context, const waiting_t *request), void *context)
+{
+    for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++)
+        for (waiting_t *request = self->lines [number].first; request; request = request->after)
+            if (request != self->lines [number].held && is_gone (context, request))
+                return s_remove (self, request);
+    return NULL;
+}
+
+void
+request_queue_charge (request_queue_t *self, uint32_t number, uint32_t weight, uint64_t cost)
+{
+    assert (number < WAITING_LINES_MAX && weight > 0);
+    self->lines [number].pass += s_stride (cost, weight);
+}
+
+//  ---- what there is
+
+static bool
+s_find (const line_t *line, uint64_t connection, bool firsts_only)
+{
+    for (const waiting_t *request = line->first; request; request = request->after)
+        if (request->connection == connection && (request->is_first || !firsts_only))
+            return true;
+    return false;
+}
+
+bool
+request_queue_holds_back (const request_queue_t *self, uint32_t line, uint64_t connection)
+{
+    return self->lines [line].firsts [s_bucket (connection)] > 0 && s_find (&self->lines [line], connection, true);
+}
+
+bool
+request_queue_has (const request_queue_t *self, uint32_t line, uint64_t connection)
+{
+    return self->lines [line].of [s_bucket (connection)] > 0 && s_find (&self->lines [line], connection, false);
+}
+
+size_t
+request_queue_count (const request_queue_t *self)
+{
+    return self->count;
+}
+
+size_t
+request_queue_line_count (const request_queue_t *self, uint32_t line)
+{
+    return self->lines [line].count;
+}
+
+size_t
+request_queue_bytes (const request_queue_t *self)
+{
+    size_t bytes = self->large_bytes;
+    for (size_t number = 0; number < WAITING_LINES_MAX; number++)
+        bytes += self->lines [number].small_bytes;
+    return bytes;
+}
+
+static void
+s_check_line (const request_queue_t *self, const line_t *line, uint32_t number)
+{
+    size_t count = 0, small_bytes = 0, large_bytes = 0, large = 0;
+    uint16_t of [BUCKETS] = { 0 }, firsts [BUCKETS] = { 0 };
+    for (const waiting_t *request = line->first; request; request = request->after) {
+        assert (request->line == number && (request->after? request->after->before: line->last) == request);
+        count++;
+        large += s_is_large (request);
+        *(s_is_large (request)? &large_bytes: &small_bytes) += request->bytes;
+        of [s_bucket (request->connection)]++;
+        firsts [s_bucket (request->connection)] = (uint16_t) (firsts [s_bucket (request->connection)] + request->is_first);
+    }
+    assert (count == line->count && small_bytes == line->small_bytes && large_bytes == line->large_bytes);
+    assert (count <= WAITING_LINE_MAX && small_bytes <= WAITING_LINE_BYTES_MAX);
+    assert (large <= 1 || large_bytes <= WAITING_LINE_LARGE_MAX);
+    for (size_t bucket = 0; bucket < BUCKETS; bucket++) {
+        assert (of [bucket] == line->of [bucket] && firsts [bucket] == line->firsts [bucket]);
+        assert (of [bucket] <= WAITING_CONNECTION_MAX);
+    }
+    assert (!line->held || line->held == line->first);
+    assert (count == 0 || line->held || line->pass >= self->pass);
+}
+
+void
+request_queue_check (const request_queue_t *self)
+{
+    size_t count = 0, large_bytes = 0;
+    for (uint32_t number = 0; number < WAITING_LINES_MAX; number++) {
+        s_check_line (self, &self->lines [number], number);
+        count += self->lines [number].count;
+        large_bytes += self->lines [number].large_bytes;
+    }
+    assert (count == self->count && large_bytes == self->large_bytes);
+}

@@ -1,0 +1,296 @@
+#include "join_request.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "source.h"
+
+//  What takes about a millisecond: bytes of frames, or samples of the data set, which short frames can mean all of.
+enum { LONG_BYTES = 1 << 19, LONG_SAMPLES = 1 << 19 };
+
+static const sampler_order_t s_orders [] = {
+    [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
+    [REQUEST_LIST] = SAMPLER_ORDER_LIST, [REQUEST_SEEDED] = SAMPLER_ORDER_SEEDED
+};
+
+join_request_t *
+join_request_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal)
+{
+    join_request_t *self = calloc (1, sizeof *self);
+    if (!self)
+        refuse (refusal, "budget", "no memory for the request");
+    else
+    if (!request_join (frames, count, &self->request, refusal)) {
+        free (self);
+        self = NULL;
+    }
+    if (self) {
+        self->peer = *peer;
+        self->tag = tag;
+    }
+    return self;
+}
+
+dataset_t *
+join_request_find_dataset (broker_t *broker, const caller_t *caller, const char *name, refusal_t *refusal)
+{
+    dataset_t *dataset = broker_dataset (broker, caller->tenant, name);
+    if (!dataset) {
+        char *names = broker_dataset_names (broker, caller->tenant);
+        refuse (refusal, "unknown_dataset", "no data set '%s'; this server has: %s", name, names);
+        free (names);
+    }
+    return dataset;
+}
+
+//  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there, or its own job's other ranks.
+static bool
+s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
+{
+    const catalogue_t *catalogue = source_of (self->dataset)->catalogue;
+    pipeline_source_t source = { .count = catalogue_fields (catalogue) };
+    for (size_t field = 0; field < source.count; field++)
+        source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
+            .is_mask = catalogue_field_is_mask (catalogue, field) };
+    const char *present [SAMPLER_JOBS_MAX] = { like? pipeline_shared_text (like): NULL };
+    size_t count = like? 1
+        : broker_shared_texts (self->dataset, self->caller.tenant, s_orders [self->request.order], present, SAMPLER_JOBS_MAX);
+    char error [400];
+    if (pipeline_new (&self->pipeline, self->request.pipeline, &source, present, count, error, sizeof error))
+        return refuse (refusal, "bad_request", "pipeline: %s", error);
+    return true;
+}
+
+static bool
+s_layout (join_request_t *self, refusal_t *refusal)
+{
+    uint32_t batch_size = self->request.batch_size;
+    layout_t *layout = &self->layout;
+    layout_status_t status = layout_of (layout, self->pipeline, source_of (self->dataset)->catalogue, batch_size);
+    const reply_field_t *last = &layout->fields [layout->count - 1];
+    if (status == LAYOUT_SAME_NAME)
+        return refuse (refusal, "bad_request", "a batch would have two fields called '%s', one of the pipeline's and a label "
+            "of data set '%s': rename the label, or leave the field out of the pipeline", last->name,
+            self->request.dataset);
+    if (status == LAYOUT_TOO_LARGE)
+        return refuse (refusal, "bad_request", "a batch of %u samples of %zu bytes in '%s' is too large", batch_size,
+            last->sample_bytes, last->name);
+    return true;
+}
+
+//  The list as the sampler will have it, so that the broker's thread need not look through it.
+static bool
+s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    uint32_t *ids;
+    uint32_t samples = dataset_samples (self->dataset);
+    if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids, &self->list_count, refusal))
+        return false;
+    self->list_made = sampler_list_new (ids, self->list_count, samples);
+    if (!self->list_made) {
+        free (ids);
+        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->list_count);
+    }
+    self->list = ids;
+    self->digest = data_digest_of_list (ids, self->list_count);
+    return true;
+}
+
+static bool
+s_ids (join_request_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    const request_join_t *request = &self->request;
+    uint32_t samples = dataset_samples (self->dataset);
+    if (request->subset_given) {
+        if (!request_subset (&frames [request->subset_first], samples, &self->subset, refusal))
+            return false;
+        self->digest = data_digest_of_set (self->subset);
+    }
+    else
+    if (request->list_frames)
+        return s_list (self, frames, refusal);
+    else
+        self->digest = data_digest_of_all (samples);
+    return true;
+}
+
+//  Before anything of the state is looked at that makes sense for its own data set only.
+static bool
+s_same_dataset (join_request_t *self, refusal_t *refusal)
+{
+    const request_resume_t *resume = &self->request.resume;
+    const char *fingerprint = catalogue_fingerprint (source_of (self->dataset)->catalogue);
+    return !resume->given || strcmp (resume->fingerprint, fingerprint) == 0
+        || refuse (refusal, "bad_state", "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
+            "files have changed, or it is another data set; begin anew without the state", resume->fingerprint,
+            self->request.dataset, fingerprint);
+}
+
+//  What is said of the samples: where the job goes on.  How that fits the job's data else, the broker sees.
+static bool
+s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    const request_join_t *request = &self->request;
+    uint32_t samples = dataset_samples (self->dataset);
+    if (request->resume.given && strcmp (request->resume.data, self->digest.text) != 0)
+        return refuse (refusal, "bad_state", "the state is of other samples of data set '%s': it says %s, this job's %s are "
+            "%s; join with the same %s, or begin anew without the state", request->dataset, request->resume.data,
+            self->list? "list": "samples", self->digest.text, self->list? "list": "subset");
+    if (request->taken_frames && !request_taken (&frames [request->taken_first], request->taken_frames, samples, &self->taken,
+            refusal))
+        return false;
+    return request->recent_frames == 0
+        || request_recent (frames, request, samples, &self->recent, &self->recent_count, refusal);
+}
+
+//  A private stage without a given seed must not repeat that of another job; order `seeded` without one is some
+//  order of its own, which the reply tells how to have again.
+static bool
+s_seed (join_request_t *self, refusal_t *refusal)
+{
+    self->seed = self->request.seed;
+    if (!self->request.seed_given && getrandom (&self->seed, sizeof self->seed, 0) != sizeof self->seed)
+        return refuse (refusal, "bad_request", "no random seed to be had; give the job one");
+    return true;
+}
+
+static bool
+s_fresh_run (join_request_t *self, refusal_t *refusal)
+{
+    uint8_t bytes [WIRE_RUN_BYTES / 2];
+    if (getrandom (bytes, sizeof bytes, 0) != sizeof bytes)
+        return refuse (refusal, "busy", "no random number to be had for a run; try again");
+    for (size_t index = 0; index < sizeof bytes; index++)
+        snprintf (self->fresh_run + 2 * index, 3, "%02x", bytes [index]);
+    return true;
+}
+
+static void
+s_fill_join (join_request_t *self)
+{
+    const request_join_t *request = &self->request;
+    self->join = (broker_join_t) {
+        .dataset = self->dataset, .pipeline = self->pipeline, .world_size = request->world_size,
+        .batch_size = request->batch_size, .slots = request->slots, .epochs = request->epochs,
+        .drop_last = request->drop_last, .on_bad_given = request->on_bad_given,
+        .on_bad = request->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, .order = s_orders [request->order],
+        .order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given,
+        .subset = self->subset, .list = self->list, .list_count = self->list_count, .list_made = self->list_made,
+        .seed = self->seed,
+        .seed_given = request->seed_given, .pool = request->pool, .name = request->name,
+        .slot_bytes = self->layout.slot_bytes, .data = self->digest.text,
+        .epoch = request->resume.epoch, .epoch_batches = request->resume.batches, .taken = self->taken,
+        .taken_places = (size_t) request->resume.places, .recent = self->recent, .recent_count = self->recent_count,
+        .rank_wait_seconds = request->rank_wait_seconds, .run = request->run, .job_name = request->job,
+        .fresh_run = self->fresh_run, .user = self->caller.user, .tenant = self->caller.tenant
+    };
+    self->join.instances [request->rank] = request->instance;
+}
+
+bool
+join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
+{
+    self->caller = *caller;
+    self->dataset = join_request_find_dataset (broker, caller, self->request.dataset, refusal);
+    return self->dataset && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
+        && s_layout (self, refusal);
+}
+
+bool
+join_request_read (join_request_t *self, const frame_t *frames, refusal_t *refusal)
+{
+    return s_ids (self, frames, refusal) && s_resume (self, frames, refusal);
+}
+
+static size_t
+s_bytes (const frame_t *frames, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t index = 0; index < count; index++)
+        bytes += frames [index].size;
+    return bytes;
+}
+
+bool
+join_request_is_long (const join_request_t *self, const frame_t *frames)
+{
+    const request_join_t *request = &self->request;
+    if (!request->list_frames && dataset_samples (self->dataset) > LONG_SAMPLES)
+        return true;
+    return s_bytes (&frames [request->subset_first], request->subset_given) + s_bytes (&frames [request->list_first],
+        request->list_frames) + s_bytes (&frames [request->taken_first], request->taken_frames)
+        + s_bytes (&frames [request->recent_first], request->recent_frames) > LONG_BYTES;
+}
+
+bool
+join_request_complete (join_request_t *self, refusal_t *refusal)
+{
+    bool good = s_seed (self, refusal) && s_fresh_run (self, refusal);
+    if (good)
+        s_fill_join (self);
+    return good;
+}
+
+//  What a job's data are: NULL, all of the data set's.
+static void
+s_drop_data (join_request_t *self)
+{
+    if (self->subset)
+        roaring_bitmap_free (self->subset);
+    sampler_list_destroy (&self->list_made);
+    self->subset = NULL;
+    self->list = NULL;
+    self->list_count = 0;
+}
+
+void
+join_request_destroy (join_request_t **self_p)
+{
+    join_request_t *self = *self_p;
+    if (!self)
+        return;
+    request_join_clear (&self->request);
+    pipeline_destroy (&self->pipeline);
+    s_drop_data (self);
+    if (self->taken)
+        roaring_bitmap_free (self->taken);
+    free (self->recent);
+    free (self);
+    *self_p = NULL;
+}
+
+size_t
+join_request_bytes (const join_request_t *self)
+{
+    return sizeof *self + (self->subset? roaring_bitmap_size_in_bytes (self->subset): 0)
+        + (self->taken? roaring_bitmap_size_in_bytes (self->taken): 0)
+        + (self->list? sampler_list_bytes (self->list_count, dataset_samples (self->dataset)): 0)
+        + request_recent_bytes (self->recent, self->recent_count, self->request.world_size);
+}
+
+static void
+s_lend_data (join_request_t *self)
+{
+    self->join.subset = self->subset;
+    self->join.list = self->list;
+    self->join.list_count = self->list_count;
+    self->join.list_made = self->list_made;
+}
+
+void
+join_request_yield_data (join_request_t *self, join_request_t *other)
+{
+    if (!other->subset && !other->list) {
+        other->subset = self->subset;
+        other->list = self->list;
+        other->list_count = self->list_count;
+        other->list_made = self->list_made;
+        self->list_made = NULL;
+        self->subset = NULL;
+        self->list = NULL;
+        self->list_count = 0;
+        s_lend_data (other);
+    }
+    s_drop_data (self);
+    s_lend_data (self);
+}

@@ -1,0 +1,628 @@
+#include "rendezvous.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "reply.h"
+
+enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
+
+//  One rank that waits.
+typedef struct {
+    join_request_t *draft;                 //  NULL: it is not here
+    int64_t since_ms;
+} waiter_t;
+
+//  One job to be.
+typedef struct party {
+    struct party *next;
+    const tenant_t *tenant;         //  its ranks'
+    char name [REQUEST_NAME_BYTES_MAX + 1];
+    uint32_t world_size;
+    uint32_t here;
+    int64_t since_ms;               //  its first rank
+    int64_t notice_ms;              //  when the next is due
+    waiter_t waiters [WIRE_RANKS_MAX];
+} party_t;
+
+struct rendezvous {
+    void *router;
+    broker_t *broker;
+    log_t *log;
+    party_t *parties;
+    size_t count;
+};
+
+rendezvous_t *
+rendezvous_new (void *router, broker_t *broker, log_t *log)
+{
+    rendezvous_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->router = router;
+    self->broker = broker;
+    self->log = log;
+    return self;
+}
+
+//  rank UINT32_MAX: of all of them.
+static void
+s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+    __attribute__ ((format (printf, 6, 7)));
+
+static void
+s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+{
+    char text [LOG_LINE_BYTES_MAX], number [16];
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text, sizeof text, format, arguments);
+    va_end (arguments);
+    snprintf (number, sizeof number, "%" PRIu32, rank);
+    bool is_named = broker_tenants (self->broker) > 1;
+    log_event (self->log, level, "gathering", LOG_FIELDS (LOG_TEXT ("tenant", is_named? tenant_name (party->tenant): NULL),
+        LOG_TEXT ("name", party->name), LOG_TEXT ("rank", rank == UINT32_MAX? NULL: number), LOG_TEXT ("state", state)), "%s",
+        text);
+}
+
+//  ---- who is here
+
+static party_t *
+s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
+{
+    party_t *party = self->parties;
+    while (party && !(party->tenant == tenant && strcmp (party->name, name) == 0))
+        party = party->next;
+    return party;
+}
+
+static party_t *
+s_party_of (const rendezvous_t *self, const join_request_t *draft)
+{
+    return s_party (self, draft->caller.tenant, draft->request.job);
+}
+
+//  The lowest rank that is here.
+static uint32_t
+s_first (const party_t *party)
+{
+    uint32_t rank = 0;
+    while (!party->waiters [rank].draft)
+        rank++;
+    assert (rank < party->world_size);
+    return rank;
+}
+
+//  Who has the job's data, if anybody must: else any.
+static join_request_t *
+s_holder (const party_t *party)
+{
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        join_request_t *draft = party->waiters [rank].draft;
+        if (draft && (draft->subset || draft->list))
+            return draft;
+    }
+    return party->waiters [s_first (party)].draft;
+}
+
+static void
+s_end_party (rendezvous_t *self, party_t *party)
+{
+    assert (party->here == 0);
+    party_t **at = &self->parties;
+    while (*at != party)
+        at = &(*at)->next;
+    *at = party->next;
+    self->count--;
+    free (party);
+}
+
+//  The rank waits no longer, and is the caller's.  What the job's data are stays with another.
+static join_request_t *
+s_take_out (party_t *party, uint32_t rank)
+{
+    join_request_t *draft = party->waiters [rank].draft;
+    party->waiters [rank].draft = NULL;
+    party->here--;
+    if (party->here > 0)
+        join_request_yield_data (draft, s_holder (party));
+    return draft;
+}
+
+static void
+s_put_in (party_t *party, join_request_t *draft, int64_t now_ms)
+{
+    uint32_t rank = draft->request.rank;
+    assert (rank < party->world_size && !party->waiters [rank].draft);
+    if (party->here > 0)
+        join_request_yield_data (draft, s_holder (party));
+    party->waiters [rank] = (waiter_t) { draft, now_ms };
+    party->here++;
+}
+
+//  Forgets one that cannot be sent to.
+static void
+s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
+{
+    s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost", "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
+        "connection is closed", rank, party->name);
+    join_request_t *draft = s_take_out (party, rank);
+    join_request_destroy (&draft);
+}
+
+//  Tells all that are here, and lets them go; the party is no more.
+static void
+s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
+{
+    s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s", party->name,
+        refusal->message);
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        if (party->waiters [rank].draft) {
+            join_request_t *draft = s_take_out (party, rank);
+            outbox_send_text (self->router, &draft->peer, WIRE_ERROR, 0, draft->tag,
+                reply_error (refusal->code, refusal->message));
+            join_request_destroy (&draft);
+        }
+    s_end_party (self, party);
+}
+
+void
+rendezvous_destroy (rendezvous_t **self_p)
+{
+    rendezvous_t *self = *self_p;
+    if (!self)
+        return;
+    while (self->parties) {
+        party_t *party = self->parties;
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (party->waiters [rank].draft) {
+                join_request_t *draft = s_take_out (party, rank);
+                join_request_destroy (&draft);
+            }
+        s_end_party (self, party);
+    }
+    free (self);
+    *self_p = NULL;
+}
+
+const char *
+rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *caller)
+{
+    for (const party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size; rank++) {
+            const join_request_t *draft = party->waiters [rank].draft;
+            if (draft && draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
+            &&  (!caller || caller_is (&draft->caller, caller)))
+                return party->name;
+        }
+    return NULL;
+}
+
+const pipeline_t *
+rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant, const char *job_name)
+{
+    const party_t *party = s_party (self, tenant, job_name);
+    return party? party->waiters [s_first (party)].draft->pipeline: NULL;
+}
+
+//  ---- notices
+
+//  "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 20 more".
+static const char *
+s_missing (const party_t *party, char text [LIST_BYTES])
+{
+    uint32_t missing = party->world_size - party->here, told = 0;
+    uint32_t shown = missing > LISTED_MAX + 1? LISTED_MAX: missing;
+    size_t used = (size_t) snprintf (text, LIST_BYTES, missing == 1? "rank": "ranks");
+    for (uint32_t rank = 0; rank < party->world_size && told < shown; rank++)
+        if (!party->waiters [rank].draft) {
+            told++;
+            const char *before = told == 1? "": told == missing? " and": ",";
+            used += (size_t) snprintf (text + used, LIST_BYTES - used, "%s %" PRIu32, before, rank);
+        }
+    if (shown < missing)
+        snprintf (text + used, LIST_BYTES - used, " and %" PRIu32 " more", missing - shown);
+    return text;
+}
+
+//  When the first of them has waited for as long as it wants to.
+static int64_t
+s_deadline_ms (const party_t *party)
+{
+    int64_t deadline_ms = INT64_MAX;
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        const waiter_t *waiter = &party->waiters [rank];
+        int64_t end_ms = waiter->draft? waiter->since_ms + (int64_t) waiter->draft->request.gather_seconds * 1000: INT64_MAX;
+        deadline_ms = end_ms < deadline_ms? end_ms: deadline_ms;
+    }
+    return deadline_ms;
+}
+
+static bool
+s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
+{
+    char message [MESSAGE_BYTES], missing [LIST_BYTES];
+    const join_request_t *draft = party->waiters [rank].draft;
+    int64_t left = (s_deadline_ms (party) - now_ms + 999) / 1000;
+    snprintf (message, sizeof message, "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
+        " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left, left == 1? "": "s");
+    return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag, reply_notice ("gathering", message))
+        == OUTBOX_SENT;
+}
+
+//  Tells everyone who is missing, and finds out who is gone: true, if somebody was.
+static bool
+s_notify (rendezvous_t *self, party_t *party, int64_t now_ms)
+{
+    uint32_t before = party->here;
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        if (party->waiters [rank].draft && !s_notify_one (self, party, rank, now_ms))
+            s_lose (self, party, rank);
+    party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
+    return party->here < before;
+}
+
+static void
+s_refuse_late (rendezvous_t *self, party_t *party, int64_t now_ms)
+{
+    char missing [LIST_BYTES];
+    refusal_t refusal;
+    refuse (&refusal, "ranks_missing", "%" PRIu32 " of %" PRIu32 " ranks of job '%s' came within %" PRId64 " seconds; missing: "
+        "%s: start all of them with one job name and world size, or give gather= more time", party->here, party->world_size,
+        party->name, (now_ms - party->since_ms) / 1000, s_missing (party, missing));
+    s_refuse_all (self, party, &refusal);
+}
+
+static void
+s_beat (rendezvous_t *self, party_t *party, int64_t now_ms)
+{
+    if (now_ms >= s_deadline_ms (party)) {
+        s_refuse_late (self, party, now_ms);
+        return;
+    }
+    if (now_ms >= party->notice_ms)
+        s_notify (self, party, now_ms);
+    if (party->here == 0)
+        s_end_party (self, party);
+}
+
+void
+rendezvous_beat (rendezvous_t *self, int64_t now_ms)
+{
+    for (party_t *party = self->parties, *next; party; party = next) {
+        next = party->next;
+        s_beat (self, party, now_ms);
+    }
+}
+
+void
+rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+{
+    refusal_t refusal;
+    refuse (&refusal, "revoked", "the key of its client was revoked");
+    for (party_t *party = self->parties, *next; party; party = next) {
+        next = party->next;
+        //  All of them are one user's.
+        if (is_gone (context, &party->waiters [s_first (party)].draft->caller))
+            s_refuse_all (self, party, &refusal);
+    }
+}
+
+void
+rendezvous_stop (rendezvous_t *self)
+{
+    refusal_t refusal;
+    refuse (&refusal, "stopping", "the server is ending");
+    while (self->parties)
+        s_refuse_all (self, self->parties, &refusal);
+}
+
+//  ---- who comes
+
+//  What can never work is refused before others are waited for.  Whose the name is, and that a state is at its end, may be
+//  otherwise when all are here.
+static bool
+s_may_work (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    broker_join_t join = draft->join;
+    if (join.epochs && join.epoch == join.epochs) {
+        join.epoch--;
+        join.epoch_batches = 0;
+        join.recent = NULL;
+        join.recent_count = 0;
+    }
+    return broker_allows (self->broker, &join, now_ms, refusal) || strcmp (refusal->code, "job_taken") == 0;
+}
+
+static bool
+s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
+{
+    return party->waiters [s_first (party)].draft->join.user == join->user
+        || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", party->name);
+}
+
+//  Whether the draft asks for what the others do: each of them, for what only some say (run, seed) one of them may not say.
+static bool
+s_agrees (const party_t *party, const join_request_t *draft, refusal_t *refusal)
+{
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        const join_request_t *other = party->waiters [rank].draft;
+        if (other && !broker_agree (&other->join, rank, &draft->join, draft->request.rank, refusal))
+            return false;
+    }
+    return true;
+}
+
+//  Whether nobody has the draft's place, or it is its own client that has.
+static bool
+s_may_have_place (const party_t *party, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    uint32_t rank = draft->request.rank;
+    const waiter_t *waiter = &party->waiters [rank];
+    if (!waiter->draft || (*draft->request.instance
+            && strcmp (draft->request.instance, waiter->draft->request.instance) == 0))
+        return true;
+    return refuse (refusal, "job_taken", "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
+        "use one job name, or two of its processes one rank; give each run a name of its own (job=)", rank, party->name,
+        (now_ms - waiter->since_ms) / 1000);
+}
+
+//  Whether the draft may wait with those who are here.  Those who are gone are in nobody's way: before one of them is believed
+//  to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no refusal.
+static bool
+s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    party_t *party = *party_p;
+    for (;;) {
+        if (!s_is_of (party, &draft->join, refusal))
+            return false;
+        bool agrees = s_agrees (party, draft, refusal);
+        if (agrees && s_may_have_place (party, draft, now_ms, refusal))
+            return true;
+        if (!s_notify (self, party, now_ms)) {
+            if (!agrees) {
+                s_refuse_all (self, party, refusal);
+                *party_p = NULL;
+            }
+            return false;
+        }
+        if (party->here == 0) {
+            s_end_party (self, party);
+            *party_p = NULL;
+            refusal->code = NULL;
+            return false;
+        }
+    }
+}
+
+static party_t *
+s_begin_party (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    if (!s_may_work (self, draft, now_ms, refusal))
+        return NULL;
+    const tenant_t *tenant = draft->caller.tenant;
+    size_t count = rendezvous_count (self, tenant), most = (size_t) broker_share (self->broker, tenant, RENDEZVOUS_MAX);
+    party_t *party = count < most && self->count < RENDEZVOUS_MAX? calloc (1, sizeof *party): NULL;
+    if (!party) {
+        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is complete", count, most);
+        return NULL;
+    }
+    party->tenant = tenant;
+    snprintf (party->name, sizeof party->name, "%s", draft->request.job);
+    party->world_size = draft->request.world_size;
+    party->since_ms = now_ms;
+    party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
+    party->next = self->parties;
+    self->parties = party;
+    self->count++;
+    return party;
+}
+
+bool
+rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+{
+    party_t *party = s_party_of (self, draft);
+    if (party)
+        s_notify (self, party, now_ms);
+    if (party && party->here == 0) {
+        s_end_party (self, party);
+        party = NULL;
+    }
+    return !party || (s_is_of (party, &draft->join, refusal)
+        && refuse (refusal, "job_taken", "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
+            " seconds: give each run a name of its own (job=)", party->here, party->world_size, party->name,
+            (now_ms - party->since_ms) / 1000));
+}
+
+//  ---- what they ask for together
+
+static bool
+s_is_further (const broker_join_t *one, const broker_join_t *other)
+{
+    return one->epoch > other->epoch || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
+}
+
+//  The lowest of those ranks that have come furthest: its state is the job's.
+static uint32_t
+s_furthest (const party_t *party)
+{
+    uint32_t furthest = 0;
+    for (uint32_t rank = 1; rank < party->world_size; rank++)
+        if (s_is_further (&party->waiters [rank].draft->join, &party->waiters [furthest].draft->join))
+            furthest = rank;
+    return furthest;
+}
+
+//  What only one rank may say; all that do say the same.
+static void
+s_merge_one (gathered_t *gathered, uint32_t rank)
+{
+    broker_join_t *join = &gathered->join;
+    const broker_join_t *other = &gathered->drafts [rank]->join;
+    if (other->seed_given && !join->seed_given) {
+        join->seed = other->seed;
+        join->seed_given = true;
+    }
+    if (!*join->run)
+        join->run = other->run;
+    if (other->rank_wait_seconds > join->rank_wait_seconds)
+        join->rank_wait_seconds = other->rank_wait_seconds;
+    join->instances [rank] = other->instances [rank];
+    gathered->positions [rank] = (broker_position_t) { other->epoch, other->epoch_batches };
+    if (s_is_further (join, other))
+        join->positions = gathered->positions;
+}
+
+//  All are here: they are the caller's now.
+static void
+s_complete (rendezvous_t *self, party_t *party, gathered_t *gathered)
+{
+    uint32_t furthest = s_furthest (party);
+    join_request_t *base = party->waiters [furthest].draft;
+    *gathered = (gathered_t) { .count = party->world_size };
+    for (uint32_t rank = 0; rank < party->world_size; rank++) {
+        gathered->drafts [rank] = party->waiters [rank].draft;
+        party->waiters [rank].draft = NULL;
+    }
+    party->here = 0;
+    for (uint32_t rank = 0; rank < gathered->count; rank++)
+        if (rank != furthest)
+            join_request_yield_data (gathered->drafts [rank], base);
+    gathered->join = base->join;
+    gathered->join.name = gathered->drafts [0]->join.name;
+    for (uint32_t rank = 0; rank < party->world_size; rank++)
+        s_merge_one (gathered, rank);
+    s_log (self, party, UINT32_MAX, LOG_LEVEL_INFO, "complete", "all %" PRIu32 " ranks of job '%s' are here",
+        party->world_size, party->name);
+    s_end_party (self, party);
+}
+
+void
+gathered_clear (gathered_t *gathered)
+{
+    for (uint32_t rank = 0; rank < gathered->count; rank++)
+        join_request_destroy (&gathered->drafts [rank]);
+    gathered->count = 0;
+}
+
+rendezvous_status_t
+rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered, refusal_t *refusal)
+{
+    join_request_t *draft = *join_request_p;
+    uint32_t rank = draft->request.rank;
+    assert (draft->request.world_size > 1 && rank < draft->request.world_size);
+    size_t bytes = rendezvous_bytes (self, draft->caller.tenant);
+    size_t most = (size_t) broker_share (self->broker, draft->caller.tenant, RENDEZVOUS_BYTES_MAX);
+    if (bytes + join_request_bytes (draft) > most) {
+        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most %zu may: try again when "
+            "a job is complete", bytes, most);
+        return RENDEZVOUS_REFUSED;
+    }
+    party_t *party = s_party_of (self, draft);
+    if (party && !s_fits (self, &party, draft, now_ms, refusal) && (party || refusal->code))
+        return RENDEZVOUS_REFUSED;
+    if (!party && !(party = s_begin_party (self, draft, now_ms, refusal)))
+        return RENDEZVOUS_REFUSED;
+    join_request_t *earlier = party->waiters [rank].draft? s_take_out (party, rank): NULL;
+    join_request_destroy (&earlier);
+    s_put_in (party, draft, now_ms);
+    *join_request_p = NULL;
+    s_log (self, party, rank, LOG_LEVEL_INFO, "waits", "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
+        " are here", rank, party->name, party->here, party->world_size);
+    if (party->here == party->world_size) {
+        s_complete (self, party, gathered);
+        return RENDEZVOUS_COMPLETE;
+    }
+    if (!s_notify_one (self, party, rank, now_ms))
+        s_lose (self, party, rank);
+    if (party->here == 0)
+        s_end_party (self, party);
+    return RENDEZVOUS_WAITS;
+}
+
+join_request_t *
+rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *draft), void *context)
+{
+    for (party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (party->waiters [rank].draft && is_wanted (context, party->waiters [rank].draft)) {
+                join_request_t *draft = s_take_out (party, rank);
+                if (party->here == 0)
+                    s_end_party (self, party);
+                return draft;
+            }
+    return NULL;
+}
+
+//  ---- counting
+
+size_t
+rendezvous_count (const rendezvous_t *self, const tenant_t *tenant)
+{
+    size_t count = 0;
+    for (const party_t *party = self->parties; party; party = party->next)
+        count += !tenant || party->tenant == tenant;
+    return count;
+}
+
+size_t
+rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant)
+{
+    size_t bytes = 0;
+    for (const party_t *party = self->parties; party; party = party->next)
+        for (uint32_t rank = 0; rank < party->world_size && (!tenant || party->tenant == tenant); rank++)
+            bytes += party->waiters [rank].draft? join_request_bytes (party->waiters [rank].draft): 0;
+    return bytes;
+}
+
+json_t *
+rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now_ms)
+{
+    json_t *list = json_array ();
+    for (const party_t *party = self->parties; party; party = party->next) {
+        if (tenant && party->tenant != tenant)
+            continue;
+        json_t *missing = json_array ();
+        for (uint32_t rank = 0; rank < party->world_size; rank++)
+            if (!party->waiters [rank].draft)
+                json_array_append_new (missing, json_integer (rank));
+        json_array_append_new (list, json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
+            "missing", missing, "left", (double) (s_deadline_ms (party) - now_ms) / 1000));
+    }
+    return list;
+}
+
+static void
+s_check_party (const party_t *party, size_t *bytes_p)
+{
+    uint32_t here = 0, have_data = 0;
+    for (uint32_t rank = 0; rank < WIRE_RANKS_MAX; rank++) {
+        const join_request_t *draft = party->waiters [rank].draft;
+        if (!draft)
+            continue;
+        assert (rank < party->world_size && draft->request.rank == rank);               //  G1
+        assert (draft->request.world_size == party->world_size);                        //  G1
+        assert (strcmp (draft->request.job, party->name) == 0);                         //  G1
+        assert (draft->caller.tenant == party->tenant);                                 //  G4
+        here++;
+        have_data += draft->subset || draft->list;
+        *bytes_p += join_request_bytes (draft);
+    }
+    assert (have_data <= 1);                                                            //  G2
+    assert (here == party->here && here > 0 && here < party->world_size);               //  G3
+}
+
+void
+rendezvous_check (const rendezvous_t *self)
+{
+    size_t count = 0, bytes = 0;
+    for (const party_t *party = self->parties; party; party = party->next, count++) {
+        s_check_party (party, &bytes);
+        assert (s_party (self, party->tenant, party->name) == party);                   //  G1
+        assert (rendezvous_count (self, party->tenant) <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));        //  G4
+        assert (rendezvous_bytes (self, party->tenant) <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));  //  G4
+    }
+    assert (count == self->count && count <= RENDEZVOUS_MAX && bytes <= RENDEZVOUS_BYTES_MAX);
+}

@@ -1,0 +1,178 @@
+#include "receive_quota.h"
+#include <stdatomic.h>
+#include "zmtp_parser.h"
+
+enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, SMALL_PART = 128 };
+
+typedef struct {
+    atomic_uint_fast64_t name;          //  and 1; 0: free
+    atomic_size_t held;                 //  by its connections
+    atomic_size_t left;                 //  of whole messages, by connections that are closed: they can still be taken
+} user_t;
+
+//  All zero: pages that are never touched cost nothing.
+typedef struct {
+    _Atomic (user_t *) user;            //  NULL: not accepted
+    atomic_uint_fast64_t arrival;
+    atomic_size_t held;
+    atomic_bool is_encrypted;
+    //  ZeroMQ's thread only
+    zmtp_parser_t zmtp_parser;
+    size_t open;                        //  of what it holds, the message that has not ended
+} connection_t;
+
+static connection_t s_connections [DESCRIPTORS_MAX];
+static user_t s_users [USERS_MAX];
+static atomic_size_t s_connection_max = RECEIVE_QUOTA_CONNECTION_MAX, s_user_max = RECEIVE_QUOTA_USER_LEAST;
+static atomic_uint_fast64_t s_arrivals, s_resets;
+
+void
+receive_quota_set_limits (size_t connection_max, size_t user_max)
+{
+    atomic_store (&s_connection_max, connection_max);
+    atomic_store (&s_user_max, user_max);
+}
+
+//  NULL: not accepted.  Its user is *user_p.
+static connection_t *
+s_connection (int fd, user_t **user_p)
+{
+    if (fd < 0 || fd >= DESCRIPTORS_MAX)
+        return NULL;
+    *user_p = atomic_load (&s_connections [fd].user);
+    return *user_p? &s_connections [fd]: NULL;
+}
+
+//  Those beyond USERS_MAX are one.
+static user_t *
+s_user (uint64_t name)
+{
+    uint64_t wanted = name + 1 > 0? name + 1: UINT64_MAX;
+    for (int place = 0; place < USERS_MAX - 1; place++) {
+        uint_fast64_t found = 0;
+        if (atomic_compare_exchange_strong (&s_users [place].name, &found, wanted) || found == wanted)
+            return &s_users [place];
+    }
+    return &s_users [USERS_MAX - 1];
+}
+
+//  Never below nothing.  Returns how much it was.
+static size_t
+s_take_off (atomic_size_t *held, size_t bytes)
+{
+    size_t before = atomic_load (held), off;
+    do
+        off = bytes < before? bytes: before;
+    while (!atomic_compare_exchange_weak (held, &before, before - off));
+    return off;
+}
+
+static size_t
+s_cost (uint64_t frames, uint64_t bytes)
+{
+    return (size_t) (frames * RECEIVE_QUOTA_FRAME_BYTES + bytes);
+}
+
+void
+receive_quota_accepted (int fd, uint64_t user)
+{
+    if (fd < 0 || fd >= DESCRIPTORS_MAX)
+        return;
+    receive_quota_closed (fd);
+    s_connections [fd].zmtp_parser = (zmtp_parser_t) { .greeted = 0 };
+    s_connections [fd].open = 0;
+    atomic_store (&s_connections [fd].arrival, atomic_fetch_add (&s_arrivals, 1) + 1);
+    atomic_store (&s_connections [fd].user, s_user (user));
+}
+
+uint64_t
+receive_quota_arrival (int fd)
+{
+    user_t *user;
+    const connection_t *connection = s_connection (fd, &user);
+    return connection? atomic_load (&connection->arrival): UINT64_MAX;
+}
+
+bool
+receive_quota_may_receive (int fd)
+{
+    user_t *user;
+    const connection_t *connection = s_connection (fd, &user);
+    if (!connection)
+        return true;
+    size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
+    bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
+    //  One that has nothing much is not the one who is too much.
+    if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX && held < connection_max
+    &&  (!user_is_full || held < connection_max / SMALL_PART))
+        return true;
+    atomic_fetch_add (&s_resets, 1);
+    return false;
+}
+
+void
+receive_quota_received (int fd, const void *bytes, size_t size)
+{
+    user_t *user;
+    connection_t *connection = s_connection (fd, &user);
+    if (!connection)
+        return;
+    zmtp_parser_news_t news;
+    zmtp_parser_pass (&connection->zmtp_parser, bytes, size, RECEIVE_QUOTA_BODY_MAX, &news);
+    atomic_store (&connection->is_encrypted, connection->zmtp_parser.is_encrypted);
+    size_t cost = s_cost (news.frames, news.body_bytes), open = s_cost (news.open_frames, news.open_bytes);
+    connection->open = news.has_ended? open: connection->open + open;
+    atomic_fetch_add (&user->held, cost);
+    atomic_fetch_add (&connection->held, cost);
+}
+
+void
+receive_quota_closed (int fd)
+{
+    user_t *user;
+    connection_t *connection = s_connection (fd, &user);
+    if (!connection)
+        return;
+    size_t held = atomic_exchange (&connection->held, 0);
+    atomic_store (&connection->user, NULL);
+    s_take_off (&user->held, held);
+    if (!connection->zmtp_parser.is_encrypted && held > connection->open)
+        atomic_fetch_add (&user->left, held - connection->open);
+}
+
+void
+receive_quota_taken (uint64_t name, int fd, size_t frames, size_t bytes)
+{
+    user_t *user = s_user (name), *owner;
+    connection_t *connection = s_connection (fd, &owner);
+    size_t cost = s_cost (frames, bytes);
+    if (connection && owner == user) {
+        size_t off = s_take_off (&connection->held, atomic_load (&connection->is_encrypted)? SIZE_MAX: cost);
+        s_take_off (&user->held, off);
+        cost -= off < cost? off: cost;
+    }
+    s_take_off (&user->left, cost);
+}
+
+void
+receive_quota_settled (void)
+{
+    for (int place = 0; place < USERS_MAX && atomic_load (&s_users [place].name); place++)
+        if (atomic_load (&s_users [place].left) > 0)
+            atomic_store (&s_users [place].left, 0);
+}
+
+size_t
+receive_quota_bytes (void)
+{
+    size_t bytes = 0;
+    for (int place = 0; place < USERS_MAX; place++)
+        bytes += atomic_load (&s_users [place].held) + atomic_load (&s_users [place].left);
+    return bytes;
+}
+
+uint64_t
+receive_quota_resets (void)
+{
+    return atomic_load (&s_resets);
+}

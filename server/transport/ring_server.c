@@ -1,0 +1,513 @@
+/*  ring_server.c -- see door.h.
+ *
+ *  A pass is what ring_server_expect made: one client's leave to attach.  It ends by being used, by time or by
+ *  ring_server_forget.
+ *  A guest is a connection: a stranger while its token is incomplete, then a client's.
+ *
+ *          accept           whole token, good pass: 'R' + fd sent
+ *      ----------> stranger ---------------------------------> attached --+--> RING_SERVER_CLOSED, freed
+ *                     |                                           |       any byte, end of stream, error,
+ *                     |                                           |       the client's process has ended
+ *                     +--> freed without a word                   +--> ring_server_forget: freed, no event
+ *                                                                 ring_server_part: as before, and the client sees an end
+ *
+ *  ring_server_next asks epoll for one descriptor at a time.  That costs a call an event, at a few events a job, and
+ *  leaves no list of readied guests that could name one that has been freed meanwhile.
+ */
+#include "ring_server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <sodium.h>
+
+enum {
+    RING_SERVER_MAGIC = 0x00d00471,
+    STEPS_MAX = 64,                 //  descriptors that one ring_server_next looks at: a flood must not hold us
+    BACKLOG = 128
+};
+
+typedef struct pass {
+    struct pass *next;
+    uint64_t key;
+    int64_t deadline_ms;
+    uid_t uid;
+    int descriptor;                 //  lent
+    char token [RING_SERVER_TOKEN_BYTES];
+} pass_t;
+
+typedef struct guest {
+    struct guest *next;
+    int fd;
+    int process;                    //  attached: a pidfd of the client; -1: none could be had
+    pid_t pid;
+    bool attached;
+    uint64_t key;                   //  attached: whose
+    int64_t deadline_ms;            //  stranger: until when
+    uid_t uid;
+    size_t received;                //  of the token; one more than it has shows who sends too much
+    char token [RING_SERVER_TOKEN_BYTES + 1];
+} guest_t;
+
+struct ring_server {
+    uint32_t magic;
+    int listen_fd;
+    int epoll_fd;
+    bool listening;                 //  false: out of epoll until the next tick
+    char path [sizeof ((struct sockaddr_un *) 0)->sun_path];
+    bool bound;                     //  device and inode tell that the file at path is ours
+    dev_t device;
+    ino_t inode;
+    pass_t *passes;
+    guest_t *guests;                //  the youngest first
+    size_t strangers;
+};
+
+static void
+s_check (const ring_server_t *self)
+{
+    assert (self);
+    assert (self->magic == RING_SERVER_MAGIC);
+}
+
+
+//  -- the listening socket
+
+static int
+s_listen (ring_server_t *self)
+{
+    struct stat status;
+    if (lstat (self->path, &status) == 0 && S_ISSOCK (status.st_mode))
+        unlink (self->path);
+    self->listen_fd = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (self->listen_fd < 0)
+        return -errno;
+    //  bind makes the file with the socket's own mode, so it is never open to others, not even for a moment;
+    //  the umask, which belongs to all threads, stays alone.
+    if (fchmod (self->listen_fd, 0600) != 0)
+        return -errno;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    memcpy (address.sun_path, self->path, sizeof address.sun_path);
+    if (bind (self->listen_fd, (struct sockaddr *) &address, sizeof address) != 0)
+        return -errno;
+    if (lstat (self->path, &status) != 0)
+        return -errno;
+    self->bound = true;
+    self->device = status.st_dev;
+    self->inode = status.st_ino;
+    return listen (self->listen_fd, BACKLOG) == 0? 0: -errno;
+}
+
+//  guest NULL: the listening socket.
+static int
+s_watch (ring_server_t *self, int fd, guest_t *guest)
+{
+    struct epoll_event interest = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = guest };
+    return epoll_ctl (self->epoll_fd, EPOLL_CTL_ADD, fd, &interest) == 0? 0: -errno;
+}
+
+int
+ring_server_new (ring_server_t **self_p, const char *path)
+{
+    assert (self_p); assert (path);
+    *self_p = NULL;
+    ring_server_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return -ENOMEM;
+    self->magic = RING_SERVER_MAGIC;
+    self->listen_fd = self->epoll_fd = -1;
+    int rc = 0;
+    if (strlen (path) < sizeof self->path)
+        strcpy (self->path, path);
+    else
+        rc = -ENAMETOOLONG;
+    if (rc == 0)
+        rc = s_listen (self);
+    if (rc == 0 && (self->epoll_fd = epoll_create1 (EPOLL_CLOEXEC)) < 0)
+        rc = -errno;
+    if (rc == 0)
+        rc = s_watch (self, self->listen_fd, NULL);
+    if (rc == 0) {
+        self->listening = true;
+        *self_p = self;
+        self = NULL;
+    }
+    ring_server_destroy (&self);
+    return rc;
+}
+
+//  Takes the listening socket out of epoll, where it would stay readable and let the caller spin.
+static void
+s_rest (ring_server_t *self)
+{
+    int rc = epoll_ctl (self->epoll_fd, EPOLL_CTL_DEL, self->listen_fd, NULL);
+    assert (rc == 0);
+    self->listening = false;
+}
+
+
+//  -- passes and guests
+
+static void
+s_pass_end (ring_server_t *self, pass_t *pass)
+{
+    pass_t **at = &self->passes;
+    while (*at != pass)
+        at = &(*at)->next;
+    *at = pass->next;
+    sodium_memzero (pass, sizeof *pass);
+    free (pass);
+}
+
+static void
+s_guest_end (ring_server_t *self, guest_t *guest)
+{
+    guest_t **at = &self->guests;
+    while (*at != guest)
+        at = &(*at)->next;
+    *at = guest->next;
+    self->strangers -= !guest->attached;
+    close (guest->fd);              //  takes it out of epoll as well: nobody has a copy of it
+    if (guest->process >= 0)
+        close (guest->process);
+    free (guest);
+}
+
+static guest_t *
+s_attached (ring_server_t *self, uint64_t key)
+{
+    guest_t *guest = self->guests;
+    while (guest && !(guest->attached && guest->key == key))
+        guest = guest->next;
+    return guest;
+}
+
+static pass_t *
+s_pass_of_key (ring_server_t *self, uint64_t key)
+{
+    pass_t *pass = self->passes;
+    while (pass && pass->key != key)
+        pass = pass->next;
+    return pass;
+}
+
+//  Root and our own user may bring anybody's token.
+static bool
+s_may_pass (uid_t guest, uid_t pass)
+{
+    return guest == pass || guest == 0 || guest == geteuid ();
+}
+
+//  The pass that this stranger's token opens for it now.  All are compared, and each in constant time.
+static pass_t *
+s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
+{
+    pass_t *found = NULL;
+    for (pass_t *pass = self->passes; pass; pass = pass->next)
+        if (sodium_memcmp (pass->token, guest->token, RING_SERVER_TOKEN_BYTES) == 0)
+            found = pass;
+    if (!found || now_ms >= found->deadline_ms)
+        return NULL;
+    return s_may_pass (guest->uid, found->uid)? found: NULL;
+}
+
+//  Strangers come and go at the door; when it is full, of the user who has most of them the one that has waited longest goes.
+//  (Refusing the newcomer instead would let 64 idle connections keep every client out, and if the longest waiting one of all
+//  went, whoever comes fastest would keep all others out; who has a token sends it at once.)
+static void
+s_make_room (ring_server_t *self, uid_t newcomer)
+{
+    guest_t *strangers [RING_SERVER_STRANGERS_MAX], *leaver = NULL;    //  the youngest first
+    size_t count = 0, most = 0;
+    if (self->strangers < RING_SERVER_STRANGERS_MAX)
+        return;
+    for (guest_t *guest = self->guests; guest && count < RING_SERVER_STRANGERS_MAX; guest = guest->next)
+        if (!guest->attached)
+            strangers [count++] = guest;
+    for (size_t index = 0; index < count; index++) {
+        size_t with = strangers [index]->uid == newcomer;
+        for (size_t other = 0; other < count; other++)
+            with += strangers [other]->uid == strangers [index]->uid;
+        if (with >= most) {
+            most = with;
+            leaver = strangers [index];
+        }
+    }
+    s_guest_end (self, leaver);
+}
+
+//  Another user of whom no client is expected has nothing to say here.
+static bool
+s_is_expected (const ring_server_t *self, uid_t uid)
+{
+    bool found = uid == 0 || uid == geteuid ();
+    for (const pass_t *pass = self->passes; pass && !found; pass = pass->next)
+        found = s_may_pass (uid, pass->uid);
+    return found;
+}
+
+//  The new stranger, or NULL where it could not be kept.  Owns fd in both cases.
+static guest_t *
+s_guest_new (ring_server_t *self, int fd, int64_t now_ms)
+{
+    struct ucred peer;
+    socklen_t peer_size = sizeof peer;
+    guest_t *guest = calloc (1, sizeof *guest);
+    if (!guest || getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0
+    ||  !s_is_expected (self, peer.uid) || s_watch (self, fd, guest) != 0) {
+        free (guest);
+        close (fd);
+        return NULL;
+    }
+    s_make_room (self, peer.uid);
+    guest->fd = fd;
+    guest->process = -1;
+    guest->pid = peer.pid;
+    guest->uid = peer.uid;
+    guest->deadline_ms = now_ms + RING_SERVER_PATIENCE_MS;
+    guest->next = self->guests;
+    self->guests = guest;
+    self->strangers++;
+    return guest;
+}
+
+
+//  -- what a descriptor has for us
+
+static void
+s_accept (ring_server_t *self, int64_t now_ms)
+{
+    //  Not by the C library's name, which is ZeroMQ's to call (accepting.c): here the error itself is wanted.
+    int fd = (int) syscall (SYS_accept4, self->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        s_guest_new (self, fd, now_ms);     //  its token makes it readable, then we see it again
+    else
+    if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        s_rest (self);
+}
+
+//  Sends 'R' with the descriptor beside it.  The socket is new and empty, so it either takes this or is dead.
+static int
+s_send_ring (int fd, int descriptor)
+{
+    char byte = 'R';
+    struct iovec part = { .iov_base = &byte, .iov_len = 1 };
+    union { struct cmsghdr head; char room [CMSG_SPACE (sizeof (int))]; } control;
+    memset (&control, 0, sizeof control);
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1,
+        .msg_control = &control, .msg_controllen = sizeof control };
+    struct cmsghdr *head = CMSG_FIRSTHDR (&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN (sizeof descriptor);
+    memcpy (CMSG_DATA (head), &descriptor, sizeof descriptor);
+    ssize_t sent;
+    do
+        sent = sendmsg (fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent == 1? 0: -EPIPE;
+}
+
+//  Watches the client's process from now on, if the kernel lets us.
+static void
+s_watch_process (ring_server_t *self, guest_t *guest)
+{
+    guest->process = (int) syscall (SYS_pidfd_open, guest->pid, 0);     //  closes on exec by itself
+    if (guest->process >= 0 && s_watch (self, guest->process, guest) != 0) {
+        close (guest->process);
+        guest->process = -1;
+    }
+}
+
+static bool
+s_process_ended (const guest_t *guest)
+{
+    struct pollfd process = { .fd = guest->process, .events = POLLIN };
+    return poll (&process, 1, 0) == 1;      //  never of -1
+}
+
+//  The token is whole: attached, or gone without a word.
+static bool
+s_admit (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_t *event)
+{
+    pass_t *pass = s_pass_of_guest (self, guest, now_ms);
+    if (!pass) {
+        s_guest_end (self, guest);
+        return false;
+    }
+    uint64_t key = pass->key;
+    int rc = s_send_ring (guest->fd, pass->descriptor);
+    s_pass_end (self, pass);                //  used, whether it helped or not
+    if (rc) {
+        s_guest_end (self, guest);
+        return false;
+    }
+    s_watch_process (self, guest);
+    guest->attached = true;
+    guest->key = key;
+    self->strangers--;
+    *event = (ring_server_event_t) { .kind = RING_SERVER_ATTACHED, .key = key };
+    return true;
+}
+
+static bool
+s_hear_stranger (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_t *event)
+{
+    ssize_t count = recv (guest->fd, guest->token + guest->received,
+        sizeof guest->token - guest->received, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (count > 0)
+        guest->received += (size_t) count;
+    if (count <= 0 || guest->received > RING_SERVER_TOKEN_BYTES)
+        s_guest_end (self, guest);
+    else
+    if (guest->received == RING_SERVER_TOKEN_BYTES)
+        return s_admit (self, guest, now_ms, event);
+    return false;
+}
+
+//  An attached client has nothing more to say: the end of the stream, an error or a byte, each closes; and so
+//  does the end of its process.
+static bool
+s_hear_attached (ring_server_t *self, guest_t *guest, ring_server_event_t *event)
+{
+    char byte;
+    if (recv (guest->fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR)
+    &&  !s_process_ended (guest))
+        return false;
+    *event = (ring_server_event_t) { .kind = RING_SERVER_CLOSED, .key = guest->key };
+    s_guest_end (self, guest);
+    return true;
+}
+
+
+//  -- the caller's side
+
+int
+ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
+    char token [RING_SERVER_TOKEN_BYTES + 1])
+{
+    s_check (self);
+    assert (descriptor >= 0);
+    assert (!s_attached (self, key)); assert (!s_pass_of_key (self, key));
+    unsigned char random [RING_SERVER_TOKEN_BYTES / 2];
+    token [0] = 0;
+    pass_t *pass = malloc (sizeof *pass);
+    if (!pass)
+        return -ENOMEM;
+    if (getrandom (random, sizeof random, 0) != (ssize_t) sizeof random) {
+        free (pass);                        //  UNTESTED: a kernel that has started gives 16 bytes whole
+        return -EIO;
+    }
+    sodium_bin2hex (token, RING_SERVER_TOKEN_BYTES + 1, random, sizeof random);
+    *pass = (pass_t) { .next = self->passes, .key = key, .uid = uid, .descriptor = descriptor,
+        .deadline_ms = now_ms + RING_SERVER_PATIENCE_MS };
+    memcpy (pass->token, token, RING_SERVER_TOKEN_BYTES);
+    self->passes = pass;
+    return 0;
+}
+
+void
+ring_server_forget (ring_server_t *self, uint64_t key)
+{
+    s_check (self);
+    pass_t *pass = s_pass_of_key (self, key);
+    if (pass)
+        s_pass_end (self, pass);
+    guest_t *guest = s_attached (self, key);
+    if (guest)
+        s_guest_end (self, guest);
+}
+
+bool
+ring_server_part (ring_server_t *self, uint64_t key)
+{
+    s_check (self);
+    guest_t *guest = s_attached (self, key);
+    if (guest)
+        shutdown (guest->fd, SHUT_WR);      //  of a client that has just closed it fails: that is told next
+    else
+        ring_server_forget (self, key);
+    return guest != NULL;
+}
+
+int
+ring_server_descriptor (const ring_server_t *self)
+{
+    s_check (self);
+    return self->epoll_fd;
+}
+
+bool
+ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *event)
+{
+    s_check (self);
+    assert (event);
+    for (int step = 0; step < STEPS_MAX; step++) {
+        struct epoll_event ready;
+        if (epoll_wait (self->epoll_fd, &ready, 1, 0) != 1)
+            return false;
+        guest_t *guest = ready.data.ptr;
+        if (!guest)
+            s_accept (self, now_ms);
+        else
+        if (guest->attached? s_hear_attached (self, guest, event)
+                           : s_hear_stranger (self, guest, now_ms, event))
+            return true;
+    }
+    return false;                           //  more may be ready; then the descriptor still says so
+}
+
+void
+ring_server_tick (ring_server_t *self, int64_t now_ms)
+{
+    s_check (self);
+    for (pass_t *pass = self->passes, *next; pass; pass = next) {
+        next = pass->next;
+        if (now_ms >= pass->deadline_ms)
+            s_pass_end (self, pass);
+    }
+    for (guest_t *guest = self->guests, *next; guest; guest = next) {
+        next = guest->next;
+        if (!guest->attached && now_ms >= guest->deadline_ms)
+            s_guest_end (self, guest);
+    }
+    if (!self->listening)
+        self->listening = s_watch (self, self->listen_fd, NULL) == 0;
+}
+
+void
+ring_server_destroy (ring_server_t **self_p)
+{
+    assert (self_p);
+    ring_server_t *self = *self_p;
+    if (!self)
+        return;
+    s_check (self);
+    while (self->passes)
+        s_pass_end (self, self->passes);
+    while (self->guests)
+        s_guest_end (self, self->guests);
+    if (self->epoll_fd >= 0)
+        close (self->epoll_fd);
+    struct stat status;
+    if (self->bound && lstat (self->path, &status) == 0
+    &&  status.st_dev == self->device && status.st_ino == self->inode)
+        unlink (self->path);
+    if (self->listen_fd >= 0)
+        close (self->listen_fd);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}

@@ -1,0 +1,738 @@
+#include "version_index_state.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
+
+_Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX, "a version knows every job that may have used it");
+
+static void *
+s_need (void *memory)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for the bookkeeping of versions\n");
+        abort ();
+    }
+    return memory;
+}
+
+static void s_merging (void *context, sampler_t *sampler);
+
+//  ---- kinds
+
+version_set_t *
+version_set_new (version_index_t *self, sampler_t *sampler, size_t version_bytes, bool is_random, void *user)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    uint32_t number = 0;
+    while (number < self->kind_room && self->kinds [number])
+        number++;
+    if (number == self->kind_room) {
+        self->kind_room = self->kind_room? self->kind_room * 2: KINDS_MIN;
+        self->kinds = s_need (realloc (self->kinds, self->kind_room * sizeof *self->kinds));
+        memset (self->kinds + number, 0, (self->kind_room - number) * sizeof *self->kinds);
+    }
+    version_set_t *kind = s_need (calloc (1, sizeof *kind));
+    *kind = (version_set_t) {
+        .version_index = self, .number = number, .sampler = sampler, .version_bytes = version_bytes,
+        .is_random = is_random, .user = user
+    };
+    self->kinds [number] = kind;
+    sampler_on_merge (sampler, s_merging, self);
+    return kind;
+}
+
+void *
+version_set_user (const version_set_t *self)
+{
+    return self->user;
+}
+
+bool
+version_set_is_random (const version_set_t *self)
+{
+    return self->is_random;
+}
+
+version_set_t *
+version_set_of (const version_index_t *self, const version_t *version)
+{
+    assert (version->class < self->kind_room);
+    assert (self->kinds [version->class]);
+    return self->kinds [version->class];
+}
+
+void
+version_index_on_kind_end (version_index_t *self, void (*ended) (void *context, void *user), void *context)
+{
+    self->ended = ended;
+    self->ended_context = context;
+}
+
+void
+version_index_on_leave (version_index_t *self, void (*left) (void *context, version_t *version), void *context)
+{
+    self->left = left;
+    self->left_context = context;
+}
+
+static void
+s_end_when_empty (version_set_t *kind)
+{
+    if (kind->consumers || kind->versions > 0)
+        return;
+    version_index_t *self = kind->version_index;
+    void *user = kind->user;
+    self->kinds [kind->number] = NULL;
+    free (kind->draws);
+    free (kind);
+    version_index_measure_reserve (self);
+    if (self->ended)
+        self->ended (self->ended_context, user);
+}
+
+//  The number of the sample's next version.  Ids come in any order, so the table grows to its full size in a
+//  few steps.
+static uint32_t
+s_next_draw (version_set_t *kind, uint32_t id)
+{
+    if (id >= kind->draws_room) {
+        size_t room = (size_t) id + id / 8 + DRAWS_MORE;
+        kind->draws = s_need (realloc (kind->draws, room * sizeof *kind->draws));
+        memset (kind->draws + kind->draws_room, 0, (room - kind->draws_room) * sizeof *kind->draws);
+        kind->draws_room = room;
+    }
+    return kind->draws [id]++;
+}
+
+//  ---- life
+
+static uint64_t
+s_random_below (void *random, uint64_t bound)
+{
+    return random_below (random, bound);
+}
+
+//  A newcomer that is evicted at once, which nobody has used, is s_serve's to tell of: it is on no side yet.
+static void
+s_version_left (void *context, version_t *version, bool evicted)
+{
+    if (evicted && version->jobs > 0)
+        version_index_lose (context, version, version->ticket != 0);
+    if (version->ticket && evicted)
+        sampler_lost (version_set_of (context, version)->sampler);
+    if (version->ticket)
+        sampler_unshelve (version_set_of (context, version)->sampler, version->ticket);
+    version->ticket = 0;
+    const version_index_t *self = context;
+    if (self->left)
+        self->left (self->left_context, version);
+}
+
+static void
+s_version_freed (void *context, const version_t *version)
+{
+    version_set_t *kind = version_set_of (context, version);
+    assert (kind->versions > 0);
+    kind->versions--;
+    s_end_when_empty (kind);
+}
+
+version_index_t *
+version_index_new (size_t budget_bytes, uint64_t seed)
+{
+    version_index_t *self = s_need (calloc (1, sizeof *self));
+    self->magic = VERSION_INDEX_MAGIC;
+    self->tenant_count = 1;
+    self->random = random_from_seed (seed);
+    prepared_options_t options = {
+        .budget_bytes = budget_bytes, .limit_bytes = budget_bytes,
+        .random_below = s_random_below, .random = &self->random
+    };
+    self->prepared = prepared_new (&options);
+    prepared_on_leave (self->prepared, s_version_left, self);
+    prepared_on_free (self->prepared, s_version_freed, self);
+    return self;
+}
+
+void
+version_index_destroy (version_index_t **self_p)
+{
+    version_index_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    prepared_destroy (&self->prepared);
+    for (uint32_t number = 0; number < self->kind_room; number++)
+        assert (!self->kinds [number]);         //  a consumer has not left
+    free (self->kinds);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+prepared_t *
+version_index_prepared (version_index_t *self)
+{
+    return self->prepared;
+}
+
+uint64_t
+version_index_hits (const version_index_t *self)
+{
+    return self->hits;
+}
+
+uint64_t
+version_index_misses (const version_index_t *self)
+{
+    return self->misses;
+}
+
+//  ---- claims
+
+static void
+s_see (version_t *version, const consumer_t *consumer)
+{
+    version->jobs += !version_index_has_used (consumer, version);
+    version->seen [consumer->sampler_job / 64] |= 1ull << consumer->sampler_job % 64;
+}
+
+static bool
+s_used_up (const version_t *version, const consumer_t *consumer)
+{
+    return consumer->kind->is_random && version_index_has_used (consumer, version);
+}
+
+//  Whether a new version would push nothing out that is there.
+static bool
+s_has_room (const consumer_t *consumer)
+{
+    const version_set_t *kind = consumer->kind;
+    return prepared_has_room (kind->version_index->prepared, consumer->tenant, kind->version_bytes);
+}
+
+static bool
+s_wants (const consumer_t *consumer, uint32_t id)
+{
+    return sampler_needs (consumer->kind->sampler, consumer->sampler_job, id);
+}
+
+//  Whether the version's count counts the consumer, unless that is inside a draw.
+static bool
+s_counts (const consumer_t *consumer, const version_t *version)
+{
+    return version_index_is_own (consumer, version) && s_wants (consumer, version->id)
+        && !s_used_up (version, consumer);
+}
+
+typedef struct {
+    const consumer_t *consumer;
+    int change;
+} claim_t;
+
+//  Enters or withdraws a claim: the count, and on the reusable set the leave to take it.
+static void
+s_claim (void *context, version_t *version)
+{
+    const claim_t *claim = context;
+    const consumer_t *consumer = claim->consumer;
+    version_set_t *kind = consumer->kind;
+    if (version->class != kind->number || !s_counts (consumer, version))
+        return;
+    prepared_count (kind->version_index->prepared, version, claim->change);
+    if (version->ticket && claim->change > 0)
+        sampler_allow (kind->sampler, version->ticket, consumer->sampler_job);
+    else
+    if (version->ticket)
+        sampler_forbid (kind->sampler, version->ticket, consumer->sampler_job);
+}
+
+static void
+s_claim_id (const consumer_t *consumer, uint32_t id, int change)
+{
+    claim_t claim = { consumer, change };
+    version_t *version = prepared_find (consumer->kind->version_index->prepared, consumer->kind->number, id);
+    for (; version; version = prepared_find_next (version))
+        s_claim (&claim, version);
+}
+
+static void
+s_claim_sample (void *context, uint32_t id)
+{
+    const claim_t *claim = context;
+    s_claim_id (claim->consumer, id, claim->change);
+}
+
+//  The version has changed sides: others count.
+static void
+s_set_count (version_set_t *kind, version_t *version, uint32_t count)
+{
+    while (version->count != count)
+        prepared_count (kind->version_index->prepared, version, version->count < count? +1: -1);
+}
+
+//  Whether it is less work to look every sample of the consumer up than to look at every version.
+static bool
+s_has_little (const consumer_t *consumer)
+{
+    return sampler_epoch_samples (consumer->kind->sampler, consumer->sampler_job)
+        < prepared_versions (consumer->kind->version_index->prepared) / 2;
+}
+
+//  All claims of a consumer, before and after what it needs changes.
+static void
+s_claim_all (const consumer_t *consumer, int change)
+{
+    claim_t claim = { consumer, change };
+    if (s_has_little (consumer))
+        sampler_each (consumer->kind->sampler, consumer->sampler_job, s_claim_sample, &claim);
+    else
+        prepared_each (consumer->kind->version_index->prepared, s_claim, &claim);
+}
+
+static void
+s_enter_draw (consumer_t *consumer, uint32_t id)
+{
+    s_claim_id (consumer, id, -1);
+    version_index_losses_take (consumer, id);
+    consumer->drawing = true;
+}
+
+//  Puts back what is left of its claims: a list may have the id again, and a place that is filled for an epoch
+//  that is over leaves the new one's need.
+static void
+s_leave_draw (consumer_t *consumer, uint32_t id)
+{
+    consumer->drawing = false;
+    s_claim_id (consumer, id, +1);
+}
+
+//  ---- coming and going
+
+//  For prepared_each.  Else a job that is started again while others go on would find in its next epoch what it had in
+//  this one.  The strata know what was taken, as all that decides here must (randomness.md).
+static void
+s_see_taken (void *context, version_t *version)
+{
+    const consumer_t *consumer = context;
+    const version_set_t *kind = consumer->kind;
+    if (version->class == kind->number && version_index_is_own (consumer, version) && !s_wants (consumer, version->id)
+    &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
+        s_see (version, consumer);
+}
+
+void
+version_index_join (version_index_t *self, consumer_t *consumer)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    version_set_t *kind = consumer->kind;
+    consumer->follows = sampler_follows (kind->sampler, consumer->sampler_job);
+    consumer->drawing = false;
+    memset (consumer->lost, 0, sizeof consumer->lost);
+    consumer->next = kind->consumers;
+    kind->consumers = consumer;
+    bool goes_on = sampler_remaining (kind->sampler, consumer->sampler_job)
+        < sampler_epoch_samples (kind->sampler, consumer->sampler_job);
+    if (kind->is_random && goes_on)
+        prepared_each (self->prepared, s_see_taken, consumer);
+    version_index_tenant_joins (consumer, kind->is_random && goes_on);
+    s_claim_all (consumer, +1);
+}
+
+//  The consumer's number will be another's: no version was used by it.
+static void
+s_unsee (void *context, version_t *version)
+{
+    const consumer_t *consumer = context;
+    if (version->class == consumer->kind->number)
+        version->seen [consumer->sampler_job / 64] &= ~(1ull << consumer->sampler_job % 64);
+}
+
+typedef struct {
+    const version_index_t *version_index;
+    const version_set_t *kind;           //  NULL: all kinds of the sampler, what is on the reusable set
+    const sampler_t *sampler;
+    version_t **versions;
+    size_t count;
+} gather_t;
+
+static void
+s_gather (void *context, version_t *version)
+{
+    gather_t *gather = context;
+    const version_set_t *kind = version_set_of (gather->version_index, version);
+    if (gather->kind? kind == gather->kind: version->ticket && kind->sampler == gather->sampler)
+        gather->versions [gather->count++] = version;
+}
+
+//  The versions in question, which the caller frees: prepared_each must not see the index change.
+static void
+s_gather_all (version_index_t *self, gather_t *gather)
+{
+    gather->version_index = self;
+    gather->versions = s_need (calloc (prepared_versions (self->prepared) + 1, sizeof *gather->versions));
+    prepared_each (self->prepared, s_gather, gather);
+}
+
+//  Random versions serve nobody once the last consumer has left: a newcomer's draws would not find them often,
+//  and the draw numbers are kept for their sake.
+static void
+s_drop_versions (version_set_t *kind)
+{
+    gather_t gather = { .kind = kind };
+    prepared_t *prepared = kind->version_index->prepared;
+    bool is_left = kind->consumers != NULL;
+    s_gather_all (kind->version_index, &gather);
+    for (size_t index = 0; index < gather.count; index++) {
+        if (is_left)
+            version_index_count_drop (kind->version_index, gather.versions [index]);
+        prepared_remove (prepared, gather.versions [index]);    //  the kind may end with its last one
+    }
+    free (gather.versions);
+}
+
+bool
+version_set_is_idle (const version_set_t *self)
+{
+    return !self->consumers;
+}
+
+void
+version_set_end (version_set_t *self)
+{
+    assert (!self->consumers);
+    s_drop_versions (self);
+}
+
+//  The version goes over to the others' side.
+static void
+s_unshelve (version_set_t *kind, version_t *version)
+{
+    version_index_lose (kind->version_index, version, true);
+    sampler_unshelve (kind->sampler, version->ticket);
+    version->ticket = 0;
+    uint32_t count = 0;
+    for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
+        count += !consumer->drawing && s_counts (consumer, version);
+    s_set_count (kind, version, count);
+    version_index_share (kind, version);
+}
+
+//  Strata merge: which versions there are still tells whose data a sample was in, so followers must not prefer
+//  them.  Random ones go.  Deterministic ones may be all that a data set will ever cost: they go over to the others'
+//  side, from where followers fetch them back where they draw them, while the cache has room.
+static void
+s_merging (void *context, sampler_t *sampler)
+{
+    version_index_t *self = context;
+    gather_t gather = { .sampler = sampler };
+    s_gather_all (self, &gather);
+    for (size_t index = 0; index < gather.count; index++) {
+        version_set_t *kind = version_set_of (self, gather.versions [index]);
+        if (kind->is_random)
+            version_index_drop (self, gather.versions [index]);
+        else
+            s_unshelve (kind, gather.versions [index]);
+    }
+    free (gather.versions);
+}
+
+void
+version_index_leave (version_index_t *self, consumer_t *consumer)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    version_set_t *kind = consumer->kind;
+    s_claim_all (consumer, -1);
+    prepared_each (self->prepared, s_unsee, consumer);
+    version_index_tenant_leaves (consumer);
+    //  The last one stays until its versions are gone, so that the kind does not end under our feet.
+    if (kind->is_random && kind->consumers == consumer && !consumer->next)
+        s_drop_versions (kind);
+    consumer_t **link = &kind->consumers;
+    while (*link != consumer)
+        link = &(*link)->next;
+    *link = consumer->next;
+    version_index_losses_free (consumer);
+    consumer->kind = NULL;
+    s_end_when_empty (kind);
+}
+
+void
+version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    sampler_t *sampler = consumer->kind->sampler;
+    if (sampler_remaining (sampler, consumer->sampler_job) > 0)     //  else it claims nothing
+        s_claim_all (consumer, -1);
+    sampler_epoch_begin (sampler, consumer->sampler_job);
+    if (consumer->kind->is_random)
+        version_index_losses_forget (consumer);
+    s_claim_all (consumer, +1);
+}
+
+//  ---- the version that serves a consumer
+
+//  From now on the version counts those that follow, and they may take it.  Whom else it has served must not matter to them.
+static void
+s_shelve (const consumer_t *taker, version_t *version)
+{
+    version_set_t *kind = taker->kind;
+    if (!version_index_share_alone (taker, version))
+        return;
+    uint32_t count = 0;
+    version->ticket = sampler_shelve (kind->sampler, version->id);
+    assert (version->ticket);
+    for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
+        if (!consumer->drawing && s_counts (consumer, version)) {
+            sampler_allow (kind->sampler, version->ticket, consumer->sampler_job);
+            count++;
+        }
+    s_set_count (kind, version, count);
+}
+
+//  Claimants inside the draw are not counted until they leave it: they hold their pins, and eviction sees the
+//  claims of all others.
+static version_t *
+s_new_version (const consumer_t *consumer, uint32_t id)
+{
+    version_set_t *kind = consumer->kind;
+    sampler_prefetch (kind->sampler, id);
+    uint32_t draw = consumer->numbers? consumer->number: kind->is_random? s_next_draw (kind, id): 0;
+    uint32_t count = 0;
+    for (const consumer_t *other = kind->consumers; other; other = other->next)
+        count += !other->drawing && other->follows == consumer->follows && s_wants (other, id);
+    kind->versions++;
+    return prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw, kind->version_bytes, count);
+}
+
+//  An indexed version that the consumer may use, one at random where there are several; NULL: none.
+//  Those that follow and the others keep apart, because the strata do not know the others' data.  One uses what the
+//  other side has scheduled only where a new version would push nothing out; otherwise samples that the others have
+//  too would be pushed out less often than those they have not, and so be taken earlier.
+static version_t *
+s_indexed (const consumer_t *consumer, uint32_t id)
+{
+    version_index_t *self = consumer->kind->version_index;
+    version_t *chosen = NULL;
+    uint64_t candidates = 0;
+    version_t *version = prepared_find (self->prepared, consumer->kind->number, id);
+    for (; version; version = prepared_find_next (version)) {
+        bool own = version_index_is_own (consumer, version), chosen_is_own = chosen && version_index_is_own (consumer, chosen);
+        if (s_used_up (version, consumer) || (chosen_is_own && !own))
+            continue;
+        candidates = own && !chosen_is_own? 1: candidates + 1;
+        if (random_below (&self->random, candidates) == 0)
+            chosen = version;
+    }
+    return chosen && (version_index_is_own (consumer, chosen) || s_has_room (consumer))? chosen: NULL;
+}
+
+//  Whether s_indexed would find one.  One that does not follow counts only what nothing will push out, because data
+//  that its draws must not show decide what there is (private jobs whose data overlap: z = 5 in 1,500 epochs of 72
+//  samples).
+static bool
+s_is_served (const consumer_t *consumer, uint32_t id)
+{
+    const version_set_t *kind = consumer->kind;
+    version_t *version = prepared_find (kind->version_index->prepared, kind->number, id);
+    bool others = false;
+    for (; version; version = prepared_find_next (version))
+        if (!s_used_up (version, consumer)) {
+            if (consumer->follows && version_index_is_own (consumer, version))
+                return true;
+            others = true;
+        }
+    return others && s_has_room (consumer);
+}
+
+bool
+version_index_serves (const version_index_t *self, consumer_t *const *consumers, size_t count, uint32_t id)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    for (size_t index = 0; index < count; index++)
+        if (!s_is_served (consumers [index], id))
+            return false;
+    return true;
+}
+
+//  What a consumer of the same draw has got serves this one too, even if it was evicted at once.
+static version_t *
+s_just_served (const consumer_t *consumer, version_t *const *versions, size_t count)
+{
+    for (size_t index = 0; index < count; index++)
+        if (versions [index]->class == consumer->kind->number && !s_used_up (versions [index], consumer))
+            return versions [index];
+    return NULL;
+}
+
+//  The version, which the consumer has just got, goes to its side if that follows; a new one may have been evicted at once.
+static void
+s_settle (const consumer_t *consumer, version_t *version, bool is_new)
+{
+    version_index_t *self = consumer->kind->version_index;
+    if (is_new && !version->indexed)
+        version_index_lose (self, version, consumer->follows);
+    if (!consumer->follows || !version->indexed || version->ticket)
+        return;
+    if (!is_new)
+        version_index_lose (self, version, false);
+    s_shelve (consumer, version);
+}
+
+//  A version for the consumer, pinned; versions [0 .. count) were found in the same draw.
+static version_t *
+s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *const *versions, size_t count,
+    uint64_t *scheduled)
+{
+    version_t *version = s_indexed (consumer, id);
+    if (!version)
+        version = s_just_served (consumer, versions, count);
+    bool is_new = !version;
+    if (version) {
+        prepared_pin (version);
+        self->hits++;
+    }
+    else {
+        version = s_new_version (consumer, id);
+        self->misses++;
+        version_index_count_again (consumer);
+        if (scheduled)
+            ++*scheduled;
+    }
+    s_see (version, consumer);
+    s_settle (consumer, version, is_new);
+    version_index_share (consumer->kind, version);
+    return version;
+}
+
+//  Nobody who is here now will use it again; who comes later may well find another.  On the reusable set only those that
+//  follow matter, the others' versions may serve both sides.
+static bool
+s_seen_by_all (const version_set_t *kind, const version_t *version)
+{
+    for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
+        if ((consumer->follows || version->ticket == 0) && !version_index_has_used (consumer, version)
+        &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
+            return false;
+    return true;
+}
+
+//  A sample has few versions at a time: those that every consumer has used go, and of too many the one that
+//  fewest consumers may still use, as in any eviction.  Else a job that stands still would let them pile up,
+//  and every draw walks them.  The reusable set is thinned out by itself, so that what stays there depends on none but
+//  those that follow.
+static void
+s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
+{
+    version_index_t *self = kind->version_index;
+    version_t *worst = NULL, *next;
+    uint64_t count = 0, ties = 0;
+    for (version_t *version = prepared_find (self->prepared, kind->number, id); version; version = next) {
+        next = prepared_find_next (version);
+        if ((version->ticket != 0) != shelved)
+            continue;
+        if (kind->is_random && s_seen_by_all (kind, version)) {
+            prepared_remove (self->prepared, version);
+            continue;
+        }
+        count++;
+        if (!worst || version->count < worst->count)
+            ties = 0;
+        if ((!worst || version->count <= worst->count) && random_below (&self->random, ++ties) == 0)
+            worst = version;
+    }
+    if (count > VERSIONS_OF_SAMPLE_MAX)
+        version_index_drop (self, worst);
+}
+
+void
+version_index_draw (version_index_t *self, consumer_t **consumers, size_t count, uint32_t id, version_t **versions,
+    uint64_t *scheduled)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    assert (count > 0);
+    for (size_t index = 0; index < count; index++)
+        s_enter_draw (consumers [index], id);
+    sampler_commit (consumers [0]->kind->sampler, id);
+    for (size_t index = 0; index < count; index++)
+        versions [index] = s_serve (self, consumers [index], id, versions, index, scheduled);
+    for (size_t index = 0; index < count; index++)
+        s_leave_draw (consumers [index], id);
+    for (size_t index = 0; index < count; index++)
+        if (index == 0 || consumers [index]->kind != consumers [index - 1]->kind
+        ||  consumers [index]->follows != consumers [index - 1]->follows)
+            s_thin_out (consumers [index]->kind, id, consumers [index]->follows);
+}
+
+version_t *
+version_index_serve (version_index_t *self, consumer_t *consumer, uint32_t id)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    s_enter_draw (consumer, id);
+    version_t *version = s_serve (self, consumer, id, NULL, 0, NULL);
+    s_leave_draw (consumer, id);
+    s_thin_out (consumer->kind, id, consumer->follows);
+    return version;
+}
+
+void
+version_index_forget (version_index_t *self, sampler_t *sampler, uint32_t id)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    for (uint32_t number = 0; number < self->kind_room; number++) {
+        version_t *version;
+        //  The kind may end with its last version.
+        while (self->kinds [number] && self->kinds [number]->sampler == sampler
+        &&     (version = prepared_find (self->prepared, number, id)))
+            prepared_remove (self->prepared, version);
+    }
+}
+
+void
+version_index_discard (version_index_t *self, version_t *version)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    assert (version->pins > 0);
+    prepared_remove (self->prepared, version);
+}
+
+//  ---- checks
+
+static void
+s_check_version (void *context, version_t *version)
+{
+    const version_set_t *kind = version_set_of (context, version);
+    uint32_t count = 0;
+    for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next) {
+        count += s_counts (consumer, version);
+        if (consumer->follows && kind->is_random && version_index_has_used (consumer, version))
+            assert (version->ticket);                                           //  K2
+    }
+    assert (version->count == count);                                           //  K1
+}
+
+void
+version_index_check (version_index_t *self)
+{
+    assert (self->magic == VERSION_INDEX_MAGIC);
+    prepared_check (self->prepared);
+    prepared_each (self->prepared, s_check_version, self);
+    size_t versions = 0;
+    for (uint32_t number = 0; number < self->kind_room; number++) {
+        const version_set_t *kind = self->kinds [number];
+        if (!kind)
+            continue;
+        assert (kind->number == number);
+        versions += kind->versions;
+        for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next) {
+            assert (consumer->kind == kind);
+            assert (!consumer->drawing);
+        }
+    }
+    assert (versions >= prepared_versions (self->prepared));
+    version_index_check_tenants (self);
+    version_index_check_losses (self);
+}

@@ -1,0 +1,107 @@
+//  Rings of ended jobs, beside a list: whose is emptied when there are too many.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "closing_rings.h"
+#include "seed.h"
+
+enum { TENANTS = 3, STEPS = 3000, SLOT_BYTES = 4096 };
+
+//  ---- the door
+
+static struct {
+    uint64_t keys [2];
+    size_t count;
+} s_forgotten;
+
+void
+ring_server_forget (ring_server_t *self, uint64_t key)
+{
+    assert_null (self);
+    assert_true (s_forgotten.count < 2);
+    s_forgotten.keys [s_forgotten.count++] = key;
+}
+
+//  ---- beside a list
+
+typedef struct {
+    struct { uint64_t key; uint32_t tenant; size_t bytes; } rings [CLOSING_RINGS_MAX + 1];
+    size_t count;
+} table_t;
+
+static void
+s_take_out (table_t *table, size_t index)
+{
+    table->count--;
+    memmove (&table->rings [index], &table->rings [index + 1], (table->count - index) * sizeof table->rings [0]);
+}
+
+static void
+s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t tenant, size_t rings_max, uint32_t slots)
+{
+    ring_t *ring;
+    assert_int_equal (ring_new (&ring, slots, SLOT_BYTES), 0);
+    size_t bytes = ring_bytes (ring), own = 0, first = table->count;
+    for (size_t index = table->count; index-- > 0;)
+        if (table->rings [index].tenant == tenant) {
+            own++;
+            first = index;
+        }
+    bool is_full = own >= rings_max;
+    uint64_t expected = is_full? table->rings [first].key: 0;
+    s_forgotten.count = 0;
+    closing_rings_keep (closing_rings, NULL, key, tenant, rings_max, &ring);
+    assert_null (ring);
+    assert_int_equal (s_forgotten.count, is_full);
+    if (is_full) {
+        assert_int_equal (s_forgotten.keys [0], expected);
+        s_take_out (table, first);
+    }
+    table->rings [table->count].key = key;
+    table->rings [table->count].tenant = tenant;
+    table->rings [table->count++].bytes = bytes;
+}
+
+//  Property: a tenant that has as many as it may have loses its own oldest, nobody else's; bytes are each one's own.
+static void
+each_loses_its_own (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    closing_rings_t closing_rings = { .count = 0 };
+    table_t table = { .count = 0 };
+    const size_t rings_max [TENANTS] = { 1, 20, 43 };
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        if (test_below (&random, 3) || table.count == 0) {
+            uint32_t tenant = (uint32_t) test_below (&random, TENANTS);
+            s_keep (&closing_rings, &table, step, tenant, rings_max [tenant], 1 + (uint32_t) test_below (&random, 3));
+        }
+        else {
+            size_t index = test_below (&random, table.count);
+            closing_rings_end (&closing_rings, test_below (&random, 8)? table.rings [index].key: STEPS + step);
+            if (closing_rings.count < table.count)
+                s_take_out (&table, index);
+        }
+        assert_int_equal (closing_rings.count, table.count);
+        for (uint32_t tenant = 0; tenant < TENANTS; tenant++) {
+            size_t bytes = 0;
+            for (size_t index = 0; index < table.count; index++)
+                bytes += table.rings [index].tenant == tenant? table.rings [index].bytes: 0;
+            assert_int_equal (closing_rings_bytes (&closing_rings, tenant), bytes);
+        }
+    }
+    closing_rings_leave (&closing_rings);
+    assert_int_equal (closing_rings.count, 0);
+}
+
+int
+main (void)
+{
+    printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
+    const struct CMUnitTest tests [] = { cmocka_unit_test (each_loses_its_own) };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
