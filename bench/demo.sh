@@ -24,6 +24,6 @@ while [ $# -gt 0 ]; do
 done
 
 prepare
-run demo ${rate:+--rate "$rate"}
+run demo demo ${rate:+--rate "$rate"}
 [ -z "$made" ] || echo "the generated data set stays in build/demo-data"
 exit "$status"

@@ -39,5 +39,5 @@ done
 prepare
 #  Options are single words.
 # shellcheck disable=SC2086
-run freshness $options --only "$only"
+run soak freshness $options --only "$only"
 exit "$status"

@@ -48,5 +48,5 @@ done
 prepare
 #  Options are single words.
 # shellcheck disable=SC2086
-run hostile $options
+run soak hostile $options
 exit "$status"

@@ -28,7 +28,7 @@ prepare () {
     sh scripts/build.sh release tureen
     if [ -z "$data$makes_data" ]; then
         data=$root/build/demo-data
-        /usr/bin/python3 bench/make_photographs.py --out "$data"
+        /usr/bin/python3 bench/demo/make_photographs.py --out "$data"
         made=yes
     fi
 }
@@ -48,19 +48,19 @@ stop () {
     exit "$1"
 }
 
-#  run NAME [OPTION...]: bench/NAME.py on the data, in a folder that goes afterwards.  Sets status.
+#  run FOLDER NAME [OPTION...]: bench/FOLDER/NAME.py on the data, in a folder that goes afterwards.  Sets status.
 run () {
     #  A socket's path has at most 107 bytes.
     base=${TMPDIR:-/tmp}
     [ ${#base} -le 60 ] || base=/tmp
-    directory=$(mktemp -d "$base/tureen-$1.XXXXXX")
+    directory=$(mktemp -d "$base/tureen-$2.XXXXXX")
     trap clean_up EXIT
     trap 'stop 130' INT
     trap 'stop 143' TERM
     trap 'stop 129' HUP
-    name=$1
-    shift
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$name.py" ${data:+--data "$data"} --binary build/release/bin/tureen \
+    program_folder=$1 name=$2
+    shift 2
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$program_folder/$name.py" ${data:+--data "$data"} --binary build/release/bin/tureen \
         --directory "$directory" "$@" &
     python=$!
     status=0

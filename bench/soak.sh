@@ -38,5 +38,5 @@ done
 prepare
 #  Options are single words.
 # shellcheck disable=SC2086
-run soak $options
+run soak soak $options
 exit "$status"

@@ -111,7 +111,7 @@ class Examples(Scripts):
 class Benches(Scripts):
     def test_client_bench(self):
         path = os.path.join(self.folder, "found.json")
-        output = self.run_script("bench/client_bench.py", "--bin", os.path.dirname(harness.TUREEN), "--rounds", 1,
+        output = self.run_script("bench/speed/client_bench.py", "--bin", os.path.dirname(harness.TUREEN), "--rounds", 1,
                                  "--batches", 5, "--images", 64, "--json", path)
         self.assertRegex(output, r"(?m)^tureen\.Loader +waiting .* at most 5: ")
         with open(path) as file:
@@ -128,7 +128,7 @@ class Benches(Scripts):
                     self.assertTrue(0 <= figures["slept"] <= 1)
 
     def test_train_parity_compares(self):
-        sys.path.insert(0, os.path.join(harness.SOURCE, "bench"))
+        sys.path.insert(0, os.path.join(harness.SOURCE, "bench", "peers"))
         sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
         import train_parity
         #  Tables of Student's t, and a textbook case of Welch's test.

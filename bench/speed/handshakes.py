@@ -1,6 +1,6 @@
 """What peers that are let in nowhere cost one that is: handshakes on a tcp endpoint with keys.
 
-    TUREEN_BIN=build/release/bin python3 bench/handshakes.py [--seconds 5] [--rounds 3] [--attackers 1] [--held 2000]
+    TUREEN_BIN=build/release/bin python3 bench/speed/handshakes.py [--seconds 5] [--rounds 3] [--attackers 1] [--held 2000]
 
 A client takes batches through the socket (encrypted, the worst case) from a cache that holds all its data: alone; beside peers
 that begin handshakes as fast as they can, by replaying a HELLO that was true once (which costs them nothing, and the server a few
@@ -23,7 +23,7 @@ import time
 import zmq
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "tests", "system"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "system"))
 import harness
 
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" + bytes(15) + b"%c" + bytes(31)

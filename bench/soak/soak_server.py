@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def make_settings(options: argparse.Namespace) -> Settings:
     """Of a server that uses the whole machine, in the directory, which gets a runtime folder."""
     (options.directory / "runtime").mkdir(mode=0o700)
-    return Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.data, options.directory, CACHE_BYTES,
+    return Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data, options.directory, CACHE_BYTES,
                     os.cpu_count() or 1)
 
 

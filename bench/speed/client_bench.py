@@ -2,7 +2,7 @@
 """What a batch costs the process that trains: processor time of the Python client, all its threads, beside the least there can
 be, a bare pyzmq DEALER that receives as many messages of the same size and looks at them with np.frombuffer.
 
-    python3 bench/client_bench.py [--bin build/release/bin] [--rounds 5] [--batches 400]
+    python3 bench/speed/client_bench.py [--bin build/release/bin] [--rounds 5] [--batches 400]
 
 Two cases, of each `tureen.Loader` and `tureen.torch.DataLoader`:
 
@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 
 import numpy as np                      # noqa: E402

@@ -6,7 +6,7 @@ others 4:2:0.  An image is a gradient, overlapping shapes with soft edges, and n
 falls as that of photographs does (an amplitude of 1/f); the quality is chosen for each so that the
 file has the size that was drawn for it.  The same seed and count give the same files.
 
-    python3 bench/make_photographs.py --out DIR [--count 3000] [--seed 1]
+    python3 bench/demo/make_photographs.py --out DIR [--count 3000] [--seed 1]
 
 DIR appears only when it is complete; if it is there already with the same count and seed, nothing is done.
 """

@@ -100,7 +100,7 @@ s_read_options (options_t *options, int argc, char **argv)
         case 'j': s_read_pair (optarg, options->jobs); break;
         case 'b': s_read_pair (optarg, options->batches); break;
         case 'd': s_read_pair (optarg, options->sides); break;
-        default: s_fail ("see the first lines of bench/fairness_bench.c");
+        default: s_fail ("see the first lines of bench/speed/fairness_bench.c");
         }
     if (optind + 1 != argc || options->workers == 0 || options->seconds <= 0
     ||  options->jobs [0] + options->jobs [1] > JOBS_MAX || options->weights [0] > BROKER_WEIGHT_MAX

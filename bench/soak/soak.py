@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from demo_processes import DATASET, DemoError, processes_naming, shared_memory
-from soak_clients import RANKS, Client, Finding, Tally, make_tenants
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
+
+from demo_processes import DATASET, DemoError, processes_naming, shared_memory  # noqa: E402
+from soak_clients import RANKS, Client, Finding, Tally, make_tenants  # noqa: E402
 from soak_server import (BLOCKS, DESCRIPTORS_MAY, MEMORY_MAY, Sample, Slope, SoakServer, add_arguments, judged, make_settings,
                          slope)
 

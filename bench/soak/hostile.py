@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Dict, List, Sequence, Tuple
 
-from demo_processes import DATASET, Child, DemoError, processes_naming, shared_memory
-from hostile_attacks import ATTACKS
-from soak_clients import Tenant, make_tenants
-from soak_server import SoakServer, add_arguments, make_settings
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
+
+from demo_processes import DATASET, Child, DemoError, processes_naming, shared_memory  # noqa: E402
+from hostile_attacks import ATTACKS  # noqa: E402
+from soak_clients import Tenant, make_tenants  # noqa: E402
+from soak_server import SoakServer, add_arguments, make_settings  # noqa: E402
 
 SETTLE_S = 1.5              # of a phase, not counted: what was drawn before is delivered in it
 FAIR = 0.5                  # of the machine: two tenants of equal weight
@@ -90,7 +92,7 @@ class Hostile:
         return child
 
     def python(self, program: str, *arguments: str) -> List[str]:
-        return [sys.executable, str(self.settings.root / "bench" / program), "--connect", self.server.endpoint, *arguments]
+        return [sys.executable, str(self.settings.root / "bench" / "soak" / program), "--connect", self.server.endpoint, *arguments]
 
     def attackers(self, attack: str, seed: int) -> List[Child]:
         hostile = self.tenants[1]

@@ -124,7 +124,7 @@ def main() -> int:
     cache_bytes = max(CACHE_BYTES, 10 * (workers + 1) * VERSION_BYTES)
     directory = options.directory.resolve()
     (directory / "runtime").mkdir(mode=0o700)
-    settings = Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.data.resolve(),
+    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data.resolve(),
                         directory, cache_bytes, workers)
     family: List[Child] = []
     troubles: List[str] = []

@@ -20,7 +20,9 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 from PIL import Image
 
-from demo_processes import DATASET, Child, DemoError, Settings, environment, number
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
+
+from demo_processes import DATASET, Child, DemoError, Settings, environment, number  # noqa: E402
 
 SIDE_LEAST = 16                 # of a prepared sample, in pixels; decisions do not look at its size
 EPOCHS = 12
@@ -269,7 +271,7 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     (options.directory / "runtime").mkdir(mode=0o700)
-    settings = Settings(Path(__file__).resolve().parent.parent, options.binary.resolve(), options.directory, options.directory,
+    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.directory, options.directory,
                         0, WORKERS)
     print(f"{'mix':58} {'prep.':>6}  {'phi2 by lag, of the worst job':41}  t5h5       pairs  verdict")
     verdicts = []

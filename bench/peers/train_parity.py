@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Whether training learns as much: one small network, trained on the CPU with PyTorch's own loader and with Tureen.
 
-    python3 bench/train_parity.py [--bin build/release/bin] [--seeds 20] [--json FILE]
-    python3 bench/train_parity.py --data DIR            # DIR/train and DIR/test, class folders of images
-    python3 bench/train_parity.py --control duplicates  # beside the others: this must be seen
+    python3 bench/peers/train_parity.py [--bin build/release/bin] [--seeds 20] [--json FILE]
+    python3 bench/peers/train_parity.py --data DIR            # DIR/train and DIR/test, class folders of images
+    python3 bench/peers/train_parity.py --control duplicates  # beside the others: this must be seen
 
 Model, optimiser, number of batches, files and transforms (one torchvision Compose, which Tureen translates) are the same.
 `native` is torch.utils.data.DataLoader over torchvision's ImageFolder.  Tureen runs under `dsa` and `follow`, and with order
@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 
 import numpy as np                      # noqa: E402

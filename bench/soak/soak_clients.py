@@ -170,7 +170,7 @@ class Client:
                   "--rate", f"{self.rate:.2f}", "--ids", str(ids), "--name", self.name,
                   "--epochs", "1" if self.kind == "short" else "1000000"]
         if self.kind == "python":
-            return [sys.executable, str(self.settings.root / "bench" / "demo_python_job.py"), *common]
+            return [sys.executable, str(self.settings.root / "bench" / "demo" / "demo_python_job.py"), *common]
         more = {"seeded": ["--seed", str(self.job_seed)], "inline": ["--inline"], "private": ["--order", "private"],
                 "listed": ["--order", "list", "--recipe", "eval"]}.get(self.kind, [])
         if self.kind == "listed":
