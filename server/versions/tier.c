@@ -10,7 +10,7 @@
 
 enum {
     TIER_MAGIC = 0x71e20d15,
-    //  Tries of each kind before a draw does without what it prefers; so few residents are all looked at instead.
+    //  Tries of each preference before a draw gives it up; up to SCAN_MAX residents are all looked at instead.
     TRIES = 64, SCAN_MAX = 1024,
     WITNESSES = 2,                  //  a draw
     NO_ID = 0xffffffff
@@ -28,22 +28,22 @@ struct tier {
     raw_pool_t *pool;
     //  owner only
     random_t random;
-    consumer_t *consumers [SAMPLER_JOBS_MAX];   //  as turns ranks them
+    consumer_t *consumers [SAMPLER_JOBS_MAX];   //  in slow_job_quota's ranking
     size_t job_count;
-    slow_job_quota_t turns;
+    slow_job_quota_t quota;
     size_t served;                  //  the first so many are not throttled ..
     size_t bearable;                //  .. and so many not evictable; >= served
     bool stops [SAMPLER_JOBS_MAX];  //  by job number: there is no epoch after this one
     uint64_t merges;                //  the sampler's that the pool has been told of
-    //  Where jobs do not follow, a class may be of several strata.
+    //  Where jobs do not follow, the samples that may be drawn may be of several strata.
     strata_t *strata;
     bool has_mark [SAMPLER_JOBS_MAX];
     bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, of which some was taken before
     size_t unknown;                 //  jobs that do not follow and have no mark
     size_t partial;                 //  jobs that have not all the samples
-    //  By job number: when it drew what, for jobs that do not follow; else NULL.
+    //  By job number: the draws of its past epochs, for jobs that do not follow; else NULL.
     history_t *histories [SAMPLER_JOBS_MAX];
-    uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer that was picked for
+    uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer of the last tier_pick
     size_t drawing_count;
 };
 
@@ -57,17 +57,18 @@ s_need_memory (void *memory)
     return memory;
 }
 
-//  ---- what jobs need
+//  ---- the samples that jobs need
 
-//  Whether all that remains to the job may be resident: its pass is over then, and there will be room for what its next
-//  epoch needs.  Earlier that would push out what remains.
+//  Whether all that remains to the job may be resident: its pass is over then, and there is room for samples of its next
+//  epoch.  Earlier these would push out samples of the present one.
 static bool
 s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
 {
     return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
 }
 
-//  By those that are not throttled.  Called for each sample of a piece, so the version index is asked late.
+//  Whether jobs that are not throttled need the sample.  Called for each sample of a piece, so the version index, which costs
+//  most, comes last.
 static raw_need_t
 s_need (void *context, uint32_t id)
 {
@@ -91,7 +92,7 @@ s_need (void *context, uint32_t id)
     return now? (next? RAW_NEEDED_BOTH: RAW_NEEDED): next? RAW_NEEDED_NEXT: RAW_UNNEEDED;
 }
 
-//  The first-ranked place of a job that needs the sample, in its present epoch or the next; job_count: nobody does.
+//  The rank of the first job that needs the sample, in its present epoch or the next; job_count: no job does.
 static size_t
 s_first_to_need (const tier_t *self, uint32_t id)
 {
@@ -107,27 +108,27 @@ s_first_to_need (const tier_t *self, uint32_t id)
     return self->job_count;
 }
 
-//  Who is throttled.
+//  Looks anew which jobs are throttled.
 static void
 s_share (tier_t *self)
 {
     raw_pool_figures_t figures = raw_pool_figures (self->pool);
     size_t before = self->served, bearable = self->job_count;
     self->served = self->job_count;
-    //  Redox would look at its chunks anew at each change; where all samples fit, there is room for all.
+    //  Redox would have to look at all its chunks at each change.  If all samples fit, no job needs a quota.
     if (figures.resident_max > 0 && figures.resident_max <= self->samples)
-        self->served = slow_job_quota_served (&self->turns, self->consumers, self->job_count, figures.resident,
+        self->served = slow_job_quota_served (&self->quota, self->consumers, self->job_count, figures.resident,
             figures.resident_max, &bearable);
     self->bearable = bearable;
     if (self->served > before)
         raw_pool_needs_grew (self->pool);
 }
 
-//  After a draw.  Of the witnesses one at most gives way, as a draw makes room for one.
+//  After a draw.  At most one of the witnesses gives way, as a draw makes room for one.
 static void
-s_take_turns (tier_t *self)
+s_apply_quota (tier_t *self)
 {
-    slow_job_quota_rank (&self->turns, self->consumers, self->job_count, raw_pool_resident_count (self->pool));
+    slow_job_quota_rank (&self->quota, self->consumers, self->job_count, raw_pool_resident_count (self->pool));
     if (self->job_count < 2 || self->policy != RAW_STREAM)
         return;
     bool gave = false;
@@ -137,7 +138,7 @@ s_take_turns (tier_t *self)
             break;
         uint32_t id = raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents));
         size_t place = s_first_to_need (self, id);
-        slow_job_quota_witness (&self->turns, place < self->job_count? self->consumers [place]->sampler_job: SLOW_JOB_QUOTA_NOBODY);
+        slow_job_quota_witness (&self->quota, place < self->job_count? self->consumers [place]->sampler_job: SLOW_JOB_QUOTA_NOBODY);
         if (place >= self->bearable && place < self->job_count && !gave) {
             raw_pool_drawn (self->pool, id);
             gave = true;
@@ -184,7 +185,7 @@ tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_opt
     filled.context = self;
     filled.random_below = s_random_below;
     filled.random = &self->random;
-    slow_job_quota_begin (&self->turns);
+    slow_job_quota_begin (&self->quota);
     self->pool = raw_pool_new (&filled);
     roaring_iterate (sampler_dropped (sampler), s_tell_dropped, self->pool);
     return self;
@@ -218,7 +219,7 @@ tier_jobs (const tier_t *self)
     return self->job_count;
 }
 
-//  ---- strata, where the sampler has none: each choice is to be among samples that are in the same jobs' data
+//  ---- strata, where the sampler has none: each choice must be among samples that are in the same jobs' data
 
 static void
 s_add (void *context, uint32_t id)
@@ -226,7 +227,7 @@ s_add (void *context, uint32_t id)
     roaring_bitmap_add (context, id);
 }
 
-//  The job's data, to be freed.
+//  The job's data; the caller frees it.
 static roaring_bitmap_t *
 s_data (const tier_t *self, uint32_t job)
 {
@@ -249,7 +250,7 @@ s_add_gone (void *context, uint32_t id)
         roaring_bitmap_add (gone->ids, id);
 }
 
-//  What the job will not draw any more in its present epoch, to be freed.
+//  The samples that the job will not draw any more in its present epoch; the caller frees them.
 static roaring_bitmap_t *
 s_gone (const tier_t *self, uint32_t job)
 {
@@ -258,8 +259,8 @@ s_gone (const tier_t *self, uint32_t job)
     return gone.ids;
 }
 
-//  Of a job that goes on also by what it has had: what two such jobs still need may hold more of some samples than of
-//  others (strata.h).
+//  A job that goes on refines the strata also by the samples that it has had: two such jobs may still need more of some samples
+//  than of others (strata.h).
 static bool
 s_refine_gone (tier_t *self, uint32_t job)
 {
@@ -309,7 +310,7 @@ s_count_partial (tier_t *self)
         self->partial += sampler_epoch_samples (self->sampler, self->consumers [place]->sampler_job) < all;
 }
 
-//  What is resident or passed would tell whose data a sample was in.
+//  The resident and passed samples would tell whose data a sample was in.
 static void
 s_merge (tier_t *self)
 {
@@ -346,8 +347,8 @@ s_notice_merges (tier_t *self)
 
 //  ---- coming and going
 
-//  A job that does not follow has no quotas of the sampler's, but what is resident now and then tells of its last
-//  epoch: what no job drew in a pass is there in the next.
+//  The sampler keeps no quotas of a job that does not follow.  But the residents tell of the job's last epoch: a sample that no job
+//  drew in one pass is there in the next.
 static void
 s_remember (tier_t *self, uint32_t job)
 {
@@ -375,7 +376,7 @@ tier_join (tier_t *self, consumer_t *consumer)
     self->stops [consumer->sampler_job] = false;
     self->goes_on [consumer->sampler_job] = sampler_remaining (self->sampler, consumer->sampler_job)
         < sampler_epoch_samples (self->sampler, consumer->sampler_job);
-    slow_job_quota_reset (&self->turns, consumer->sampler_job);
+    slow_job_quota_reset (&self->quota, consumer->sampler_job);
     s_share (self);
     s_mark_all (self);
     s_count_partial (self);
@@ -397,9 +398,9 @@ tier_leave (tier_t *self, const consumer_t *consumer)
     self->job_count--;
     memmove (&self->consumers [place], &self->consumers [place + 1],
         (self->job_count - place) * sizeof *self->consumers);
-    slow_job_quota_reset (&self->turns, consumer->sampler_job);
+    slow_job_quota_reset (&self->quota, consumer->sampler_job);
     s_share (self);
-    s_mark_all (self);              //  there may be room for one that had none
+    s_mark_all (self);              //  a job that had no mark may get one now
     s_count_partial (self);
     raw_pool_sweep (self->pool);
 }
@@ -414,7 +415,7 @@ tier_epoch_begin (tier_t *self, uint32_t sampler_job)
         history_epoch_begin (self->histories [sampler_job]);
     if (self->goes_on [sampler_job]) {
         self->goes_on [sampler_job] = false;
-        s_mark_all (self);          //  there may have been no room for what was taken
+        s_mark_all (self);          //  the samples taken before may have had no room for a mark
     }
     raw_pool_needs_grew (self->pool);
 }
@@ -456,7 +457,7 @@ typedef struct {
     uint32_t id;                    //  the choice
 } pick_t;
 
-//  In the proposal's stratum of the class, and not served by versions: such are drawn by proposals often enough.
+//  In the proposal's stratum, and not served by versions: proposals draw served ones often enough.
 static bool
 s_accepts (void *context, uint32_t id)
 {
@@ -490,9 +491,9 @@ s_consider (pick_t *pick, uint32_t id)
     return true;
 }
 
-//  Uniform over what is resident, accepted and allowed.  A resident that is all this is uniform over it, and
-//  so is a sample of the class that is resident: where few residents are in the class, at an epoch's end, nearly all
-//  of the class is resident.
+//  Uniform over the samples that are resident, accepted and allowed.  A random resident that passes is uniform over them, and so
+//  is a random sample that may be drawn and is resident.  The second finds them where the first does not: at an epoch's
+//  end few residents may be drawn, but nearly all samples that may be drawn are resident.
 static void
 s_try_residents (pick_t *pick)
 {
@@ -507,7 +508,7 @@ s_try_residents (pick_t *pick)
     }
 }
 
-//  Where tries find none and there are few.
+//  If tries find none and there are few residents.
 static void
 s_scan_residents (pick_t *pick)
 {
@@ -560,7 +561,7 @@ s_note_draw (tier_t *self, consumer_t *const *consumers, size_t count)
     }
 }
 
-//  The draw that was noted has been committed.
+//  The sampler has committed the noted draw.
 static void
 s_settle_draw (tier_t *self, uint32_t id)
 {
@@ -568,14 +569,14 @@ s_settle_draw (tier_t *self, uint32_t id)
         history_t *history = self->histories [self->drawing [index]];
         if (history && history_needs (history, id))
             history_draw (history, id);
-        slow_job_quota_drew (&self->turns, self->drawing [index]);
+        slow_job_quota_drew (&self->quota, self->drawing [index]);
     }
     self->drawing_count = 0;
 }
 
-//  Direct reads are never redirected.  Others are not while there is a job whose data the strata do not know, and
-//  would be seen in what others draw; nor is redox while a job has not all samples: it loads the fullest chunk, so
-//  those that have more of the data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
+//  Direct reads are never redirected.  Other reads are not while the strata do not know the data of some job: other jobs'
+//  draws would show these data.  Redox reads are not while a job lacks some samples: redox loads the fullest chunk, so chunks
+//  with more of the job's data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
 static bool
 s_redirects (const tier_t *self)
 {
@@ -615,7 +616,7 @@ tier_take (tier_t *self, uint32_t id)
     tier_taken_t taken = TIER_ABSENT;
     if (raw_pool_take (self->pool, id))
         taken = raw_pool_is_resident (self->pool, id)? TIER_STAYED: TIER_HANDED;
-    s_take_turns (self);
+    s_apply_quota (self);
     return taken;
 }
 
@@ -625,7 +626,7 @@ tier_drawn (tier_t *self, uint32_t id)
     assert (self->magic == TIER_MAGIC);
     s_settle_draw (self, id);
     raw_pool_drawn (self->pool, id);
-    s_take_turns (self);
+    s_apply_quota (self);
 }
 
 bool
@@ -657,7 +658,7 @@ tier_check (const tier_t *self)
     assert (self->unknown <= self->job_count);
     assert (self->served <= self->bearable && self->bearable <= self->job_count);
     assert (self->served > 0 || self->job_count == 0);
-    slow_job_quota_check (&self->turns);
+    slow_job_quota_check (&self->quota);
     s_check_consumers (self);
     raw_pool_check (self->pool);
 }

@@ -1,4 +1,4 @@
-//  What the files of the version index share: its fields, and what one does for the other.
+//  The fields of the version index, for its own files, and the functions that they offer each other.
 
 #ifndef VERSION_INDEX_STATE_H
 #define VERSION_INDEX_STATE_H
@@ -14,7 +14,7 @@ struct version_set {
     size_t version_bytes;
     bool is_random;
     void *user;
-    //  how it stands
+    //  changes
     consumer_t *consumers;
     uint64_t tenants;           //  a bit for each that has a consumer
     size_t versions;            //  alive, indexed or pinned
@@ -34,10 +34,10 @@ struct version_index {
     random_t random;
     version_set_t **kinds;       //  by number; NULL: free
     uint32_t kind_room;
-    uint32_t tenant_count;      //  numbers above are no tenants'
+    uint32_t tenant_count;      //  tenants have the numbers below
     uint32_t reserved_versions; //  version_index_reserve
     uint64_t hits, misses;
-    version_index_losses_t losses;              //  without evictions, which are the cache's, as are
+    version_index_losses_t losses;              //  without evictions: the cache counts those
     version_index_losses_t account_losses [PREPARED_ACCOUNTS];
 };
 
@@ -54,31 +54,32 @@ version_index_has_used (const consumer_t *consumer, const version_t *version)
     return version->seen [consumer->sampler_job / 64] >> consumer->sampler_job % 64 & 1;
 }
 
-//  ---- version_index_tenants.c: who pays
-//  The consumer, which is among its kind's, has come, and counts as having used what there is of its earlier samples
-//  (saw_versions); is about to go, and is still among them, but has used nothing any more.
+//  ---- version_index_tenants.c: the account that pays
+//  After a consumer has joined its set; saw_versions: it counts as having used versions of its earlier samples.  Before a consumer
+//  leaves its set, when it no longer counts as having used any version.
 void version_index_tenant_joins (consumer_t *consumer, bool saw_versions);
 void version_index_tenant_leaves (consumer_t *consumer);
-//  Who has used the version, or its side, has changed.
+//  After the users of the version, or its side, have changed.
 void version_index_share (version_set_t *kind, version_t *version);
-//  The version is about to be on the consumer's side, and nothing that was before matters there.  False: it was too much for the
-//  tenant's account, and is out of the index.
+//  The version moves to the consumer's side, where its earlier users do not count.  False: it did not fit the tenant's account,
+//  and is out of the index.
 bool version_index_share_alone (const consumer_t *consumer, version_t *version);
-//  The kinds that there are, or their consumers, have changed.
+//  After sets or their consumers have changed.
 void version_index_measure_reserve (version_index_t *self);
 void version_index_check_tenants (version_index_t *self);
 
-//  ---- version_index_losses.c: what is lost, and prepared again
-//  The version leaves the index, or this side, for all that might have used it there.
+//  ---- version_index_losses.c: versions that are lost and prepared again
+//  The version leaves the index, or this side: a loss to each consumer that might have used it there.
 void version_index_lose (version_index_t *self, const version_t *version, bool is_shelved);
-//  A version goes for another reason than room: counts it, if it was of use to one only; and does it, a loss to all others.
+//  A version goes for another reason than room.  The first counts it if one job only has used it; the second also removes it,
+//  a loss to all others.
 void version_index_count_drop (version_index_t *self, const version_t *version);
 void version_index_drop (version_index_t *self, version_t *version);
-//  The consumer draws the sample: whatever was lost, it gets a version now.
+//  The consumer draws the sample and gets a version: earlier losses of it are over.
 void version_index_losses_take (consumer_t *consumer, uint32_t id);
-//  It gets a new one.
+//  The version that it gets is a new one.
 void version_index_count_again (const consumer_t *consumer);
-//  What is lost to it does not matter any more; nor ever again.
+//  Forgets the consumer's losses; frees their memory.
 void version_index_losses_forget (consumer_t *consumer);
 void version_index_losses_free (consumer_t *consumer);
 void version_index_check_losses (const version_index_t *self);
