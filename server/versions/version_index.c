@@ -115,7 +115,7 @@ s_random_below (void *random, uint64_t bound)
     return random_below (random, bound);
 }
 
-//  A newcomer that is evicted at once, which nobody has used, is s_serve's to tell of: it is on no side yet.
+//  s_serve tells of a new version that is evicted before any use: it is on no side yet.
 static void
 s_version_left (void *context, version_t *version, bool evicted)
 {
@@ -206,7 +206,7 @@ s_used_up (const version_t *version, const consumer_t *consumer)
     return consumer->kind->is_random && version_index_has_used (consumer, version);
 }
 
-//  Whether a new version would push nothing out that is there.
+//  Whether a new version would push out no other.
 static bool
 s_has_room (const consumer_t *consumer)
 {
@@ -220,7 +220,7 @@ s_wants (const consumer_t *consumer, uint32_t id)
     return sampler_needs (consumer->kind->sampler, consumer->sampler_job, id);
 }
 
-//  Whether the version's count counts the consumer, unless that is inside a draw.
+//  Whether the version's count includes the consumer, unless the consumer is inside a draw.
 static bool
 s_counts (const consumer_t *consumer, const version_t *version)
 {
@@ -233,7 +233,7 @@ typedef struct {
     int change;
 } claim_t;
 
-//  Enters or withdraws a claim: the count, and on the reusable set the leave to take it.
+//  Enters or withdraws a claim: the count, and for a reusable version the permission to take it.
 static void
 s_claim (void *context, version_t *version)
 {
@@ -266,7 +266,7 @@ s_claim_sample (void *context, uint32_t id)
     s_claim_id (claim->consumer, id, claim->change);
 }
 
-//  The version has changed sides: others count.
+//  After the version has changed sides: other consumers count.
 static void
 s_set_count (version_set_t *kind, version_t *version, uint32_t count)
 {
@@ -274,7 +274,7 @@ s_set_count (version_set_t *kind, version_t *version, uint32_t count)
         prepared_count (kind->version_index->prepared, version, version->count < count? +1: -1);
 }
 
-//  Whether it is less work to look every sample of the consumer up than to look at every version.
+//  Whether looking up every sample of the consumer is less work than looking at every version.
 static bool
 s_has_little (const consumer_t *consumer)
 {
@@ -282,7 +282,7 @@ s_has_little (const consumer_t *consumer)
         < prepared_versions (consumer->kind->version_index->prepared) / 2;
 }
 
-//  All claims of a consumer, before and after what it needs changes.
+//  All claims of a consumer: before and after the samples that it needs change.
 static void
 s_claim_all (const consumer_t *consumer, int change)
 {
@@ -301,8 +301,8 @@ s_enter_draw (consumer_t *consumer, uint32_t id)
     consumer->drawing = true;
 }
 
-//  Puts back what is left of its claims: a list may have the id again, and a place that is filled for an epoch
-//  that is over leaves the new one's need.
+//  Enters the claims that are left: a list may hold the id twice, and a row of an epoch that is over leaves the need
+//  of the new epoch as it is.
 static void
 s_leave_draw (consumer_t *consumer, uint32_t id)
 {
@@ -312,8 +312,8 @@ s_leave_draw (consumer_t *consumer, uint32_t id)
 
 //  ---- coming and going
 
-//  For prepared_each.  Else a job that is started again while others go on would find in its next epoch what it had in
-//  this one.  The strata know what was taken, as all that decides here must (randomness.md).
+//  For prepared_each.  Without this, a restarted job would find versions of its old epoch in its next one while other jobs go
+//  on.  The strata know the samples taken before, as they must know all that decides here (randomness.md).
 static void
 s_see_taken (void *context, version_t *version)
 {
@@ -342,7 +342,7 @@ version_index_join (version_index_t *self, consumer_t *consumer)
     s_claim_all (consumer, +1);
 }
 
-//  The consumer's number will be another's: no version was used by it.
+//  Another job will get the consumer's number, and has used no version.
 static void
 s_unsee (void *context, version_t *version)
 {
@@ -353,7 +353,7 @@ s_unsee (void *context, version_t *version)
 
 typedef struct {
     const version_index_t *version_index;
-    const version_set_t *kind;           //  NULL: all kinds of the sampler, what is on the reusable set
+    const version_set_t *kind;           //  NULL: the reusable versions of all sets of the sampler
     const sampler_t *sampler;
     version_t **versions;
     size_t count;
@@ -368,7 +368,7 @@ s_gather (void *context, version_t *version)
         gather->versions [gather->count++] = version;
 }
 
-//  The versions in question, which the caller frees: prepared_each must not see the index change.
+//  Collects the versions; the caller frees the array.  The index must not change inside prepared_each.
 static void
 s_gather_all (version_index_t *self, gather_t *gather)
 {
@@ -377,8 +377,8 @@ s_gather_all (version_index_t *self, gather_t *gather)
     prepared_each (self->prepared, s_gather, gather);
 }
 
-//  Random versions serve nobody once the last consumer has left: a newcomer's draws would not find them often,
-//  and the draw numbers are kept for their sake.
+//  After the last consumer has left, random versions serve no job: the draws of a new job would rarely find them, and they would
+//  keep the table of draw numbers alive.
 static void
 s_drop_versions (version_set_t *kind)
 {
@@ -421,9 +421,9 @@ s_unshelve (version_set_t *kind, version_t *version)
     version_index_share (kind, version);
 }
 
-//  Strata merge: which versions there are still tells whose data a sample was in, so followers must not prefer
-//  them.  Random ones go.  Deterministic ones may be all that a data set will ever cost: they go over to the others'
-//  side, from where followers fetch them back where they draw them, while the cache has room.
+//  Strata merge.  The existing versions still tell whose data a sample was in, so followers must not prefer them.  Random
+//  versions go.  Deterministic versions may be the whole cost of a data set: they move to the other side, and a follower
+//  that draws one brings it back while the cache has room.
 static void
 s_merging (void *context, sampler_t *sampler)
 {
@@ -448,7 +448,7 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
     s_claim_all (consumer, -1);
     prepared_each (self->prepared, s_unsee, consumer);
     version_index_tenant_leaves (consumer);
-    //  The last one stays until its versions are gone, so that the kind does not end under our feet.
+    //  The last consumer stays until the versions are gone, so that the set does not end inside this function.
     if (kind->is_random && kind->consumers == consumer && !consumer->next)
         s_drop_versions (kind);
     consumer_t **link = &kind->consumers;
@@ -475,7 +475,7 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
 
 //  ---- the version that serves a consumer
 
-//  From now on the version counts those that follow, and they may take it.  Whom else it has served must not matter to them.
+//  From now on the version counts followers, and they may take it.  The other consumers that it has served must not matter to them.
 static void
 s_shelve (const consumer_t *taker, version_t *version)
 {
@@ -493,8 +493,8 @@ s_shelve (const consumer_t *taker, version_t *version)
     s_set_count (kind, version, count);
 }
 
-//  Claimants inside the draw are not counted until they leave it: they hold their pins, and eviction sees the
-//  claims of all others.
+//  Consumers inside the draw do not count until they leave it: they hold their pins, and eviction sees the claims of all
+//  others.
 static version_t *
 s_new_version (const consumer_t *consumer, uint32_t id)
 {
@@ -508,10 +508,10 @@ s_new_version (const consumer_t *consumer, uint32_t id)
     return prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw, kind->version_bytes, count);
 }
 
-//  An indexed version that the consumer may use, one at random where there are several; NULL: none.
-//  Those that follow and the others keep apart, because the strata do not know the others' data.  One uses what the
-//  other side has scheduled only where a new version would push nothing out; otherwise samples that the others have
-//  too would be pushed out less often than those they have not, and so be taken earlier.
+//  An indexed version that the consumer may use, a random one of several; NULL: none.  The two sides are apart, because the
+//  strata do not know the data of the other side.  A consumer uses a version of the other side only if a new version would push
+//  out none; otherwise samples that the other side has too would be pushed out less often than the rest, and so be taken
+//  earlier.
 static version_t *
 s_indexed (const consumer_t *consumer, uint32_t id)
 {
@@ -530,9 +530,9 @@ s_indexed (const consumer_t *consumer, uint32_t id)
     return chosen && (version_index_is_own (consumer, chosen) || s_has_room (consumer))? chosen: NULL;
 }
 
-//  Whether s_indexed would find one.  One that does not follow counts only what nothing will push out, because data
-//  that its draws must not show decide what there is (private jobs whose data overlap: z = 5 in 1,500 epochs of 72
-//  samples).
+//  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that will not be pushed out:
+//  data that its draws must not show decide which versions exist (private jobs with overlapping data: z = 5 in 1,500 epochs
+//  of 72 samples).
 static bool
 s_is_served (const consumer_t *consumer, uint32_t id)
 {
@@ -558,7 +558,7 @@ version_index_serves (const version_index_t *self, consumer_t *const *consumers,
     return true;
 }
 
-//  What a consumer of the same draw has got serves this one too, even if it was evicted at once.
+//  A version that serves a consumer of the same draw serves this one too, even if it was evicted at once.
 static version_t *
 s_just_served (const consumer_t *consumer, version_t *const *versions, size_t count)
 {
@@ -568,7 +568,7 @@ s_just_served (const consumer_t *consumer, version_t *const *versions, size_t co
     return NULL;
 }
 
-//  The version, which the consumer has just got, goes to its side if that follows; a new one may have been evicted at once.
+//  A follower's version becomes reusable; a new one may have been evicted at once.
 static void
 s_settle (const consumer_t *consumer, version_t *version, bool is_new)
 {
@@ -608,8 +608,8 @@ s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *co
     return version;
 }
 
-//  Nobody who is here now will use it again; who comes later may well find another.  On the reusable set only those that
-//  follow matter, the others' versions may serve both sides.
+//  Whether no present consumer will use the version again.  Of a reusable version only followers matter; a version of the
+//  other side may serve both.
 static bool
 s_seen_by_all (const version_set_t *kind, const version_t *version)
 {
@@ -620,10 +620,9 @@ s_seen_by_all (const version_set_t *kind, const version_t *version)
     return true;
 }
 
-//  A sample has few versions at a time: those that every consumer has used go, and of too many the one that
-//  fewest consumers may still use, as in any eviction.  Else a job that stands still would let them pile up,
-//  and every draw walks them.  The reusable set is thinned out by itself, so that what stays there depends on none but
-//  those that follow.
+//  A sample keeps few versions at a time.  Versions that every consumer has used go; of too many, the one that the fewest
+//  consumers may still use goes, as in any eviction.  Otherwise versions would pile up beside a stopped job, and every draw
+//  walks them.  Reusable versions are thinned out apart, so that those that stay depend on followers only.
 static void
 s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
 {

@@ -1,21 +1,20 @@
-//  What the cache loses, and what is prepared again because of that.
+//  Versions that the cache loses, and versions that are prepared again because of that.
 //
-//  A version is *lost to a consumer* when it leaves the index, or its side, although it could still serve that one: in
-//  its present epoch, or, without random operations, in a later one too.  (Of a random kind every epoch has versions of
-//  its own anyway.)  What was only forgotten because its sample is bad, or could not be prepared, is no loss.
+//  A version is *lost to a consumer* when it leaves the index, or its side, although it could still serve that consumer: in the
+//  present epoch or, in a deterministic set, in a later one.  (A random set has new versions in every epoch anyway.)  A version
+//  of a bad sample, or of one that could not be prepared, is no loss.
 //
-//  *Prepared again* is a version that is scheduled for a consumer to which one of the sample has been lost since it last
-//  had the sample.  So without random operations these are the same pixels once more; with them, a version that was to
-//  serve several has gone before all of them had it, and another takes its place.  What the others have found meanwhile
-//  costs nothing, and does not count.  A tenant is told of those that it has lost itself: one of its jobs had used the
-//  version.  All others count in the total only, since they would tell what another tenant's jobs had.
+//  A version is *prepared again* when it is scheduled for a consumer that has lost a version of the sample since it last had the
+//  sample.  In a deterministic set these are the same pixels once more.  In a random set a version for several consumers has gone
+//  before all of them had it, and another takes its place.  A consumer that finds an existing version costs nothing and does
+//  not count.  A tenant is told only of its own: one of its jobs had used the lost version.  The others count in the total
+//  only, since they would tell which samples another tenant's jobs had.
 //
-//  *Dropped* is a version that went for another reason than room before any job but the one that it was made for had used
-//  it.
+//  A version is *dropped* when it goes for another reason than room and only the job that it was made for has used it.
 //
-//  A bit a sample for each consumer says what is lost to it: plain words, as what is evicted is scattered, and may be lost
-//  to a connection limit at once.  Who has lost it is looked up as for a new version's count, so an eviction that matters costs what
-//  that does (tenants_sim, connection limit: 68 jobs, 3.3 us a draw without, 5.8 us with).  Nothing that decides looks at any of this.
+//  A bit a sample for each consumer says what it has lost.  The bits are plain words, because evictions are scattered and one may be
+//  a loss to hundreds of jobs.  The losers are looked up as for a new version's count, so such an eviction costs as much as
+//  that (tenants_sim, 68 jobs: 3.3 us a draw without, 5.8 us with).  No decision reads any of this: `status` shows it.
 
 #include "version_index_state.h"
 #include <assert.h>
@@ -47,7 +46,7 @@ s_add (version_index_lost_t *set, uint32_t id)
     set->words [id / 64] |= 1ull << id % 64;
 }
 
-//  Whether it was there.
+//  Whether the sample was in the set.
 static bool
 s_remove (version_index_lost_t *set, uint32_t id)
 {
@@ -59,7 +58,7 @@ s_remove (version_index_lost_t *set, uint32_t id)
     return was_there;
 }
 
-//  Whether the version could serve it, this being its side.
+//  Whether the version, which is of the consumer's side, could serve it.
 static bool
 s_could_serve (const consumer_t *consumer, const version_t *version)
 {
@@ -73,7 +72,7 @@ void
 version_index_lose (version_index_t *self, const version_t *version, bool is_shelved)
 {
     const version_set_t *kind = version_set_of (self, version);
-    //  A random one could have served those that it counts; without random operations more: later epochs matter too.
+    //  A random version could have served the consumers that it counts; a deterministic one also serves later epochs.
     uint32_t left = kind->is_random? version->count: UINT32_MAX;
     if (left > 0)
         sampler_prefetch (kind->sampler, version->id);

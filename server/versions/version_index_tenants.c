@@ -1,17 +1,17 @@
-//  Which tenant pays for a version.
+//  The tenant whose account pays for a version.
 //
-//  A tenant *shares* a version when a consumer of it, of the version's side, has used it, and one (the same, if the kind is
-//  deterministic) may use it in this epoch or a later one.  The version is on the account of one of its sharers, each as likely;
-//  so over many versions what serves several is split among them.  Where none shares it, who made it goes on paying, as long as
-//  it has a consumer in the kind, and does without it first; or it is nobody's.  So
-//    - nobody pays for what others make, unless it uses it;
-//    - what a tenant that has less than its part has used, and may use again, stays (prepared.h);
-//    - what a tenant keeps for others only goes before what it keeps for itself.
-//  (Charging all versions of a kind to all that are in it was considered: then a tenant pays for what others make, and in a kind
-//  that two share, only counts decide, which the one with more jobs wins: docs/tiers.md.)
+//  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the same one, in a
+//  deterministic set) may use it in this epoch or a later one.  The version is on the account of one of its sharers, each as
+//  likely; so over many versions the tenants that share them split the cost.  If no tenant shares a version, the tenant that made it
+//  pays on while it has a consumer in the set, and loses it first; after that no account has it.  So
+//    - a tenant does not pay for the versions of others unless it uses them;
+//    - a tenant with less than its part keeps the versions that it has used and may use again (prepared.h);
+//    - a tenant loses the versions that it keeps only for others before those that it keeps for itself.
+//  (The alternative, all versions of a set on the accounts of all tenants in it, lets a tenant pay for the versions of others; and
+//  in a set of two tenants, counts alone would decide, which the tenant with more jobs wins: docs/tiers.md.)
 //
-//  Who shares follows from consumers of the version's side alone, because it decides what goes, and what followers find must not
-//  depend on others' data (version_index.h).  That a tenant has a consumer in the kind, of either side, is no matter of data.
+//  Only consumers of the version's side make sharers.  Sharers decide evictions, and the versions that followers find must not depend
+//  on the data of others (version_index.h).  Whether a tenant has a consumer of either side in the set tells no data.
 
 #include "version_index_state.h"
 #include <assert.h>
@@ -44,7 +44,7 @@ version_index_tenant_bytes (const version_index_t *self, uint32_t number)
 
 //  ---- versions
 
-//  gone: a consumer that does not count any more; or NULL.
+//  gone: a consumer that no longer counts; or NULL.
 static uint64_t
 s_sharers (const version_set_t *kind, const version_t *version, const consumer_t *gone)
 {
@@ -64,7 +64,7 @@ s_sharers (const version_set_t *kind, const version_t *version, const consumer_t
     return used & useful;
 }
 
-//  One of these tenants that has room for the version; PREPARED_NOBODY: none has.
+//  A random one of these tenants that have room for the version; PREPARED_NOBODY: none has.
 static uint32_t
 s_pick_payer (version_index_t *self, const version_t *version, uint64_t tenants)
 {
@@ -78,7 +78,7 @@ s_pick_payer (version_index_t *self, const version_t *version, uint64_t tenants)
     return payer;
 }
 
-//  Sharers that are new take it over with the probability that makes all equally likely.
+//  New sharers take the version over with the probability that makes all sharers equally likely.
 static void
 s_share (version_set_t *kind, version_t *version, const consumer_t *gone)
 {
@@ -130,7 +130,7 @@ s_tenants_but (const consumer_t *gone)
     return tenants;
 }
 
-//  For prepared_each.  One that has used nothing is of no matter, unless others of its tenant have.
+//  For prepared_each.  A consumer that has used nothing changes nothing, unless others of its tenant have used versions.
 static void
 s_came (void *context, version_t *version)
 {
@@ -163,7 +163,7 @@ s_goes (void *context, version_t *version)
         s_share (consumer->kind, version, consumer);
 }
 
-//  A tenant that is alone on the server keeps what it has, for its next job.
+//  A tenant that is alone on the server keeps its versions for its next job.
 void
 version_index_tenant_leaves (consumer_t *consumer)
 {

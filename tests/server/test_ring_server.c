@@ -575,7 +575,7 @@ test_attached_client_stays (void **state)
     assert_event (self, NOW, RING_SERVER_CLOSED, 7);
 }
 
-//  A connection limit of idle connections costs a bounded number of descriptors and does not keep a client out.
+//  A crowd of idle connections costs a bounded number of descriptors and does not keep a client out.
 static void
 test_connection_limit_of_strangers (void **state)
 {

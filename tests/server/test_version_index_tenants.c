@@ -177,7 +177,7 @@ test_a_greedy_tenant_has_its_part (void **state)
     }
 }
 
-//  Guards: a connection limit of jobs with the pipeline of a tenant's one job, which all want what that prepares, does not cost the tenant
+//  Guards: a crowd of jobs with the pipeline of a tenant's one job, which all want what that prepares, does not cost the tenant
 //  what it keeps for itself, though that counts less; and of what they prepare it pays for nothing that it has no use for.
 static void
 test_a_connection_limit_in_ones_own_kind (void **state)
