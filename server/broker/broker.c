@@ -4,45 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-//  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
-enum { ACTIONS_MIN = 256, VERSION_COST_MIN = 256, READS_MAX = 128 };
-
-_Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
-
-void *
-broker_need (void *memory)
-{
-    if (!memory) {
-        fprintf (stderr, "tureen: no memory for the broker's bookkeeping\n");
-        abort ();
-    }
-    return memory;
-}
-
-//  Files are read of each folder beside the others and beside what comes of packs; all may be with the workers at once then.
-size_t
-broker_tasks_max (const broker_t *self)
-{
-    size_t folders = 0, most = self->prepare_max;
-    for (size_t index = 0; index < self->dataset_count; index++)
-        folders += !self->datasets [index]->supply;
-    if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
-        most = BROKER_FETCHES_MAX;
-    bool has_packs = self->dataset_count > folders || folders == 0;
-    return most * folders + self->prepare_max * has_packs + self->copy_max;
-}
-
-size_t
-broker_version_cost (size_t version_bytes)
-{
-    return version_bytes > VERSION_COST_MIN? version_bytes: VERSION_COST_MIN;
-}
-
-size_t
-broker_cache_least (uint32_t workers, size_t version_bytes)
-{
-    return ((size_t) workers + 1) * broker_version_cost (version_bytes);
-}
+enum { READS_MAX = 128 };
 
 broker_t *
 broker_new (const broker_options_t *options)
@@ -159,50 +121,7 @@ dataset_samples (const dataset_t *self)
 
 //  ---- actions
 
-action_t *
-broker_act (broker_t *self, action_kind_t kind, job_t *job)
-{
-    if (self->action_count == self->action_room) {
-        size_t room = self->action_room? self->action_room * 2: ACTIONS_MIN;
-        action_t *actions = broker_need (calloc (room, sizeof *actions));
-        for (size_t index = 0; index < self->action_count; index++)
-            actions [index] = self->actions [(self->action_first + index) % self->action_room];
-        free (self->actions);
-        self->actions = actions;
-        self->action_first = 0;
-        self->action_room = room;
-    }
-    size_t place = (self->action_first + self->action_count++) % self->action_room;
-    self->actions [place] = (action_t) { .kind = kind, .job = job };
-    return &self->actions [place];
-}
-
-action_t *
-broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank)
-{
-    action_t *action = broker_act (self, kind, rank->job);
-    action->rank = rank;
-    return action;
-}
-
-bool
-broker_next (broker_t *self, action_t *action)
-{
-    if (self->action_count == 0)
-        return false;
-    *action = self->actions [self->action_first];
-    self->action_first = (self->action_first + 1) % self->action_room;
-    self->action_count--;
-    return true;
-}
-
 //  ---- progress
-
-uint64_t
-broker_done (const wire_progress_t *progress)
-{
-    return progress->consumed > progress->released? progress->consumed: progress->released;
-}
 
 static void
 s_count_consumed (job_t *job, uint64_t epoch, uint32_t samples)
@@ -287,6 +206,50 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     return true;
 }
 
+//  ---- clients and jobs that come and go
+
+void
+broker_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    ranks_attached (self, rank, now_ms);
+    jobs_settle (self);
+}
+
+void
+broker_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    ranks_inline (self, rank, now_ms);
+    jobs_settle (self);
+}
+
+void
+broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+{
+    ranks_lost (self, rank, now_ms);
+    jobs_settle (self);
+}
+
+void
+broker_left (broker_t *self, rank_t *rank)
+{
+    ranks_left (self, rank);
+    jobs_settle (self);
+}
+
+void
+broker_gone (broker_t *self, job_t *job)
+{
+    job_go (job);
+    jobs_settle (self);
+}
+
+void
+broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
+{
+    job_end (job, reason, message);
+    jobs_settle (self);
+}
+
 //  ---- work done
 
 static void
@@ -304,6 +267,19 @@ broker_fetched (broker_t *self, version_t *version)
     s_fetched (self, version);
     version->failures = 0;
     patience_good (version_dataset (self, version));
+}
+
+void
+broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms)
+{
+    assert (version->state == VERSION_WORKING && !version->raw && rc < 0);
+    if (patience_gives_up (self, version, rc, reason, now_ms)) {
+        broker_prepared (self, version, OUTCOME_BAD, reason);
+        return;
+    }
+    dispatch_unread (self, version);
+    patience_rest (self, version, rc, now_ms);
+    dispatch_unpin (self, version);
 }
 
 void
@@ -330,9 +306,10 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     else {
         self->prepared_count++;
         limits_prepared (version);
-        schedule_ready (version);
+        row_queue_ready (version);
     }
     dispatch_unpin (self, version);
+    jobs_settle (self);
 }
 
 void
@@ -356,7 +333,8 @@ broker_copied (broker_t *self, place_t *place)
     if (!rank_is_there (rank))
         ranks_copied_late (self, place);
     else
-        draw_place_done (self, place);
+        row_done (place);
+    jobs_settle (self);
 }
 
 //  ---- time
@@ -376,13 +354,6 @@ s_mark_rates (broker_t *self, int64_t now_ms)
 }
 
 void
-broker_wake (broker_t *self, int64_t at_ms)
-{
-    if (at_ms < self->wakeup_ms)
-        self->wakeup_ms = at_ms;
-}
-
-void
 broker_advance (broker_t *self, int64_t now_ms)
 {
     assert (self->magic == BROKER_MAGIC);
@@ -390,6 +361,7 @@ broker_advance (broker_t *self, int64_t now_ms)
         self->started_ms = now_ms;
     self->wakeup_ms = INT64_MAX;
     drain_end (self);
+    jobs_settle (self);
     waits_pass (self, now_ms);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state != JOB_OVER) {
@@ -398,7 +370,9 @@ broker_advance (broker_t *self, int64_t now_ms)
         }
     s_mark_rates (self, now_ms);
     patience_pass (self, now_ms);
+    jobs_settle (self);
     draw_rounds (self, now_ms);
+    jobs_settle (self);
     drain_mark (self);
     bool dispatched = dispatch_work (self);
     dispatched = raw_prefetch_dispatch (self) && dispatched;
@@ -416,146 +390,3 @@ broker_wakeup (const broker_t *self)
 }
 
 //  ---- questions
-
-dataset_t *
-version_dataset (const broker_t *self, const version_t *version)
-{
-    return schedule_class (self, version)->dataset;
-}
-
-const pipeline_t *
-version_pipeline (const broker_t *self, const version_t *version)
-{
-    return schedule_class (self, version)->pipeline;
-}
-
-pipeline_key_t
-version_key (const broker_t *self, const version_t *version)
-{
-    return (pipeline_key_t) { .seed = schedule_class (self, version)->seed, .round = version->draw,
-        .id = version->id };
-}
-
-job_t *
-place_job (const place_t *self)
-{
-    return self->job;
-}
-
-rank_t *
-place_rank (const place_t *self)
-{
-    return &self->job->ranks [self->rank];
-}
-
-uint32_t
-place_slot (const place_t *self)
-{
-    return self->slot;
-}
-
-uint32_t
-place_index (const place_t *self)
-{
-    return self->row;
-}
-
-uint32_t
-place_id (const place_t *self)
-{
-    return self->id;
-}
-
-const version_t *
-place_version (const place_t *self)
-{
-    return self->version;
-}
-
-pipeline_key_t
-place_key (const place_t *self)
-{
-    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
-        .occurrence = self->occurrence };
-}
-
-uint64_t
-job_id (const job_t *self)
-{
-    assert (self->magic == JOB_MAGIC);
-    return self->id;
-}
-
-uint32_t
-job_world_size (const job_t *self)
-{
-    return self->world_size;
-}
-
-rank_t *
-job_rank (job_t *self, uint32_t number)
-{
-    assert (number < self->world_size);
-    return &self->ranks [number];
-}
-
-uint64_t
-job_seed (const job_t *self)
-{
-    return self->seed;
-}
-
-dataset_t *
-job_dataset (const job_t *self)
-{
-    return self->dataset;
-}
-
-const pipeline_t *
-job_pipeline (const job_t *self)
-{
-    return self->pipeline;
-}
-
-uint64_t
-job_epoch_samples (const job_t *self)
-{
-    return sampler_epoch_samples (self->dataset->sampler, self->consumer.sampler_job);
-}
-
-const char *
-job_run (const job_t *self)
-{
-    return self->run;
-}
-
-bool
-job_is_forked (const job_t *self)
-{
-    return self->is_forked;
-}
-
-bool
-job_is_over (const job_t *self)
-{
-    return self->state == JOB_OVER;
-}
-
-void
-broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context)
-{
-    for (job_t *job = self->jobs, *next; job; job = next) {
-        next = job->next;
-        if (job->state != JOB_OVER)
-            visit (context, job);
-    }
-}
-
-job_t *
-broker_job (broker_t *self, uint64_t id)
-{
-    job_t *job = self->jobs;
-    while (job && job->id != id)
-        job = job->next;
-    return job && job->state != JOB_OVER? job: NULL;
-}

@@ -29,19 +29,13 @@ broker_drain (broker_t *self)
     //  Who has begun to draw the next epoch need not go on with that.
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state == JOB_RUNNING && s_sending (job) != job->epoch)
-            job->state = JOB_DRAWN;
+            job_move (job, JOB_DRAWN);
 }
 
 bool
 broker_is_draining (const broker_t *self)
 {
     return self->draining;
-}
-
-bool
-drain_is_between (const job_t *job)
-{
-    return job->broker->draining && job->epoch_index == 0;
 }
 
 //  Whether nothing is left of its last epoch but what clients do with it.
@@ -85,5 +79,5 @@ drain_end (broker_t *self)
 {
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->is_drained && s_is_due (job))
-            broker_end (self, job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by another");
+            job_end (job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by another");
 }

@@ -116,7 +116,8 @@ s_fence (broker_t *self, job_t *ghost, const job_t *job, const broker_join_t *jo
     else
         snprintf (message, sizeof message, "the job '%s' was started anew, and goes on as job %llu; if this process still "
             "trains, stop one of the two", ghost->job_name, (unsigned long long) job->id);
-    broker_end (self, ghost, "fenced", message);
+    job_end (ghost, "fenced", message);
+    jobs_sweep (self);
 }
 
 void

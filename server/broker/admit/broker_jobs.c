@@ -317,38 +317,6 @@ broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     return job;
 }
 
-//  Jobs that are started together should begin together: the first of an idle group waits a moment for the
-//  others, because dependent sampling can share only what two jobs need at the same time.
-void
-broker_start (broker_t *self, job_t *job, int64_t now_ms)
-{
-    job->state = job->epochs && job->epoch >= job->epochs? JOB_DRAWN: JOB_RUNNING;
-    job->start_ms = now_ms;
-    if (job->state == JOB_DRAWN || job->order != SAMPLER_ORDER_SHARED)
-        return;
-    int64_t first = INT64_MAX;
-    sampler_t *sampler = job->dataset->sampler;
-    for (size_t group = 0; group < sampler_group_count (sampler); group++) {
-        size_t count;
-        const uint32_t *members = sampler_group (sampler, group, &count);
-        bool mine = false;
-        int64_t start = INT64_MAX;
-        for (size_t index = 0; index < count; index++) {
-            const job_t *other = job->dataset->jobs [members [index]];
-            mine |= other == job;
-            if (other != job && other->state == JOB_RUNNING && other->start_ms < start)
-                start = other->start_ms;
-        }
-        if (mine)
-            first = start;
-    }
-    if (first == INT64_MAX)
-        job->start_ms = now_ms + self->options.gather_ms;
-    else
-    if (first > now_ms)
-        job->start_ms = first;
-}
-
 //  ---- ending
 
 void
@@ -360,18 +328,31 @@ broker_reclaim_when_still (broker_t *self, job_t *job)
     }
 }
 
-void
-broker_gone (broker_t *self, job_t *job)
+static void
+s_tell_end (broker_t *self, job_t *job)
+{
+    limits_count (job->tenant->ends, job->end_reason);
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        if (!rank_is_there (&job->ranks [number]))
+            continue;
+        action_t *action = broker_act_rank (self, ACTION_SEND_ENDED, &job->ranks [number]);
+        action->reason = job->end_reason;
+        action->message = job->end_message;
+    }
+}
+
+static void
+s_sweep (broker_t *self, job_t *job)
 {
     assert (job->magic == JOB_MAGIC);
-    if (job->state == JOB_OVER)
-        return;
+    if (job->end_reason)
+        s_tell_end (self, job);
     raw_prefetch_leave (self, job);
     version_index_leave (self->version_index, &job->consumer);
     sampler_leave (job->dataset->sampler, job->consumer.sampler_job);
     job->dataset->jobs [job->consumer.sampler_job] = NULL;
     job->consumer.sampler_job = SAMPLER_JOB_NONE;
-    job->state = JOB_OVER;
+    job_move (job, JOB_OVER);
     size_t window = (size_t) job->batch_size * job->slots;
     for (size_t index = 0; index < window; index++) {
         schedule_cancel (self, &job->place_memory [index]);
@@ -386,20 +367,23 @@ broker_gone (broker_t *self, job_t *job)
 }
 
 void
-broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
+jobs_sweep (broker_t *self)
 {
-    if (job->state == JOB_OVER)
-        return;
-    job->end_message = broker_need (strdup (message));
-    limits_count (job->tenant->ends, reason);
-    for (uint32_t number = 0; number < job->world_size; number++) {
-        if (!rank_is_there (&job->ranks [number]))
-            continue;
-        action_t *action = broker_act_rank (self, ACTION_SEND_ENDED, &job->ranks [number]);
-        action->reason = reason;
-        action->message = job->end_message;
+    for (job_t *job; (job = self->ending);) {
+        self->ending = job->next_ending;
+        if (!self->ending)
+            self->last_ending = NULL;
+        s_sweep (self, job);
     }
-    broker_gone (self, job);
+}
+
+void
+jobs_settle (broker_t *self)
+{
+    while (self->ending || self->deliveries) {
+        jobs_sweep (self);
+        deliver_marked (self);
+    }
 }
 
 void

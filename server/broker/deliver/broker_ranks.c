@@ -122,17 +122,18 @@ s_is_held_up (const job_t *job)
 void
 ranks_settle (broker_t *self, job_t *job)
 {
-    if (job->state == JOB_OVER || job->state == JOB_ATTACHING || !job->held_up || s_is_held_up (job))
+    if (job_has_ended (job) || job->state == JOB_ATTACHING || !job->held_up || s_is_held_up (job))
         return;
     job->held_up = false;
     draw_go_on (self, job);
+    draw_send (self, job);
 }
 
 //  Not when a rank's progress comes: a client that says more than it knows would be done with a batch before that is carried out.
 void
 ranks_send (broker_t *self, job_t *job)
 {
-    if (job->world_size > 1 && job->state != JOB_OVER)
+    if (job->world_size > 1 && !job_has_ended (job))
         draw_send (self, job);
 }
 
@@ -158,10 +159,10 @@ s_are_all_here (const job_t *job)
 static void
 s_begin (broker_t *self, job_t *job, int64_t now_ms)
 {
-    broker_start (self, job, now_ms);
+    draw_start (self, job, now_ms);
     job->held_up = s_is_held_up (job);
     if (!job->held_up)
-        draw_begin (self, job);
+        draw_go_on (self, job);
     for (uint32_t number = 0; number < job->world_size && job->held_up; number++)
         replay_go_on (self, &job->ranks [number]);
 }
@@ -183,16 +184,16 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
 }
 
 void
-broker_attached (broker_t *self, rank_t *rank, int64_t now_ms)
+ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    if (rank->job->state != JOB_OVER && rank->state == RANK_ATTACHING)
+    if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING)
         s_here (self, rank, now_ms);
 }
 
 void
-broker_inline (broker_t *self, rank_t *rank, int64_t now_ms)
+ranks_inline (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    if (rank->job->state != JOB_OVER && rank->state == RANK_ATTACHING) {
+    if (!job_has_ended (rank->job) && rank->state == RANK_ATTACHING) {
         rank->is_inline = true;
         s_here (self, rank, now_ms);
     }
@@ -211,7 +212,7 @@ broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
 static void
 s_reclaim_when_still (broker_t *self, rank_t *rank)
 {
-    if (rank->job->state == JOB_OVER || s_is_there (rank) || rank->copying > 0 || rank->reclaiming)
+    if (job_has_ended (rank->job) || s_is_there (rank) || rank->copying > 0 || rank->reclaiming)
         return;
     rank->reclaiming = true;
     broker_act_rank (self, ACTION_RECLAIM_RANK, rank);
@@ -315,12 +316,12 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     s_reclaim_when_still (self, rank);
 }
 
-static void s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
-    __attribute__ ((format (printf, 4, 5)));
+static void s_end (job_t *job, const char *reason, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
 
-//  broker_end with a sentence.
+//  job_end with a sentence.
 static void
-s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
+s_end (job_t *job, const char *reason, const char *format, ...)
 {
     char *message;
     va_list arguments;
@@ -328,15 +329,15 @@ s_end (broker_t *self, job_t *job, const char *reason, const char *format, ...)
     int rc = vasprintf (&message, format, arguments);
     va_end (arguments);
     broker_need (rc < 0? NULL: message);
-    broker_end (self, job, reason, message);
+    job_end (job, reason, message);
     free (message);
 }
 
 static void
-s_end_lost (broker_t *self, const rank_t *rank, int64_t now_ms)
+s_end_lost (const rank_t *rank, int64_t now_ms)
 {
     char who [RANKS_WHO_BYTES];
-    s_end (self, rank->job, "rank_lost", "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
+    s_end (rank->job, "rank_lost", "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
         "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait waits longer", rank->number,
         ranks_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
 }
@@ -363,7 +364,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
     rank->is_awaited = may_return;
     rank->due_ms = due_ms;
     if (s_count_there (job) == 0 && s_awaited_ms (job) == INT64_MIN) {
-        broker_gone (self, job);
+        job_go (job);
         return;
     }
     s_reclaim_when_still (self, rank);
@@ -381,7 +382,7 @@ s_any_has_left (const job_t *job)
 }
 
 void
-broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
+ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -392,16 +393,16 @@ broker_lost (broker_t *self, rank_t *rank, int64_t now_ms)
         s_leave_complete (self, rank, wait_ms > 0 && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
     else
     if (s_count_there (job) == 1 && !s_any_has_left (job))
-        broker_gone (self, job);        //  if they come back, they gather
+        job_go (job);        //  if they come back, they gather
     else {
         ranks_lose (self, rank, now_ms, wait_ms);
         if (wait_ms == 0)
-            s_end_lost (self, rank, now_ms);
+            s_end_lost (rank, now_ms);
     }
 }
 
 void
-broker_left (broker_t *self, rank_t *rank)
+ranks_left (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
@@ -413,11 +414,11 @@ broker_left (broker_t *self, rank_t *rank)
     }
     else
     if (s_count_there (job) == 1)
-        broker_gone (self, job);
+        job_go (job);
     else {
         char who [RANKS_WHO_BYTES];
         rank->state = RANK_LEFT;        //  it is not told
-        s_end (self, job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step without it: let "
+        s_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step without it: let "
             "all ranks take the same number of batches, and leave their loops at the same step", rank->number, ranks_job_text (job, who),
             (unsigned long long) job->replay.position.epoch, (unsigned long long) job->replay.position.batches);
     }
@@ -435,9 +436,9 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
         ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
     if (rank->job->world_size == 1)
-        broker_end (self, rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
+        job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
     else
-        s_end (self, rank->job, "transport", "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
+        s_end (rank->job, "transport", "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
             rank->number, ranks_job_text (rank->job, who));
 }
 
@@ -462,76 +463,28 @@ s_end_overdue (broker_t *self, rank_t *rank, int64_t now_ms)
         s_end_unattached (self, rank, now_ms);
     else
     if (rank->state == RANK_LOST)
-        s_end_lost (self, rank, now_ms);
+        s_end_lost (rank, now_ms);
     else
     if (rank->job->world_size == 1)
-        broker_end (self, rank->job, "silent", "no heartbeat within the lease");
+        job_end (rank->job, "silent", "no heartbeat within the lease");
     else
-        broker_lost (self, rank, now_ms);
+        ranks_lost (self, rank, now_ms);
 }
 
 void
 ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
 {
-    for (uint32_t number = 0; number < job->world_size && job->state != JOB_OVER; number++)
+    for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
         s_end_overdue (self, &job->ranks [number], now_ms);
-    if (job->state == JOB_OVER || s_count_there (job) > 0)
+    if (job_has_ended (job) || s_count_there (job) > 0)
         return;
     if (now_ms > s_awaited_ms (job))
-        broker_gone (self, job);
+        job_go (job);
     else
         broker_wake (self, s_awaited_ms (job) + 1);
 }
 
 //  ---- questions
-
-void *
-rank_user (const rank_t *self)
-{
-    return self->user;
-}
-
-void
-rank_set_user (rank_t *self, void *user, bool is_inline)
-{
-    self->user = user;
-    self->is_inline = is_inline;
-}
-
-job_t *
-rank_job (const rank_t *self)
-{
-    return self->job;
-}
-
-uint32_t
-rank_number (const rank_t *self)
-{
-    return self->number;
-}
-
-bool
-rank_is_inline (const rank_t *self)
-{
-    return self->is_inline;
-}
-
-bool
-rank_is_there (const rank_t *self)
-{
-    return self->job->state != JOB_OVER && s_is_there (self);
-}
-
-void
-broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
-{
-    for (job_t *job = self->jobs, *next; job; job = next) {
-        next = job->next;
-        for (uint32_t number = 0; number < job->world_size; number++)
-            if (rank_is_there (&job->ranks [number]))
-                visit (context, &job->ranks [number]);
-    }
-}
 
 //  ---- checks
 
@@ -552,7 +505,7 @@ ranks_check (const job_t *job)
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         assert (rank->job == job && rank->number == number);
-        assert (s_is_there (rank) || job->state == JOB_OVER || (rank->held == 0 && rank->again.used == 0));
+        assert (s_is_there (rank) || job_has_ended (job) || (rank->held == 0 && rank->again.used == 0));
         assert (!rank->reclaimed || !s_is_there (rank));
         assert ((rank->in_hand & ~rank->held) == 0);
         s_check_padding (rank);
@@ -560,7 +513,7 @@ ranks_check (const job_t *job)
     }
     if (job->world_size > 1)
         replay_check (job);
-    if (job->state == JOB_OVER)
+    if (job_has_ended (job))
         return;
     for (uint32_t slot = 0; slot < job->slots; slot++)
         sent |= (uint64_t) (job->batches [slot].state == SLOT_SENT) << slot;

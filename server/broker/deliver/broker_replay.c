@@ -345,7 +345,7 @@ s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
             s_prepare (self, rank, record, ids [index]);
             return;
         }
-    draw_end_unreadable (self, job);
+    draw_end_unreadable (job);
 }
 
 static void
@@ -421,14 +421,12 @@ s_send (broker_t *self, rank_t *rank, const record_t *record)
 }
 
 void
-replay_place_done (broker_t *self, place_t *place)
+replay_deliver (broker_t *self, rank_t *rank)
 {
-    rank_t *rank = &place->job->ranks [place->rank];
     again_t *again = &rank->again;
-    assert (again->open > 0);
-    if (--again->open > 0)
+    if (again->used == 0 || again->open > 0)
         return;
-    const record_t *record = s_record (&place->job->replay, rank->lacks);
+    const record_t *record = s_record (&rank->job->replay, rank->lacks);
     s_tell (again);
     if (again->told == 0)
         s_prepare_padding (self, rank, record);
@@ -436,13 +434,6 @@ replay_place_done (broker_t *self, place_t *place)
         s_send (self, rank, record);
         replay_go_on (self, rank);
     }
-}
-
-void
-replay_place_bad (broker_t *self, place_t *place)
-{
-    place->state = PLACE_HOLE;
-    replay_place_done (self, place);
 }
 
 //  ---- checks

@@ -48,9 +48,9 @@ s_is_padded (const rank_t *rank, uint32_t slot)
 }
 
 void
-draw_end_unreadable (broker_t *self, job_t *job)
+draw_end_unreadable (job_t *job)
 {
-    broker_end (self, job, "unreadable", "of the samples of a step none can be read any more; status names them");
+    job_end (job, "unreadable", "of the samples of a step none can be read any more; status names them");
 }
 
 //  False: no sample of the step can be read any more, and the job has ended.
@@ -61,7 +61,7 @@ s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
     const batch_t *batch = &job->batches [slot];
     const place_t *other = s_filled (job, batch, NULL);
     if (!other) {
-        draw_end_unreadable (self, job);
+        draw_end_unreadable (job);
         return false;
     }
     place_t *padding = &rank->padding;
@@ -179,8 +179,8 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
     s_send_parts (self, job, slot, job->world_size > 1? replay_enter_step (job, slot): NULL);
 }
 
-void
-draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
+static void
+s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
 {
     assert (!job->held_up);
     wire_epoch_end_t end = {
@@ -198,6 +198,10 @@ draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
 void
 draw_send (broker_t *self, job_t *job)
 {
+    if (job->epoch_end_is_due && !job->held_up) {
+        job->epoch_end_is_due = false;
+        s_send_epoch_end (self, job, job->drawn_epoch);
+    }
     while (job->order_count > 0 && !job->held_up && !drain_is_between (job)) {
         uint32_t slot = job->order_of [job->order_first];
         const batch_t *batch = &job->batches [slot];
@@ -217,7 +221,23 @@ draw_send (broker_t *self, job_t *job)
         else
             draw_release (job, slot);
         if (ends_epoch)
-            draw_send_epoch_end (self, job, epoch);
+            s_send_epoch_end (self, job, epoch);
+    }
+}
+
+void
+deliver_marked (broker_t *self)
+{
+    for (job_t *job; (job = self->deliveries);) {
+        self->deliveries = job->next_delivery;
+        if (!self->deliveries)
+            self->last_delivery = NULL;
+        job->next_delivery = NULL;
+        job->is_marked = false;
+        for (uint32_t number = 0; number < job->world_size && !job_has_ended (job); number++)
+            replay_deliver (self, &job->ranks [number]);
+        if (!job_has_ended (job))
+            draw_send (self, job);
     }
 }
 

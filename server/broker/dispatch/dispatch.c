@@ -39,38 +39,11 @@ s_bit (const tenant_t *tenant)
 
 //  ---- who waits
 
-static void
-s_waits (broker_t *self, tenant_t *tenant)
-{
-    if (tenant->wants.waiting++ == 0)
-        fairness_wait (self->fairness, tenant->number);
-}
-
-static void
-s_waits_no_more (broker_t *self, tenant_t *tenant)
-{
-    assert (tenant->wants.waiting > 0);
-    if (--tenant->wants.waiting == 0)
-        fairness_rest (self->fairness, tenant->number);
-}
-
-void
-dispatch_waits (place_t *place)
-{
-    s_waits (place->job->broker, place->job->tenant);
-}
-
-void
-dispatch_waits_no_more (place_t *place)
-{
-    s_waits_no_more (place->job->broker, place->job->tenant);
-}
-
 void
 broker_side_task_waits (broker_t *self, tenant_t *tenant)
 {
     tenant->wants.side_tasks++;
-    s_waits (self, tenant);
+    tenant_waits (self, tenant);
 }
 
 void
@@ -78,7 +51,7 @@ broker_side_task_gives_up (broker_t *self, tenant_t *tenant)
 {
     assert (tenant->wants.side_tasks > 0);
     tenant->wants.side_tasks--;
-    s_waits_no_more (self, tenant);
+    tenant_waits_no_more (self, tenant);
 }
 
 //  The tenant's largest version may be another.
@@ -457,7 +430,7 @@ s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
     rank_t *rank = &job->ranks [place->rank];
     place->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
     fairness_serve (self->fairness, job->tenant->number, 0, passed_over, (uint64_t) place->charged_us * NS_A_US);
-    schedule_take_copy (place);
+    row_queue_take_copy (place);
     place->state = PLACE_COPYING;
     job->copying++;
     rank->copying++;
@@ -472,7 +445,7 @@ s_charge_version (broker_t *self, version_t *version, const tenant_t *tenant, ui
     uint64_t others = 0;
     for (const place_t *place = version->waiting; place; place = place->next_waiting)
         others |= s_bit (place->job->tenant);
-    version->charged_us = s_estimate_us (schedule_class (self, version)->prepare_ns, PREPARE_FIRST_NS);
+    version->charged_us = s_estimate_us (version_class (self, version)->prepare_ns, PREPARE_FIRST_NS);
     version->payers = fairness_serve (self->fairness, tenant->number, others & ~s_bit (tenant), passed_over,
         (uint64_t) version->charged_us * NS_A_US);
 }
@@ -482,7 +455,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
 {
     assert (version->state == VERSION_QUEUED);
     s_charge_version (self, version, tenant, passed_over);
-    schedule_take_version (version);
+    row_queue_take_version (version);
     version->state = VERSION_WORKING;
     version->is_fetched = false;
     if (!version->raw) {

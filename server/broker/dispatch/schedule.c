@@ -137,42 +137,6 @@ broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_o
     return count;
 }
 
-const class_t *
-schedule_class (const broker_t *self, const version_t *version)
-{
-    return version_set_user (version_set_of (self->version_index, version));
-}
-
-//  ---- queues of places
-
-static void
-s_append (place_list_t *list, place_t *place)
-{
-    place->next = NULL;
-    place->previous = list->last;
-    if (list->last)
-        list->last->next = place;
-    else
-        list->first = place;
-    list->last = place;
-    dispatch_waits (place);
-}
-
-static void
-s_remove (place_list_t *list, place_t *place)
-{
-    if (place->previous)
-        place->previous->next = place->next;
-    else
-        list->first = place->next;
-    if (place->next)
-        place->next->previous = place->previous;
-    else
-        list->last = place->previous;
-    place->previous = place->next = NULL;
-    dispatch_waits_no_more (place);
-}
-
 //  ---- a place and its version
 
 void
@@ -182,7 +146,7 @@ schedule_await (place_t *place, version_t *version)
     if (version->state == VERSION_READY) {
         place->state = PLACE_READY;
         dispatch_hold (place->job->broker, version, place->job->tenant);
-        s_append (&place->job->ready, place);
+        row_queue_append (&place->job->ready, place);
         return;
     }
     place->state = PLACE_WAITING;
@@ -196,27 +160,7 @@ schedule_await (place_t *place, version_t *version)
         return;
     version->state = raw_prefetch_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED: VERSION_READING;
     if (version->state == VERSION_QUEUED)
-        s_append (&place->job->wanted, place);
-}
-
-void
-schedule_arrived (version_t *version)
-{
-    if (version->state != VERSION_READING)
-        return;
-    version->state = VERSION_QUEUED;
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        s_append (&place->job->wanted, place);
-}
-
-void
-schedule_left (version_t *version)
-{
-    if (version->state != VERSION_QUEUED)
-        return;
-    version->state = VERSION_READING;
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        s_remove (&place->job->wanted, place);
+        row_queue_append (&place->job->wanted, place);
 }
 
 static void
@@ -231,7 +175,7 @@ s_leave_waiting (place_t *place)
         place->next_waiting->previous_waiting = place->previous_waiting;
     place->previous_waiting = place->next_waiting = NULL;
     if (version->state == VERSION_QUEUED)
-        s_remove (&place->job->wanted, place);
+        row_queue_remove (&place->job->wanted, place);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
         version->state = VERSION_IDLE;          //  prepared when somebody wants it again
         raw_prefetch_release (place->job->broker, version);
@@ -246,7 +190,7 @@ schedule_cancel (broker_t *self, place_t *place)
         s_leave_waiting (place);
     else
     if (place->state == PLACE_READY)
-        s_remove (&place->job->ready, place);
+        row_queue_remove (&place->job->ready, place);
     else
         return;
     version_t *version = place->version;
@@ -255,30 +199,4 @@ schedule_cancel (broker_t *self, place_t *place)
     dispatch_unpin (self, version);
 }
 
-void
-schedule_ready (version_t *version)
-{
-    version->state = VERSION_READY;
-    for (place_t *place = version->waiting, *next; place; place = next) {
-        next = place->next_waiting;
-        place->next_waiting = place->previous_waiting = NULL;
-        place->state = PLACE_READY;
-        s_append (&place->job->ready, place);
-    }
-    version->waiting = NULL;
-}
-
 //  ---- handed out
-
-void
-schedule_take_version (version_t *version)
-{
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        s_remove (&place->job->wanted, place);
-}
-
-void
-schedule_take_copy (place_t *place)
-{
-    s_remove (&place->job->ready, place);
-}

@@ -145,7 +145,7 @@ void
 bad_tell_due (broker_t *self, int64_t now_ms)
 {
     for (job_t *job = self->jobs; job; job = job->next) {
-        if (job->state == JOB_OVER || job->state == JOB_ATTACHING || job->unreadable_told > 0
+        if (job_has_ended (job) || job->state == JOB_ATTACHING || job->unreadable_told > 0
         ||  roaring_bitmap_is_empty (job->unreadable))
             continue;
         if (job->unreadable_ms == 0)
@@ -248,13 +248,13 @@ s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id, job
 
 //  The job cannot have the sample.
 static void
-s_end_if_fatal (broker_t *self, job_t *job, uint32_t id, const char *reason)
+s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
 {
     const dataset_t *dataset = job->dataset;
-    if (job->on_bad != BROKER_BAD_FAIL || job->state == JOB_OVER)
+    if (job->on_bad != BROKER_BAD_FAIL || job_has_ended (job))
         return;
     char *message = s_message (dataset, dataset->on_bad != BROKER_BAD_FAIL, id, reason);
-    broker_end (self, job, "bad_sample", message);
+    job_end (job, "bad_sample", message);
     free (message);
 }
 
@@ -265,11 +265,11 @@ s_replace (broker_t *self, version_t *version, const char *reason)
 {
     while (version->waiting) {
         place_t *place = version->waiting;
-        s_end_if_fatal (self, place->job, version->id, reason);
-        if (place->job->state == JOB_OVER)
-            continue;                       //  its places wait no more
-        place->job->tenant->dropped++;
+        s_end_if_fatal (place->job, version->id, reason);
         schedule_cancel (self, place);
+        if (job_has_ended (place->job))
+            continue;
+        place->job->tenant->dropped++;
         draw_again (self, place);
     }
 }
@@ -298,7 +298,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     if (version->waiting && !s_reason (dataset, id))
         s_name (dataset, id, reason);
     for (size_t index = 0; index < count; index++)
-        s_end_if_fatal (self, holders [index], id, reason);
+        s_end_if_fatal (holders [index], id, reason);
     s_replace (self, version, reason);
     draw_settle (self, dataset);
 }
@@ -323,8 +323,11 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     version->state = VERSION_BAD;
     version_index_discard (self->version_index, version);
     for (size_t index = 0; index < count; index++)
-        broker_end (self, holders [index], "unsuitable", message);
-    while (version->waiting)
-        broker_end (self, ((place_t *) version->waiting)->job, "unsuitable", message);
+        job_end (holders [index], "unsuitable", message);
+    while (version->waiting) {
+        place_t *place = version->waiting;
+        job_end (place->job, "unsuitable", message);
+        schedule_cancel (self, place);
+    }
     free (message);
 }

@@ -180,9 +180,17 @@ s_draw_alone (broker_t *self, job_t *job, place_t *place)
 
 //  ---- epochs
 
+static void
+s_mark_epoch_end (job_t *job)
+{
+    assert (!job->epoch_end_is_due);
+    job->epoch_end_is_due = true;
+    job->drawn_epoch = job->epoch;
+}
+
 //  Marks the epoch's last batch, so that its end is told after it.
 static void
-s_mark_end (broker_t *self, job_t *job)
+s_mark_end (job_t *job)
 {
     batch_t *last = s_filling (job);
     if (last) {
@@ -198,15 +206,15 @@ s_mark_end (broker_t *self, job_t *job)
     if (last)
         last->ends_epoch = true;
     else
-        draw_send_epoch_end (self, job, job->epoch);    //  its last batch has gone already
+        s_mark_epoch_end (job);                         //  its last batch has gone already
 }
 
 static void
 s_close_epoch (broker_t *self, job_t *job)
 {
-    s_mark_end (self, job);
+    s_mark_end (job);
     if ((job->epochs && job->epoch + 1 == job->epochs) || self->draining)
-        job->state = JOB_DRAWN;
+        job_move (job, JOB_DRAWN);
     else {
         job->epoch++;
         version_index_epoch_begin (self->version_index, &job->consumer);
@@ -214,7 +222,7 @@ s_close_epoch (broker_t *self, job_t *job)
         if (job->occurrences)
             memset (job->occurrences, 0, job->dataset->samples * sizeof *job->occurrences);
     }
-    draw_send (self, job);                              //  all its places may be filled already
+    job_mark_delivery (job);                            //  all its rows may be filled already
 }
 
 //  Whether nothing more of this epoch will be drawn.
@@ -237,22 +245,15 @@ void
 draw_go_on (broker_t *self, job_t *job)
 {
     s_after_draw (self, job);
-    draw_send (self, job);
-}
-
-void
-draw_begin (broker_t *self, job_t *job)
-{
-    s_after_draw (self, job);
 }
 
 static void
-s_end_unreadable (broker_t *self, job_t *job)
+s_end_unreadable (job_t *job)
 {
     char *which = job_unreadable_message (job), *message;
     int rc = asprintf (&message, "of the job's samples too few can be read: %s", which);
     broker_need (rc < 0? NULL: message);
-    broker_end (self, job, "unreadable", message);
+    job_end (job, "unreadable", message);
     free (message);
     free (which);
 }
@@ -262,14 +263,14 @@ draw_settle (broker_t *self, dataset_t *dataset)
 {
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
-        if (!job)
+        if (!job || job_has_ended (job))
             continue;
         uint64_t samples = sampler_epoch_samples (dataset->sampler, number);
         //  What is drawn is drawn: later findings do not end a job that has got, or will get, something.
         if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
             continue;
         if (samples == 0 || (job->drop_last && samples < job->batch_size))
-            s_end_unreadable (self, job);
+            s_end_unreadable (job);
         else
             s_after_draw (self, job);
     }
@@ -402,37 +403,19 @@ void
 draw_again (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
-    if (job->state == JOB_OVER)
+    if (job_has_ended (job))
         return;
-    if (place->slot == WIRE_SLOT_NONE) {
-        replay_place_bad (self, place);
-        return;
-    }
     if (place == &job->ranks [place->rank].padding) {
-        draw_send (self, job);              //  which looks for another sample
+        job_mark_delivery (job);            //  which looks for another sample
         return;
     }
-    if (s_substitute (self, place))
-        return;
+    if (place->slot != WIRE_SLOT_NONE) {
+        if (s_substitute (self, place))
+            return;
+        job->batches [place->slot].holes++;
+    }
     place->state = PLACE_HOLE;
-    job->batches [place->slot].holes++;
-    draw_place_done (self, place);
-}
-
-void
-draw_place_done (broker_t *self, place_t *place)
-{
-    job_t *job = place->job;
-    if (place->slot == WIRE_SLOT_NONE) {
-        replay_place_done (self, place);
-        return;
-    }
-    if (place != &job->ranks [place->rank].padding) {
-        batch_t *batch = &job->batches [place->slot];
-        assert (batch->open > 0);
-        batch->open--;
-    }
-    draw_send (self, job);
+    row_done (place);
 }
 
 //  ---- ranks that are lost, and come back

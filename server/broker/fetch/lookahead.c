@@ -22,7 +22,7 @@ _Static_assert ((int) STREAM_ORDER_PIECE <= (int) RAW_PIECE_MAX, "a read may bri
 
 struct ahead {
     roaring_bitmap_t *held;     //  ids, each held once in the raw store
-    size_t bytes, bytes_max;
+    size_t bytes;
 };
 
 size_t
@@ -37,12 +37,6 @@ lookahead_bound (const broker_join_t *join)
     uint64_t largest = LARGEST * (uint64_t) supply->sample_bytes_max;
     uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
     return (size_t) (bytes < supply->bytes? bytes: supply->bytes);
-}
-
-size_t
-lookahead_bytes_max (const job_t *job)
-{
-    return job->ahead? job->ahead->bytes_max: 0;
 }
 
 bool
@@ -141,7 +135,7 @@ s_is_wanted (const broker_t *self, job_t *job, uint32_t id, size_t bytes)
 {
     consumer_t *consumer = &job->consumer;
     return sampler_needs (job->dataset->sampler, consumer->sampler_job, id)
-        && job->ahead->bytes + bytes <= job->ahead->bytes_max
+        && job->ahead->bytes + bytes <= job->lookahead_bytes_max
         && !version_index_serves (self->version_index, &consumer, 1, id);
 }
 
@@ -212,7 +206,7 @@ lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
     assert (!job->ahead);
     job->ahead = broker_need (calloc (1, sizeof *job->ahead));
     job->ahead->held = broker_need (roaring_bitmap_create ());
-    job->ahead->bytes_max = bytes_max;
+    job->lookahead_bytes_max = bytes_max;
     lookahead_fill (self, job);
 }
 
@@ -223,6 +217,7 @@ lookahead_end (broker_t *self, job_t *job)
     roaring_bitmap_free (job->ahead->held);
     free (job->ahead);
     job->ahead = NULL;
+    job->lookahead_bytes_max = 0;
 }
 
 void
@@ -237,5 +232,5 @@ lookahead_check (const broker_t *self, const job_t *job)
         bytes += sample->bytes;
     }
     assert (bytes == job->ahead->bytes);
-    assert (bytes <= job->ahead->bytes_max);
+    assert (bytes <= job->lookahead_bytes_max);
 }

@@ -396,7 +396,7 @@ s_tiers_without (const broker_t *self, const job_t *ghost)
 static size_t
 s_reserved_without (const broker_t *self, const job_t *ghost)
 {
-    return self->lookahead_reserved - (ghost? lookahead_bytes_max (ghost): 0);
+    return self->lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
 }
 
 //  The same of a tenant's own, where there are several.
@@ -409,7 +409,7 @@ s_own_tiers_without (const tenant_t *tenant, const job_t *ghost)
 static size_t
 s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
 {
-    return tenant->held.lookahead_reserved - (ghost? lookahead_bytes_max (ghost): 0);
+    return tenant->held.lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
 }
 
 //  The setting with which a tenant has so much of its own.
@@ -577,7 +577,7 @@ raw_prefetch_join (broker_t *self, job_t *job, const broker_join_t *join)
 static void
 s_clear_reserve (broker_t *self, job_t *job)
 {
-    size_t bytes = lookahead_bytes_max (job);
+    size_t bytes = job->lookahead_bytes_max;
     lookahead_end (self, job);
     self->lookahead_reserved -= bytes;
     job->tenant->held.lookahead_reserved -= bytes;
@@ -779,7 +779,7 @@ s_arrived (void *context, raw_sample_t *sample)
 {
     (void) context;
     for (version_t *version = sample->waiting; version; version = version->next_raw)
-        schedule_arrived (version);
+        row_queue_arrived (version);
 }
 
 //  A read is not out any more, whatever came of it.
@@ -901,7 +901,7 @@ raw_prefetch_check (broker_t *self)
         if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
             limits += raw_pool_figures (tier_pool (self->datasets [index]->supply->tier)).limit_bytes;
     for (const job_t *job = self->jobs; job; job = job->next) {
-        reserved += lookahead_bytes_max (job);
+        reserved += job->lookahead_bytes_max;
         limits += job->tier && job->tier_is_own? raw_pool_figures (tier_pool (job->tier)).limit_bytes: 0;
         if (job->ahead)
             lookahead_check (self, job);

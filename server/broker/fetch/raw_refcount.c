@@ -68,7 +68,7 @@ s_read_again (broker_t *self, raw_sample_t *sample)
 {
     raw_store_again (self->raw, sample);
     for (version_t *version = sample->waiting; version; version = version->next_raw) {
-        schedule_left (version);
+        row_queue_left (version);
         s_ask (self, version, sample);
     }
 }

@@ -332,7 +332,7 @@ s_check_tenant (const broker_t *self, const tenant_t *tenant)
         held.on_dataset [job->dataset->number]++;
         held.ranks += job->world_size;
         held.jobs_bytes += job->memory_bytes;
-        held.lookahead_reserved += lookahead_bytes_max (job);
+        held.lookahead_reserved += job->lookahead_bytes_max;
         held.tiers += job->tier && job->tier_is_own;
     }
     assert (held.jobs == tenant->held.jobs && held.ranks == tenant->held.ranks);

@@ -158,7 +158,8 @@ typedef enum {
     JOB_ATTACHING,              //  not all ranks have taken their ring or asked for inline
     JOB_RUNNING,
     JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
-    JOB_OVER                    //  gone; reclaimed when no worker writes for it
+    JOB_ENDING,                 //  marked: it draws and is sent nothing more, and is swept when the present phase is over
+    JOB_OVER                    //  swept; reclaimed when no worker writes for it
 } job_state_t;
 
 typedef struct {
@@ -175,6 +176,8 @@ struct job {
     broker_t *broker;
     job_t *next;
     job_t *next_of_tenant;      //  the same, of its tenant's
+    job_t *next_ending;         //  of those marked to end
+    job_t *next_delivery;       //  of those marked for delivery
     //  set at birth
     uint64_t id;
     tenant_t *tenant;
@@ -210,11 +213,16 @@ struct job {
     job_state_t state;
     bool is_drained;            //  drain_mark found nothing open
     bool reclaimed;                //  ACTION_RECLAIM was given out
-    char *end_message;          //  of SEND_ENDED; NULL: the server has not ended it
+    bool is_marked;             //  for delivery
+    bool epoch_end_is_due;      //  its epoch drawn_epoch is over, with no batch left that would carry its end
+    uint64_t drawn_epoch;
+    const char *end_reason;     //  static; NULL: the server has not ended it
+    char *end_message;          //  of SEND_ENDED, with the reason
     consumer_t consumer;        //  what the version index knows of it; sampler_job is SAMPLER_JOB_NONE when over
     tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by one
     bool tier_is_own;           //  and nobody else's
-    lookahead_t *ahead;             //  or what its order's pool holds of them; NULL: it has none
+    lookahead_t *ahead;         //  or what its order's pool holds of them; NULL: it has none
+    size_t lookahead_bytes_max; //  bytes that this may hold
     uint32_t pool;              //  of its order; 0: it has none
     int64_t joined_ms, start_ms;
     uint64_t epoch;             //  being drawn
@@ -383,6 +391,8 @@ struct broker {
     raw_store_t *raw;                       //  NULL: no data set is a pack
     size_t tier_count, tier_least;          //  bytes that a tier needs at least
     size_t lookahead_reserved;                  //  bytes that jobs with a pool may hold, which tiers may not
+    job_t *ending, *last_ending;            //  marked: job_end, job_go
+    job_t *deliveries, *last_delivery;      //  marked: job_mark_delivery
     action_t *actions;                      //  a ring
     size_t action_first, action_count, action_room;
     int64_t started_ms, wakeup_ms;
@@ -398,6 +408,41 @@ action_t *broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank);
 uint64_t broker_done (const wire_progress_t *progress);
 //  broker_wakeup is at_ms at the latest.
 void broker_wake (broker_t *self, int64_t at_ms);
+
+//  The version's class.
+const class_t *version_class (const broker_t *self, const version_t *version);
+
+//  ---- job.c: marks, by which a phase tells a later one what is to be done
+//  The state of a job changes here only.
+void job_move (job_t *job, job_state_t state);
+static inline bool
+job_has_ended (const job_t *job)
+{
+    return job->state >= JOB_ENDING;
+}
+//  The job ends, for a reason of the server's (static; message is copied), or because its clients have gone.  Idempotent.
+void job_end (job_t *job, const char *reason, const char *message);
+void job_go (job_t *job);
+//  There may be something to send to the job's ranks.
+void job_mark_delivery (job_t *job);
+//  The row is filled or a hole.
+void row_done (place_t *row);
+
+//  ---- row_queue.c
+//  One more, or one fewer, of the tenant's rows and side tasks waits for a worker.
+void tenant_waits (broker_t *self, tenant_t *tenant);
+void tenant_waits_no_more (broker_t *self, tenant_t *tenant);
+void row_queue_append (place_list_t *list, place_t *place);
+void row_queue_remove (place_list_t *list, place_t *place);
+//  The version's bytes have come: its rows may be handed out.
+void row_queue_arrived (version_t *version);
+//  The bytes have gone again: the rows wait for them, unless a worker has the version.
+void row_queue_left (version_t *version);
+//  The version is ready: the rows that wait for it may be copied.
+void row_queue_ready (version_t *version);
+//  A worker takes the version, or the row: it leaves its queue.
+void row_queue_take_version (version_t *version);
+void row_queue_take_copy (place_t *place);
 
 //  ---- broker_bad.c
 //  A worker found that the version's sample cannot be read.
@@ -460,8 +505,10 @@ void limits_check (const broker_t *self);
 //  ---- broker_jobs.c
 //  ACTION_RECLAIM for a job that is over once no worker writes for it.
 void broker_reclaim_when_still (broker_t *self, job_t *job);
-//  All ranks are there for the first time: it runs.
-void broker_start (broker_t *self, job_t *job, int64_t now_ms);
+//  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or sent any more.
+void jobs_sweep (broker_t *self);
+//  At the end of an event or a turn: delivers and sweeps until no job is marked.
+void jobs_settle (broker_t *self);
 
 //  ---- broker_ranks.c
 //  The ranks of a new job.  False: no memory; ranks_destroy frees what there is.
@@ -469,6 +516,11 @@ bool ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms);
 void ranks_destroy (job_t *job);
 //  What ranks_new takes, and of several ranks what is on its way to them beside their rings: a batch that is given again, ids.
 size_t ranks_bytes (const broker_join_t *join);
+//  broker_attached, broker_inline, broker_left and broker_lost, up to what is marked.
+void ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms);
+void ranks_inline (broker_t *self, rank_t *rank, int64_t now_ms);
+void ranks_left (broker_t *self, rank_t *rank);
+void ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms);
 //  The rank, which is there, is lost from now on, and waited for so long.
 void ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms);
 //  What users' loops hold on to has changed.
@@ -508,9 +560,8 @@ void replay_enter_end (job_t *job, const wire_epoch_end_t *end);
 void replay_go_on (broker_t *self, rank_t *rank);
 //  Nothing is prepared for it any more.
 void replay_stop (broker_t *self, rank_t *rank);
-//  Of what is given again: a place is filled; its sample cannot be read.
-void replay_place_done (broker_t *self, place_t *place);
-void replay_place_bad (broker_t *self, place_t *place);
+//  Sends the rank what it is given again, if all rows of that are filled or holes.
+void replay_deliver (broker_t *self, rank_t *rank);
 void replay_check (const job_t *job);
 
 //  ---- broker_drain.c
@@ -521,6 +572,10 @@ bool drain_is_between (const job_t *job);
 void drain_mark (broker_t *self);
 void drain_end (broker_t *self);
 
+//  ---- draw_start.c
+//  All ranks of the job are there for the first time: it runs.
+void draw_start (broker_t *self, job_t *job, int64_t now_ms);
+
 //  ---- draw.c
 //  Runs the rounds that are due in every group.
 void draw_rounds (broker_t *self, int64_t now_ms);
@@ -528,12 +583,8 @@ void draw_rounds (broker_t *self, int64_t now_ms);
 void draw_again (broker_t *self, place_t *place);
 //  Closes epochs that an unreadable sample has emptied.
 void draw_settle (broker_t *self, dataset_t *dataset);
-//  A place is filled or a hole.
-void draw_place_done (broker_t *self, place_t *place);
-//  All ranks are there, and level: draws and sends go on.
+//  All ranks are there, and level: draws go on, unless nothing is left to draw of the epoch.
 void draw_go_on (broker_t *self, job_t *job);
-//  The job, which has just begun to run, may have nothing left to draw of its first epoch.
-void draw_begin (broker_t *self, job_t *job);
 //  The slot may be drawn into again.
 void draw_release (job_t *job, uint32_t slot);
 //  A list, or what is a function of a seed, has its order whatever turns out unreadable, and holes instead.
@@ -547,10 +598,10 @@ void draw_revive (broker_t *self, rank_t *rank);
 //  ---- draw_send.c
 //  Sends what is complete and whose turn it is.
 void draw_send (broker_t *self, job_t *job);
-//  Tells all ranks that the epoch is over.
-void draw_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch);
+//  Sends what the marked jobs may be sent, in the order in which they were marked.
+void deliver_marked (broker_t *self);
 //  A step of which no sample can be read any more, though it was told, or would be padded: the job ends.
-void draw_end_unreadable (broker_t *self, job_t *job);
+void draw_end_unreadable (job_t *job);
 
 //  ---- raw_prefetch_share.c: memory for compressed samples, divided among tiers
 
@@ -631,7 +682,6 @@ void lookahead_clear (broker_t *self, job_t *job);
 //  Whether the sample is in its pool.
 bool lookahead_holds (const job_t *job, uint32_t id);
 size_t lookahead_bytes (const job_t *job);
-size_t lookahead_bytes_max (const job_t *job);
 void lookahead_check (const broker_t *self, const job_t *job);
 
 //  ---- dispatch.c: whose turn it is, and who pays for it
@@ -639,9 +689,6 @@ void lookahead_check (const broker_t *self, const job_t *job);
 void dispatch_join (broker_t *self, job_t *job);
 void dispatch_leave (broker_t *self, job_t *job);
 void dispatch_reclaim (broker_t *self, job_t *job);
-//  The place has entered or left one of its job's queues.
-void dispatch_waits (place_t *place);
-void dispatch_waits_no_more (place_t *place);
 //  Somebody has hold of the version, which has memory; one pin less.
 void dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant);
 //  For version_index_on_leave: context is the broker.
@@ -662,10 +709,6 @@ bool dispatch_work (broker_t *self);
 void dispatch_check (const broker_t *self);
 
 //  ---- schedule.c
-//  The version's bytes have come: it may be handed out.
-void schedule_arrived (version_t *version);
-//  They have gone again: it waits for them, if it was to be handed out.
-void schedule_left (version_t *version);
 //  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
 bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
 //  Makes the job, which has joined the sampler and is allowed, a consumer on the class of its shared stage, which is made
@@ -673,17 +716,11 @@ bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t
 void schedule_join (broker_t *self, job_t *job);
 //  For version_index_on_kind_end: context is the broker, user the class.
 void schedule_class_over (void *context, void *user);
-const class_t *schedule_class (const broker_t *self, const version_t *version);
 //  The place, of the version's sample, gets filled from it.  Takes over a pin.
 void schedule_await (place_t *place, version_t *version);
 //  Takes a place out of whatever it waits for (not COPYING).
 void schedule_cancel (broker_t *self, place_t *place);
 //  What jobs there are has changed: so may have what the index may hold.
 void schedule_measure (broker_t *self);
-//  A worker takes the version, or the place: it is in no queue any more.
-void schedule_take_version (version_t *version);
-void schedule_take_copy (place_t *place);
-//  The version is there: all who wait for it may be copied.
-void schedule_ready (version_t *version);
 
 #endif

@@ -205,3 +205,14 @@ sharing_check (const broker_t *self)
     }
     assert (holders == held);
 }
+
+void
+sharing_join (job_t *job)
+{
+    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
+        job_t *other = job->dataset->jobs [number];
+        job->sharing.since [number] = sharing_mark_of (&job->sharing);
+        if (other && other != job)
+            other->sharing.since [job->consumer.sampler_job] = sharing_mark_of (&other->sharing);
+    }
+}

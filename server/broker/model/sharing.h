@@ -55,6 +55,12 @@ typedef struct {
     uint64_t births;
 } sharing_records_t;
 
+//  The counts of the job now.
+static inline sharing_mark_t
+sharing_mark_of (const sharing_t *sharing)
+{
+    return (sharing_mark_t) { .places = sharing->places, .shared = sharing->shared };
+}
 //  The job is there, for the others on its data set.
 void sharing_join (job_t *job);
 //  These jobs have drawn one sample together; sharing_served follows for each.

@@ -58,28 +58,11 @@ s_who (const job_t *job, char who [WHO_BYTES])
 
 //  ---- marks
 
-static sharing_mark_t
-s_mark (const job_t *job)
-{
-    return (sharing_mark_t) { .places = job->sharing.places, .shared = job->sharing.shared };
-}
-
-void
-sharing_join (job_t *job)
-{
-    for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
-        job_t *other = job->dataset->jobs [number];
-        job->sharing.since [number] = s_mark (job);
-        if (other && other != job)
-            other->sharing.since [job->consumer.sampler_job] = s_mark (other);
-    }
-}
-
 //  What has come since the later of both joined.
 static sharing_mark_t
 s_since (const job_t *job, const job_t *other)
 {
-    sharing_mark_t now = s_mark (job), then = job->sharing.since [other->consumer.sampler_job];
+    sharing_mark_t now = sharing_mark_of (&job->sharing), then = job->sharing.since [other->consumer.sampler_job];
     return (sharing_mark_t) { now.places - then.places, now.shared - then.shared };
 }
 

@@ -73,7 +73,11 @@ void patience_made (dataset_t *dataset);
 //  A queued version of plain files, or a request just handed out.
 void patience_hold_version (broker_t *self, version_t *version);
 void patience_hold_request (broker_t *self, raw_request_t *request);
-//  Nobody waits for the version any more.  Idempotent.
+//  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version, which no worker has any more,
+//  is to rest until it is read again, if any row waits for it.
+bool patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
+void patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms);
+//  No row waits for the version any more.  Idempotent.
 void patience_leave (broker_t *self, version_t *version);
 //  A read of the data set has succeeded.
 void patience_good (dataset_t *dataset);

@@ -104,7 +104,7 @@ s_wake (broker_t *self, resting_list_t *list, resting_t *item)
     raw_request_t *request = item->request;
     s_remove (list, item);
     if (version)
-        schedule_arrived (version);
+        row_queue_arrived (version);
     else
         raw_store_retry (self->raw, request);
 }
@@ -152,7 +152,7 @@ patience_made (dataset_t *dataset)
 void
 patience_hold_version (broker_t *self, version_t *version)
 {
-    schedule_left (version);
+    row_queue_left (version);
     s_rest (&version_dataset (self, version)->patience, version, NULL, true, 0);
 }
 
@@ -247,28 +247,28 @@ s_due_ms (broker_t *self, int rc, uint32_t failures, int64_t first_ms, int64_t n
     return due_ms < last_ms || last_ms <= now_ms? due_ms: last_ms;
 }
 
-void
-broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms)
+bool
+patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms)
 {
-    assert (version->state == VERSION_WORKING && !version->raw && rc < 0);
     patience_t *patience = &version_dataset (self, version)->patience;
     if (version->failures++ == 0)
         version->failed_ms = now_ms;
     s_note (self, patience, rc, version->failures, reason, now_ms);
-    if (s_gives_up (self, patience, rc, version->failures, version->failed_ms, now_ms)) {
-        broker_prepared (self, version, OUTCOME_BAD, reason);
-        return;
-    }
-    dispatch_unread (self, version);
+    return s_gives_up (self, patience, rc, version->failures, version->failed_ms, now_ms);
+}
+
+void
+patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms)
+{
     if (version->waiting) {
         version->state = VERSION_READING;
-        s_rest (patience, version, NULL, false, s_due_ms (self, rc, version->failures, version->failed_ms, now_ms));
+        s_rest (&version_dataset (self, version)->patience, version, NULL, false,
+            s_due_ms (self, rc, version->failures, version->failed_ms, now_ms));
     }
     else {
         version->state = VERSION_IDLE;
         version->failures = 0;
     }
-    dispatch_unpin (self, version);
 }
 
 //  Of a range, whether its samples are now to be read one by one.
@@ -334,7 +334,7 @@ static bool
 s_is_waited_for (const dataset_t *dataset)
 {
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
-        if (dataset->jobs [number] && s_waits_for_reads (dataset->jobs [number]))
+        if (dataset->jobs [number] && !job_has_ended (dataset->jobs [number]) && s_waits_for_reads (dataset->jobs [number]))
             return true;
     return false;
 }
@@ -359,7 +359,7 @@ s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
         if (job && s_waits_for_reads (job))
-            broker_end (self, job, "storage", message);
+            job_end (job, "storage", message);
     }
     free (message);
     s_go_on (patience);
@@ -421,7 +421,7 @@ s_tell_jobs (broker_t *self, dataset_t *dataset)
     const patience_t *patience = &dataset->patience;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
-        if (!job || job->notices == patience->notices || !s_waits_for_reads (job))
+        if (!job || job_has_ended (job) || job->notices == patience->notices || !s_waits_for_reads (job))
             continue;
         job->notices = patience->notices;
         s_tell_job (self, job, patience->notice);

@@ -1,0 +1,79 @@
+//  What every phase needs of the broker itself.
+
+#include "broker_state.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+//  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
+enum { VERSION_COST_MIN = 256 };
+
+_Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
+
+void *
+broker_need (void *memory)
+{
+    if (!memory) {
+        fprintf (stderr, "tureen: no memory for the broker's bookkeeping\n");
+        abort ();
+    }
+    return memory;
+}
+
+//  Files are read of each folder beside the others and beside what comes of packs; all may be with the workers at once then.
+size_t
+broker_tasks_max (const broker_t *self)
+{
+    size_t folders = 0, most = self->prepare_max;
+    for (size_t index = 0; index < self->dataset_count; index++)
+        folders += !self->datasets [index]->supply;
+    if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
+        most = BROKER_FETCHES_MAX;
+    bool has_packs = self->dataset_count > folders || folders == 0;
+    return most * folders + self->prepare_max * has_packs + self->copy_max;
+}
+
+size_t
+broker_version_cost (size_t version_bytes)
+{
+    return version_bytes > VERSION_COST_MIN? version_bytes: VERSION_COST_MIN;
+}
+
+size_t
+broker_cache_least (uint32_t workers, size_t version_bytes)
+{
+    return ((size_t) workers + 1) * broker_version_cost (version_bytes);
+}
+
+void
+broker_wake (broker_t *self, int64_t at_ms)
+{
+    if (at_ms < self->wakeup_ms)
+        self->wakeup_ms = at_ms;
+}
+
+//  ---- versions
+
+dataset_t *
+version_dataset (const broker_t *self, const version_t *version)
+{
+    return version_class (self, version)->dataset;
+}
+
+const pipeline_t *
+version_pipeline (const broker_t *self, const version_t *version)
+{
+    return version_class (self, version)->pipeline;
+}
+
+pipeline_key_t
+version_key (const broker_t *self, const version_t *version)
+{
+    return (pipeline_key_t) { .seed = version_class (self, version)->seed, .round = version->draw,
+        .id = version->id };
+}
+
+const class_t *
+version_class (const broker_t *self, const version_t *version)
+{
+    return version_set_user (version_set_of (self->version_index, version));
+}

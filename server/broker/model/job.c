@@ -1,0 +1,271 @@
+//  What the driver and the phases ask of a job, a rank or a row.
+
+#include "broker_state.h"
+#include <assert.h>
+#include <string.h>
+
+//  ---- states and marks
+
+static const struct {
+    const char *name;
+    unsigned next;              //  a bit for each state that may follow
+} s_states [] = {
+    [JOB_ATTACHING] = { "attaching", 1u << JOB_RUNNING | 1u << JOB_DRAWN | 1u << JOB_ENDING },
+    [JOB_RUNNING] = { "running", 1u << JOB_DRAWN | 1u << JOB_ENDING },
+    [JOB_DRAWN] = { "drawn", 1u << JOB_ENDING },
+    [JOB_ENDING] = { "ending", 1u << JOB_OVER },
+    [JOB_OVER] = { "over", 0 }
+};
+
+void
+job_move (job_t *job, job_state_t state)
+{
+    assert (s_states [job->state].next >> state & 1);
+    job->state = state;
+}
+
+void
+job_go (job_t *job)
+{
+    broker_t *broker = job->broker;
+    if (job_has_ended (job))
+        return;
+    job_move (job, JOB_ENDING);
+    if (broker->last_ending)
+        broker->last_ending->next_ending = job;
+    else
+        broker->ending = job;
+    broker->last_ending = job;
+}
+
+void
+job_end (job_t *job, const char *reason, const char *message)
+{
+    if (job_has_ended (job))
+        return;
+    job->end_reason = reason;
+    job->end_message = broker_need (strdup (message));
+    job_go (job);
+}
+
+void
+job_mark_delivery (job_t *job)
+{
+    broker_t *broker = job->broker;
+    if (job->is_marked)
+        return;
+    job->is_marked = true;
+    if (broker->last_delivery)
+        broker->last_delivery->next_delivery = job;
+    else
+        broker->deliveries = job;
+    broker->last_delivery = job;
+}
+
+void
+row_done (place_t *row)
+{
+    job_t *job = row->job;
+    rank_t *rank = &job->ranks [row->rank];
+    if (row->slot == WIRE_SLOT_NONE) {
+        assert (rank->again.open > 0);
+        rank->again.open--;
+    }
+    else
+    if (row != &rank->padding) {
+        batch_t *batch = &job->batches [row->slot];
+        assert (batch->open > 0);
+        batch->open--;
+    }
+    job_mark_delivery (job);
+}
+
+//  ---- rows
+
+job_t *
+place_job (const place_t *self)
+{
+    return self->job;
+}
+
+rank_t *
+place_rank (const place_t *self)
+{
+    return &self->job->ranks [self->rank];
+}
+
+uint32_t
+place_slot (const place_t *self)
+{
+    return self->slot;
+}
+
+uint32_t
+place_index (const place_t *self)
+{
+    return self->row;
+}
+
+uint32_t
+place_id (const place_t *self)
+{
+    return self->id;
+}
+
+const version_t *
+place_version (const place_t *self)
+{
+    return self->version;
+}
+
+pipeline_key_t
+place_key (const place_t *self)
+{
+    return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
+        .occurrence = self->occurrence };
+}
+
+//  ---- jobs
+
+uint64_t
+job_id (const job_t *self)
+{
+    assert (self->magic == JOB_MAGIC);
+    return self->id;
+}
+
+uint32_t
+job_world_size (const job_t *self)
+{
+    return self->world_size;
+}
+
+rank_t *
+job_rank (job_t *self, uint32_t number)
+{
+    assert (number < self->world_size);
+    return &self->ranks [number];
+}
+
+uint64_t
+job_seed (const job_t *self)
+{
+    return self->seed;
+}
+
+dataset_t *
+job_dataset (const job_t *self)
+{
+    return self->dataset;
+}
+
+const pipeline_t *
+job_pipeline (const job_t *self)
+{
+    return self->pipeline;
+}
+
+uint64_t
+job_epoch_samples (const job_t *self)
+{
+    return sampler_epoch_samples (self->dataset->sampler, self->consumer.sampler_job);
+}
+
+const char *
+job_run (const job_t *self)
+{
+    return self->run;
+}
+
+bool
+job_is_forked (const job_t *self)
+{
+    return self->is_forked;
+}
+
+bool
+job_is_over (const job_t *self)
+{
+    return self->state == JOB_OVER;
+}
+
+void
+broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context)
+{
+    for (job_t *job = self->jobs, *next; job; job = next) {
+        next = job->next;
+        if (job->state != JOB_OVER)
+            visit (context, job);
+    }
+}
+
+job_t *
+broker_job (broker_t *self, uint64_t id)
+{
+    job_t *job = self->jobs;
+    while (job && job->id != id)
+        job = job->next;
+    return job && job->state != JOB_OVER? job: NULL;
+}
+
+uint64_t
+broker_done (const wire_progress_t *progress)
+{
+    return progress->consumed > progress->released? progress->consumed: progress->released;
+}
+
+bool
+drain_is_between (const job_t *job)
+{
+    return job->broker->draining && job->epoch_index == 0;
+}
+
+//  ---- ranks
+
+void *
+rank_user (const rank_t *self)
+{
+    return self->user;
+}
+
+void
+rank_set_user (rank_t *self, void *user, bool is_inline)
+{
+    self->user = user;
+    self->is_inline = is_inline;
+}
+
+job_t *
+rank_job (const rank_t *self)
+{
+    return self->job;
+}
+
+uint32_t
+rank_number (const rank_t *self)
+{
+    return self->number;
+}
+
+bool
+rank_is_inline (const rank_t *self)
+{
+    return self->is_inline;
+}
+
+bool
+rank_is_there (const rank_t *self)
+{
+    return self->job->state != JOB_OVER && (self->state == RANK_ATTACHING || self->state == RANK_HERE);
+}
+
+void
+broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
+{
+    for (job_t *job = self->jobs, *next; job; job = next) {
+        next = job->next;
+        for (uint32_t number = 0; number < job->world_size; number++)
+            if (rank_is_there (&job->ranks [number]))
+                visit (context, &job->ranks [number]);
+    }
+}
