@@ -3,6 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_bad.h"
+#include "broker_drain.h"
+#include "broker_jobs.h"
+#include "broker_limits.h"
+#include "broker_ranks.h"
+#include "dispatch.h"
+#include "draw.h"
+#include "job.h"
+#include "raw_prefetch.h"
+#include "raw_refcount.h"
+#include "row_queue.h"
+#include "schedule.h"
+#include "patience.h"
 
 enum { READS_MAX = 128 };
 

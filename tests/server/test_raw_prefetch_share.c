@@ -8,6 +8,8 @@
 #include <cmocka.h>
 #include "broker_state.h"
 #include "seed.h"
+#include "raw_prefetch.h"
+#include "raw_prefetch_share.h"
 
 enum { PACKS = 6, MB = 1000000 };
 

@@ -9,8 +9,9 @@
 //  Which epoch is the running one is settled by what was sent: the window reaches into the next one, and a client that has got
 //  nothing of that can ask another server for all of it.
 
-#include "broker_state.h"
+#include "broker_drain.h"
 #include <assert.h>
+#include "job.h"
 
 //  What goes out next is of this epoch.
 static uint64_t

@@ -15,11 +15,14 @@
 //  a state of another's that it has got hold of, do nothing to the other, and tell nothing of it.  The instances of a job, and of
 //  a join, are those of all its ranks: one that is the same is enough.
 
-#include "broker_state.h"
+#include "broker_identity.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_jobs.h"
+#include "broker_limits.h"
+#include "job.h"
 
 static bool
 s_is_there (const job_t *job)

@@ -1,10 +1,20 @@
 //  The life of a job: joining, starting, ending.
 
-#include "broker_state.h"
+#include "broker_jobs.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_bad.h"
+#include "broker_identity.h"
+#include "broker_limits.h"
+#include "broker_ranks.h"
+#include "broker_replay.h"
+#include "dispatch.h"
+#include "draw_send.h"
+#include "job.h"
+#include "raw_prefetch.h"
+#include "schedule.h"
 
 //  ---- joining
 

@@ -4,6 +4,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "broker_bad.h"
+#include "broker_identity.h"
+#include "broker_ranks.h"
+#include "broker_replay.h"
 
 //  A client that is about to come back is waited for at least so long, though its job's rank_wait be shorter.
 enum { RETURN_MS = 10000 };

@@ -8,12 +8,19 @@
 //                  was sent, will not.
 //  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM); they are not reclaimed by themselves any more.
 
-#include "broker_state.h"
+#include "broker_ranks.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_bad.h"
+#include "broker_replay.h"
+#include "draw.h"
+#include "draw_send.h"
+#include "draw_start.h"
+#include "job.h"
+#include "schedule.h"
 
 //  ---- life
 

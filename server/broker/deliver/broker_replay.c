@@ -9,10 +9,14 @@
 //  As many steps are kept as a client may be behind: what is in its slots, what it was sent and did not receive.  While a rank
 //  lacks something nothing new is entered, so what it lacks stays.
 
-#include "broker_state.h"
+#include "broker_replay.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_ranks.h"
+#include "draw.h"
+#include "draw_send.h"
+#include "schedule.h"
 
 //  Beside the slots.
 enum { STEPS_MORE = 2 };

@@ -5,8 +5,13 @@
 //  failure modes:  a padding's sample cannot be read: another of the step's; none can: the job ends.  A rank is lost while
 //                  padding is prepared: looked at anew when it is back.
 
-#include "broker_state.h"
+#include "draw_send.h"
 #include <assert.h>
+#include "broker_bad.h"
+#include "broker_replay.h"
+#include "draw.h"
+#include "job.h"
+#include "schedule.h"
 
 //  ---- padding
 

@@ -20,8 +20,11 @@
 //  so that one whose files come slowly does not slow down the others; and some are kept for those that
 //  have jobs on it and want none just now, since slow ones that were begun meanwhile are not to be had back.
 
-#include "broker_state.h"
+#include "dispatch.h"
 #include <assert.h>
+#include "row_queue.h"
+#include "schedule.h"
+#include "patience.h"
 
 enum {
     BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come again

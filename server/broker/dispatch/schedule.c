@@ -1,9 +1,14 @@
 //  Classes of versions and their pipelines, and places that wait for a version or a copy.
 
-#include "broker_state.h"
+#include "schedule.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_limits.h"
+#include "dispatch.h"
+#include "raw_refcount.h"
+#include "row_queue.h"
+#include "patience.h"
 
 //  ---- classes
 

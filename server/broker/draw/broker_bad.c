@@ -2,12 +2,16 @@
 //  cannot be read is bad for all jobs.  One that does not suit a pipeline ends the jobs of that pipeline's shared stage, and
 //  stays good for all others: what one user asks for must not cost another anything.
 
-#include "broker_state.h"
+#include "broker_bad.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "utf8.h"
+#include "draw.h"
+#include "job.h"
+#include "raw_prefetch.h"
+#include "schedule.h"
 
 //  A job is told of samples that cannot be read so long after the first was found, or after it joined with some
 //  that were known, so that the first ones are told together.  A line fits into what a client shows.

@@ -1,10 +1,13 @@
 //  Draws: rounds, epochs, places in batches.  Batches are steps of all ranks of their job.
 
-#include "broker_state.h"
+#include "draw.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "job.h"
+#include "raw_prefetch.h"
+#include "schedule.h"
 
 //  A large window is drawn in turns, so that no job holds up the others' messages.
 enum { ROUNDS_A_TURN = 512 };

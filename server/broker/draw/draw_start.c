@@ -1,6 +1,7 @@
 //  Jobs that are started together begin together.
 
-#include "broker_state.h"
+#include "draw_start.h"
+#include "job.h"
 
 //  Jobs that are started together should begin together: the first of an idle group waits a moment for the
 //  others, because dependent sampling can share only what two jobs need at the same time.

@@ -7,10 +7,12 @@
 //                  found by the worker that is to prepare it, or by no one.
 //  on close:       all holds go; reads under way end by themselves.
 
-#include "broker_state.h"
+#include "lookahead.h"
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include "raw_prefetch.h"
+#include "raw_refcount.h"
 
 //  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so many
 //  standard deviations of a pool's sum, but not more than so many of the largest.

@@ -1,4 +1,4 @@
-#include "broker_state.h"
+#include "patience.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -6,6 +6,10 @@
 #include <string.h>
 #include "catalogue.h"
 #include "utf8.h"
+#include "job.h"
+#include "raw_prefetch.h"
+#include "row_queue.h"
+#include "broker_state.h"
 
 enum {
     STILL_ROW = 4, FAILING_MAX = 64,

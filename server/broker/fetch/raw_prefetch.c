@@ -11,9 +11,15 @@
 //  of the memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind
 //  what others want, comes by the lane of any tenant that waits for it (holding.c).
 
-#include "broker_state.h"
+#include "raw_prefetch.h"
 #include <assert.h>
 #include <stdlib.h>
+#include "broker_limits.h"
+#include "lookahead.h"
+#include "raw_prefetch_share.h"
+#include "raw_refcount.h"
+#include "row_queue.h"
+#include "patience.h"
 
 //  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not yet prepared.
 enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };

@@ -10,7 +10,8 @@
 //  The level is such that the parts come to what there is.  They change when a tier comes or goes, or a job with a pool;
 //  pieces and slots are then cut anew (supply.c).
 
-#include "broker_state.h"
+#include "raw_prefetch_share.h"
+#include "raw_prefetch.h"
 
 enum { SIZE_WEIGHT = 3, HALVINGS = 100 };
 

@@ -10,8 +10,12 @@
 //  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  When bytes are read, and
 //  whether again, depends on how long others took; what is resident, delivered, and in which order, does not.
 
-#include "broker_state.h"
+#include "raw_refcount.h"
 #include <assert.h>
+#include "broker_limits.h"
+#include "lookahead.h"
+#include "raw_prefetch.h"
+#include "row_queue.h"
 
 //  ---- whose it is
 

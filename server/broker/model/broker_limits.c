@@ -4,7 +4,7 @@
 //  what others have just now: so a refusal tells a tenant nothing of them, and nobody can take what is another's.  Settings may
 //  promise more than there is; then the server's own limits count too, and a refusal says no more than that.
 
-#include "broker_state.h"
+#include "broker_limits.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>

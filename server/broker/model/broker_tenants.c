@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_limits.h"
 
 _Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX,
     "the stock knows every tenant");

@@ -1,6 +1,6 @@
 //  What the driver and the phases ask of a job, a rank or a row.
 
-#include "broker_state.h"
+#include "job.h"
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 //  The queues of a job's rows: those with a version that waits to be handed out (wanted), and those that wait to be copied
 //  (ready).  A tenant with rows in queues waits for the workers.
 
-#include "broker_state.h"
+#include "row_queue.h"
 #include <assert.h>
 
 //  ---- tenants that wait

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "broker_limits.h"
 
 enum { RECORDS_MIN = 256 };
 

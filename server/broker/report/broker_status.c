@@ -5,6 +5,14 @@
 #include <assert.h>
 #include <stdlib.h>
 #include "utf8.h"
+#include "broker_identity.h"
+#include "broker_limits.h"
+#include "broker_ranks.h"
+#include "broker_replay.h"
+#include "dispatch.h"
+#include "lookahead.h"
+#include "raw_prefetch.h"
+#include "patience.h"
 
 static json_t *
 s_number (uint64_t number)

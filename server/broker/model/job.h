@@ -1,0 +1,23 @@
+/*  job -- marks on jobs and rows, by which a phase tells a later one what is to be done; states of a job.  */
+#ifndef JOB_H
+#define JOB_H
+#include "broker_state.h"
+
+//  The state of a job changes here only.
+void job_move (job_t *job, job_state_t state);
+static inline bool
+job_has_ended (const job_t *job)
+{
+    return job->state >= JOB_ENDING;
+}
+//  The job ends, for a reason of the server's (static; message is copied), or because its clients have gone.  Idempotent.
+void job_end (job_t *job, const char *reason, const char *message);
+void job_go (job_t *job);
+//  There may be something to send to the job's ranks.
+void job_mark_delivery (job_t *job);
+//  The row is filled or a hole.
+void row_done (place_t *row);
+//  Nothing more is sent of the job: the server takes no new epochs, and none of its is open.
+bool drain_is_between (const job_t *job);
+
+#endif
