@@ -16,6 +16,8 @@ groups="build test"
 case $preset in clang | fuzz) groups="$groups ci" ;; esac
 sh scripts/install-packages.sh $groups
 
+sh tests/tidy
+
 sh scripts/build.sh "$preset"
 
 ctest_under=

@@ -279,6 +279,19 @@ packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
 }
 
 bool
+packing_tile_parse (const char *text, uint32_t *tile_p)
+{
+    if (strcmp (text, "off") == 0 || strcmp (text, "auto") == 0) {
+        *tile_p = *text == 'o'? PACKING_TILE_OFF: PACKING_TILE_AUTO;
+        return true;
+    }
+    size_t digits = strspn (text, "0123456789");
+    unsigned long pixels = digits > 0 && digits <= 5 && !text [digits]? strtoul (text, NULL, 10): 0;
+    *tile_p = (uint32_t) pixels;
+    return pixels >= PACKING_TILE_LEAST && pixels <= PACKING_TILE_MOST;
+}
+
+bool
 packing_tile_is_good (uint32_t tile)
 {
     uint32_t pixels = packing_tile_layout (tile);

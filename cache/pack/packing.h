@@ -42,6 +42,8 @@ enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACK
 enum { PACKING_TILE_ORIGINALS = 1 << 16 };
 //  As the command's arguments: "off", "auto" or the number, and "auto --keep-original-bytes"; returns text.
 const char *packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES]);
+//  "off", "auto" or pixels; false: none of these, nothing said.
+bool packing_tile_parse (const char *text, uint32_t *tile_p);
 bool packing_tile_is_good (uint32_t tile);
 //  Without PACKING_TILE_ORIGINALS.
 static inline uint32_t

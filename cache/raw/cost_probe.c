@@ -1,3 +1,5 @@
+//  Measures a source: latency, bandwidth and requests a second, by reads of its own files.
+
 #include "cost.h"
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,5 @@
+//  How the courier joins: JOIN, its answer, and the ring.
+
 #include "courier_state.h"
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,5 @@
+//  A loader: the user's loop over batches, its start and its end.
+
 #include "tureen.h"
 #include <assert.h>
 #include <errno.h>

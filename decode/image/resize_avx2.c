@@ -1,3 +1,5 @@
+//  The passes of a resize, compiled for processors with AVX2.
+
 #include "resize_rows.h"
 #include <immintrin.h>
 #include <string.h>

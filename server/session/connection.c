@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "source.h"
-#include "tiling.h"
+#include "pack_tiling.h"
 
 static bool
 s_is_memory (int rc)
@@ -154,7 +154,7 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_object_set_new (object, "labels", labels);
     json_t *pack = json_object_get (object, "pack");
     if (source->pack) {
-        tiling_noted_t noted = tiling_noted (pack_note (source->pack));
+        pack_tiling_t noted = pack_tiling (pack_note (source->pack));
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
         json_object_set_new (pack, "tile", json_string (noted.is_tiled? noted.tile: "off"));
     }

@@ -19,11 +19,11 @@
 
 enum { RING_BYTES = 8192, MOMENT_US = 100 * 1000 };
 
-//  The server's door, which takes its time.
+//  The server's ring socket, which takes its time.
 typedef struct {
     int listener, ring;
     char token [WIRE_TOKEN_BYTES];
-} door_t;
+} ring_server_t;
 
 static void
 s_give (int socket, int ring)
@@ -48,7 +48,7 @@ s_give (int socket, int ring)
 static void *
 s_serve (void *argument)
 {
-    door_t *self = argument;
+    ring_server_t *self = argument;
     int socket = accept (self->listener, NULL, NULL);
     assert_int_equal (recv (socket, self->token, sizeof self->token, MSG_WAITALL), sizeof self->token);
     usleep (5 * MOMENT_US);
@@ -60,7 +60,7 @@ s_serve (void *argument)
     return NULL;
 }
 
-//  Stops this process and lets it go on, while it waits for the door.
+//  Stops this process and lets it go on, while it waits for the ring.
 static pid_t
 s_stop_later (void)
 {
@@ -81,28 +81,28 @@ test_stopped_in_the_middle (void **state)
     scratch_t *scratch = *state;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
-    door_t door = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .ring = memfd_create ("ring", MFD_CLOEXEC) };
-    assert_int_equal (ftruncate (door.ring, RING_BYTES), 0);
-    assert_int_equal (pwrite (door.ring, "here", 4, 0), 4);
-    assert_int_equal (bind (door.listener, (struct sockaddr *) &address, sizeof address), 0);
-    assert_int_equal (listen (door.listener, 1), 0);
+    ring_server_t ring_server = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .ring = memfd_create ("ring", MFD_CLOEXEC) };
+    assert_int_equal (ftruncate (ring_server.ring, RING_BYTES), 0);
+    assert_int_equal (pwrite (ring_server.ring, "here", 4, 0), 4);
+    assert_int_equal (bind (ring_server.listener, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (listen (ring_server.listener, 1), 0);
     pthread_t thread;
     char token [WIRE_TOKEN_BYTES];
     memset (token, 't', sizeof token);
     pid_t child = s_stop_later ();
-    assert_int_equal (pthread_create (&thread, NULL, s_serve, &door), 0);
+    assert_int_equal (pthread_create (&thread, NULL, s_serve, &ring_server), 0);
     attach_t *attach;
     assert_int_equal (attach_new (&attach, address.sun_path, token, RING_BYTES, ATTACH_ANSWER_MS), 0);
     assert_memory_equal (attach_data (attach), "here", 4);
     assert_false (attach_is_over (attach));
     attach_destroy (&attach);
     pthread_join (thread, NULL);
-    assert_memory_equal (door.token, token, sizeof token);
+    assert_memory_equal (ring_server.token, token, sizeof token);
     int status;
     assert_int_equal (waitpid (child, &status, 0), child);
     assert_int_equal (status, 0);
-    close (door.listener);
-    close (door.ring);
+    close (ring_server.listener);
+    close (ring_server.ring);
     unlink (address.sun_path);
 }
 

@@ -305,44 +305,44 @@ enum { CROWD = 3, CROWD_BATCHES = 3000, CROWD_SLOTS = 5 };
 typedef struct {
     handover_t *handover;
     atomic_bool failed;
-} crowd_t;
+} threads_t;
 
 static void *
 s_courier (void *argument)
 {
-    crowd_t *crowd = argument;
+    threads_t *threads = argument;
     uint64_t sequence = 0, in_slot [CROWD_SLOTS];
     bool busy [CROWD_SLOTS] = { false };
     while (sequence < CROWD_BATCHES) {
-        struct pollfd wakeup = { .fd = handover_descriptor (crowd->handover), .events = POLLIN };
-        handover_view_t view = handover_look (crowd->handover);
+        struct pollfd wakeup = { .fd = handover_descriptor (threads->handover), .events = POLLIN };
+        handover_view_t view = handover_look (threads->handover);
         for (uint32_t slot = 0; slot < CROWD_SLOTS && sequence < CROWD_BATCHES; slot++) {
             if (busy [slot] && (in_slot [slot] >= view.progress.released || (view.progress.kept >> slot & 1)))
                 continue;
             memset (s_ring + slot * SLOT_BYTES, (int) sequence, SLOT_BYTES);
-            busy [slot] = s_put (crowd->handover, in_slot [slot] = sequence, slot);
-            crowd->failed |= !busy [slot];
+            busy [slot] = s_put (threads->handover, in_slot [slot] = sequence, slot);
+            threads->failed |= !busy [slot];
             sequence++;
         }
         poll (&wakeup, 1, 1000);
     }
     wire_epoch_end_t end = { .flags = WIRE_EPOCH_LAST };
-    handover_put_epoch_end (crowd->handover, &end);
+    handover_put_epoch_end (threads->handover, &end);
     return NULL;
 }
 
 static void *
 s_user (void *argument)
 {
-    crowd_t *crowd = argument;
+    threads_t *threads = argument;
     tureen_batch_t *held = NULL, *batch;
-    while (handover_take (crowd->handover, &batch, -1) != TUREEN_END) {
+    while (handover_take (threads->handover, &batch, -1) != TUREEN_END) {
         tureen_array_t array;
         if (!batch)
             continue;
         tureen_batch_array (batch, "x", &array);
         uint8_t expected = (uint8_t) tureen_batch_sequence (batch);
-        crowd->failed |= *(uint8_t *) array.data != expected
+        threads->failed |= *(uint8_t *) array.data != expected
             || tureen_batch_ids (batch) [1] % 256 != expected;
         memset (array.data, 0, array.bytes);
         //  One is kept while the next is taken: releases go out of order.
@@ -359,24 +359,24 @@ s_user (void *argument)
 }
 
 static void
-test_a_crowd_of_threads (void **state)
+test_many_threads (void **state)
 {
     (void) state;
-    crowd_t crowd = { .handover = s_open (CROWD_SLOTS) };
+    threads_t threads = { .handover = s_open (CROWD_SLOTS) };
     pthread_t courier, users [CROWD];
-    assert_int_equal (pthread_create (&courier, NULL, s_courier, &crowd), 0);
+    assert_int_equal (pthread_create (&courier, NULL, s_courier, &threads), 0);
     for (int index = 0; index < CROWD; index++)
-        assert_int_equal (pthread_create (&users [index], NULL, s_user, &crowd), 0);
+        assert_int_equal (pthread_create (&users [index], NULL, s_user, &threads), 0);
     pthread_join (courier, NULL);
     for (int index = 0; index < CROWD; index++)
         pthread_join (users [index], NULL);
-    assert_false (crowd.failed);
-    handover_view_t view = handover_look (crowd.handover);
+    assert_false (threads.failed);
+    handover_view_t view = handover_look (threads.handover);
     assert_int_equal (view.progress.released, CROWD_BATCHES);
     assert_int_equal (view.progress.kept, 0);
     assert_true (view.leave);
-    handover_stop (crowd.handover);
-    handover_destroy (&crowd.handover);
+    handover_stop (threads.handover);
+    handover_destroy (&threads.handover);
 }
 
 //  Guards: what is said of unreadable samples is kept as it was said last, and is a notice where more are missing than ever before.
@@ -417,7 +417,7 @@ main (void)
         cmocka_unit_test (test_waiting_reports_what_was_taken),
         cmocka_unit_test (test_a_failure_waits_its_turn),
         cmocka_unit_test (test_the_last_end_wins_over_a_failure),
-        cmocka_unit_test (test_a_crowd_of_threads)
+        cmocka_unit_test (test_many_threads)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -403,7 +403,7 @@ s_ask (void *argument)
 
 //  Everyone gets the answer to what he asked.
 static void
-test_a_crowd_asks (void **state)
+test_many_threads_ask (void **state)
 {
     (void) state;
     fake_plan_t plan = { .samples = SAMPLES };
@@ -520,7 +520,7 @@ main (void)
         cmocka_unit_test (test_destroyed_while_away),
         cmocka_unit_test (test_a_server_that_hears_and_says_nothing),
         cmocka_unit_test (test_questions),
-        cmocka_unit_test (test_a_crowd_asks),
+        cmocka_unit_test (test_many_threads_ask),
         cmocka_unit_test (test_a_question_given_up_while_it_is_sent),
         cmocka_unit_test (test_tries_are_paced),
         cmocka_unit_test (test_another_layout_is_another_job)

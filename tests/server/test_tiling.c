@@ -16,6 +16,7 @@
 #include "tile_transcode.h"
 #include "tiling.h"
 #include "tiling_source.h"
+#include "pack_tiling.h"
 
 enum { ERROR_BYTES = 400 };
 
@@ -75,12 +76,12 @@ test_settings (void **state)
     uint32_t tile;
     char text [PACKING_TILE_BYTES];
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
-        assert_true (tiling_parse (good [index].text, &tile));
+        assert_true (packing_tile_parse (good [index].text, &tile));
         assert_int_equal (tile, good [index].tile);
         assert_string_equal (packing_tile_text (tile, text), good [index].text);
     }
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++)
-        assert_false (tiling_parse (bad [index], &tile));
+        assert_false (packing_tile_parse (bad [index], &tile));
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ test_note_comes_back (void **state)
         result.marks [mark] = (packing_mark_t) { UINT32_MAX, UINT64_MAX / 100, UINT64_MAX / 100 };
     char note [PACKING_NOTE_BYTES];
     tiling_note (NULL, &result, note);
-    tiling_noted_t noted = tiling_noted (note);
+    pack_tiling_t noted = pack_tiling (note);
     assert_true (noted.is_tiled);
     assert_string_equal (noted.tile, "24");
     assert_int_equal (noted.files, 16 * (uint64_t) UINT32_MAX);
@@ -276,16 +277,16 @@ test_note_comes_back (void **state)
     assert_false (noted.originals);
     result.tile |= PACKING_TILE_ORIGINALS;
     tiling_note (NULL, &result, note);
-    noted = tiling_noted (note);
+    noted = pack_tiling (note);
     assert_true (noted.is_tiled && noted.originals);
     assert_int_equal (noted.original_files, 2 * (uint64_t) UINT32_MAX);
     assert_string_equal (noted.tile, "24");
-    assert_false (tiling_noted (NULL).is_tiled);
+    assert_false (pack_tiling (NULL).is_tiled);
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
-        assert_false (tiling_noted (others [index]).is_tiled);
+        assert_false (pack_tiling (others [index]).is_tiled);
     char *endless = calloc (1, 2 * PACKING_NOTE_BYTES);
     memset (endless, ' ', 2 * PACKING_NOTE_BYTES - 1);
-    assert_false (tiling_noted (endless).is_tiled);
+    assert_false (pack_tiling (endless).is_tiled);
     free (endless);
 }
 

@@ -1,3 +1,5 @@
+//  The tests of one job: is each order uniform, and does it tell nothing of the next?
+
 #include "audit.h"
 #include <math.h>
 #include <stdlib.h>

@@ -19,6 +19,7 @@
 #include "tiling.h"
 #include "tiling_source.h"
 #include "utf8.h"
+#include "pack_tiling.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 
@@ -118,7 +119,7 @@ s_convert (void *context, uint32_t tile, pack_source_t **source_p, char *error)
     const pack_options_t *options = ((const run_t *) context)->options;
     const catalogue_t *source = pack_source_catalogue (*source_p);
     //  What would be tiled there are no originals, and would be taken for such.
-    if (source && catalogue_pack (source) && tiling_noted (pack_note (catalogue_pack (source))).originals) {
+    if (source && catalogue_pack (source) && pack_tiling (pack_note (catalogue_pack (source))).originals) {
         snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s' is a pack of tiled files that keep their originals: unpack it and pack "
             "those, or leave out --tile, and it is packed as it is", options->packing.source.paths [0]);
         return -EINVAL;
@@ -194,10 +195,10 @@ s_check_finished (const pack_options_t *options)
     catalogue_t *catalogue = pack_report_open (options->packing.target, &status, error);
     if (!catalogue)
         return complain ("pack", "%s", error);
-    tiling_noted_t noted = tiling_noted (pack_note (catalogue_pack (catalogue)));
+    pack_tiling_t noted = pack_tiling (pack_note (catalogue_pack (catalogue)));
     catalogue_destroy (&catalogue);
     uint32_t made = PACKING_TILE_OFF;
-    if (noted.is_tiled && tiling_parse (noted.tile, &made) && noted.originals)
+    if (noted.is_tiled && packing_tile_parse (noted.tile, &made) && noted.originals)
         made |= PACKING_TILE_ORIGINALS;
     return made == options->packing.tile || complain ("pack", "'%s' was made with --tile %s: give that or none",
         options->packing.target, packing_tile_text (made, text));

@@ -24,6 +24,7 @@
 #include "tiling.h"
 #include "unpack_labels.h"
 #include "utf8.h"
+#include "pack_tiling.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
@@ -57,7 +58,7 @@ typedef struct {
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
     bool by_field;                      //  each field has a folder of its own
-    tiling_noted_t noted;               //  how it was packed
+    pack_tiling_t noted;               //  how it was packed
     bool *is_back;                      //  by id
     uint64_t samples, bytes;            //  that are back
     uint64_t originals;                 //  files among them that were others in the pack
@@ -191,7 +192,7 @@ s_enter_field (unpack_t *self, uint32_t id, size_t field, char path [FIELD_PATH_
 {
     size_t used = 0;
     if (self->by_field)
-        used = (size_t) sprintf (path, "%s/", catalogue_field_name (self->catalogue, field));
+        used = (size_t) snprintf (path, FIELD_PATH_BYTES, "%s/", catalogue_field_name (self->catalogue, field));
     catalogue_path (self->catalogue, id, field, path + used, PATH_MAX);
     return s_enter_all (self->folder, path, name_p);
 }
@@ -349,7 +350,7 @@ s_finish (unpack_t *self)
     uint32_t samples = catalogue_samples (self->catalogue);
     if (self->samples < samples)
         complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
-    const tiling_noted_t *noted = &self->noted;
+    const pack_tiling_t *noted = &self->noted;
     printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples, plural (samples),
         (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
@@ -368,7 +369,7 @@ s_unpack (unpack_t *self)
 {
     static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume };
     self->by_field = s_is_by_field (self->catalogue);
-    self->noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
+    self->noted = pack_tiling (pack_note (catalogue_pack (self->catalogue)));
     self->noted.originals &= !self->as_packed;
     self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
     if (!self->is_back)

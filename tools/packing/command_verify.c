@@ -19,6 +19,7 @@
 #include "tiling.h"
 #include "utf8.h"
 #include "verify_order.h"
+#include "pack_tiling.h"
 
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
@@ -59,7 +60,7 @@ typedef struct {
     uint64_t damaged;                   //  samples; those of lost volumes too
     uint64_t volume_faults;
     uint64_t paddings;
-    tiling_noted_t noted;               //  what the pack says of itself
+    pack_tiling_t noted;               //  what the pack says of itself
     uint64_t tiled;                     //  files found so
     uint64_t kept;                      //  files found with an original
     uint64_t restored;                  //  files whose originals came back
@@ -272,7 +273,7 @@ s_print_order (const verify_order_t *order)
 static bool
 s_is_tiled (const verify_t *self)
 {
-    const tiling_noted_t *noted = &self->noted;
+    const pack_tiling_t *noted = &self->noted;
     bool are_kept = !noted->originals || self->kept == noted->original_files;
     return !noted->is_tiled || self->damaged || (self->tiled == noted->tiled && are_kept);
 }
@@ -385,7 +386,7 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
-    self->noted = tiling_noted (pack_note (catalogue_pack (self->catalogue)));
+    self->noted = pack_tiling (pack_note (catalogue_pack (self->catalogue)));
     self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
     bool fine = pack_scan (self->catalogue, &events, self) == 0;
     double seconds = pack_meter_seconds (&self->meter);

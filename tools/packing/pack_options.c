@@ -49,7 +49,7 @@ static bool
 s_tile (pack_options_t *self, const char *text)
 {
     self->packing.has_tile = true;
-    return tiling_parse (text, &self->packing.tile)
+    return packing_tile_parse (text, &self->packing.tile)
         || complain ("pack", "--tile '%s': expected off, auto, or how many pixels wide a segment may be, %d to %d", text,
             PACKING_TILE_LEAST, PACKING_TILE_MOST);
 }

@@ -15,19 +15,6 @@ enum { ERROR_BYTES = 256 };
 
 //  ---- the setting
 
-bool
-tiling_parse (const char *text, uint32_t *tile_p)
-{
-    if (strcmp (text, "off") == 0 || strcmp (text, "auto") == 0) {
-        *tile_p = *text == 'o'? PACKING_TILE_OFF: PACKING_TILE_AUTO;
-        return true;
-    }
-    size_t digits = strspn (text, "0123456789");
-    unsigned long pixels = digits > 0 && digits <= 5 && !text [digits]? strtoul (text, NULL, 10): 0;
-    *tile_p = (uint32_t) pixels;
-    return pixels >= PACKING_TILE_LEAST && pixels <= PACKING_TILE_MOST;
-}
-
 static tile_layout_t
 s_layout (uint32_t tile)
 {
@@ -223,28 +210,4 @@ tiling_note (void *context, const packing_result_t *result, char note [PACKING_N
         packing_tile_text (packing_tile_layout (result->tile), text), sums.all.files,
         sums.made.files + result->marks [TILING_WAS_TILED].files + result->marks [TILING_DAMAGED_TILED].files,
         originals);
-}
-
-//  A pack may come from strangers: what is not as above is not believed, and harms nothing.
-tiling_noted_t
-tiling_noted (const char *note)
-{
-    tiling_noted_t noted = { .is_tiled = false };
-    if (!note || strnlen (note, PACKING_NOTE_BYTES) == PACKING_NOTE_BYTES)
-        return noted;
-    json_t *object = json_loads (note, JSON_REJECT_DUPLICATES, NULL);
-    const char *text = NULL;
-    json_int_t files = -1, tiled = -1, originals = -1;
-    uint32_t tile = 0;
-    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?I}", "tile", &text, "files", &files, "tiled", &tiled,
-            "originals", &originals) == 0
-        && tiling_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0 && tiled <= files
-        && originals >= -1 && originals <= tiled;
-    if (fits) {
-        noted = (tiling_noted_t) { .is_tiled = true, .originals = originals >= 0, .files = (uint64_t) files, .tiled = (uint64_t) tiled,
-            .original_files = originals > 0? (uint64_t) originals: 0 };
-        snprintf (noted.tile, sizeof noted.tile, "%s", text);
-    }
-    json_decref (object);
-    return noted;
 }

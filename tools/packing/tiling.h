@@ -38,9 +38,6 @@ typedef enum {
 
 _Static_assert ((int) TILING_MARKS <= (int) PACKING_MARKS_MAX, "packing counts them");
 
-//  "off", "auto" or pixels; false: none of these, nothing said.
-bool tiling_parse (const char *text, uint32_t *tile_p);
-
 typedef struct {
     uint8_t *bytes;                 //  the caller frees them; NULL: the file stays as it is
     size_t size;
@@ -65,15 +62,5 @@ json_t *tiling_json (const packing_result_t *result);
 
 //  As packing_options_t.note.
 void tiling_note (void *context, const packing_result_t *result, char note [PACKING_NOTE_BYTES]);
-
-typedef struct {
-    bool is_tiled;                  //  else the rest says nothing
-    bool originals;                 //  are kept, in original_files of the files (tile_original.h), and are to be given back
-    char tile [PACKING_TILE_BYTES];
-    uint64_t files, tiled, original_files;
-} tiling_noted_t;
-
-//  From pack_note, which may be NULL; a note of other things is none.
-tiling_noted_t tiling_noted (const char *note);
 
 #endif

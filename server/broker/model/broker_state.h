@@ -1,10 +1,4 @@
-/*  broker_state -- the broker's structures, for the files that make it up: broker.c (events), broker_jobs.c (joining,
- *  ending), broker_identity.c (who is who), broker_ranks.c (a job's clients: coming, lost, back, leaving), broker_replay.c
- *  (the last steps of jobs with ranks, and what a rank lacks of them), supply.c, raw_prefetch_share.c, holding.c and ahead.c (compressed samples
- *  of packs),
- *  broker_bad.c (samples that cannot be prepared), patience.c (reads that fail, and may not fail again), draw.c (rounds, epochs, places), draw_send.c (sending, padding),
- *  schedule.c (classes, queues of places), dispatch.c (handing out work), broker_tenants.c and broker_limits.c (who may have what), broker_status.c.  Nobody else
- *  includes this.
+/*  broker_state -- the broker's structures: job, rank, batch, row, tenant, data set; for the files of server/broker alone.
  *
  *  A job has one rank or several.  What is called a batch here is a *step*: of all ranks together, in one slot number of each
  *  rank's ring.  Of a job with one rank both are the same.

@@ -1,0 +1,76 @@
+"""tests/tidy finds what it says it finds: each kind of fault is planted in a small tree of its own."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+TIDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tidy")
+
+SOUND = {
+    "base/CMakeLists.txt": "tureen_folder (tureen_base\n    SOURCES\n        clock.c)\n",
+    "base/clock.c": '#include "clock.h"\n\nint\nclock_now (void)\n{\n    return 0;\n}\n',
+    "base/clock.h": "int clock_now (void);\n",
+    "server/CMakeLists.txt": "tureen_folder (tureen_server\n    SOURCES\n        loop.c\n    USES\n        tureen_base)\n",
+    "server/loop.c": '#include "loop.h"\n#include "clock.h"\n\nint\nloop_run (void)\n{\n    return clock_now ();\n}\n',
+    "server/loop.h": "int loop_run (void);\n",
+    "README.md": "[the loop](server/loop.c), `base/clock.h`\n",
+}
+
+
+def replaced(name: str, old: str, new: str) -> dict:
+    assert old in SOUND[name]
+    return {name: SOUND[name].replace(old, new)}
+
+
+class Tidy(unittest.TestCase):
+    def run_on(self, files: dict) -> "tuple[int, str]":
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**SOUND, **files}.items():
+                path = os.path.join(folder, name)
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+            done = subprocess.run(["sh", TIDY, folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        return done.returncode, done.stdout.decode()
+
+    def test_a_sound_tree(self) -> None:
+        self.assertEqual(self.run_on({}), (0, ""))
+
+    def test_each_fault_is_found(self) -> None:
+        long_function = "\nint\nloop_long (void)\n{\n" + "    (void) 0;\n" * 70 + "}\n"
+        faults = {
+            "include": replaced("base/clock.c", "\n\nint", '\n#include "loop.h"\n\nint'),
+            "circle": replaced("base/CMakeLists.txt", "clock.c", "clock.c\n    USES\n        tureen_server"),
+            "columns": replaced("server/loop.c", "return", "/*" + "-" * 110 + "*/ return"),
+            "function": {"server/loop.c": SOUND["server/loop.c"] + long_function},
+            "file": {"server/loop.h": SOUND["server/loop.h"] + "\n" * 800},
+            "unbuilt": {"server/spare.c": "int spare;\n"},
+            "name": replaced("server/loop.c", "return clock_now ();", "int crowd_count = clock_now ();\n    return crowd_count;"),
+            "banned": replaced("server/loop.c", "return", "sprintf (0, 0);\n    return"),
+            "later": replaced("server/loop.h", "int", "//  TO" + "DO\nint"),
+            "state": replaced("server/loop.c", "return", "job->state = 1;\n    return"),
+            "link": replaced("README.md", "server/loop.c", "server/lop.c"),
+            "header": {"server/clock.h": "int clock_other (void);\n"},
+        }
+        for rule, files in faults.items():
+            with self.subTest(rule):
+                status, said = self.run_on(files)
+                self.assertEqual(status, 1, said)
+                self.assertIn(f"[{rule}]", said)
+
+    def test_words_in_comments_and_strings_are_no_names(self) -> None:
+        status, said = self.run_on(replaced("server/loop.c", "return", '//  a crowd\n    return "crowd" [0] +'))
+        self.assertEqual((status, said), (0, ""))
+
+    def test_exceptions_may_only_go(self) -> None:
+        fault = replaced("README.md", "server/loop.c", "server/lop.c")
+        known = {"tests/tidy.known": "#  a remark\nlink README.md server/lop.c\n"}
+        self.assertEqual(self.run_on({**fault, **known}), (0, ""))
+        status, said = self.run_on(known)
+        self.assertEqual(status, 1)
+        self.assertIn("does not occur any more", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
