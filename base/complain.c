@@ -37,7 +37,8 @@ complain_of_option (const char *command, char **argv, const struct option *optio
     }
     //  getopt takes the beginning of an option for it, unless several begin so.
     if (meant > 1)
-        return complain (command, "option '--%s' is ambiguous: %zu begin so; see `tureen %s --help`", name, meant, command);
+        return complain (command, "option '--%s' is ambiguous: %zu begin so; see `tureen %s --help`", name,
+            meant, command);
     const char *nearest = *name? nearest_name (name, names, count): NULL;
     if (nearest)
         return complain (command, "unknown option '--%s'; did you mean '--%s'?", name, nearest);

@@ -1,4 +1,5 @@
-/*  handoff -- tells the thread sanitizer about memory that changes hands inside ZeroMQ, which it cannot see into.
+/*  handoff -- tells the thread sanitizer about memory that changes hands inside ZeroMQ, which it cannot see
+ *  into.
  *
  *  handoff_give (memory) before the memory goes to ZeroMQ, handoff_take (memory) when a thread of ZeroMQ
  *  gives it back. Without the sanitizer both are nothing: ZeroMQ's own queues order the accesses.

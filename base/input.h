@@ -1,7 +1,7 @@
 /*  input -- a file that a user names is opened for reading, without waiting for whatever it may be instead.
  *
- *  A regular file; or a pipe that is open already and has no name, as the shell's <(COMMAND) gives one.  A fifo, a device and
- *  a socket are none.
+ *  A regular file; or a pipe that is open already and has no name, as the shell's <(COMMAND) gives one.  A
+ *  fifo, a device and a socket are none.
  */
 #ifndef INPUT_H
 #define INPUT_H

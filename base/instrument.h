@@ -1,8 +1,9 @@
 /*  instrument -- keeps the thread sanitizer fast where it would look at every byte of a picture.
  *
- *  A loop over pixels takes 13 times as long when each access is checked by itself.  Such a function is marked
- *  INSTRUMENT_ROWS and tells the sanitizer what it writes once a row, by instrument_written: a race on the bytes
- *  it writes is still reported.  What it reads must be its thread's own.  Nothing in builds without the sanitizer.
+ *  A loop over pixels takes 13 times as long when each access is checked by itself.  Such a function is
+ *  marked INSTRUMENT_ROWS and tells the sanitizer what it writes once a row, by instrument_written: a race on
+ *  the bytes it writes is still reported.  What it reads must be its thread's own.  Nothing in builds without
+ *  the sanitizer.
  */
 #ifndef INSTRUMENT_H
 #define INSTRUMENT_H

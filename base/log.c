@@ -89,7 +89,8 @@ s_put_field (line_t *self, const log_field_t *field)
         s_put_text (self, number);
 }
 
-//  The bytes of the UTF-8 character at text that may be shown; 0: it is none, or it ends a line or turns it around.
+//  The bytes of the UTF-8 character at text that may be shown; 0: it is none, or it ends a line or turns it
+//  around.
 static size_t
 s_shown (const uint8_t *text)
 {
@@ -105,7 +106,8 @@ s_shown (const uint8_t *text)
     bool is_isolate = text [0] == 0xe2 && text [1] == 0x81 && text [2] >= 0xa6 && text [2] <= 0xa9;
     bool is_mark = (text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f)
         || (text [0] == 0xd8 && text [1] == 0x9c);
-    //  Longer than needed (of which some readers make the short one: a line's end), a half of a pair, beyond the last.
+    //  Longer than needed (of which some readers make the short one: a line's end), a half of a pair, beyond
+    //  the last.
     bool is_wrong = (text [0] == 0xe0 && text [1] < 0xa0) || (text [0] == 0xed && text [1] >= 0xa0)
         || (text [0] == 0xf0 && text [1] < 0x90) || (text [0] == 0xf4 && text [1] >= 0x90);
     return is_control || is_separator || is_isolate || is_mark || is_wrong? 0: size;
@@ -124,8 +126,8 @@ s_put_people (line_t *self, const char *text)
 }
 
 size_t
-log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level, const char *event,
-    const log_field_t *fields, const char *text)
+log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level,
+    const char *event, const log_field_t *fields, const char *text)
 {
     static const char *const levels [] = { "info", "notice", "warning", "error" };
     assert (level <= LOG_LEVEL_ERROR);
@@ -159,7 +161,8 @@ s_send (const log_t *self, const char *text, size_t size)
 }
 
 void
-log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields, const char *format, ...)
+log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields, const char *format,
+    ...)
 {
     char lines [2 * LOG_LINE_BYTES_MAX], people [LOG_LINE_BYTES_MAX], lost [64];
     struct timespec now;
@@ -168,8 +171,8 @@ log_event (log_t *self, log_level_t level, const char *event, const log_field_t 
     size_t used = 0;
     if (self->lost) {
         snprintf (lost, sizeof lost, "(%" PRIu64 " lines lost: nobody read this log)", self->lost);
-        used = log_write (lines, now.tv_sec, milliseconds, LOG_LEVEL_WARNING, "lost", LOG_FIELDS (LOG_NUMBER ("lines", self->lost)),
-            lost);
+        used = log_write (lines, now.tv_sec, milliseconds, LOG_LEVEL_WARNING, "lost",
+            LOG_FIELDS (LOG_NUMBER ("lines", self->lost)), lost);
         lines [used++] = '\n';
     }
     va_list arguments;

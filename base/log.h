@@ -1,10 +1,12 @@
 /*  log -- lines for the operator that never hold up the server, and that nobody else can forge.
  *
- *      2026-11-22T14:00:00.123Z info joined tenant=vision job=5 user=1000: job 5 joined: train, batches of 64, ring
- *      time (UTC)               level event key=value ..                 : text for people, to the line's end
+ *      2026-11-22T14:00:00.123Z info joined tenant=vision job=5 user=1000: job 5 joined: train, batches of
+ *      64, ring time (UTC)               level event key=value ..                 : text for people, to the
+ *      line's end
  *
- *  Events and keys are words of ours.  A value that is more than letters, digits and _ . / @ + - stands in double quotes, with
- *  \" \\ and \xHH in it, so that the first ": " outside of quotes is where the text begins.  Text may hold what clients choose:
+ *  Events and keys are words of ours.  A value that is more than letters, digits and _ . / @ + - stands in
+ *  double quotes, with \" \\ and \xHH in it, so that the first ": " outside of quotes is where the text
+ *  begins.  Text may hold what clients choose:
  *  what could end a line, or turn the writing's direction, is shown as '?' in it; what is too long is cut.
  *
  *  A line goes out whole or not at all: where the descriptor takes no more (a pipe that nobody reads, a
@@ -24,8 +26,9 @@ typedef struct {
 
 enum { LOG_LINE_BYTES_MAX = 1024 };     //  less than PIPE_BUF, so that a pipe takes it at once
 
-//  info: what is in order; notice: what an operator may want to know (a refusal, a client that died); warning: somebody loses
-//  something by it (a job that the server ends, a bad sample); error: the server itself is in trouble.
+//  info: what is in order; notice: what an operator may want to know (a refusal, a client that died);
+//  warning: somebody loses something by it (a job that the server ends, a bad sample); error: the server
+//  itself is in trouble.
 typedef enum { LOG_LEVEL_INFO, LOG_LEVEL_NOTICE, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR } log_level_t;
 
 typedef struct {
@@ -41,12 +44,13 @@ typedef struct {
 #define LOG_FIELDS(...) ((const log_field_t []) { __VA_ARGS__, { .key = NULL } })
 
 //  One line; fields may be NULL: none.
-void log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields, const char *format, ...)
+void log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields,
+    const char *format, ...)
     __attribute__ ((format (printf, 5, 6)));
 
-//  The line's text alone, without its end: for tests.  seconds and milliseconds since 1970; at most LOG_LINE_BYTES_MAX with the
-//  final zero; returns its length.
-size_t log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level, const char *event,
-    const log_field_t *fields, const char *text);
+//  The line's text alone, without its end: for tests.  seconds and milliseconds since 1970; at most
+//  LOG_LINE_BYTES_MAX with the final zero; returns its length.
+size_t log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level,
+    const char *event, const log_field_t *fields, const char *text);
 
 #endif

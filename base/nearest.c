@@ -11,8 +11,8 @@ s_least (size_t one, size_t other)
     return one < other? one: other;
 }
 
-//  Changes that make one name of the other, for names of up to NEAREST_BYTES_MAX: a character more, less or another, or two
-//  neighbours in the other order.
+//  Changes that make one name of the other, for names of up to NEAREST_BYTES_MAX: a character more, less or
+//  another, or two neighbours in the other order.
 static size_t
 s_distance (const char *left, const char *right)
 {
@@ -27,7 +27,8 @@ s_distance (const char *left, const char *right)
         for (size_t column = 1; column <= columns; column++) {
             size_t changed = old [column - 1] + (left [line] != right [column - 1]);
             row [column] = s_least (changed, s_least (row [column - 1], old [column]) + 1);
-            if (line && column > 1 && left [line] == right [column - 2] && left [line - 1] == right [column - 1])
+            if (line && column > 1 && left [line] == right [column - 2]
+                && left [line - 1] == right [column - 1])
                 row [column] = s_least (row [column], older [column - 2] + 1);
         }
     }
@@ -42,7 +43,8 @@ s_part (const char *name, const char *const *names, size_t count)
         size_t size = strlen (names [index]);
         if (size >= PART_BYTES_MIN && strstr (name, names [index]) && (!part || size > strlen (part)))
             part = names [index];
-        if (strlen (name) >= PART_BYTES_MIN && strstr (names [index], name) && (!whole || size < strlen (whole)))
+        if (strlen (name) >= PART_BYTES_MIN && strstr (names [index], name)
+            && (!whole || size < strlen (whole)))
             whole = names [index];
     }
     return part? part: whole;

@@ -9,8 +9,8 @@
 //  Half of it is enough for all that the tests do; where the usual 8 MiB are allowed nothing is changed.
 enum { STACK_BYTES = 1 << 20 };
 
-//  The kernel lets a process's first stack grow up to the limit of the moment; those of threads have the size that the C
-//  library saw at the start.
+//  The kernel lets a process's first stack grow up to the limit of the moment; those of threads have the size
+//  that the C library saw at the start.
 static bool
 s_raise_stack (void)
 {
@@ -18,8 +18,8 @@ s_raise_stack (void)
     if (getrlimit (RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_BYTES)
         return true;
     if (limit.rlim_max < STACK_BYTES) {
-        fprintf (stderr, "tureen: the limit of the stack is %llu KiB, and %d are needed: raise it (ulimit -s, LimitSTACK=)\n",
-            (unsigned long long) limit.rlim_max / 1024, STACK_BYTES / 1024);
+        fprintf (stderr, "tureen: the limit of the stack is %llu KiB, and %d are needed: raise it (ulimit "
+            "-s, LimitSTACK=)\n", (unsigned long long) limit.rlim_max / 1024, STACK_BYTES / 1024);
         return false;
     }
     limit.rlim_cur = STACK_BYTES;

@@ -1,6 +1,7 @@
 /*  spare_threads -- whether more threads can be started.
  *
- *  ZeroMQ aborts the process where it can start none of its own (4.3.4, thread.cpp): so that is tried first.  Owner: any thread.
+ *  ZeroMQ aborts the process where it can start none of its own (4.3.4, thread.cpp): so that is tried first.
+ *  Owner: any thread.
  */
 #ifndef SPARE_THREADS_H
 #define SPARE_THREADS_H

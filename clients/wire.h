@@ -1,8 +1,8 @@
 /*  wire -- the fixed structures of Tureen's protocol, shared by the server and every C client.
  *
- *  docs/protocol.md is the description; this file is its numbers.  All integers are little-endian and at their
- *  natural alignment, so a NumPy dtype or this struct reads a frame in place (on a little-endian machine, which
- *  is asserted).  tests/golden holds one example of each message, byte for byte.
+ *  docs/protocol.md is the description; this file is its numbers.  All integers are little-endian and at
+ *  their natural alignment, so a NumPy dtype or this struct reads a frame in place (on a little-endian
+ *  machine, which is asserted).  tests/golden holds one example of each message, byte for byte.
  */
 #ifndef WIRE_H
 #define WIRE_H
@@ -80,7 +80,8 @@ enum {                              //  wire_batch_t.flags
 };
 #define WIRE_SLOT_NONE UINT32_MAX   //  an inline batch that is in no slot
 
-//  Frame 1 of BATCH.  Frame 2: count ids, uint64 each.  With ranks the step follows: a count for each rank, then the ids.
+//  Frame 1 of BATCH.  Frame 2: count ids, uint64 each.  With ranks the step follows: a count for each rank,
+//  then the ids.
 typedef struct {
     uint64_t sequence;              //  the job's batch number: from 0, never restarts
     uint64_t epoch;                 //  from 0

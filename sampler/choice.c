@@ -7,8 +7,8 @@
 //  whether an id is in it 10 to 30.  Below that they are arrays: select takes 20 ns.
 enum { DENSE = 16 };
 
-//  A look at a random id takes about eight times as long as one at the next id of a walk.  Where tries fail for
-//  a quarter of the time of a walk, the class is so small that they would go on failing.
+//  A look at a random id takes about eight times as long as one at the next id of a walk.  Where tries fail
+//  for a quarter of the time of a walk, the class is so small that they would go on failing.
 enum { LOOKS = 32, TRIES_MIN = 16, BLOCK = 512 };
 
 bool
@@ -48,7 +48,8 @@ choice_try (const choice_t *self, random_t *random)
 uint64_t
 choice_width (const choice_t *self)
 {
-    return self->among? self->among_count: s_is_dense (self->bound, self->universe)? self->universe: self->bound;
+    return self->among? self->among_count: s_is_dense (self->bound, self->universe)? self->universe:
+        self->bound;
 }
 
 uint64_t
@@ -68,7 +69,8 @@ choice_seek (const choice_t *self, random_t *random)
     return CHOICE_NO_ID;
 }
 
-//  The k-th id that fits takes the place of the one before with probability 1 / k: all are equally likely in the end.
+//  The k-th id that fits takes the place of the one before with probability 1 / k: all are equally likely in
+//  the end.
 static void
 s_look_at (const choice_t *self, const uint32_t *ids, size_t count, random_t *random, uint64_t *fitting_p,
     uint32_t *id_p)

@@ -1,8 +1,8 @@
 /*  choice -- a class of exchangeable ids, and a uniform pick from it.
  *
  *  A class is part of what remains to one job: that which all jobs of `in` need, less what all jobs of `out`
- *  need, less one id.  It is neither computed nor counted: ids are proposed uniformly from something larger, and
- *  the first one in the class is taken, which is uniform over the class, exactly.  Only where very many
+ *  need, less one id.  It is neither computed nor counted: ids are proposed uniformly from something larger,
+ *  and the first one in the class is taken, which is uniform over the class, exactly.  Only where very many
  *  proposals fail are all ids looked at, once.
  *  Owner: whoever holds the struct; what it points to is lent and must not change while it is used.
  */
@@ -25,11 +25,13 @@ typedef struct {
     uint32_t universe;                  //  every id is below this
     const uint32_t *among;              //  NULL, or so many ids that hold the class: it is sought among them
     size_t among_count;
-    const need_table_t *needs;          //  NULL: the class is the set, and what follows but found says nothing
+    const need_table_t *needs;          //  NULL: the class is the set, and what follows but found says
+                                        //  nothing
     const jobset_t *in;                 //  the job itself among them
     const jobset_t *out;                //  NULL: nothing is left out
     uint32_t barred;                    //  one id more that is not in the class, or CHOICE_NO_ID
-    uint32_t found;                     //  an id that is uniform over the class, or CHOICE_NO_ID: none is known yet
+    uint32_t found;                     //  an id that is uniform over the class, or CHOICE_NO_ID: none is
+                                        //  known yet
 } choice_t;
 
 bool choice_contains (const choice_t *self, uint32_t id);
@@ -41,8 +43,8 @@ uint64_t choice_width (const choice_t *self);
 uint64_t choice_patience (const choice_t *self);
 //  Uniform over the class, or CHOICE_NO_ID if so many tries failed.
 uint32_t choice_seek (const choice_t *self, random_t *random);
-//  Looks at all of the set, or among: how much of it is in the class, which may be nothing, and a uniform id of
-//  that.
+//  Looks at all of the set, or among: how much of it is in the class, which may be nothing, and a uniform id
+//  of that.
 uint64_t choice_walk (const choice_t *self, random_t *random, uint32_t *id_p);
 
 //  Uniform over class and available together; over the class, which is not empty, where that is empty or

@@ -15,10 +15,12 @@ struct demand {
     //  Set at birth.
     sampler_order_t order;
     uint32_t sample_count;
-    sampler_list_t *list;           //  NULL: no list, or the data ascending; without what was gone when the epoch began
+    sampler_list_t *list;           //  NULL: no list, or the data ascending; without what was gone when the
+                                    //  epoch began
     size_t list_count;              //  of the list, or of a seeded order
     history_t *history;             //  NULL: sets
-    //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing else.
+    //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing
+    //  else.
     roaring_bitmap_t *ranked;       //  the rank-th is found by select; NULL: it is ranked_first + rank
     uint32_t ranked_first;
     uint32_t *ranked_ids;           //  the same as an array, while the job joins; else NULL
@@ -124,8 +126,8 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
-//  Whether the id at the cursor does not come.  Of a list, which may have millions of such places in a row, that is only
-//  what was dropped: a bit tells.
+//  Whether the id at the cursor does not come.  Of a list, which may have millions of such places in a row,
+//  that is only what was dropped: a bit tells.
 static bool
 s_is_gone (const demand_t *self, uint32_t id)
 {
@@ -144,8 +146,8 @@ s_skip_gone (demand_t *self)
     }
 }
 
-//  Makes the list anew, without the places that are not in data, so that no epoch must skip them.  Returns how many of its
-//  first places are left.
+//  Makes the list anew, without the places that are not in data, so that no epoch must skip them.  Returns
+//  how many of its first places are left.
 static size_t
 s_shorten_list (demand_t *self, size_t places)
 {
@@ -191,8 +193,8 @@ s_count_from (const demand_t *self, size_t from)
     return count;
 }
 
-//  What is left of the first epoch when the ids, which become the demand's, are taken.  All the places that are skipped are
-//  looked at here, so that a rank's id must cost no select.
+//  What is left of the first epoch when the ids, which become the demand's, are taken.  All the places that
+//  are skipped are looked at here, so that a rank's id must cost no select.
 static void
 s_take (demand_t *self, roaring_bitmap_t *taken)
 {
@@ -234,8 +236,8 @@ s_readable_taken (const demand_t *self, const sampler_join_t *join, const roarin
 }
 
 demand_t *
-demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count, bool remembers,
-    random_t *random)
+demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count,
+    bool remembers, random_t *random)
 {
     assert (join);
     assert (!join->list || !join->taken);
@@ -455,7 +457,8 @@ typedef struct {
 static bool
 s_comes (const demand_t *self, uint32_t id)
 {
-    return roaring_bitmap_contains (self->data, id) && !(self->taken && roaring_bitmap_contains (self->taken, id));
+    return roaring_bitmap_contains (self->data, id)
+        && !(self->taken && roaring_bitmap_contains (self->taken, id));
 }
 
 static void
@@ -527,7 +530,8 @@ demand_check (const demand_t *self, const roaring_bitmap_t *readable)
     assert (roaring_bitmap_is_subset (self->data, readable));                   //  S1
     s_check_uncompressed (self->data);
     s_check_uncompressed (self->remaining);
-    assert (self->cursor >= self->list_count || roaring_bitmap_contains (self->remaining, self->next));     //  D4
+    //  D4
+    assert (self->cursor >= self->list_count || roaring_bitmap_contains (self->remaining, self->next));
     if (self->stream)
         s_check_stream (self);
     else

@@ -6,12 +6,12 @@
  *  Invariants, checked by demand_check ():
  *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
  *    D2  remaining_count and epoch_count count the samples of remaining and data, with the repeats of a list.
- *    D3  samples drawn in this epoch, or taken before the job joined in it, and still in data, plus remaining_count, make
- *        epoch_count.
- *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded order's, less
- *        what was taken; what is at the cursor remains.
- *    D5  a list has only places that are in data, but for what was dropped in this epoch: so that no other epoch must
- *        skip it.  Its places are the demand's own, fewer than the client's.
+ *    D3  samples drawn in this epoch, or taken before the job joined in it, and still in data, plus
+ *        remaining_count, make epoch_count.
+ *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded
+ *        order's, less what was taken; what is at the cursor remains.
+ *    D5  a list has only places that are in data, but for what was dropped in this epoch: so that no other
+ *        epoch must skip it.  Its places are the demand's own, fewer than the client's.
  *  Owner: the sampler's thread.
  */
 #ifndef DEMAND_H
@@ -25,9 +25,10 @@
 
 typedef struct demand demand_t;
 
-//  At the beginning of its first epoch, or where join says that it goes on.  Copies what join lends, as far as it is in
-//  readable, which is a set of ids below sample_count that is not run-compressed.  remembers: in the form with a
-//  history (SHARED only; some of its data must be readable), for which random says what it cannot know (history_go_on).
+//  At the beginning of its first epoch, or where join says that it goes on.  Copies what join lends, as far
+//  as it is in readable, which is a set of ids below sample_count that is not run-compressed.  remembers: in
+//  the form with a history (SHARED only; some of its data must be readable), for which random says what it
+//  cannot know (history_go_on).
 //  Never NULL.
 demand_t *demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count,
     bool remembers, random_t *random);

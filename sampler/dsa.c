@@ -7,8 +7,8 @@
 
 enum { DSA_MAGIC = 0x5d5a11e3 };
 
-//  What is gathered at most: a part of the samples, and some more.  Where more is outside E, a try there mostly
-//  succeeds.
+//  What is gathered at most: a part of the samples, and some more.  Where more is outside E, a try there
+//  mostly succeeds.
 enum { OUTSIDE = 16, OUTSIDE_MIN = 1024 };
 
 //  A SHARED job, as it is sorted for a round.
@@ -31,11 +31,13 @@ struct dsa {
     size_t count;                           //  of players
     size_t first [SAMPLER_JOBS_MAX + 1];    //  player m is jobs [first [m] .. first [m + 1])
     uint64_t left [SAMPLER_JOBS_MAX];       //  |R_m| as the round began
-    jobset_t from [SAMPLER_JOBS_MAX];       //  a job of each of the players m .. n: what all these need is S_m
+    jobset_t from [SAMPLER_JOBS_MAX];       //  a job of each of the players m .. n: what all these need is
+                                            //  S_m
     size_t begin;                           //  the first player that lacks a sample
     const jobset_t *out;                    //  E is what all these needed as the round began; NULL: nothing
     uint32_t barred;                        //  the id of E that was drawn, so that some do not need it now
-    bool gathered;                          //  it was tried to gather what players without a sample have outside E:
+    bool gathered;                          //  it was tried to gather what players without a sample have
+                                            //  outside E:
     uint32_t *outside;                      //  all of it, E as it was then; room for outside_max ids
     size_t outside_max, outside_count;      //  0: it was not tried, or they are more
     //  Of the offer.
@@ -203,7 +205,8 @@ dsa_begin (dsa_t *self, const uint32_t *jobs, size_t count)
     self->outside_count = 0;
 }
 
-//  The class R_m - E.  An id is in E if all jobs of out need it now; and so is the barred one, which some of them drew.
+//  The class R_m - E.  An id is in E if all jobs of out need it now; and so is the barred one, which some of
+//  them drew.
 static choice_t
 s_rest (const dsa_t *self, size_t player, jobset_t *alone)
 {
@@ -219,8 +222,8 @@ s_rest (const dsa_t *self, size_t player, jobset_t *alone)
     };
 }
 
-//  Where tries in R_m - E fail, E is nearly all of R_m, and mostly also of the sets after it, because they are
-//  nearly the same.  What those have beyond E is gathered once a round, and all later tries are in that.
+//  Where tries in R_m - E fail, E is nearly all of R_m, and mostly also of the sets after it, because they
+//  are nearly the same.  What those have beyond E is gathered once a round, and all later tries are in that.
 //  False: it was before, or is too much.
 static bool
 s_gather (dsa_t *self, choice_t *rest)
@@ -228,8 +231,8 @@ s_gather (dsa_t *self, choice_t *rest)
     if (!self->out || self->gathered)
         return false;
     self->gathered = true;
-    self->outside_count = need_table_between (self->needs, &self->from [self->begin], self->out, self->outside,
-        self->outside_max);
+    self->outside_count = need_table_between (self->needs, &self->from [self->begin], self->out,
+        self->outside, self->outside_max);
     rest->among = self->outside_count? self->outside: NULL;
     rest->among_count = self->outside_count;
     return rest->among != NULL;
@@ -266,7 +269,8 @@ dsa_offer (dsa_t *self, random_t *random, choice_t *choice, const uint32_t **job
     size_t m = self->begin;
     if (m == self->count)
         return false;
-    //  This round's draws touched only players before m: what remains to m and to those after it is as it began.
+    //  This round's draws touched only players before m: what remains to m and to those after it is as it
+    //  began.
     *choice = s_rest (self, m, &self->alone);
     choice->found = choice_seek (choice, random);
     if (choice->found == CHOICE_NO_ID) {

@@ -1,8 +1,9 @@
 /*  dsa -- one round of dependent sampling: JOADER (Xie et al., NeurIPS 2022), section 3.
  *
  *  R_i is what remains to player i, players sorted so that |R_1| <= ... <= |R_n|, and S_m is what is common
- *  to the players m .. n; the S_m are nested, S_1 in S_2 in ... S_n = R_n.  The published recursion, with E for
- *  what earlier steps have set aside and m .. n for the players still without a sample (E is empty at first):
+ *  to the players m .. n; the S_m are nested, S_1 in S_2 in ... S_n = R_n.  The published recursion, with E
+ *  for what earlier steps have set aside and m .. n for the players still without a sample (E is empty at
+ *  first):
  *
  *      player m draws from S_m - E with probability |S_m - E| / |R_m - E|;
  *          if it does, player i follows player i - 1 with probability |R_(i-1) - E| / |R_i - E|;
@@ -10,35 +11,38 @@
  *      otherwise it draws alone from R_m - S_m, and the others go on with E := S_m
  *
  *  That is all of it: those who do not follow are always the last ones, because each follows the one
- *  before; and once the common part is set aside what is left in common is empty, so that the first player can
- *  only draw alone.  E is always one of the S_k, k < m, as it was before this round's draws, and is in every
- *  R_i that is left.  Player i comes to draw from S_m - E with probability |S_m - E| / |R_i - E|, so its draw
- *  is uniform over R_i, given all that was drawn in earlier rounds, whatever the order among equal sizes.
+ *  before; and once the common part is set aside what is left in common is empty, so that the first player
+ *  can only draw alone.  E is always one of the S_k, k < m, as it was before this round's draws, and is in
+ *  every R_i that is left.  Player i comes to draw from S_m - E with probability |S_m - E| / |R_i - E|, so
+ *  its draw is uniform over R_i, given all that was drawn in earlier rounds, whatever the order among equal
+ *  sizes.
  *
- *  **A player is all jobs of the round that have the same remaining set.**  They draw the same sample, so each
- *  of them draws uniformly when the player does, and as long as they take part in the same rounds they stay
- *  one player.  (As published each job is a player.  Two jobs with one set beside a third with another then
- *  part at the first sample that they draw outside what is common to all three, and do not meet again.)
+ *  **A player is all jobs of the round that have the same remaining set.**  They draw the same sample, so
+ *  each of them draws uniformly when the player does, and as long as they take part in the same rounds they
+ *  stay one player.  (As published each job is a player.  Two jobs with one set beside a third with another
+ *  then part at the first sample that they draw outside what is common to all three, and do not meet again.)
  *
  *  **Nothing is counted but what remains to each job.**  The probabilities are those of trials:
  *    - a uniform id of R_m - E is in S_m with probability |S_m - E| / |R_m - E|, and is then uniform over the
  *      class that the player draws from: the trial that chooses the class gives the sample, too;
- *    - where a stands for |R_(i-1)|, b for |R_i| and e for |E|: of b - a dummies and the a ids of R_(i-1) pick
- *      one, and again if it is in E.  It is no dummy with probability (a - e) / (b - e), that of following.
+ *    - where a stands for |R_(i-1)|, b for |R_i| and e for |E|: of b - a dummies and the a ids of R_(i-1)
+ *      pick one, and again if it is in E.  It is no dummy with probability (a - e) / (b - e), that of
+ *      following.
  *  Whether an id is in E or S_m is one look at which jobs need it (need_table.h).  A trial repeats what falls
- *  into E, so it takes |R_i| / |R_i - E| picks on average.  But with such an E a round comes to it with at most
- *  about the inverse probability, since player i follows with at least |R_(i-1)| / |R_i|: on average a trial is
- *  a few picks.  Where it would be very many, what players have outside E is gathered, once in the round.
+ *  into E, so it takes |R_i| / |R_i - E| picks on average.  But with such an E a round comes to it with at
+ *  most about the inverse probability, since player i follows with at least |R_(i-1)| / |R_i|: on average a
+ *  trial is a few picks.  Where it would be very many, what players have outside E is gathered, once in the
+ *  round.
  *  So a round costs no more if its jobs are others than those of the round before; a join, an epoch or a
  *  departure costs a walk over the job's ids.
  *
- *  Jobs with the same set are told by a hash of it, with a secret key: the exclusive or of one number for each
- *  id.  Of two sets that differ the hashes are equal with probability 2^-64.
+ *  Jobs with the same set are told by a hash of it, with a secret key: the exclusive or of one number for
+ *  each id.  Of two sets that differ the hashes are equal with probability 2^-64.
  *
  *  Invariants, checked by dsa_check ():
  *    A1  the table of needs says just what the remaining sets of the SHARED jobs say.
- *    A2  each SHARED job's hashes are those of its sets; where those of two remaining sets are equal, so are the
- *        sets.
+ *    A2  each SHARED job's hashes are those of its sets; where those of two remaining sets are equal, so are
+ *        the sets.
  *  Owner: the sampler's thread.  What is lent to a round must not change until it is over, but by dsa_commit.
  */
 #ifndef DSA_H

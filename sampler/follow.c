@@ -13,10 +13,11 @@ enum {
     TRIES = 256
 };
 
-//  A loss makes draws this much more eager, relative to the number of samples; so many draws without one, relative
-//  to it, take one from how eager they are.
+//  A loss makes draws this much more eager, relative to the number of samples; so many draws without one,
+//  relative to it, take one from how eager they are.
 enum { EAGER_AT_ONCE = 500, CALM_AFTER = 2 };
-//  Above 1, so that between two losses every draw is eager: jobs that draw in step part where one of them looks elsewhere.
+//  Above 1, so that between two losses every draw is eager: jobs that draw in step part where one of them
+//  looks elsewhere.
 #define EAGER_MOST 1.25
 
 struct follow {
@@ -30,19 +31,21 @@ struct follow {
     bool follows [SAMPLER_JOBS_MAX];
     uint32_t followers [SAMPLER_JOBS_MAX];
     size_t follower_count;
-    size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the bound
+    size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the
+                                        //  bound
     bool has_company [SAMPLER_JOBS_MAX];        //  of jobs that follow: another one shares samples with it
     void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
     void *merging_context;
     uint64_t merges;
-    //  How often a draw looks at the reusable set at all, always from 1 on: what is not there is found in the cache by chance,
-    //  as long as nothing is evicted.
+    //  How often a draw looks at the reusable set at all, always from 1 on: what is not there is found in the
+    //  cache by chance, as long as nothing is evicted.
     double eagerness, loss_step, draw_step;
     //  Of the draw.
     uint32_t job;
     history_t *history;             //  the job's
     uint32_t stratum;
-    uint32_t proposal;              //  uniform among what remains to it in the stratum; REUSABLE_NO_ID: not needed yet
+    uint32_t proposal;              //  uniform among what remains to it in the stratum; REUSABLE_NO_ID: not
+                                    //  needed yet
 };
 
 follow_t *
@@ -133,7 +136,8 @@ follow_prefetch (const follow_t *self, uint32_t id)
         history_prefetch (demand_history (self->demands [self->followers [index]]), id);
 }
 
-//  After a change of strata, of which there were `before`: none splits while others merge, so the number tells.
+//  After a change of strata, of which there were `before`: none splits while others merge, so the number
+//  tells.
 static void
 s_strata_changed (follow_t *self, size_t before)
 {
@@ -149,10 +153,12 @@ s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roar
     if (!strata_refine (self->strata, job, data))
         return false;
     uint64_t size = taken? roaring_bitmap_get_cardinality (taken): 0;
-    if (size == 0 || size == roaring_bitmap_get_cardinality (data) || strata_refine_taken (self->strata, job, taken))
+    if (size == 0 || size == roaring_bitmap_get_cardinality (data)
+        || strata_refine_taken (self->strata, job, taken))
         return true;
     strata_cancel (self->strata, job);
-    reusable_restratify (self->reusable);             //  as many strata as before, but a label may be another's
+    reusable_restratify (self->reusable);             //  as many strata as before, but a label may be
+                                                      //  another's
     return false;
 }
 
@@ -168,8 +174,8 @@ follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const r
 static void
 s_merge (follow_t *self)
 {
-    //  Nothing that was scheduled under the finer strata may be on offer in the wider ones: what is there and what
-    //  is not still says whose data a sample was in, even if it was scheduled after that job had left.
+    //  Nothing that was scheduled under the finer strata may be on offer in the wider ones: what is there and
+    //  what is not still says whose data a sample was in, even if it was scheduled after that job had left.
     if (self->merging)
         self->merging (self->merging_context);
     reusable_remove_until (self->reusable, reusable_newest (self->reusable));
@@ -238,12 +244,13 @@ follow_lost (follow_t *self)
     self->eagerness = fmin (EAGER_MOST, self->eagerness + self->loss_step);
 }
 
-//  Whether this draw looks at the reusable set.  A job that shares its samples with no other has nothing to gain there: it finds as
-//  many of its own versions of the last epochs by chance.
+//  Whether this draw looks at the reusable set.  A job that shares its samples with no other has nothing to
+//  gain there: it finds as many of its own versions of the last epochs by chance.
 static bool
 s_is_eager (follow_t *self, random_t *random)
 {
-    bool eager = !self->keeps_fresh || (self->has_company [self->job] && random_real (random) < self->eagerness);
+    bool eager = !self->keeps_fresh
+        || (self->has_company [self->job] && random_real (random) < self->eagerness);
     self->eagerness = fmax (0, self->eagerness - self->draw_step);
     return eager;
 }
@@ -344,7 +351,8 @@ follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available
         return self->proposal;
     if (self->keeps_fresh)
         history_settle (self->history);
-    uint32_t id = s_is_eager (self, random)? reusable_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
+    uint32_t id = s_is_eager (self, random)?
+        reusable_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
         REUSABLE_NO_ID;
     if (id == REUSABLE_NO_ID && available)
         id = s_pick_available (self, random, available);

@@ -1,23 +1,26 @@
-/*  follow -- a round under the policy `follow` (ours): take what is scheduled, as far as the epoch stays fresh.
+/*  follow -- a round under the policy `follow` (ours): take what is scheduled, as far as the epoch stays
+ *  fresh.
  *
  *  Each job of a round draws by itself:
- *    1. a *stratum* (strata.h), with probability what remains in it / what remains: exactly, because it is that of
- *       a uniform sample of what remains;
- *    2. inside it, a version on the reusable set (reusable_versions.h) that it has not seen and still needs, of classes that its
- *       history allows now (history.h), preferably one that few others may take;
+ *    1. a *stratum* (strata.h), with probability what remains in it / what remains: exactly, because it is
+ *       that of a uniform sample of what remains;
+ *    2. inside it, a version on the reusable set (reusable_versions.h) that it has not seen and still needs,
+ *       of classes that its history allows now (history.h), preferably one that few others may take;
  *    3. if there is none, a uniform sample of what remains in the stratum, of allowed classes.
  *
- *  Every order is uniform: nothing but the stratum ever looks at which sample it is, so that within a stratum all
- *  are exchangeable, and the stratum is drawn as an independent shuffle would.  Every order is fresh, because
- *  quotas hold whatever is on offer.  No job leads: whoever draws a sample first makes it available to all, so
- *  there are no ranks, and no speed is measured.  docs/randomness.md has the argument at length and the figures.
+ *  Every order is uniform: nothing but the stratum ever looks at which sample it is, so that within a stratum
+ *  all are exchangeable, and the stratum is drawn as an independent shuffle would.  Every order is fresh,
+ *  because quotas hold whatever is on offer.  No job leads: whoever draws a sample first makes it available
+ *  to all, so there are no ranks, and no speed is measured.  docs/randomness.md has the argument at length
+ *  and the figures.
  *
- *  Following makes orders a little less like independent shuffles, and saves nothing while no version is evicted
- *  before all have used it: they find it in the cache by chance.  So a draw looks at the reusable set only with a
- *  probability that evictions raise and their absence lowers; that of a job that shares samples with no other, never.
+ *  Following makes orders a little less like independent shuffles, and saves nothing while no version is
+ *  evicted before all have used it: they find it in the cache by chance.  So a draw looks at the reusable set
+ *  only with a probability that evictions raise and their absence lowers; that of a job that shares samples
+ *  with no other, never.
  *
- *  A job that the strata have no room for draws *apart*: uniformly, not from the reusable set, and what it schedules is not
- *  put there.
+ *  A job that the strata have no room for draws *apart*: uniformly, not from the reusable set, and what it
+ *  schedules is not put there.
  *  Owner: the sampler's thread.
  */
 #ifndef FOLLOW_H
@@ -45,7 +48,8 @@ void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, co
 void follow_leave (follow_t *self, uint32_t job);
 //  As if it had never joined: nothing has been drawn or told since.
 void follow_cancel (follow_t *self, uint32_t job);
-//  merging (context) is called when strata are about to become one, so that nothing of before is used for them.
+//  merging (context) is called when strata are about to become one, so that nothing of before is used for
+//  them.
 void follow_on_merge (follow_t *self, void (*merging) (void *context), void *context);
 //  A version on the reusable set was evicted before every job had used it: following saves something.
 void follow_lost (follow_t *self);

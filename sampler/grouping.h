@@ -18,8 +18,8 @@ void grouping_destroy (grouping_t **self_p);
 
 //  The job's number now means another job, or none.
 void grouping_forget (grouping_t *self, uint32_t job);
-//  Finds the groups anew; jobs [number] is NULL where there is none.  overlap (context, a, b): whether the data of
-//  two SHARED jobs overlap and they draw together.
+//  Finds the groups anew; jobs [number] is NULL where there is none.  overlap (context, a, b): whether the
+//  data of two SHARED jobs overlap and they draw together.
 void grouping_update (grouping_t *self, demand_t *const jobs [SAMPLER_JOBS_MAX],
     bool (*overlap) (const void *context, uint32_t a, uint32_t b), const void *context);
 

@@ -8,8 +8,9 @@
 
 enum {
     HISTORY_MAGIC = 0x4157022d,
-    //  A sample's bits, from the top: whether it is drawn, then its class of each lag, the latest first.  The age class is
-    //  counted from 1, so that an absent sample is zero: what a sparse job never touches costs no memory.
+    //  A sample's bits, from the top: whether it is drawn, then its class of each lag, the latest first.  The
+    //  age class is counted from 1, so that an absent sample is zero: what a sparse job never touches costs
+    //  no memory.
     ABSENT = 0, AGE_SHIFT = 26,
     //  A proposal takes this many tries on average before what remains is listed.
     LATE = 64,
@@ -31,7 +32,8 @@ static const lag_t s_lags [HISTORY_LAGS] = {
 
 enum { VALUES_MAX = HISTORY_AGES + 1 };
 
-_Static_assert (HISTORY_AGES == 2 * HISTORY_TENTHS && HISTORY_TENTHS == 2 * HISTORY_FIFTHS && HISTORY_AGES < 32, "five bits");
+_Static_assert (HISTORY_AGES == 2 * HISTORY_TENTHS && HISTORY_TENTHS == 2 * HISTORY_FIFTHS
+    && HISTORY_AGES < 32, "five bits");
 _Static_assert (VALUES_MAX <= 32, "a bit each");
 
 //  The quotas of one lag, by the value of its bits.
@@ -74,13 +76,15 @@ s_value (uint32_t state, size_t lag)
     return state >> s_lags [lag].shift & s_lags [lag].mask;
 }
 
-//  What a sample's bits become if it is drawn in this twentieth of the epoch: each lag's class moves on by one lag, where it
-//  may be told less finely.
+//  What a sample's bits become if it is drawn in this twentieth of the epoch: each lag's class moves on by
+//  one lag, where it may be told less finely.
 static uint32_t
 s_when_drawn (uint32_t state, uint32_t now)
 {
-    uint32_t tenths = (s_value (state, 0) - 1) / 2 << s_lags [1].shift | s_value (state, 1) << s_lags [2].shift;
-    uint32_t fifths = s_value (state, 2) / 2 << s_lags [3].shift | (state & ((UINT32_C (1) << s_lags [2].shift) - 1)) >> 3;
+    uint32_t tenths = (s_value (state, 0) - 1) / 2 << s_lags [1].shift | s_value (state,
+        1) << s_lags [2].shift;
+    uint32_t fifths = s_value (state,
+        2) / 2 << s_lags [3].shift | (state & ((UINT32_C (1) << s_lags [2].shift) - 1)) >> 3;
     return DRAWN | (now + 1) << AGE_SHIFT | tenths | fifths;
 }
 
@@ -101,8 +105,8 @@ s_count (history_t *self, uint32_t state)
         self->quotas [lag].sizes [s_value (state, lag)]++;
 }
 
-//  For the sizes of now.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large data may be
-//  further off than chance is.
+//  For the sizes of now.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large
+//  data may be further off than chance is.
 static void
 s_set_widths (history_t *self)
 {

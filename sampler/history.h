@@ -1,25 +1,30 @@
 /*  history -- what remains to a job, and when in its last nine epochs each of it was drawn.
  *
- *  A job that follows others takes what they have scheduled, and so could come to draw the same samples at the
- *  same time of every epoch.  To stay fresh it keeps to quotas, at each *lag* from one epoch to HISTORY_LAGS.  A sample's
- *  class is the part of that earlier epoch in which the job drew it: at lag 1 the twentieth (its *age class*), at lags 2 and 3
- *  the tenth, at lags 4 to 9 the fifth.  After d of n draws an independent shuffle has drawn size * d/n of a class, give
- *  or take sqrt (size * d/n * (1 - d/n)).  A class may be off by the least of
- *    - HISTORY_SLACK (at later lags HISTORY_SLACK_OLDER) such deviations, times sqrt (1 + HISTORY_FRESH * n / 81).  An order
- *      is called fresh while the chi-square of its table of tenths is at most 81, the degrees of freedom, plus
- *      HISTORY_FRESH * n: so that is how much further than chance the cells of a large table may be off;
- *    - HISTORY_EARLY of size * d/n: so the last twentieth of one epoch is neither rare nor frequent in the first of the next;
- *  plus HISTORY_LEAST of a sample, so that a class of a few samples can move at all.  A class that is further ahead is not
- *  *allowed* at the next draw; if an age class that has something left is further behind, only such ones are.  Sizes are
- *  those of now, without what was dropped while it remained; those in the deviation are of the epoch's begin.  An epoch has
- *  quotas at the lags at which there was one before; a first epoch has none.  Quotas look at classes, never at a sample.
+ *  A job that follows others takes what they have scheduled, and so could come to draw the same samples at
+ *  the same time of every epoch.  To stay fresh it keeps to quotas, at each *lag* from one epoch to
+ *  HISTORY_LAGS.  A sample's class is the part of that earlier epoch in which the job drew it: at lag 1 the
+ *  twentieth (its *age class*), at lags 2 and 3 the tenth, at lags 4 to 9 the fifth.  After d of n draws an
+ *  independent shuffle has drawn size * d/n of a class, give or take sqrt (size * d/n * (1 - d/n)).  A class
+ *  may be off by the least of
+ *    - HISTORY_SLACK (at later lags HISTORY_SLACK_OLDER) such deviations, times sqrt (1 + HISTORY_FRESH * n /
+ *      81).  An order is called fresh while the chi-square of its table of tenths is at most 81, the degrees
+ *      of freedom, plus HISTORY_FRESH * n: so that is how much further than chance the cells of a large table
+ *      may be off;
+ *    - HISTORY_EARLY of size * d/n: so the last twentieth of one epoch is neither rare nor frequent in the
+ *      first of the next;
+ *  plus HISTORY_LEAST of a sample, so that a class of a few samples can move at all.  A class that is further
+ *  ahead is not *allowed* at the next draw; if an age class that has something left is further behind, only
+ *  such ones are.  Sizes are those of now, without what was dropped while it remained; those in the deviation
+ *  are of the epoch's begin.  An epoch has quotas at the lags at which there was one before; a first epoch
+ *  has none.  Quotas look at classes, never at a sample.
  *
- *  So the table "when in this epoch" by "when in that one" stays nearly as even as that of independent shuffles, at every
- *  lag and whatever is on offer.  Coarser classes do for older epochs because less of their order is left, and what is
- *  held at one lag hardly comes back at a later one; with halves from lag 5 on, epoch 5 knew epoch 0 (phi2 0.09).  docs/randomness.md has the figures.
+ *  So the table "when in this epoch" by "when in that one" stays nearly as even as that of independent
+ *  shuffles, at every lag and whatever is on offer.  Coarser classes do for older epochs because less of
+ *  their order is left, and what is held at one lag hardly comes back at a later one; with halves from lag 5
+ *  on, epoch 5 knew epoch 0 (phi2 0.09).  docs/randomness.md has the figures.
  *
- *  Four bytes a sample: absent, remaining with its nine classes, or drawn with what they will be.  Late in an epoch
- *  a short list of what remains, so that a uniform proposal never takes more than some dozen tries.
+ *  Four bytes a sample: absent, remaining with its nine classes, or drawn with what they will be.  Late in an
+ *  epoch a short list of what remains, so that a uniform proposal never takes more than some dozen tries.
  *
  *  Invariants, checked by history_check ():
  *    H1  the counts of each class, of what remains and of what there is agree with the samples' bits.
@@ -50,10 +55,10 @@ enum { HISTORY_EASE_LAGS = 2 };
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
 history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
-//  In a first epoch of which nothing has been drawn: taken, ids of the data (not kept), have been drawn by the job that this
-//  one goes on for.  When each was is not known.  An order in which each sample is equally likely at each place says
-//  nothing either, so they get the places up to now at random: each age class that has passed the right number, and so
-//  the next epoch's quotas spread them as they spread all others.
+//  In a first epoch of which nothing has been drawn: taken, ids of the data (not kept), have been drawn by
+//  the job that this one goes on for.  When each was is not known.  An order in which each sample is equally
+//  likely at each place says nothing either, so they get the places up to now at random: each age class that
+//  has passed the right number, and so the next epoch's quotas spread them as they spread all others.
 void history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random);
 void history_destroy (history_t **self_p);
 
@@ -70,9 +75,10 @@ uint32_t history_propose (history_t *self, random_t *random);
 void history_settle (history_t *self);
 //  Whether id, which remains, is of classes that are allowed.
 bool history_allows (const history_t *self, uint32_t id);
-//  The same with HISTORY_EASE of what a class may be ahead, at the first HISTORY_EASE_LAGS lags: for choices that come on top of
-//  others that are up to the limit already (the raw tier's).  At later lags these need no limit: pieces are read in a new random
-//  order each epoch, and all limits together would leave little of what is in memory.
+//  The same with HISTORY_EASE of what a class may be ahead, at the first HISTORY_EASE_LAGS lags: for choices
+//  that come on top of others that are up to the limit already (the raw tier's).  At later lags these need no
+//  limit: pieces are read in a new random order each epoch, and all limits together would leave little of
+//  what is in memory.
 bool history_allows_easily (const history_t *self, uint32_t id);
 
 //  id, which remains, is drawn.

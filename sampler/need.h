@@ -1,4 +1,5 @@
-//  need -- memory without which the sampler cannot go on: small, and in the budget of who asks for it (server/broker/broker.h).
+//  need -- memory without which the sampler cannot go on: small, and in the budget of who asks for it
+//  (server/broker/broker.h).
 #ifndef NEED_H
 #define NEED_H
 #include <stdio.h>
@@ -9,7 +10,8 @@ static inline void *
 sampler_need (void *memory)
 {
     if (!memory) {
-        fputs ("tureen: no memory for the sampler's bookkeeping: give the server more, or fewer jobs\n", stderr);
+        fputs ("tureen: no memory for the sampler's bookkeeping: give the server more, or fewer jobs\n",
+            stderr);
         abort ();
     }
     return memory;

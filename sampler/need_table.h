@@ -1,8 +1,8 @@
 /*  need_table -- for each sample, which jobs need it: a bit for each job.
  *
- *  The remaining sets hold the same bits job by job.  Here they lie sample by sample, so that "do all of these
- *  jobs need it?" is one look at memory for each 64 job numbers, however many jobs are asked about.  Eight bytes
- *  a sample for each 64 job numbers of which one is there.
+ *  The remaining sets hold the same bits job by job.  Here they lie sample by sample, so that "do all of
+ *  these jobs need it?" is one look at memory for each 64 job numbers, however many jobs are asked about.
+ *  Eight bytes a sample for each 64 job numbers of which one is there.
  *  Owner: the sampler's thread.
  */
 #ifndef NEED_TABLE_H
@@ -20,7 +20,8 @@ typedef struct {
     uint32_t magic;
     uint32_t sample_count;
     jobset_t members;
-    uint64_t *planes [JOBSET_WORDS];        //  by id: the bits of 64 job numbers; NULL: none of them is a member
+    uint64_t *planes [JOBSET_WORDS];        //  by id: the bits of 64 job numbers; NULL: none of them is a
+                                            //  member
 } need_table_t;
 
 need_table_t *need_table_new (uint32_t sample_count);
@@ -43,8 +44,8 @@ need_table_all (const need_table_t *self, uint32_t id, const jobset_t *jobs)
     return true;
 }
 
-//  Fills ids with those that some of `any` need and not all of `all`, ascending: how many there are, or 0 if they
-//  are more than max.
+//  Fills ids with those that some of `any` need and not all of `all`, ascending: how many there are, or 0 if
+//  they are more than max.
 size_t need_table_between (const need_table_t *self, const jobset_t *any, const jobset_t *all, uint32_t *ids,
     size_t max);
 //  The members that need id.

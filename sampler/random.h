@@ -1,10 +1,11 @@
 /*  random -- the pseudo-random numbers of every decision: small, fast, replayable from one seed.
  *
  *  splitmix64 (Steele, Lea, Flood 2014).  Bounded numbers are exact: rejection, never a modulo bias, and
- *  never floating point, because the sampler's probabilities are ratios of counts.  Floating point decides in two
- *  places, and does no harm there: the reusable set's choice of a level by weight (reusable_versions.c), and whether a class of samples
- *  is within its quota (history.c, no random number at all).  Both say which level or class, never which sample: a
- *  rounding error shifts what is shared, or when a quota bites, and all samples of a stratum alike.
+ *  never floating point, because the sampler's probabilities are ratios of counts.  Floating point decides in
+ *  two places, and does no harm there: the reusable set's choice of a level by weight (reusable_versions.c),
+ *  and whether a class of samples is within its quota (history.c, no random number at all).  Both say which
+ *  level or class, never which sample: a rounding error shifts what is shared, or when a quota bites, and all
+ *  samples of a stratum alike.
  *  Owner: whoever holds the struct; it is plain data and may be copied.
  */
 #ifndef RANDOM_H
@@ -28,9 +29,9 @@ random_next (random_t *self)
     return mixed ^ (mixed >> 31);
 }
 
-//  Uniform in [0, bound), bound > 0.  Lemire (2019): the high half of a 128-bit product maps 2^64 numbers to bound
-//  slots.  Each slot gets floor (2^64 / bound) of them or one more; refusing the first 2^64 mod bound low halves
-//  evens that out.
+//  Uniform in [0, bound), bound > 0.  Lemire (2019): the high half of a 128-bit product maps 2^64 numbers to
+//  bound slots.  Each slot gets floor (2^64 / bound) of them or one more; refusing the first 2^64 mod bound
+//  low halves evens that out.
 static inline uint64_t
 random_below (random_t *self, uint64_t bound)
 {

@@ -1,15 +1,16 @@
 /*  reusable_versions -- the newest scheduled versions, and which jobs may still take each.
  *
- *  A version lies in the list of its stratum and its *level*: how many jobs may take it, from 16 on the same one.
- *  A job that takes one prefers the low levels: what only this job can use would be evicted first, and what many can
- *  use serves the others later.  A level is chosen by weight, and a version of it uniformly; so all that decides
- *  is how many want a version, never which sample it is.  The weight is that of the level's whole list, how many of
- *  it the job may take being estimated as if all jobs were alike.  If they are, each further taker makes a version
- *  REUSABLE_PREFERENCE times less likely; if not, a level of which this job may take little comes up more often than that,
- *  and its few versions with it.
+ *  A version lies in the list of its stratum and its *level*: how many jobs may take it, from 16 on the same
+ *  one.
+ *  A job that takes one prefers the low levels: what only this job can use would be evicted first, and what
+ *  many can use serves the others later.  A level is chosen by weight, and a version of it uniformly; so all
+ *  that decides is how many want a version, never which sample it is.  The weight is that of the level's
+ *  whole list, how many of it the job may take being estimated as if all jobs were alike.  If they are, each
+ *  further taker makes a version REUSABLE_PREFERENCE times less likely; if not, a level of which this job may
+ *  take little comes up more often than that, and its few versions with it.
  *
- *  Versions get ascending tickets and sit in a ring of as many places as the reusable set has: the newest push the
- *  oldest off.  Some 30 bytes a place while job numbers are below 64, and half a kilobyte a stratum.
+ *  Versions get ascending tickets and sit in a ring of as many places as the reusable set has: the newest
+ *  push the oldest off.  Some 30 bytes a place while job numbers are below 64, and half a kilobyte a stratum.
  *
  *  Invariants, checked by reusable_check ():
  *    E1  an entry is in the list of its sample's stratum and of its level, the number of jobs in its mask.
@@ -43,7 +44,8 @@ void reusable_forbid (reusable_t *self, uint64_t ticket, uint32_t job);
 //  The newest ticket there ever was; 0: none.
 uint64_t reusable_newest (const reusable_t *self);
 
-//  A sample of the stratum that the job may take and that suits (context, id); REUSABLE_NO_ID: none was found.
+//  A sample of the stratum that the job may take and that suits (context, id); REUSABLE_NO_ID: none was
+//  found.
 //  Looks at a few dozen entries at most, so in a long list what is rare may be overlooked.
 uint32_t reusable_pick (const reusable_t *self, uint32_t stratum, uint32_t job, random_t *random,
     bool (*suits) (const void *context, uint32_t id), const void *context);

@@ -225,7 +225,8 @@ sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context,
         return;
     }
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (demand_data (demand), &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+    for (roaring_init_iterator (demand_data (demand), &ids); ids.has_value;
+        roaring_advance_uint32_iterator (&ids))
         visit (context, ids.current_value);
 }
 
@@ -335,7 +336,8 @@ sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count)
     self->round.job_count = count;
 }
 
-//  A job that draws by itself: what its list or seed says, or of all that remains to it what it follows, or any.
+//  A job that draws by itself: what its list or seed says, or of all that remains to it what it follows, or
+//  any.
 static bool
 s_offer_next (sampler_t *self, sampler_offer_t *offer)
 {
@@ -558,7 +560,8 @@ sampler_check (const sampler_t *self)
     assert (self->magic == SAMPLER_MAGIC);
     s_check_partition (self);
     assert (!roaring_bitmap_intersect (self->dropped, self->readable));
-    assert (roaring_bitmap_get_cardinality (self->readable) + sampler_dropped_count (self) == self->sample_count);
+    assert (roaring_bitmap_get_cardinality (self->readable) + sampler_dropped_count (self)
+        == self->sample_count);
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         if (self->demands [job]) {
             demand_check (self->demands [job], self->readable);                 //  S1, S2

@@ -11,18 +11,19 @@
  *      }                                               //  now every job of the round has one sample more
  *
  *  Orders: SHARED follows the policy; PRIVATE draws alone, uniformly; LIST gives its ids in turn; SEEDED is a
- *  function of seed, epoch and data (permutation.h); or, with a pool, of the pack's order too, and one that can be
- *  read for in whole pieces (stream_order.h).
+ *  function of seed, epoch and data (permutation.h); or, with a pool, of the pack's order too, and one that
+ *  can be read for in whole pieces (stream_order.h).
  *  Policy `dsa` (dsa.h): JOADER's dependent sampling; what is prepared plays no part.
- *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *reusable set*: versions that the
- *  caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
+ *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *reusable set*: versions
+ *  that the caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
  *
  *  Invariants, checked by sampler_check ():
  *    S1  remaining is a subset of data; nothing dropped is in either.
- *    S2  a job's draws of one epoch, what was taken of it before the job joined, and its remaining are its data at the
- *        epoch's begin, less the dropped.
+ *    S2  a job's draws of one epoch, what was taken of it before the job joined, and its remaining are its
+ *        data at the epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs whose data overlap, also through others, are one group.
- *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have equal sets.
+ *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have
+ *        equal sets.
  *  Owner: one thread.  Nothing here blocks.  Small start-up allocations abort on failure.
  */
 #ifndef SAMPLER_H
@@ -40,7 +41,8 @@ typedef enum {
     SAMPLER_ORDER_SHARED,       //  by the policy, together with the other SHARED jobs on this data set
     SAMPLER_ORDER_PRIVATE,      //  uniform, drawn alone: for replicates and ensembles
     SAMPLER_ORDER_LIST,         //  the given ids in the given order, or the data in ascending order
-    SAMPLER_ORDER_SEEDED        //  a permutation that depends on nothing but seed, epoch and data (and pool, and pack)
+    SAMPLER_ORDER_SEEDED        //  a permutation that depends on nothing but seed, epoch and data (and pool,
+                                //  and pack)
 } sampler_order_t;
 
 typedef enum {
@@ -67,26 +69,30 @@ typedef struct {
     //  LIST only: ids < sample_count in order of delivery, repeats allowed, copied; NULL: data ascending.
     const uint32_t *list;
     size_t list_count;
-    sampler_list_t *made;       //  the same list, made before: held, so that nothing is copied; NULL: it is made here
+    sampler_list_t *made;       //  the same list, made before: held, so that nothing is copied; NULL: it is
+                                //  made here
     uint64_t seed;              //  SEEDED only
     uint32_t pool;              //  SEEDED only: stream_order's; 0: an order without one
     const uint32_t *pack_order; //  with a pool: the id at each position of the pack; lent for the job's life
     //  Where it goes on; all zero: at the beginning of epoch 0.
     uint64_t epoch;             //  of the first epoch; SEEDED orders depend on it
-    const roaring_bitmap_t *taken;  //  of that epoch's samples, those that are drawn already: of the job's data, copied; NULL: none
-    size_t taken_places;        //  LIST with ids, instead of taken: so many of its places are behind it, at most list_count
+    const roaring_bitmap_t *taken;  //  of that epoch's samples, those that are drawn already: of the job's
+                                    //  data, copied; NULL: none
+    size_t taken_places;        //  LIST with ids, instead of taken: so many of its places are behind it, at
+                                //  most list_count
 } sampler_join_t;
 
 //  A sampler for ids 0 .. sample_count-1 (> 0).  All its choices follow from seed.  Never NULL.
 sampler_t *sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed);
 void sampler_destroy (sampler_t **self_p);
 
-//  Adds a job at the beginning of its first epoch, or where an earlier job's state says; then nothing may remain, and the
-//  next call for it is sampler_epoch_begin.  Returns its number (the smallest one free), or
+//  Adds a job at the beginning of its first epoch, or where an earlier job's state says; then nothing may
+//  remain, and the next call for it is sampler_epoch_begin.  Returns its number (the smallest one free), or
 //  SAMPLER_JOB_NONE when SAMPLER_JOBS_MAX are there.  Samples dropped before are left out at once.
 uint32_t sampler_join (sampler_t *self, const sampler_join_t *join);
 //  Forgets the job, at any moment but inside a round.  What it had left needs no answer.  Its number will be
-//  another's, so whatever it was allowed on the reusable set must have been forbidden before (version_index_leave does).
+//  another's, so whatever it was allowed on the reusable set must have been forbidden before
+//  (version_index_leave does).
 void sampler_leave (sampler_t *self, uint32_t job);
 
 //  As if the job, which has just joined and of which nobody has heard, had never been.
@@ -101,10 +107,12 @@ bool sampler_needs (const sampler_t *self, uint32_t job, uint32_t id);
 //  Whether id belongs to the job's data at all (dropped: no).
 bool sampler_has (const sampler_t *self, uint32_t job, uint32_t id);
 //  Calls visit for each sample of the job's data, once.
-void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id), void *context);
-//  Of a job with a pool: the next piece that has entered it and has not been told of in this epoch; false: none.  Asked
-//  after the join, each epoch's begin and each draw, it tells of all that are drawn in this epoch, each before it is.  Some
-//  of a piece may have been taken before the job joined, or dropped, and will not be drawn (sampler_needs); not all.
+void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id),
+    void *context);
+//  Of a job with a pool: the next piece that has entered it and has not been told of in this epoch; false:
+//  none.  Asked after the join, each epoch's begin and each draw, it tells of all that are drawn in this
+//  epoch, each before it is.  Some of a piece may have been taken before the job joined, or dropped, and will
+//  not be drawn (sampler_needs); not all.
 bool sampler_entered (sampler_t *self, uint32_t job, stream_piece_t *piece);
 //  The job's next epoch begins: all its data remain again.  What had remained is left out for good
 //  (drop_last), so normally nothing does.  Not inside a round.
@@ -128,45 +136,48 @@ void sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count);
 bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
 //  An id of the offered class, uniform over class and available together, or over the class where that is
 //  empty or available is NULL.  LIST: the id whose turn it is.  available holds ids of samples, should not be
-//  run-compressed, and is looked at as a whole where nearly none of it is in the class.  Asked again under `dsa`, and
-//  available does not help: the same id again.
+//  run-compressed, and is looked at as a whole where nearly none of it is in the class.  Asked again under
+//  `dsa`, and available does not help: the same id again.
 uint32_t sampler_pick (sampler_t *self, const roaring_bitmap_t *available);
-//  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`; others have none).  What
-//  sampler_suits says holds from the offer's first sampler_pick on.
+//  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`;
+//  others have none).  What sampler_suits says holds from the offer's first sampler_pick on.
 bool sampler_accepts (const sampler_t *self, uint32_t id);
 bool sampler_suits (const sampler_t *self, uint32_t id);
-//  A uniform id of a set that the class is part of, but for a LIST or SEEDED job: to be tried with sampler_accepts.  What
-//  is accepted is uniform over the class; while little is, a class is small beside what remains to its first job.
+//  A uniform id of a set that the class is part of, but for a LIST or SEEDED job: to be tried with
+//  sampler_accepts.  What is accepted is uniform over the class; while little is, a class is small beside
+//  what remains to its first job.
 uint32_t sampler_try (sampler_t *self);
 //  The offer's jobs draw id, which is in the class.  It need not come from sampler_pick; uniformity then is
 //  not the sampler's.
 void sampler_commit (sampler_t *self, uint32_t id);
 
-//  ---- the reusable set of `follow`: versions that are scheduled, and who may take each.  Inside a round these are called
-//  between a commit and the next offer; sampler_forbid also between pick and commit, where a job's leave to take
-//  other versions of what it draws ends.
+//  ---- the reusable set of `follow`: versions that are scheduled, and who may take each.  Inside a round
+//  these are called between a commit and the next offer; sampler_forbid also between pick and commit, where a
+//  job's leave to take other versions of what it draws ends.
 
-//  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`, unless its
-//  data, or what was taken of them, would have split the samples into more strata than there is room for (strata.h):
-//  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is there.
+//  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`,
+//  unless its data, or what was taken of them, would have split the samples into more strata than there is
+//  room for (strata.h):
+//  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is
+//  there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
-//  A version of id, scheduled or first used by a job that follows, may be taken from now on; by nobody yet.  The
-//  ticket names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a
-//  forgotten ticket (or 0) do nothing.
+//  A version of id, scheduled or first used by a job that follows, may be taken from now on; by nobody yet.
+//  The ticket names it and is never used again; the reusable set forgets the oldest when it is full, and
+//  calls with a forgotten ticket (or 0) do nothing.
 uint64_t sampler_shelve (sampler_t *self, uint32_t id);
 //  Who needs id will be asked of many jobs: has the memory fetched meanwhile.
 void sampler_prefetch (const sampler_t *self, uint32_t id);
 //  It was evicted, by others, before every job that may had used it: to be told before sampler_unshelve.
 void sampler_lost (sampler_t *self);
-//  merging (context, sampler) is called when a departed job's data are about to be forgotten (strata.h): what was
-//  scheduled before must be unshelved then, and used no more by those that follow.
+//  merging (context, sampler) is called when a departed job's data are about to be forgotten (strata.h): what
+//  was scheduled before must be unshelved then, and used no more by those that follow.
 void sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context);
 //  How often strata have merged: what was there before a merge must not be preferred after it.
 uint64_t sampler_merges (const sampler_t *self);
 //  It was evicted.
 void sampler_unshelve (sampler_t *self, uint64_t ticket);
-//  The job, which follows and needs the id, may take it; or may not any more: so when it has drawn the id, or the
-//  sample is dropped, before the next offer.  Idempotent.
+//  The job, which follows and needs the id, may take it; or may not any more: so when it has drawn the id, or
+//  the sample is dropped, before the next offer.  Idempotent.
 void sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job);
 void sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job);
 

@@ -15,7 +15,8 @@ struct sampler_list {
     roaring_bitmap_t *set;
 };
 
-//  Lists have millions of ids, so what is asked at each place is kept in plain bits: 1 ns, where a roaring set takes 20.
+//  Lists have millions of ids, so what is asked at each place is kept in plain bits: 1 ns, where a roaring
+//  set takes 20.
 
 static size_t
 s_words (size_t bits)
@@ -192,7 +193,8 @@ sampler_list_is_last (const sampler_list_t *self, size_t place)
     return s_has (self->last, place);
 }
 
-//  Copies the places that are in bits: where the last of an id was, the last is.  Of the first `places`, returns how many.
+//  Copies the places that are in bits: where the last of an id was, the last is.  Of the first `places`,
+//  returns how many.
 static size_t
 s_copy_kept (sampler_list_t *kept, const sampler_list_t *self, const uint64_t *bits, size_t places)
 {

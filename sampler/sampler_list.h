@@ -1,7 +1,8 @@
-/*  sampler_list -- the ids that a job of order LIST asks for, in order of delivery, and what the sampler needs to know of them.
+/*  sampler_list -- the ids that a job of order LIST asks for, in order of delivery, and what the sampler
+ *  needs to know of them.
  *
- *  A list may have millions of ids: who makes it in another thread than the sampler's keeps that thread free.  It never changes, and
- *  may be held by many.  Any thread.
+ *  A list may have millions of ids: who makes it in another thread than the sampler's keeps that thread free.
+ *  It never changes, and may be held by many.  Any thread.
  */
 #ifndef SAMPLER_LIST_H
 #define SAMPLER_LIST_H
@@ -12,8 +13,8 @@
 
 typedef struct sampler_list sampler_list_t;
 
-//  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no memory, and ids are
-//  still the caller's.
+//  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no
+//  memory, and ids are still the caller's.
 sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count);
 //  The same of ids that stay the caller's.
 sampler_list_t *sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count);
@@ -31,10 +32,12 @@ size_t sampler_list_bytes (size_t count, uint32_t sample_count);
 const roaring_bitmap_t *sampler_list_set (const sampler_list_t *self);
 //  Whether the id at a place does not occur after it.
 bool sampler_list_is_last (const sampler_list_t *self, size_t place);
-//  The list without the places whose ids are not in kept; it may be empty.  *places_p, which is so many of self's first places,
-//  becomes how many of them are left.  NULL: no memory.
-sampler_list_t *sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept, size_t *places_p);
-//  Removes from set all ids that do not occur at `places` or after: what is over when so many places were drawn.
+//  The list without the places whose ids are not in kept; it may be empty.  *places_p, which is so many of
+//  self's first places, becomes how many of them are left.  NULL: no memory.
+sampler_list_t *sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept,
+    size_t *places_p);
+//  Removes from set all ids that do not occur at `places` or after: what is over when so many places were
+//  drawn.
 void sampler_list_remove_over (const sampler_list_t *self, size_t places, roaring_bitmap_t *set);
 
 #endif

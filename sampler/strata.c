@@ -38,8 +38,8 @@ struct strata {
     size_t room, count;
     bool marked [SAMPLER_JOBS_MAX];             //  jobs that have marks
     bool had_taken [SAMPLER_JOBS_MAX];          //  those that have one for what was taken, too
-    size_t marks;                               //  in use, departed ones too: at most SAMPLER_JOBS_MAX, so that
-                                                //  every one that departs finds a place
+    size_t marks;                               //  in use, departed ones too: at most SAMPLER_JOBS_MAX, so
+                                                //  that every one that departs finds a place
     departed_t *departed [SAMPLER_JOBS_MAX];    //  of mark DEPARTED + index; NULL: free
 };
 
@@ -234,7 +234,8 @@ s_leave_waits (strata_t *self, uint32_t job, uint8_t epochs)
         departed_t *departed = self->departed [index];
         if (!departed || departed->epochs [job] == 0)
             continue;
-        departed->epochs [job] = epochs < departed->epochs [job]? (uint8_t) (departed->epochs [job] - epochs): 0;
+        departed->epochs [job] = epochs < departed->epochs [job]? (uint8_t) (departed->epochs [job] - epochs):
+            0;
         if (departed->epochs [job] == 0 && --departed->waiting == 0)
             done = true;
     }
@@ -272,8 +273,8 @@ s_sorted (const strata_t *self, size_t words)
     return labels;
 }
 
-//  Whether samples that only this mark told apart would become one stratum for the jobs that are there: then it
-//  has to stay.  It is cleared already in what had it, which had [label] tells.
+//  Whether samples that only this mark told apart would become one stratum for the jobs that are there: then
+//  it has to stay.  It is cleared already in what had it, which had [label] tells.
 static bool
 s_tells_apart (const strata_t *self, const bool *had)
 {
@@ -333,8 +334,8 @@ s_wait_for (departed_t *departed, uint32_t job)
     departed->epochs [job] = STRATA_EPOCHS_KEPT;
 }
 
-//  A mark that was taken from what had it (freed here) stays as a departed one if it has to, and waits for jobs.  True: it
-//  has nobody to wait for.
+//  A mark that was taken from what had it (freed here) stays as a departed one if it has to, and waits for
+//  jobs.  True: it has nobody to wait for.
 static bool
 s_keep (strata_t *self, bool *had, const uint32_t *jobs, size_t count)
 {
@@ -496,7 +497,8 @@ strata_check (const strata_t *self, const roaring_bitmap_t *readable)
         count++;
         assert (sizes [label] == self->strata [label].size);                //  T1
         for (size_t job = 0; job < SAMPLER_JOBS_MAX; job++)
-            assert (s_has_mark (&self->strata [label], job) || !s_has_mark (&self->strata [label], TAKEN + job));   //  T3
+            assert (s_has_mark (&self->strata [label], job)
+                || !s_has_mark (&self->strata [label], TAKEN + job));   //  T3
     }
     assert (count == self->count && count <= self->bound);                  //  T2
     free (sizes);

@@ -1,6 +1,8 @@
-/*  effort -- how much of a long test is done under a sanitizer.  Rounds make a judgement by chance sharper and reach more states;
- *  a sanitizer sees each piece of code in a few of them, and makes them slow.  With the address sanitizer (five times) a third, with the
- *  thread sanitizer (fifteen times), which has little to find in a test of one thread, a tenth.  Plain builds do all.
+/*  effort -- how much of a long test is done under a sanitizer.  Rounds make a judgement by chance sharper
+ *  and reach more states;
+ *  a sanitizer sees each piece of code in a few of them, and makes them slow.  With the address sanitizer
+ *  (five times) a third, with the thread sanitizer (fifteen times), which has little to find in a test of one
+ *  thread, a tenth.  Plain builds do all.
  *  EFFORT (10) is 10, 3 or 1: for what is left out.
  */
 #ifndef EFFORT_H

@@ -22,7 +22,8 @@
 #include "pack_report.h"
 #include "utf8.h"
 
-enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64, KEY_BYTES = 16 };
+enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64,
+    KEY_BYTES = 16 };
 
 static const char s_help [] =
     "Usage: tureen audit [--samples N] [--groups PATH] [--json] FILE...\n"
@@ -78,7 +79,8 @@ static bool
 s_parse (arguments_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
-        { "samples", required_argument, NULL, 's' }, { "groups", required_argument, NULL, 'g' }, { "json", no_argument, NULL, 'j' },
+        { "samples", required_argument, NULL, 's' }, { "groups", required_argument, NULL, 'g' },
+        { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     opterr = 0;
@@ -94,7 +96,8 @@ s_parse (arguments_t *self, int argc, char **argv)
     }
     self->paths = argv + optind;
     self->path_count = (size_t) (argc - optind);
-    return self->help || self->path_count || complain ("audit", "no file; record one with `tureen read --ids FILE`, "
+    return self->help || self->path_count
+        || complain ("audit", "no file; record one with `tureen read --ids FILE`, "
         "then: tureen audit FILE");
 }
 
@@ -159,8 +162,8 @@ s_print_table (const audit_t *audit)
         const audit_job_t *job = audit_job (audit, index);
         char name [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES], heads [CELL_BYTES], pairs [CELL_BYTES];
         printf ("%-*s %7zu %10" PRIu64 " %12s  %-24s %-15s %-24s %s\n", width, s_visible (job->name, name),
-            job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2), s_later_cell (job, later),
-            s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
+            job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2),
+            s_later_cell (job, later), s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
     }
 }
 
@@ -265,7 +268,8 @@ s_read_file (audit_t *audit, const char *path)
     char error [ERROR_BYTES], shown [NAME_BYTES];
     FILE *file = input_stream (path);
     if (!file && errno == ENOENT)
-        return complain ("audit", "there is no file '%s': %s", s_visible (path, shown), location_remedy (path));
+        return complain ("audit", "there is no file '%s': %s", s_visible (path, shown),
+            location_remedy (path));
     if (!file && errno == EISDIR)
         return complain ("audit", "%s: a folder, not a file of ids", s_visible (path, shown));
     if (!file)
@@ -284,7 +288,8 @@ s_cut_pack (audit_grouping_t *grouping, const char *path)
     if (!catalogue)
         return complain ("audit", "--groups: %s", s_visible (error, shown));
     const pack_t *pack = catalogue_pack (catalogue);
-    bool fine = audit_grouping_cut (grouping, pack_order (pack), pack_samples (pack), pack_chunk_samples (pack));
+    bool fine = audit_grouping_cut (grouping, pack_order (pack), pack_samples (pack),
+        pack_chunk_samples (pack));
     catalogue_destroy (&catalogue);
     return fine || complain ("audit", "out of memory");
 }

@@ -1,6 +1,8 @@
-//  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> nobody answers at the endpoint -> gone
-//  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the server is still there: it
-//                  is asked whether it drains, on another one.  One that is there and says nothing is waited for, for a minute.
+//  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> nobody answers at the endpoint ->
+//                  gone
+//  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the
+//                  server is still there: it is asked whether it drains, on another one.  One that is there
+//                  and says nothing is waited for, for a minute.
 
 #include "command_drain.h"
 #include <getopt.h>
@@ -17,7 +19,8 @@
 #include "presence.h"
 #include "tureen.h"
 
-enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000, DRAIN_TAG = 1 };
+enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000,
+    DRAIN_TAG = 1 };
 
 static const char s_help [] =
     "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
@@ -77,7 +80,8 @@ s_take (const dealer_message_t *message, bool *good_p)
         s_complain (error.text);
         return true;
     }
-    if (status != MESSAGE_OK || head.tag != DRAIN_TAG || (head.kind != WIRE_DRAINING && head.kind != WIRE_ERROR))
+    if (status != MESSAGE_OK || head.tag != DRAIN_TAG
+        || (head.kind != WIRE_DRAINING && head.kind != WIRE_ERROR))
         return false;
     message_note_t note;
     if (head.kind == WIRE_ERROR) {
@@ -92,7 +96,8 @@ s_take (const dealer_message_t *message, bool *good_p)
         printf ("the server drains: it has no jobs, and ends\n");
     else
     if (*good_p)
-        printf ("the server drains: %lld job%s left, each ends with its epoch\n", jobs, jobs == 1? " is": "s are");
+        printf ("the server drains: %lld job%s left, each ends with its epoch\n", jobs,
+            jobs == 1? " is": "s are");
     fflush (stdout);
     return true;
 }
@@ -104,7 +109,8 @@ s_complain_absent (const drain_t *self, const char *how, int waited_ms)
     char waited [48] = "";
     if (waited_ms)
         snprintf (waited, sizeof waited, " within %d seconds", waited_ms / 1000);
-    return complain ("drain", "no server answers at %s%s, so there is none to drain: %s", self->address, waited, how);
+    return complain ("drain", "no server answers at %s%s, so there is none to drain: %s", self->address,
+        waited, how);
 }
 
 static bool
@@ -128,7 +134,8 @@ s_ask (drain_t *self)
     char how [PRESENCE_BYTES];
     bool good = false, is_answered = false, is_absent = false;
     int64_t deadline_ms = dealer_now_ms () + PATIENCE_MS;
-    for (int64_t left_ms = PATIENCE_MS; !is_answered && !is_absent && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
+    for (int64_t left_ms = PATIENCE_MS; !is_answered && !is_absent
+        && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
         zmq_pollitem_t items [DEALER_POLL_ITEMS];
         dealer_poll_items (self->dealer, items);
         zmq_poll (items, DEALER_POLL_ITEMS, left_ms);
@@ -136,7 +143,8 @@ s_ask (drain_t *self)
             is_answered = s_take (&message, &good);
         if (!is_answered && dealer_welcome (self->dealer, &error) != DEALER_WELCOME)
             break;
-        is_absent = !is_answered && dealer_is_unreached (self->dealer) && presence_look (self->address, how) == PRESENCE_NONE;
+        is_absent = !is_answered && dealer_is_unreached (self->dealer)
+            && presence_look (self->address, how) == PRESENCE_NONE;
     }
     dealer_message_clear (&message);
     if (is_answered)
@@ -169,7 +177,8 @@ s_look (drain_t *self)
     return drains? DRAINS: ENDED;
 }
 
-//  A connection breaks for other reasons too, and that of a host that is gone does not break at all: so it is asked now and then.
+//  A connection breaks for other reasons too, and that of a host that is gone does not break at all: so it is
+//  asked now and then.
 //  False: nobody knows what has become of it.
 static bool
 s_wait (drain_t *self)
@@ -185,8 +194,8 @@ s_wait (drain_t *self)
         heard_ms = there == SILENT? heard_ms: dealer_now_ms ();
     } while (there != ENDED && dealer_now_ms () - heard_ms < SILENT_MS);
     if (there != ENDED)
-        return s_complain ("the server has not answered for a minute, and its connection is not closed: look at its host and its "
-            "process");
+        return s_complain ("the server has not answered for a minute, and its connection is not closed: look "
+            "at its host and its process");
     printf ("the server has ended\n");
     return true;
 }

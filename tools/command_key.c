@@ -84,7 +84,8 @@ s_parse (arguments_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
         { "tenant", required_argument, NULL, 't' }, { "name", required_argument, NULL, 'n' },
-        { "operator", no_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
+        { "operator", no_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 }
     };
     opterr = 0;
@@ -125,7 +126,8 @@ s_open_folder (const char *path, const char **name_p)
     const char *slash = strrchr (path, '/');
     *name_p = slash? slash + 1: path;
     size_t size = strlen (*name_p);
-    if (size == 0 || size + strlen ("_secret") > NAME_MAX || strcmp (*name_p, ".") == 0 || strcmp (*name_p, "..") == 0) {
+    if (size == 0 || size + strlen ("_secret") > NAME_MAX || strcmp (*name_p, ".") == 0
+        || strcmp (*name_p, "..") == 0) {
         complain ("key", "'%s' is no name for a new file", path);
         return -1;
     }
@@ -142,8 +144,8 @@ static bool
 s_complain_write (const char *path, const char *suffix, int rc)
 {
     if (rc == -EEXIST)
-        return complain ("key", "'%s%s' is there already: name another, or remove it (whoever has that key is then let in "
-            "nowhere)", path, suffix);
+        return complain ("key", "'%s%s' is there already: name another, or remove it (whoever has that key "
+            "is then let in nowhere)", path, suffix);
     return complain ("key", "cannot write '%s%s': %s", path, suffix, strerror (-rc));
 }
 
@@ -181,7 +183,8 @@ s_new (const arguments_t *arguments)
     if (done)
         printf ("%s: the public key %s, for whoever runs the server:\n"
             "    tureen key allow DIR %s --tenant NAME\n"
-            "%s_secret: the secret one. It stays here; nobody else may read it.\n", path, certificate.public_text, name, path);
+            "%s_secret: the secret one. It stays here; nobody else may read it.\n", path,
+            certificate.public_text, name, path);
     certificate_wipe (&certificate);
     return done? 0: STATUS_FAILED;
 }
@@ -232,7 +235,8 @@ s_open (entries_t *self, const char *path, bool make)
     int rc = keys_folder_each (self->folder.allowed, s_add, self);
     if (rc || self->is_full) {
         s_close (self);
-        return complain ("key", "cannot look at the files in '%s/allowed': %s", path, strerror (rc? -rc: ENOMEM));
+        return complain ("key", "cannot look at the files in '%s/allowed': %s", path,
+            strerror (rc? -rc: ENOMEM));
     }
     if (self->count)
         qsort (self->entries, self->count, sizeof *self->entries, s_compare);
@@ -259,8 +263,8 @@ s_read_key (certificate_t *certificate, const char *path)
     if (!certificate->secret_text [0])
         return true;
     certificate_wipe (certificate);
-    return complain ("key", "'%s' holds a secret key, which must not leave its user's machine: give the file beside it, without "
-        "_secret", path);
+    return complain ("key", "'%s' holds a secret key, which must not leave its user's machine: give the file "
+        "beside it, without _secret", path);
 }
 
 //  What it is to be called; NULL: complained of.
@@ -275,8 +279,8 @@ s_label (const arguments_t *arguments)
     }
     if (certificate_is_name (label))
         return label;
-    complain ("key", "'%s' is no label (letters, digits, '.', '_', '-', at most %d, no '.' at the beginning): choose one with "
-        "--name", label, CERTIFICATE_NAME_MAX);
+    complain ("key", "'%s' is no label (letters, digits, '.', '_', '-', at most %d, no '.' at the "
+        "beginning): choose one with --name", label, CERTIFICATE_NAME_MAX);
     return NULL;
 }
 
@@ -287,12 +291,14 @@ s_may_add (const entries_t *entries, const certificate_t *certificate, const cha
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
         if (strcmp (entry->name, label) == 0)
-            return complain ("key", "there is a key '%s' already: choose another label with --name, or revoke it first", label);
+            return complain ("key", "there is a key '%s' already: choose another label with --name, or "
+                "revoke it first", label);
         if (!entry->reason && strcmp (entry->certificate.public_text, certificate->public_text) == 0)
-            return complain ("key", "this key is let in already, as '%s' of tenant '%s': revoke that first", entry->name,
-                entry->certificate.tenant);
+            return complain ("key", "this key is let in already, as '%s' of tenant '%s': revoke that first",
+                entry->name, entry->certificate.tenant);
     }
-    return entries->count < KEYS_MAX || complain ("key", "there are %d keys, which is the most: revoke some", KEYS_MAX);
+    return entries->count < KEYS_MAX
+        || complain ("key", "there are %d keys, which is the most: revoke some", KEYS_MAX);
 }
 
 static void
@@ -305,7 +311,8 @@ s_stamp (certificate_t *certificate)
 }
 
 static bool
-s_allow_in (const entries_t *entries, const arguments_t *arguments, certificate_t *certificate, const char *label)
+s_allow_in (const entries_t *entries, const arguments_t *arguments, certificate_t *certificate,
+    const char *label)
 {
     if (!s_may_add (entries, certificate, label))
         return false;
@@ -314,8 +321,10 @@ s_allow_in (const entries_t *entries, const arguments_t *arguments, certificate_
     s_stamp (certificate);
     int rc = certificate_write (certificate, entries->folder.allowed, label, false, entries->folder.owner);
     if (rc)
-        return complain ("key", "cannot write '%s/allowed/%s': %s", arguments->words [1], label, strerror (-rc));
-    printf ("the key '%s' is let in: tenant '%s'%s\n", label, certificate->tenant, certificate->is_operator? ", operator": "");
+        return complain ("key", "cannot write '%s/allowed/%s': %s", arguments->words [1], label,
+            strerror (-rc));
+    printf ("the key '%s' is let in: tenant '%s'%s\n", label, certificate->tenant,
+        certificate->is_operator? ", operator": "");
     return true;
 }
 
@@ -325,8 +334,10 @@ s_allow (const arguments_t *arguments)
     if (!s_expect (arguments, 3, "allow DIR FILE --tenant NAME [--operator] [--name LABEL]", true, false))
         return STATUS_UNUSABLE;
     if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
-        complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')": "whose key is it? "
-            "--tenant NAME, one of the server's tenants, or `operator` where it has no others", arguments->tenant);
+        complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')":
+            "whose key is it? "
+            "--tenant NAME, one of the server's tenants, or `operator` where it has no others",
+            arguments->tenant);
         return STATUS_UNUSABLE;
     }
     certificate_t certificate;
@@ -349,7 +360,8 @@ s_judge_contradictions (entries_t *self)
 {
     for (size_t index = 0; index < self->count; index++)
         for (size_t other = 0; other < self->count; other++) {
-            const certificate_t *one = &self->entries [index].certificate, *two = &self->entries [other].certificate;
+            const certificate_t *one = &self->entries [index].certificate,
+                *two = &self->entries [other].certificate;
             if (one->public_text [0] && strcmp (one->public_text, two->public_text) == 0
             &&  (one->is_operator != two->is_operator || strcmp (one->tenant, two->tenant)))
                 self->entries [index].reason = "has a key of which another file says something else";
@@ -361,8 +373,8 @@ static const char *
 s_server_key (const entries_t *entries, certificate_t *certificate)
 {
     const char *reason;
-    int rc = certificate_read (certificate, entries->folder.folder, "server", CERTIFICATE_GUARDED, entries->folder.owner,
-        &reason);
+    int rc = certificate_read (certificate, entries->folder.folder, "server", CERTIFICATE_GUARDED,
+        entries->folder.owner, &reason);
     return rc? "": certificate->public_text;
 }
 
@@ -374,8 +386,10 @@ s_print_json (const entries_t *entries, const char *server)
         const entry_t *entry = &entries->entries [index];
         char *name = utf8_repaired (entry->name);
         json_t *object = entry->reason? json_pack ("{s:s, s:s}", "file", name, "reason", entry->reason):
-            json_pack ("{s:s, s:s, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant, "operator",
-                entry->certificate.is_operator, "key", entry->certificate.public_text, "since", entry->certificate.since);
+            json_pack ("{s:s, s:s, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
+                "operator",
+                entry->certificate.is_operator, "key", entry->certificate.public_text, "since",
+                entry->certificate.since);
         json_array_append_new (entry->reason? bad: keys, object);
         free (name);
     }
@@ -395,7 +409,8 @@ s_print_table (const entries_t *entries, const char *server)
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
         wide = !entry->reason && (int) strlen (entry->name) > wide? (int) strlen (entry->name): wide;
-        tenant = !entry->reason && (int) strlen (entry->certificate.tenant) > tenant? (int) strlen (entry->certificate.tenant):
+        tenant = !entry->reason && (int) strlen (entry->certificate.tenant) > tenant?
+            (int) strlen (entry->certificate.tenant):
             tenant;
     }
     printf ("%-*s  %-*s  operator  %-20s  key\n", wide, "label", tenant, "tenant", "since");
@@ -403,7 +418,8 @@ s_print_table (const entries_t *entries, const char *server)
         const entry_t *entry = &entries->entries [index];
         if (!entry->reason)
             printf ("%-*s  %-*s  %-8s  %-20s  %s\n", wide, entry->name, tenant, entry->certificate.tenant,
-                entry->certificate.is_operator? "yes": "no", entry->certificate.since, entry->certificate.public_text);
+                entry->certificate.is_operator? "yes": "no", entry->certificate.since,
+                entry->certificate.public_text);
     }
     for (size_t index = 0; index < entries->count; index++)
         if (entries->entries [index].reason)
@@ -436,7 +452,8 @@ s_list (const arguments_t *arguments)
 static bool
 s_is_meant (const entry_t *entry, const char *word, bool by_label)
 {
-    return by_label? strcmp (entry->name, word) == 0: !entry->reason && strcmp (entry->certificate.public_text, word) == 0;
+    return by_label? strcmp (entry->name, word) == 0: !entry->reason
+        && strcmp (entry->certificate.public_text, word) == 0;
 }
 
 static size_t
@@ -454,15 +471,15 @@ s_revoke_in (const entries_t *entries, const char *directory, const char *word)
     char shown [SHOWN_BYTES];
     bool by_label = s_count_meant (entries, word, true) > 0;
     if (!by_label && s_count_meant (entries, word, false) == 0)
-        return complain ("key", "no key '%s' is let in; `tureen key list %s` shows those that are", s_shown (word, shown),
-            directory);
+        return complain ("key", "no key '%s' is let in; `tureen key list %s` shows those that are",
+            s_shown (word, shown), directory);
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
         if (!s_is_meant (entry, word, by_label))
             continue;
         if (unlinkat (entries->folder.allowed, entry->name, 0) && errno != ENOENT)
-            return complain ("key", "cannot remove '%s/allowed/%s': %s", directory, s_shown (entry->name, shown),
-                strerror (errno));
+            return complain ("key", "cannot remove '%s/allowed/%s': %s", directory,
+                s_shown (entry->name, shown), strerror (errno));
         printf ("the key '%s' is revoked\n", s_shown (entry->name, shown));
     }
     fsync (entries->folder.allowed);

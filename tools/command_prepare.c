@@ -103,10 +103,12 @@ s_run_sample (run_t *self, size_t index, const prepare_sample_t *sample)
     char error [ERROR_BYTES];
     size_t file = 0;
     const char *path = prepare_files_path (self->files, index);
-    if (decoder_shared (self->decoder, pipeline, &sample->shared, &files, self->version, &file, error, sizeof error)
+    if (decoder_shared (self->decoder, pipeline, &sample->shared, &files, self->version, &file, error,
+        sizeof error)
             != DECODER_OK) {
         size_t field = pipeline_file (pipeline, file);
-        return field? complain ("prepare", "%s: its %s: %s", path, self->options.source.fields [field].name, error)
+        return field? complain ("prepare", "%s: its %s: %s", path, self->options.source.fields [field].name,
+            error)
             : complain ("prepare", "%s: %s", path, error);
     }
     return decoder_private (self->decoder, pipeline, &sample->private, self->version, self->targets)
@@ -119,7 +121,8 @@ s_write_output (const run_t *self, size_t index, size_t output)
 {
     const pipeline_output_t *array = pipeline_output (self->options.pipeline, output);
     char path [PATH_MAX];
-    int bytes = snprintf (path, sizeof path, "%s/%s%s%s%s", self->options.out, prepare_files_name (self->files, index),
+    int bytes = snprintf (path, sizeof path, "%s/%s%s%s%s", self->options.out,
+        prepare_files_name (self->files, index),
         output? ".": "", output? array->name: "", prepare_extension (array, self->format));
     if (bytes >= (int) sizeof path)
         return complain ("prepare", "%s: %s", path, strerror (ENAMETOOLONG));
@@ -153,7 +156,8 @@ s_check_pictures (const run_t *self)
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
         if (self->options.ppm && !prepare_is_picture (output, self->format))
-            return complain ("prepare", "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
+            return complain ("prepare",
+                "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
                 pipeline_dtype_name (output->dtype));
     }
     return true;
@@ -179,15 +183,18 @@ s_time (const run_t *self)
 {
     prepare_time_options_t options = {
         .pipeline = self->options.pipeline, .samples = self->samples, .count = self->good_count,
-        .threads = self->options.threads, .repeat = self->options.repeat, .warnings_max = self->options.warnings_max
+        .threads = self->options.threads, .repeat = self->options.repeat,
+        .warnings_max = self->options.warnings_max
     };
     prepare_time_t result;
     if (!prepare_time (&options, &result))
         return complain ("prepare", "--time: %s", strerror (errno));
     double each = result.prepared? 1e3 / (double) result.prepared: 0;
-    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, private stage "
-        "%.3f ms\n", result.prepared, plural (result.prepared), options.threads, options.threads == 1? "": "s",
-        (double) result.prepared / result.seconds, each * result.shared_seconds, each * result.private_seconds);
+    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, "
+        "private stage %.3f ms\n", result.prepared, plural (result.prepared), options.threads,
+        options.threads == 1? "": "s",
+        (double) result.prepared / result.seconds, each * result.shared_seconds,
+        each * result.private_seconds);
     return true;
 }
 
@@ -195,7 +202,8 @@ static int
 s_run (run_t *self)
 {
     self->format = !self->options.ppm? PREPARE_NPY
-        : strstr (pipeline_text (self->options.pipeline), "\"layout\":\"NCHW\"")? PREPARE_PPM_PLANAR: PREPARE_PPM;
+        : strstr (pipeline_text (self->options.pipeline), "\"layout\":\"NCHW\"")? PREPARE_PPM_PLANAR:
+        PREPARE_PPM;
     if (!s_check_pictures (self))
         return EXIT_UNUSABLE;
     self->files = prepare_files_new (self->options.files, self->options.file_count);

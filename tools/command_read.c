@@ -306,12 +306,14 @@ s_print (const run_t *self)
         char rank [64] = "";
         if (info->world_size > 1)
             snprintf (rank, sizeof rank, ", rank %" PRIu32 " of %" PRIu32, info->rank, info->world_size);
-        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epoch%s, %" PRIu64 " sample%s in %" PRIu64
+        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epoch%s, %" PRIu64 " sample%s in "
+            "%" PRIu64
             " batch%s, %.1f MiB\n"
             "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job, rank,
-            info->ring? "shared memory": "inline", info->seed, self->epochs, plural (self->epochs), self->samples,
-            plural (self->samples), self->batches, plural_es (self->batches), (double) self->bytes / (1 << 20), seconds, rate,
-            self->waited);
+            info->ring? "shared memory": "inline", info->seed, self->epochs, plural (self->epochs),
+            self->samples,
+            plural (self->samples), self->batches, plural_es (self->batches),
+            (double) self->bytes / (1 << 20), seconds, rate, self->waited);
         json_t *told = s_unreadable (self->loader);
         s_print_unreadable (told);
         json_decref (told);
@@ -358,7 +360,8 @@ s_begin (run_t *self)
     //  Only now: until here a signal's usual effect is the right one.
     s_catch_signals ();
     if (tureen_loader_info (self->loader)->forked)
-        fprintf (stderr, "tureen read: the run of --state goes on elsewhere: this one goes its own way from there\n");
+        fprintf (stderr, "tureen read: the run of --state goes on elsewhere: this one goes its own way from "
+            "there\n");
     self->recorded = read_record_begin (self->record, self->loader);
     return self->recorded? EXIT_SUCCESS: EXIT_RUNTIME;
 }

@@ -15,8 +15,8 @@
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16, WATCH_SECONDS = 2,
-    WATCH_SECONDS_MAX = 86400 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
+    WATCH_SECONDS = 2, WATCH_SECONDS_MAX = 86400 };
 
 static const char s_help [] =
     "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
@@ -73,7 +73,8 @@ s_show_bad (const json_t *bad)
 {
     const char *reason = s_text (bad, "reason");
     char shown [REASON_SHOWN_BYTES];
-    printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"), utf8_visible (reason, strlen (reason), shown, sizeof shown));
+    printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"),
+        utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
 //  Why nothing comes of it, or not all.
@@ -86,7 +87,8 @@ s_show_trouble (const json_t *trouble)
     char shown [REASON_SHOWN_BYTES];
     printf ("  %s: %s; for %.0f s now, tried again for %.0f s\n",
         json_is_true (json_object_get (trouble, "still"))? "stands still": "some reads fail",
-        utf8_visible (reason, strlen (reason), shown, sizeof shown), s_real (trouble, "seconds"), s_real (trouble, "patience"));
+        utf8_visible (reason, strlen (reason), shown, sizeof shown), s_real (trouble, "seconds"),
+        s_real (trouble, "patience"));
 }
 
 //  How a pack is read, and what that came to.
@@ -100,10 +102,12 @@ s_show_pack (const json_t *pack)
         printf ("  a pack%s, %s\n", tiled, s_text (pack, "policy"));
         return;
     }
-    printf ("  a pack%s, %s in pieces of %.0f\n", tiled, s_text (pack, "policy"), s_real (pack, "piece_samples"));
-    printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to workers",
-        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"), s_real (pack, "resident_bytes") / 1e6,
-        s_real (pack, "resident_bytes_max") / 1e6,
+    printf ("  a pack%s, %s in pieces of %.0f\n", tiled, s_text (pack, "policy"),
+        s_real (pack, "piece_samples"));
+    printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to "
+        "workers",
+        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"),
+        s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
         s_real (pack, "passes"), s_real (pack, "bytes_read") / 1e6, s_real (pack, "bytes_handed") / 1e6);
     if (json_is_number (json_object_get (pack, "read_amplification")))
         printf (" (%.3f)", s_real (pack, "read_amplification"));
@@ -120,11 +124,12 @@ s_show_datasets (const json_t *status)
         printf ("data set %-12s %.0f sample%s", s_text (dataset, "name"), s_real (dataset, "samples"),
             s_plural (dataset, "samples"));
         if (s_real (dataset, "classes") > 0)
-            printf (", %.0f class%s", s_real (dataset, "classes"), plural_es ((uint64_t) s_real (dataset, "classes")));
+            printf (", %.0f class%s", s_real (dataset, "classes"),
+                plural_es ((uint64_t) s_real (dataset, "classes")));
         s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
         s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
-        printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6, s_real (dataset, "bad_samples"),
-            is_fatal? " (which end jobs)": "");
+        printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6,
+            s_real (dataset, "bad_samples"), is_fatal? " (which end jobs)": "");
         printf ("%s%s\n", *s_text (dataset, "path")? ", ": "", s_text (dataset, "path"));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
@@ -153,7 +158,8 @@ s_waited (const json_t *waits, char text [WAITED_BYTES])
         is_told [most] = true;
         double percent = 100 * s_real (waits, names [most]) / all;
         if (percent >= 1)
-            used += (size_t) snprintf (text + used, WAITED_BYTES - used, "%s%s %.0f %%", used? ", ": "", names [most], percent);
+            used += (size_t) snprintf (text + used, WAITED_BYTES - used, "%s%s %.0f %%", used? ", ": "",
+                names [most], percent);
     }
     return text;
 }
@@ -172,8 +178,10 @@ static void
 s_show_tier (const json_t *tier)
 {
     if (json_is_object (tier))
-        printf ("      a pool of its own: %.0f samples, %.1f of %.1f MB, in pieces of %.0f\n", s_real (tier, "resident_samples"),
-            s_real (tier, "resident_bytes") / 1e6, s_real (tier, "resident_bytes_max") / 1e6, s_real (tier, "piece_samples"));
+        printf ("      a pool of its own: %.0f samples, %.1f of %.1f MB, in pieces of %.0f\n",
+            s_real (tier, "resident_samples"),
+            s_real (tier, "resident_bytes") / 1e6, s_real (tier, "resident_bytes_max") / 1e6,
+            s_real (tier, "piece_samples"));
 }
 
 //  "      4 ranks: all here", or what is not so.
@@ -205,8 +213,8 @@ s_show_rendezvous (const json_t *status)
     const json_t *job, *rank;
     json_array_foreach (json_object_get (status, "gathering"), index, job) {
         const json_t *missing = json_object_get (job, "missing");
-        printf ("job '%s' waits for %zu of %.0f ranks, for %.0f s more:", s_text (job, "job"), json_array_size (missing),
-            s_real (job, "world_size"), s_real (job, "left"));
+        printf ("job '%s' waits for %zu of %.0f ranks, for %.0f s more:", s_text (job, "job"),
+            json_array_size (missing), s_real (job, "world_size"), s_real (job, "left"));
         json_array_foreach (missing, place, rank)
             printf ("%s %.0f", place? ",": "", json_number_value (rank));
         printf ("\n");
@@ -261,7 +269,8 @@ s_show_jobs (const json_t *status)
         printf ("no jobs\n");
     else {
         s_show_owner (columns, "job", "tenant");
-        printf ("%-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "name", "data set", "order", "memory",
+        printf ("%-14s %-12s %-8s %-7s %6s %16s %10s %9s %7s  %-10s  %s\n", "name", "data set", "order",
+            "memory",
             "epoch", "of this epoch", "consumed", "samples/s", "shared", "waiting on", "waited for");
     }
     json_array_foreach (json_object_get (status, "jobs"), index, job) {
@@ -275,16 +284,16 @@ s_show_jobs (const json_t *status)
         s_show_owner (columns, number, s_text (job, "tenant"));
         printf ("%-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n",
             s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
-            s_real (job, tells? "consumed_epoch": "epoch"), share, s_real (job, tells? "consumed_samples": "delivered_samples"),
-            s_real (job, "rate"),
+            s_real (job, tells? "consumed_epoch": "epoch"), share,
+            s_real (job, tells? "consumed_samples": "delivered_samples"), s_real (job, "rate"),
             s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
             s_waited (json_object_get (job, "waits"), waited));
         s_show_ranks (json_object_get (job, "ranks"));
         s_show_tier (json_object_get (job, "tier"));
     }
     if (index > 0)
-        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage into the "
-            "batch, client = its loop)\n");
+        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its "
+            "own stage into the batch, client = its loop)\n");
     s_show_rendezvous (status);
 }
 
@@ -331,7 +340,8 @@ s_show_tenant (const json_t *tenant)
 {
     if (!json_is_object (tenant))
         return;
-    printf ("tenant %-12s weight %.0f, %.0f", s_text (tenant, "name"), s_real (tenant, "weight"), s_real (tenant, "jobs"));
+    printf ("tenant %-12s weight %.0f, %.0f", s_text (tenant, "name"), s_real (tenant, "weight"),
+        s_real (tenant, "jobs"));
     if (s_has (tenant, "jobs_max"))
         printf (" of %.0f", s_real (tenant, "jobs_max"));
     printf (" job%s", s_plural (tenant, s_has (tenant, "jobs_max")? "jobs_max": "jobs"));
@@ -369,9 +379,10 @@ s_show_devices (const json_t *status)
                 if (strcmp (json_string_value (name), s_text (device, "device")) == 0)
                     printf ("%s%s", named++? ", ": "", s_text (dataset, "name"));
         }
-        printf (") read by %s, %.0f at once; %s: %.0f us, %.0f MB/s", s_text (device, "reading"), s_real (device, "reads_max"),
-            json_is_true (json_object_get (device, "measured"))? "measured": "assumed", s_real (device, "latency_microseconds"),
-            s_real (device, "megabytes_per_second"));
+        printf (") read by %s, %.0f at once; %s: %.0f us, %.0f MB/s", s_text (device, "reading"),
+            s_real (device, "reads_max"),
+            json_is_true (json_object_get (device, "measured"))? "measured": "assumed",
+            s_real (device, "latency_microseconds"), s_real (device, "megabytes_per_second"));
         printf (" (%.0f reads seen)\n", s_real (device, "observed_reads"));
     }
 }
@@ -386,12 +397,14 @@ s_show_totals (const json_t *status)
     if (json_is_number (json_object_get (status, "prepared_per_delivered")))
         printf (", prepared per delivered %.3f", s_real (status, "prepared_per_delivered"));
     printf ("; cache hits %.0f\n", s_real (status, "cache_hits"));
-    printf ("cache %.1f of %.1f MB", s_real (status, "cache_bytes") / 1e6, s_real (status, "cache_bytes_max") / 1e6);
+    printf ("cache %.1f of %.1f MB", s_real (status, "cache_bytes") / 1e6,
+        s_real (status, "cache_bytes_max") / 1e6);
     s_show_losses (status);
     printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status, "ring_bytes") / 1e6,
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     s_show_devices (status);
-    printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6, s_real (status, "raw_bytes_max") / 1e6);
+    printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6,
+        s_real (status, "raw_bytes_max") / 1e6);
 }
 
 static void
@@ -435,7 +448,8 @@ s_parse_watch (asked_t *self, const char *text)
 {
     char *end = NULL;
     self->watch_seconds = text? strtod (text, &end): WATCH_SECONDS;
-    if (!text || (end > text && !*end && self->watch_seconds >= 0.1 && self->watch_seconds <= WATCH_SECONDS_MAX))
+    if (!text || (end > text && !*end && self->watch_seconds >= 0.1
+        && self->watch_seconds <= WATCH_SECONDS_MAX))
         return true;
     return complain ("status", "--watch '%s': expected 0.1 to %d seconds", text, WATCH_SECONDS_MAX);
 }
@@ -502,7 +516,8 @@ s_ask (const asked_t *self, const char *before)
 static int
 s_watch (const asked_t *self)
 {
-    //  To the upper left corner, and nothing is left of the page before: on a terminal the page stays where it is.
+    //  To the upper left corner, and nothing is left of the page before: on a terminal the page stays where
+    //  it is.
     bool redraws = isatty (STDOUT_FILENO) && !self->as_json;
     const char *before = redraws? "\033[H\033[2J": "";
     struct timespec pause = { .tv_sec = (time_t) self->watch_seconds };

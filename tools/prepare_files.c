@@ -48,7 +48,8 @@ s_absolute (const char *path)
     if (asprintf (&absolute, "%s%s%s", real, strcmp (real, "/")? "/": "", name) < 0)
         return NULL;
     struct stat status;
-    int rc = stat (absolute, &status)? errno: S_ISREG (status.st_mode)? 0: S_ISDIR (status.st_mode)? EISDIR: EINVAL;
+    int rc = stat (absolute, &status)? errno: S_ISREG (status.st_mode)? 0: S_ISDIR (status.st_mode)? EISDIR:
+        EINVAL;
     if (rc == 0)
         return absolute;
     free (absolute);
@@ -168,7 +169,8 @@ prepare_files_partner (const prepare_files_t *self, size_t index, const char *fo
     if (directory)
         closedir (directory);
     if (!partner)
-        complain ("prepare", "%s%.*s.*: no such file; expected one for %s", path, (int) stem, name, self->given [index]);
+        complain ("prepare", "%s%.*s.*: no such file; expected one for %s", path, (int) stem, name,
+            self->given [index]);
     if (twice) {
         free (partner);
         partner = NULL;

@@ -1,5 +1,5 @@
-/*  prepare_files -- the files of `tureen prepare`: their common folder, their names below it, and what lies beside them in
- *  the folders of further fields.
+/*  prepare_files -- the files of `tureen prepare`: their common folder, their names below it, and what lies
+ *  beside them in the folders of further fields.
  */
 #ifndef PREPARE_FILES_H
 #define PREPARE_FILES_H
@@ -16,8 +16,8 @@ void prepare_files_destroy (prepare_files_t **self_p);
 const char *prepare_files_path (const prepare_files_t *self, size_t index);
 const char *prepare_files_name (const prepare_files_t *self, size_t index);
 
-//  The file in folder that has the same name below it but for the extension: malloc'ed, the caller's; NULL: there is
-//  none, or more than one, said on standard error.
+//  The file in folder that has the same name below it but for the extension: malloc'ed, the caller's; NULL:
+//  there is none, or more than one, said on standard error.
 char *prepare_files_partner (const prepare_files_t *self, size_t index, const char *folder);
 
 //  Reads a whole file: malloc'ed, the caller's.  NULL: said on standard error.

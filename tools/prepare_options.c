@@ -26,7 +26,8 @@ s_number (const char *option, const char *text, uint64_t least, uint64_t most, u
     errno = 0;
     unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
     if (!end || *end || errno || number < least || number > most)
-        return complain ("prepare", "--%s '%s': expected a number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+        return complain ("prepare", "--%s '%s': expected a number from %" PRIu64 " to %" PRIu64, option, text,
+            least, most);
     *number_p = number;
     return true;
 }
@@ -53,7 +54,8 @@ s_field (prepare_options_t *self, char *text)
     if (!name_bytes || name_bytes > PIPELINE_NAME_BYTES_MAX || !(is_mask || is_image) || !folder [1])
         return complain ("prepare", "--field '%s': expected NAME=mask:FOLDER or NAME=image:FOLDER", text);
     if (self->source.count == PIPELINE_FIELDS_MAX)
-        return complain ("prepare", "--field '%s': at most %d fields, the image itself among them", text, PIPELINE_FIELDS_MAX);
+        return complain ("prepare", "--field '%s': at most %d fields, the image itself among them", text,
+            PIPELINE_FIELDS_MAX);
     *kind = 0;
     for (size_t index = 0; index < self->source.count; index++)
         if (strcmp (self->source.fields [index].name, text) == 0)
@@ -121,7 +123,8 @@ s_make_pipeline (reading_t *self)
     else
         value = json_string (self->pipeline? self->pipeline: "train");
     char error [ERROR_BYTES];
-    int rc = pipeline_new (&self->options->pipeline, value, &self->options->source, NULL, 0, error, sizeof error);
+    int rc = pipeline_new (&self->options->pipeline, value, &self->options->source, NULL, 0, error,
+        sizeof error);
     json_decref (value);
     return rc == 0 || complain ("prepare", "pipeline: %s", error);
 }
@@ -135,7 +138,8 @@ s_finish (reading_t *self)
     if (options->file_count == 0)
         return complain ("prepare", "no file; try: tureen prepare --help");
     if (options->private.id + options->file_count - 1 > UINT32_MAX)
-        return complain ("prepare", "--id: the ids of %zu files from there on are too large", options->file_count);
+        return complain ("prepare", "--id: the ids of %zu files from there on are too large",
+            options->file_count);
     options->shared.seed = options->private.seed;
     options->shared.id = options->private.id;
     if (!self->draw_given)
@@ -156,7 +160,8 @@ prepare_options_parse (prepare_options_t *self, int argc, char **argv)
         { "repeat", required_argument, NULL, 'R' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     *self = (prepare_options_t) {
-        .source = { .fields = { { "image", false } }, .count = 1 }, .warnings_max = UINT32_MAX, .threads = 1, .repeat = 1
+        .source = { .fields = { { "image", false } }, .count = 1 }, .warnings_max = UINT32_MAX, .threads = 1,
+        .repeat = 1
     };
     reading_t reading = { .options = self };
     opterr = 0;

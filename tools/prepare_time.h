@@ -29,7 +29,8 @@ typedef struct {
     double private_seconds;
 } prepare_time_t;
 
-//  False: no memory or threads for it (errno).  Samples that turn out bad under another round are left out of `prepared`.
+//  False: no memory or threads for it (errno).  Samples that turn out bad under another round are left out of
+//  `prepared`.
 bool prepare_time (const prepare_time_options_t *options, prepare_time_t *result);
 
 #endif

@@ -31,9 +31,12 @@ static const char *
 s_descr (pipeline_dtype_t dtype)
 {
     static const char *const texts [PIPELINE_DTYPES] = {
-        [PIPELINE_UINT8] = "|u1", [PIPELINE_INT8] = "|i1", [PIPELINE_UINT16] = "<u2", [PIPELINE_INT16] = "<i2",
-        [PIPELINE_UINT32] = "<u4", [PIPELINE_INT32] = "<i4", [PIPELINE_UINT64] = "<u8", [PIPELINE_INT64] = "<i8",
-        [PIPELINE_FLOAT16] = "<f2", [PIPELINE_BFLOAT16] = "<u2", [PIPELINE_FLOAT32] = "<f4", [PIPELINE_FLOAT64] = "<f8",
+        [PIPELINE_UINT8] = "|u1", [PIPELINE_INT8] = "|i1", [PIPELINE_UINT16] = "<u2",
+            [PIPELINE_INT16] = "<i2",
+        [PIPELINE_UINT32] = "<u4", [PIPELINE_INT32] = "<i4", [PIPELINE_UINT64] = "<u8",
+            [PIPELINE_INT64] = "<i8",
+        [PIPELINE_FLOAT16] = "<f2", [PIPELINE_BFLOAT16] = "<u2", [PIPELINE_FLOAT32] = "<f4",
+            [PIPELINE_FLOAT64] = "<f8",
         [PIPELINE_BOOL] = "|b1"
     };
     assert (texts [dtype]);
@@ -101,7 +104,8 @@ s_write_planes (FILE *file, const picture_t *picture, const uint8_t *bytes)
 }
 
 bool
-prepare_write (const char *path, const pipeline_output_t *output, prepare_format_t format, const uint8_t *bytes)
+prepare_write (const char *path, const pipeline_output_t *output, prepare_format_t format,
+    const uint8_t *bytes)
 {
     if (!s_make_folders (path))
         return false;
@@ -122,5 +126,6 @@ prepare_write (const char *path, const pipeline_output_t *output, prepare_format
         fwrite (bytes, 1, output->bytes, file);
     bool good = !ferror (file);
     good = fclose (file) == 0 && good;
-    return good || complain ("prepare", "%s: cannot be written: %s%s", path, strerror (errno), rlimits_remedy (errno));
+    return good || complain ("prepare", "%s: cannot be written: %s%s", path, strerror (errno),
+        rlimits_remedy (errno));
 }

@@ -12,7 +12,9 @@ bool prepare_is_picture (const pipeline_output_t *output, prepare_format_t forma
 //  ".npy", ".ppm" or ".pgm".
 const char *prepare_extension (const pipeline_output_t *output, prepare_format_t format);
 
-//  Writes the file, and the folders that it is in.  bfloat16 becomes uint16, for NumPy has none.  False: said on standard error.
-bool prepare_write (const char *path, const pipeline_output_t *output, prepare_format_t format, const uint8_t *bytes);
+//  Writes the file, and the folders that it is in.  bfloat16 becomes uint16, for NumPy has none.  False: said
+//  on standard error.
+bool prepare_write (const char *path, const pipeline_output_t *output, prepare_format_t format,
+    const uint8_t *bytes);
 
 #endif

@@ -216,7 +216,8 @@ s_parse_rejoin (read_options_t *self, const char *text)
     if (end == text || *end || !(seconds >= 0 && seconds <= 1e9))
         return complain ("read", "--rejoin '%s': expected a number from 0 to 1e9", text);
     double rejoin_ms = seconds * 1e3;
-    self->options.rejoin_ms = rejoin_ms <= 0? -1: rejoin_ms >= INT32_MAX? INT32_MAX: rejoin_ms < 1? 1: (int) rejoin_ms;
+    self->options.rejoin_ms = rejoin_ms <= 0? -1: rejoin_ms >= INT32_MAX? INT32_MAX: rejoin_ms < 1? 1:
+        (int) rejoin_ms;
     return true;
 }
 
@@ -234,9 +235,12 @@ s_parse_rank_wait (read_options_t *self, const char *text)
 enum {
     OPTION_CONNECT = 256, OPTION_DATASET, OPTION_BATCH, OPTION_EPOCHS, OPTION_DROP_LAST, OPTION_RATE,
         OPTION_SUBSET,
-    OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_ON_BAD, OPTION_SLOTS, OPTION_INLINE, OPTION_SEED,
-    OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY, OPTION_JOB,
-    OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_KEY, OPTION_SERVER_KEY, OPTION_HELP
+    OPTION_RECIPE, OPTION_PIPELINE, OPTION_ORDER, OPTION_LIST, OPTION_ON_BAD, OPTION_SLOTS, OPTION_INLINE,
+        OPTION_SEED,
+    OPTION_POOL, OPTION_NAME, OPTION_IDS, OPTION_JSON, OPTION_TIMEOUT, OPTION_STATE, OPTION_STATE_EVERY,
+        OPTION_JOB,
+    OPTION_REJOIN, OPTION_WORLD_SIZE, OPTION_RANK, OPTION_GATHER, OPTION_RANK_WAIT, OPTION_KEY,
+        OPTION_SERVER_KEY, OPTION_HELP
 };
 
 static const struct option s_options [] = {
@@ -257,9 +261,12 @@ static const struct option s_options [] = {
     { "state", required_argument, NULL, OPTION_STATE },
     { "state-every", required_argument, NULL, OPTION_STATE_EVERY },
     { "job", required_argument, NULL, OPTION_JOB }, { "rejoin", required_argument, NULL, OPTION_REJOIN },
-    { "world-size", required_argument, NULL, OPTION_WORLD_SIZE }, { "rank", required_argument, NULL, OPTION_RANK },
-    { "gather", required_argument, NULL, OPTION_GATHER }, { "rank-wait", required_argument, NULL, OPTION_RANK_WAIT },
-    { "key", required_argument, NULL, OPTION_KEY }, { "server-key", required_argument, NULL, OPTION_SERVER_KEY },
+    { "world-size", required_argument, NULL, OPTION_WORLD_SIZE },
+    { "rank", required_argument, NULL, OPTION_RANK },
+    { "gather", required_argument, NULL, OPTION_GATHER },
+    { "rank-wait", required_argument, NULL, OPTION_RANK_WAIT },
+    { "key", required_argument, NULL, OPTION_KEY },
+    { "server-key", required_argument, NULL, OPTION_SERVER_KEY },
     { "help", no_argument, NULL, OPTION_HELP }, { NULL, 0, NULL, 0 }
 };
 
@@ -276,7 +283,8 @@ s_apply_rank (read_options_t *self, int option, const char *text)
             return s_parse_small ("rank", text, false, 0, READ_RANKS_MAX - 1, &self->options.rank);
         case OPTION_GATHER:
             self->rank_option = "gather";
-            return s_parse_small ("gather", text, false, 1, READ_RANK_SECONDS_MAX, &self->options.gather_seconds);
+            return s_parse_small ("gather", text, false, 1, READ_RANK_SECONDS_MAX,
+                &self->options.gather_seconds);
         default:
             assert (option == OPTION_RANK_WAIT);
             self->rank_option = "rank-wait";
@@ -376,8 +384,8 @@ s_check_ranks (const read_options_t *self)
     if (self->options.world_size <= 1)
         return true;
     if (!self->rank_given)
-        return complain ("read", "--world-size needs --rank: which of the %" PRIu32 " processes this one is, from 0",
-            self->options.world_size);
+        return complain ("read", "--world-size needs --rank: which of the %" PRIu32 " processes this one is, "
+            "from 0", self->options.world_size);
     if (!self->options.job)
         return complain ("read", "--world-size needs --job: the ranks find each other by that name");
     //  Which of a list's places were this rank's cannot be told from how many are behind all ranks.
@@ -401,7 +409,8 @@ s_check (read_options_t *self)
         return complain ("read", "--ids and --state need a file each");
     if (self->options.ids)
         self->options.order = TUREEN_LIST;
-    if (self->options.pool && self->options.order != TUREEN_SEEDED && (self->options.order || !self->options.seeded))
+    if (self->options.pool && self->options.order != TUREEN_SEEDED
+        && (self->options.order || !self->options.seeded))
         return complain ("read", "--pool needs --order seeded");
     return s_check_ranks (self);
 }

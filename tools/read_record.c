@@ -44,8 +44,8 @@ s_fail_ids (const read_record_t *self)
 static bool
 s_fail_state (const read_record_t *self, int error)
 {
-    return complain ("read", "--state %s: %s%s; what it said before still holds", self->state_path, strerror (error),
-        rlimits_remedy (error));
+    return complain ("read", "--state %s: %s%s; what it said before still holds", self->state_path,
+        strerror (error), rlimits_remedy (error));
 }
 
 //  --------------------------------------------------------------------------
@@ -75,7 +75,8 @@ s_load_state (read_record_t *self)
     int error = self->state? errno: ENOMEM;
     close (fd);
     if (part < 0)
-        return complain ("read", "--state %s: %s%s", self->state_path, strerror (error), rlimits_remedy (error));
+        return complain ("read", "--state %s: %s%s", self->state_path, strerror (error),
+            rlimits_remedy (error));
     self->state [got] = 0;
     return true;
 }
@@ -146,8 +147,8 @@ s_open_ids (read_record_t *self)
     return false;
 }
 
-//  What is behind a run that has come to `behind`, once it has had that id: one sample more; in a list the places up to the
-//  nearest one with it, since what cannot be read is in the list and not in the file.
+//  What is behind a run that has come to `behind`, once it has had that id: one sample more; in a list the
+//  places up to the nearest one with it, since what cannot be read is in the list and not in the file.
 static uint64_t
 s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
 {
@@ -156,8 +157,8 @@ s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
     return behind + 1;
 }
 
-//  Did the state have that id, after *behind_p others of the line (of a list: places)?  A rank's line has but some of those that
-//  the state counts: then it is the state's words that tell.
+//  Did the state have that id, after *behind_p others of the line (of a list: places)?  A rank's line has but
+//  some of those that the state counts: then it is the state's words that tell.
 static bool
 s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id, uint64_t *behind_p)
 {
@@ -181,8 +182,8 @@ s_cut (const read_record_t *self, const char *line, const course_taken_t *taken)
     }
 }
 
-//  What earlier runs wrote of the state's epoch and those before stays, up to where the state has come: what is behind that
-//  is delivered again.  The epoch's line goes on.  length_p: what is to stay of the file.
+//  What earlier runs wrote of the state's epoch and those before stays, up to where the state has come: what
+//  is behind that is delivered again.  The epoch's line goes on.  length_p: what is to stay of the file.
 static bool
 s_find_end (read_record_t *self, FILE *file, off_t *length_p)
 {
@@ -203,7 +204,8 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
             break;
         size_t cut = is_last? s_cut (self, line, &state.taken): SIZE_MAX;
         self->ids_open = is_last;
-        //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..." and the end.
+        //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..."
+        //  and the end.
         if (cut == SIZE_MAX && is_last)
             for (cut = (size_t) size; cut && strchr (" .\n", line [cut - 1]);)
                 cut--;
@@ -216,7 +218,8 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
     return !ferror (file) || s_fail_ids (self);
 }
 
-//  Empties the file, or what of it is delivered again; what is no file (a pipe, a terminal) has nothing to empty.
+//  Empties the file, or what of it is delivered again; what is no file (a pipe, a terminal) has nothing to
+//  empty.
 static bool
 s_empty_ids (read_record_t *self)
 {
@@ -232,7 +235,8 @@ s_empty_ids (read_record_t *self)
         if (!fine)
             return file? false: s_fail_ids (self);
     }
-    return (ftruncate (fileno (self->ids), length) == 0 && fseeko (self->ids, length, SEEK_SET) == 0) || s_fail_ids (self);
+    return (ftruncate (fileno (self->ids), length) == 0 && fseeko (self->ids, length, SEEK_SET) == 0)
+        || s_fail_ids (self);
 }
 
 static bool
@@ -339,7 +343,8 @@ read_record_epoch_end (read_record_t *self, tureen_loader_t *loader)
     if (!self->ids)
         return true;
     if (!self->ids_open)
-        fprintf (self->ids, "%" PRIu64 ":", tureen_loader_epoch (loader).epoch);    //  an epoch without a batch
+        fprintf (self->ids, "%" PRIu64 ":", tureen_loader_epoch (loader).epoch);    //  an epoch without a
+                                                                                    //  batch
     fputs ("\n", self->ids);
     self->ids_open = false;
     return (!ferror (self->ids) && fflush (self->ids) == 0) || s_fail_ids (self);

@@ -1,8 +1,9 @@
-/*  read_record -- what `tureen read` writes down: the ids that were delivered (--ids), and the state to go on from (--state).
+/*  read_record -- what `tureen read` writes down: the ids that were delivered (--ids), and the state to go on
+ *  from (--state).
  *
- *  The ids of a batch are in their file before the next batch is asked for, and before a state says that it was had.  So
- *  whatever fails, and whenever the process is killed: a batch that the state counts is in the file of ids; one that it
- *  does not count comes again, and its ids are then taken back.
+ *  The ids of a batch are in their file before the next batch is asked for, and before a state says that it
+ *  was had.  So whatever fails, and whenever the process is killed: a batch that the state counts is in the
+ *  file of ids; one that it does not count comes again, and its ids are then taken back.
  *
  *  Of a job with ranks the ids are this rank's, the state is of all of them.  Padding is not written.
  *
@@ -25,7 +26,8 @@ void read_record_destroy (read_record_t **self_p);
 const char *read_record_state (const read_record_t *self);
 
 //  All of these: false, and it has been said; what is on the disk then is as described above.
-//  The job is joined: only now what an earlier run has left is overwritten; and whether the state can be written shows.
+//  The job is joined: only now what an earlier run has left is overwritten; and whether the state can be
+//  written shows.
 bool read_record_begin (read_record_t *self, tureen_loader_t *loader);
 bool read_record_batch (read_record_t *self, tureen_loader_t *loader, const tureen_batch_t *batch);
 bool read_record_epoch_end (read_record_t *self, tureen_loader_t *loader);

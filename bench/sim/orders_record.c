@@ -157,7 +157,8 @@ s_phi2 (const uint32_t *before, const uint32_t *after, uint64_t samples)
 {
     uint64_t table [TENTHS] [TENTHS] = { { 0 } };
     for (uint64_t sample = 0; sample < samples; sample++)
-        table [before [sample] * (uint64_t) TENTHS / samples] [after [sample] * (uint64_t) TENTHS / samples]++;
+        table [before [sample] * (uint64_t) TENTHS / samples] [after [sample] * (uint64_t) TENTHS
+            / samples]++;
     double chi_square = 0;
     for (uint64_t row = 0; row < TENTHS; row++)
         for (uint64_t column = 0; column < TENTHS; column++) {

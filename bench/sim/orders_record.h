@@ -1,10 +1,13 @@
 /*  orders_record -- the ids that one job was given, epoch by epoch, and what its orders tell of each other.
  *
- *  Each id's position in the present epoch is kept, and the positions of the ORDERS_LAGS epochs before.  When an epoch
- *  ends, it is compared with those and the oldest is forgotten, so the room does not grow with the epochs.
+ *  Each id's position in the present epoch is kept, and the positions of the ORDERS_LAGS epochs before.  When
+ *  an epoch ends, it is compared with those and the oldest is forgotten, so the room does not grow with the
+ *  epochs.
  *  What is measured (design: sampling), over pairs of finished epochs:
- *    - phi2: (chi-square of the 10 x 10 table "tenth of epoch e" x "tenth of epoch e + lag", less 81) / samples;
- *    - tail to head: samples of the last twentieth that come in the next epoch's first, over the number to expect;
+ *    - phi2: (chi-square of the 10 x 10 table "tenth of epoch e" x "tenth of epoch e + lag", less 81) /
+ *      samples;
+ *    - tail to head: samples of the last twentieth that come in the next epoch's first, over the number to
+ *      expect;
  *    - pair repeat: pairs that share a batch in both epochs, over the number to expect;
  *    - correlation: Pearson's, of the positions.  Blind to rotated orders: never to be judged by alone.
  *  All are means over pairs: 0 for correlation and phi2, 1 for the ratios, if orders are fresh.
@@ -44,7 +47,8 @@ typedef struct {
     size_t piece_count;
     //  A byte for each id: those not 0 have their positions measured; lent; NULL: none.
     const uint8_t *marked;
-    //  Adds each finished epoch: bins [(epoch * samples + id - from) * ORDERS_BINS + bin]; lent; NULL: does not.
+    //  Adds each finished epoch: bins [(epoch * samples + id - from) * ORDERS_BINS + bin]; lent; NULL: does
+    //  not.
     //  Shared by the threads of several runs.
     _Atomic uint32_t *bins;
 } orders_options_t;

@@ -52,8 +52,8 @@ s_run_plan (const simulated_options_t *options)
     simulated_trial_t trial = { .plan = options->plan, .seed = options->seed, .seeds = options->seeds };
     trial.counts_positions = options->seeds > 1 && options->plan.samples <= SIMULATED_BINS_SAMPLES_MAX;
     if (options->seeds > 1 && !trial.counts_positions)
-        fprintf (stderr, "sampler_sim: --samples %u: positions are not tested; expected at most %d for that\n",
-            options->plan.samples, SIMULATED_BINS_SAMPLES_MAX);
+        fprintf (stderr, "sampler_sim: --samples %u: positions are not tested; expected at most %d for "
+            "that\n", options->plan.samples, SIMULATED_BINS_SAMPLES_MAX);
     simulated_trials_run (&trial, 1);
     if (options->json)
         simulated_report_json (&trial);

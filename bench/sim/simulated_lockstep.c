@@ -1,6 +1,6 @@
-//  CoorDL, in small: one order over the union of the data, each sample prepared once and given to all jobs that
-//  have it in their data, step by step at the speed of the slowest that is there.  A joiner waits for the others'
-//  next epoch; who has no more epochs, or leaves, goes, and the others go on.
+//  CoorDL, in small: one order over the union of the data, each sample prepared once and given to all jobs
+//  that have it in their data, step by step at the speed of the slowest that is there.  A joiner waits for
+//  the others' next epoch; who has no more epochs, or leaves, goes, and the others go on.
 
 #include "simulated_run.h"
 

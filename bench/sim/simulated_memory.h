@@ -1,4 +1,5 @@
-/*  simulated_memory -- memory for a simulation, or its end: sizes are the user's, and there is nothing to save.  */
+/*  simulated_memory -- memory for a simulation, or its end: sizes are the user's, and there is nothing to
+ *  save.  */
 #ifndef SIMULATED_MEMORY_H
 #define SIMULATED_MEMORY_H
 #include <stdio.h>

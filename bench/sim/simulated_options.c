@@ -75,8 +75,8 @@ s_parse_number (const char *option, const char *text, uint64_t least, uint64_t m
     const char *next;
     if (s_digits (text, '\0', most, number_p, &next) && *number_p >= least)
         return true;
-    return simulated_complain ("--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64, option, text, least,
-        most);
+    return simulated_complain ("--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64, option,
+        text, least, most);
 }
 
 static bool
@@ -104,9 +104,11 @@ s_parse_job (parser_t *self, const char *text)
     if (!s_real (at, ':', &job->speed, &at) || !s_real (at, ':', &job->start, &at)
             || !s_digits (at, ':', SIMULATED_EPOCHS_MAX, &epochs, &at)
             || !s_real (at, ':', &job->from, &at) || !s_real (at, '\0', &job->to, &at))
-        return simulated_complain ("--job '%s': expected SPEED:START:EPOCHS:FROM:TO, as in 1:0.5:12:0:1", text);
+        return simulated_complain ("--job '%s': expected SPEED:START:EPOCHS:FROM:TO, as in 1:0.5:12:0:1",
+            text);
     if (job->speed < 1e-6 || job->speed > 1)
-        return simulated_complain ("--job '%s': expected a SPEED from 0.000001 to 1, the fastest job's", text);
+        return simulated_complain ("--job '%s': expected a SPEED from 0.000001 to 1, the fastest job's",
+            text);
     if (job->start < 0 || job->start > 1e6)
         return simulated_complain ("--job '%s': expected a START from 0 to 1000000 epochs", text);
     if (epochs == 0)
@@ -125,7 +127,8 @@ s_parse_policy (parser_t *self, const char *text)
     self->policy_given = true;
     if (self->options->plan.policy != SIMULATED_POLICIES)
         return true;
-    return simulated_complain ("--policy '%s': expected dsa, follow, resident, independent, lockstep or seeded", text);
+    return simulated_complain ("--policy '%s': expected dsa, follow, resident, independent, lockstep or "
+        "seeded", text);
 }
 
 static bool
@@ -149,8 +152,8 @@ s_parse_slow (parser_t *self, const char *text)
             && plan->slow_fraction >= 0 && plan->slow_fraction <= 1
             && plan->slow_factor >= 1 && plan->slow_factor <= 1000)
         return true;
-    return simulated_complain ("--slow '%s': expected FRACTION:FACTOR, a share of the samples from 0 to 1, and how many "
-        "times as long they take, from 1 to 1000", text);
+    return simulated_complain ("--slow '%s': expected FRACTION:FACTOR, a share of the samples from 0 to 1, "
+        "and how many times as long they take, from 1 to 1000", text);
 }
 
 //  JOB:, the number of a job that there is.
@@ -166,8 +169,8 @@ s_apply_phase (parser_t *self, const char *text)
     uint64_t job, late;
     const char *at;
     if (!s_job_number (self, text, &job, &at) || !s_digits (at, '\0', SAMPLES_MAX, &late, &at))
-        return simulated_complain ("--phase '%s': expected JOB:SAMPLES, a job from 0 to %zu and a whole number", text,
-            self->job_count - 1);
+        return simulated_complain ("--phase '%s': expected JOB:SAMPLES, a job from 0 to %zu and a whole "
+            "number", text, self->job_count - 1);
     self->jobs [job].late = (uint32_t) late;
     return true;
 }
@@ -179,8 +182,8 @@ s_apply_leave (parser_t *self, const char *text)
     double leave;
     const char *at;
     if (!s_job_number (self, text, &job, &at) || !s_real (at, '\0', &leave, &at) || leave < 0)
-        return simulated_complain ("--leave '%s': expected JOB:AT, a job from 0 to %zu and a time in epochs", text,
-            self->job_count - 1);
+        return simulated_complain ("--leave '%s': expected JOB:AT, a job from 0 to %zu and a time in epochs",
+            text, self->job_count - 1);
     self->jobs [job].leave = leave;
     return true;
 }
@@ -221,7 +224,8 @@ s_read (parser_t *self, int argc, char **argv)
         { "cache", required_argument, NULL, 'c' }, { "job", required_argument, NULL, 'j' },
         { "window", required_argument, NULL, 'w' }, { "batch", required_argument, NULL, 'b' },
         { "phase", required_argument, NULL, 'l' }, { "leave", required_argument, NULL, 'e' },
-        { "deterministic", no_argument, NULL, 'd' }, { "jitter", required_argument, NULL, 'i' }, { "slow", required_argument, NULL, 'o' },
+        { "deterministic", no_argument, NULL, 'd' }, { "jitter", required_argument, NULL, 'i' },
+        { "slow", required_argument, NULL, 'o' },
         { "seed", required_argument, NULL, 's' }, { "seeds", required_argument, NULL, 'k' },
         { "json", no_argument, NULL, 'J' }, { "sweep", required_argument, NULL, 'f' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
@@ -242,8 +246,8 @@ s_check_sweep (const parser_t *self)
 {
     const char *unwanted = self->policy_given? "policy": self->job_count? "job": self->phase_count? "phase":
         self->leave_count? "leave": self->options->json? "json": NULL;
-    return !unwanted || simulated_complain ("--%s: expected without --sweep, which has jobs and policies of its own",
-        unwanted);
+    return !unwanted || simulated_complain ("--%s: expected without --sweep, which has jobs and policies of "
+        "its own", unwanted);
 }
 
 static bool
@@ -258,7 +262,8 @@ s_check_plan (const parser_t *self)
     const char *unwanted = self->slow_given? "slow": self->jitter_given? "jitter":
         self->phase_count? "phase": NULL;
     if (unwanted && self->options->plan.policy == SIMULATED_LOCKSTEP)
-        return simulated_complain ("--%s: expected with other policies, lockstep's jobs all step together", unwanted);
+        return simulated_complain ("--%s: expected with other policies, lockstep's jobs all step together",
+            unwanted);
     return true;
 }
 
@@ -275,7 +280,8 @@ s_check_jobs (parser_t *self)
         uint32_t from, to;
         simulated_data (&self->options->plan, job, &from, &to);
         if (from == to)
-            return simulated_complain ("--job: job %zu has no sample; expected more --samples or a wider FROM:TO", job);
+            return simulated_complain ("--job: job %zu has no sample; expected more --samples or a wider "
+                "FROM:TO", job);
     }
     return true;
 }
@@ -291,7 +297,8 @@ s_complete (parser_t *self)
     if (plan->cache == 0)
         plan->cache = plan->samples / CACHE_SHARE? plan->samples / CACHE_SHARE: 1;
     if (plan->window > 1 && plan->window < plan->batch)
-        return simulated_complain ("--window '%" PRIu32 "': expected 1, or at least the batch of %" PRIu32 ", which would "
+        return simulated_complain ("--window '%" PRIu32 "': expected 1, or at least the batch of "
+            "%" PRIu32 ", which would "
             "never be full", plan->window, plan->batch);
     plan->jobs = self->jobs;
     plan->job_count = self->job_count;

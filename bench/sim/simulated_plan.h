@@ -1,8 +1,8 @@
 /*  simulated_plan -- what is to be simulated: jobs, their speeds and data, the cache, and the policy.
  *
  *  The clock ticks once for every sample that a job of speed 1 consumes; `epoch` as a unit of time is as many
- *  ticks as there are samples.  What falls due between two ticks is done at the later one: so jobs of different
- *  speed meet in a round, as they do where a window lets draws run ahead.
+ *  ticks as there are samples.  What falls due between two ticks is done at the later one: so jobs of
+ *  different speed meet in a round, as they do where a window lets draws run ahead.
  */
 #ifndef SIMULATED_PLAN_H
 #define SIMULATED_PLAN_H

@@ -81,7 +81,8 @@ s_join (simulation_t *self, player_t *player)
 {
     roaring_bitmap_t *data = roaring_bitmap_from_range (player->from, player->to, 1);
     assert (data);
-    sampler_join_t join = { .order = s_sampler_order (self->plan->policy), .data = data, .seed = player->seed };
+    sampler_join_t join = { .order = s_sampler_order (self->plan->policy), .data = data,
+        .seed = player->seed };
     bool apart = self->plan->policy == SIMULATED_SEEDED;
     version_set_t **kind_p = apart? &player->kind: &self->kind;
     if (!*kind_p)
@@ -208,8 +209,8 @@ s_consume_all (simulation_t *self)
 
 //  ---- drawing
 
-//  When the version is prepared; workers take what is scheduled in that order.  Kept, in parts of a tick, where
-//  the broker keeps who waits for a version.
+//  When the version is prepared; workers take what is scheduled in that order.  Kept, in parts of a tick,
+//  where the broker keeps who waits for a version.
 static double
 s_ready_time (simulation_t *self, version_t *version)
 {
@@ -259,7 +260,8 @@ s_after_draw (simulation_t *self, player_t *player)
     version_index_epoch_begin (self->version_index, &player->consumer);
 }
 
-//  A follower's window begins with a few batches and grows as it releases samples (server/broker/draw/draw.c).
+//  A follower's window begins with a few batches and grows as it releases samples
+//  (server/broker/draw/draw.c).
 static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {
@@ -430,7 +432,7 @@ s_count_workers (const simulated_plan_t *plan, uint64_t seed)
     at_once.slow_fraction = at_once.slow_factor = 0;
     simulated_result_t result = simulated_run (&at_once, seed, NULL);
     double deliveries = mean_of (&result.deliveries);
-    double share = deliveries > 0? mean_of (&result.preparations) / deliveries: 1;      //  0: all left at once
+    double share = deliveries > 0? mean_of (&result.preparations) / deliveries: 1;  //  0: all left at once
     simulated_result_clear (&result);
     double duration = PREPARE_TICKS * (1 + plan->slow_fraction * (plan->slow_factor - 1));
     size_t workers = (size_t) ceil (s_peak_pace (plan) * share * duration);

@@ -1,14 +1,14 @@
-/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache (server/versions/version_index.h) on a virtual
- *  clock, with nothing decoded.
+/*  simulated_run -- one run of a plan: the real sampler and the real prepared cache
+ *  (server/versions/version_index.h) on a virtual clock, with nothing decoded.
  *
- *  Credit is the broker's (server/broker/draw/draw.c).  A job *needs* a draw when fewer than its window less one batch are
- *  drawn and not released (below two batches: fewer than a batch; with a window of 1: none); in a round, which
- *  some job of a group (sampler_group) needs, every job of the group below its full window takes part.  A batch
- *  is released when its last sample is consumed; with a window of 1 every sample is.  The policy `lockstep` has
- *  no credit and no cache: a small model of its own.
+ *  Credit is the broker's (server/broker/draw/draw.c).  A job *needs* a draw when fewer than its window less
+ *  one batch are drawn and not released (below two batches: fewer than a batch; with a window of 1: none); in
+ *  a round, which some job of a group (sampler_group) needs, every job of the group below its full window
+ *  takes part.  A batch is released when its last sample is consumed; with a window of 1 every sample is.
+ *  The policy `lockstep` has no credit and no cache: a small model of its own.
  *
- *  Preparing takes no time, or (slow_factor > 0) the time of a virtual worker: then a job consumes a sample when
- *  it, and all drawn before it, are ready.  Draws are decided when they are due, either way.
+ *  Preparing takes no time, or (slow_factor > 0) the time of a virtual worker: then a job consumes a sample
+ *  when it, and all drawn before it, are ready.  Draws are decided when they are due, either way.
  *
  *  A run is a function of plan and seed.  It uses no globals: runs may go on in several threads.
  */

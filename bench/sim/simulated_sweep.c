@@ -16,7 +16,8 @@
 enum { COMPANY_MAX = 8, POLICIES = 3, ROWS = 7, OFFSETS = 19, RATIOS = 17, LEAST_JOBS = 2, MOST_JOBS = 4 };
 enum { SIZES = MOST_JOBS - LEAST_JOBS + 1, EPOCHS = 12 };
 
-static const simulated_policy_t s_policies [POLICIES] = { SIMULATED_DSA, SIMULATED_FOLLOW, SIMULATED_RESIDENT };
+static const simulated_policy_t s_policies [POLICIES] = { SIMULATED_DSA, SIMULATED_FOLLOW,
+    SIMULATED_RESIDENT };
 
 typedef struct {
     simulated_job_t jobs [COMPANY_MAX];
@@ -136,8 +137,8 @@ s_run (sweep_t *self)
         s_company_of_row (&(points [at++] = &self->rows [row])->company, &s_rows [row]);
     for (size_t size = 0; size < SIZES; size++) {
         for (size_t offset = 0; offset < OFFSETS; offset++)
-            s_company_of_offset (&(points [at++] = &self->offsets [size] [offset])->company, LEAST_JOBS + size,
-                s_offset (offset));
+            s_company_of_offset (&(points [at++] = &self->offsets [size] [offset])->company,
+                LEAST_JOBS + size, s_offset (offset));
         for (size_t ratio = 0; ratio < RATIOS; ratio++)
             s_company_of_ratio (&(points [at++] = &self->ratios [size] [ratio])->company, LEAST_JOBS + size,
                 s_ratio (ratio));
@@ -164,9 +165,11 @@ s_clear (point_t *points, size_t count)
 //  ---- the worst job
 
 //  FIGURE_LATER: phi2 of the lag, from 2 on, at which it is highest.
-typedef enum { FIGURE_PREPARATIONS, FIGURE_PHI2, FIGURE_LATER, FIGURE_TAIL_TO_HEAD, FIGURE_PAIR_REPEAT, FIGURES } figure_t;
+typedef enum { FIGURE_PREPARATIONS, FIGURE_PHI2, FIGURE_LATER, FIGURE_TAIL_TO_HEAD, FIGURE_PAIR_REPEAT,
+    FIGURES } figure_t;
 
-static const char *const s_figure_names [FIGURES] = { "preparations", "phi2", "later lags", "t5h5", "pair-repeat" };
+static const char *const s_figure_names [FIGURES] = { "preparations", "phi2", "later lags", "t5h5",
+    "pair-repeat" };
 static const char *const s_formats [FIGURES] = { "%.3f", "%.3f", "%.3f", "%.2f", "%.2f" };
 
 //  How bad a figure is: a ratio that should be 1 is bad either way.
@@ -222,7 +225,8 @@ s_write_rows (FILE *file, const point_t *rows)
         fprintf (file, " %s | design |", simulated_policy_name (s_policies [policy]));
     fprintf (file, "\n| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (size_t row = 0; row < ROWS; row++) {
-        fprintf (file, "| %s | %.3f |", s_rows [row].name, simulated_lower_bound (&rows [row].trials [0].result));
+        fprintf (file, "| %s | %.3f |", s_rows [row].name,
+            simulated_lower_bound (&rows [row].trials [0].result));
         for (size_t policy = 0; policy < POLICIES; policy++)
             fprintf (file, " %.3f, %.3f | %s |", s_figure (&rows [row].trials [policy], FIGURE_PREPARATIONS),
                 s_figure (&rows [row].trials [policy], FIGURE_PHI2), s_rows [row].figures [policy]);
@@ -234,7 +238,8 @@ s_write_rows (FILE *file, const point_t *rows)
 static void
 s_write_lags (FILE *file, const point_t *rows)
 {
-    fprintf (file, "\nphi2 of the worst job, by lag: of an epoch and the next, of an epoch and the one after that, and so on.\n\n"
+    fprintf (file, "\nphi2 of the worst job, by lag: of an epoch and the next, of an epoch and the one after "
+        "that, and so on.\n\n"
         "| jobs | policy |");
     for (size_t lag = 1; lag <= ORDERS_LAGS; lag++)
         fprintf (file, " %zu |", lag);
@@ -268,7 +273,8 @@ s_write_points (FILE *file, const char *name, const point_t *points, size_t coun
     for (size_t column = 0; column < 2 + POLICIES * FIGURES; column++)
         fprintf (file, " --- |");
     for (size_t point = 0; point < count; point++) {
-        fprintf (file, "\n| %.2f | %.3f |", x_of (point), simulated_lower_bound (&points [point].trials [0].result));
+        fprintf (file, "\n| %.2f | %.3f |", x_of (point),
+            simulated_lower_bound (&points [point].trials [0].result));
         for (size_t policy = 0; policy < POLICIES; policy++)
             for (figure_t figure = 0; figure < FIGURES; figure++) {
                 fprintf (file, " ");
@@ -321,8 +327,8 @@ s_write_page (FILE *file, const void *argument)
         ratios [size] = (point_t *) self->ratios [size];
     }
     fprintf (file, "# Sharing and freshness\n\n"
-        "`sampler_sim --sweep`: %u samples, a cache of %u, window %u, batch %u, jitter %g, slow %g:%g, %u run%s from "
-        "seed %llu.\n\n", plan->samples, plan->cache, plan->window, plan->batch, plan->jitter,
+        "`sampler_sim --sweep`: %u samples, a cache of %u, window %u, batch %u, jitter %g, slow %g:%g, %u "
+        "run%s from seed %llu.\n\n", plan->samples, plan->cache, plan->window, plan->batch, plan->jitter,
         plan->slow_fraction, plan->slow_factor, self->options->seeds, self->options->seeds == 1? "": "s",
         (unsigned long long) self->options->seed);
     s_write_rows (file, self->rows);
@@ -381,7 +387,8 @@ s_write_panel (FILE *file, const char *data, figure_t figure, const char *x_labe
     for (size_t policy = 0; policy < POLICIES; policy++) {
         size_t column = 3 + policy * FIGURES + figure;
         fprintf (file, ", %s using 1:($%zu > %s? $%zu: %s) with linespoints title '%s' lc %zu pt %zu", data,
-            column, least, column, least, simulated_policy_name (s_policies [policy]), policy + 1, policy + 5);
+            column, least, column, least, simulated_policy_name (s_policies [policy]), policy + 1,
+            policy + 5);
     }
     fprintf (file, "\n");
 }
@@ -440,7 +447,8 @@ s_plot (const sweep_t *self, const series_t *offsets, const series_t *ratios)
     char *path = s_path (self, "sweep.svg");
     setenv ("SWEEP_PICTURE", path, 1);
     signal (SIGPIPE, SIG_IGN);          //  without gnuplot nobody reads the script
-    FILE *gnuplot = popen ("command -v gnuplot >/dev/null || exit 127; exec gnuplot >\"$SWEEP_PICTURE\"", "w");
+    FILE *gnuplot = popen ("command -v gnuplot >/dev/null || exit 127; exec gnuplot >\"$SWEEP_PICTURE\"",
+        "w");
     int status = -1;
     if (gnuplot) {
         s_write_script (gnuplot, offsets, ratios);

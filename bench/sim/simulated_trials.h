@@ -1,7 +1,7 @@
 /*  simulated_trials -- plans run with several seeds each, on as many threads as there are processors.
  *
- *  What comes out does not depend on the threads: each run is a function of its seed, and results are merged in
- *  the order of the seeds.
+ *  What comes out does not depend on the threads: each run is a function of its seed, and results are merged
+ *  in the order of the seeds.
  */
 #ifndef SIMULATED_TRIALS_H
 #define SIMULATED_TRIALS_H

@@ -1,8 +1,10 @@
-//  tenants_sim: what one tenant loses of the prepared cache when another does its worst, with the real sampler and the real
-//  prepared cache, on simulated jobs.
+//  tenants_sim: what one tenant loses of the prepared cache when another does its worst, with the real
+//  sampler and the real prepared cache, on simulated jobs.
 //
-//  In each mix tenant A has some jobs, and tenant B others.  A tick is one draw of each job, of B's as many as its pace says.
-//  Four runs of it: A alone, A alone with its due (half the cache), A beside B as if both were one tenant, and A beside B.
+//  In each mix tenant A has some jobs, and tenant B others.  A tick is one draw of each job, of B's as many
+//  as its pace says.
+//  Four runs of it: A alone, A alone with its due (half the cache), A beside B as if both were one tenant,
+//  and A beside B.
 
 #include <assert.h>
 #include <getopt.h>
@@ -53,13 +55,16 @@ static const mix_t s_mixes [] = {
     { "crowd", "A: 4 shared jobs out of step; B: 64 private jobs with A's pipeline, on the same data", {
         { 0, 4, SAMPLER_ORDER_SHARED, true, 0, 1, 0, 1, 0, true, 1, 0 },
         { 1, 64, SAMPLER_ORDER_PRIVATE, true, 0, 1, 0, 1, 0, true, 1, 0 } } },
-    { "halves", "A: 4 shared jobs out of step, on the first half; B: 32 such on the second, with A's pipeline", {
+    { "halves", "A: 4 shared jobs out of step, on the first half; B: 32 such on the second, with A's "
+        "pipeline", {
         { 0, 4, SAMPLER_ORDER_SHARED, true, 0, HALF, 0, 1, 0, true, 1, 0 },
         { 1, 32, SAMPLER_ORDER_SHARED, true, HALF, 1, 0, 1, 0, true, 1, 0 } } },
-    { "same", "A: 2 private jobs without random operations, whose data fit in its due; B: 16 such on all data, with A's pipeline", {
+    { "same", "A: 2 private jobs without random operations, whose data fit in its due; B: 16 such on all "
+        "data, with A's pipeline", {
         { 0, 2, SAMPLER_ORDER_PRIVATE, false, 0, FITS, 0, 1, 0, true, 1, 0 },
         { 1, 16, SAMPLER_ORDER_PRIVATE, false, 0, 1, 0, 1, 0, true, 1, 0 } } },
-    { "trains", "A: a private job, and one without random operations, whose data fit; B: 32 private jobs with the first one's pipeline", {
+    { "trains", "A: a private job, and one without random operations, whose data fit; B: 32 private jobs "
+        "with the first one's pipeline", {
         { 0, 1, SAMPLER_ORDER_PRIVATE, true, 0, 1, 0, 1, 0, true, 1, 0 },
         { 0, 1, SAMPLER_ORDER_PRIVATE, false, 0, FITS, 0, 1, 1, true, 1, 0 },
         { 1, 32, SAMPLER_ORDER_PRIVATE, true, 0, 1, 0, 1, 0, true, 1, 0 } } },
@@ -206,7 +211,8 @@ s_round (run_t *self, uint32_t dataset, size_t group, uint32_t part)
         s_draw (self, dataset, &offer);
     for (size_t index = 0; index < taker_count; index++)
         if (sampler_remaining (sampler, takers [index]) == 0)
-            version_index_epoch_begin (self->version_index, &s_player (self, dataset, takers [index])->consumer);
+            version_index_epoch_begin (self->version_index,
+                &s_player (self, dataset, takers [index])->consumer);
 }
 
 static void
@@ -240,7 +246,8 @@ s_run (const plan_t *plan, const mix_t *mix, way_t way, uint64_t seed, mean_t me
     if (way == TENANTS_APART)
         version_index_tenant (run.version_index, 1, 1, SIZE_MAX);
     for (uint32_t dataset = 0; dataset < DATASETS; dataset++)
-        run.samplers [dataset] = sampler_new (plan->samples, SAMPLER_POLICY_FOLLOW, seed + 7919 * (dataset + 1));
+        run.samplers [dataset] = sampler_new (plan->samples, SAMPLER_POLICY_FOLLOW,
+            seed + 7919 * (dataset + 1));
     for (size_t crew = 0; crew < CREWS_MAX && mix->crews [crew].count; crew++)
         s_add_crew (&run, &mix->crews [crew], way == ALONE || way == DUE);
     for (uint32_t now = 0; now < (1 + plan->epochs) * plan->samples; now++) {
@@ -360,7 +367,8 @@ main (int argc, char **argv)
         if (!s_mix (argv [argument]))
             return 2;
     if (status == 0)
-        puts ("| mix | A alone | with its due | beside B, as one | beside B | B, as one | B |\n| --- | --- | --- | --- | --- | --- | --- |");
+        puts ("| mix | A alone | with its due | beside B, as one | beside B | B, as one | B |\n| --- | --- | "
+            "--- | --- | --- | --- | --- |");
     for (int argument = optind; argument < argc && status == 0; argument++)
         s_run_mix (&plan, s_mix (argv [argument]));
     for (size_t mix = 0; mix < MIXES && status == 0 && optind == argc; mix++)

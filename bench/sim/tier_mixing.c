@@ -11,8 +11,8 @@ typedef struct {
     uint64_t pairs, together;       //  together: in one batch
 } pairs_t;
 
-//  Pairs of samples that are in the same `group` neighbours of the pack.  when: position in the order by place in the
-//  pack.
+//  Pairs of samples that are in the same `group` neighbours of the pack.  when: position in the order by
+//  place in the pack.
 static pairs_t
 s_count_pairs (const uint32_t *when, uint32_t samples, uint32_t group, uint32_t batch)
 {
@@ -41,8 +41,8 @@ s_chance_together (uint32_t count, uint32_t batch)
 }
 
 static void
-s_add_batch (tier_mixing_t *self, const uint32_t *order, uint32_t batch, const uint32_t *positions, uint32_t chunk,
-    uint32_t *tally)
+s_add_batch (tier_mixing_t *self, const uint32_t *order, uint32_t batch, const uint32_t *positions,
+    uint32_t chunk, uint32_t *tally)
 {
     uint32_t distinct = 0, most = 0;
     for (uint32_t place = 0; place < batch; place++) {

@@ -1,7 +1,7 @@
 /*  tier_mixing -- how well one epoch's order mixes what lies together in the pack.
  *
- *  For samples of one chunk, and of one piece (those of `piece` neighbours, counted from the pack's begin), over all
- *  pairs:
+ *  For samples of one chunk, and of one piece (those of `piece` neighbours, counted from the pack's begin),
+ *  over all pairs:
  *    - mean distance: |difference of their positions in the order| / samples of the order; a shuffle has 1/3;
  *    - same batch (pieces): how often both are in one batch, over how often chance would have it.
  *  For each batch that is full:

@@ -46,7 +46,8 @@ s_number (const char *option, const char *text, uint64_t least, uint64_t most, u
         *number_p = number;
         return true;
     }
-    return s_complain ("--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64, option, text, least, most);
+    return s_complain ("--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64, option, text, least,
+        most);
 }
 
 static bool
@@ -88,7 +89,8 @@ s_share (const char *option, const char *text, double *share_p)
     const char *next;
     if (s_real (text, '\0', share_p, &next) && *share_p > 0 && *share_p <= 1)
         return true;
-    return s_complain ("--%s '%s': expected a share of the samples, above 0 and up to 1, as in 0.02", option, text);
+    return s_complain ("--%s '%s': expected a share of the samples, above 0 and up to 1, as in 0.02", option,
+        text);
 }
 
 static bool
@@ -97,7 +99,8 @@ s_until (const char *text, double *epochs_p)
     const char *next;
     if (s_real (text, '\0', epochs_p, &next) && *epochs_p > 0 && *epochs_p <= TIER_PLAN_EPOCHS_MAX)
         return true;
-    return s_complain ("--until '%s': expected epochs, above 0 and up to %d, as in 10", text, TIER_PLAN_EPOCHS_MAX);
+    return s_complain ("--until '%s': expected epochs, above 0 and up to %d, as in 10", text,
+        TIER_PLAN_EPOCHS_MAX);
 }
 
 //  ---- options with parts
@@ -106,11 +109,13 @@ static bool
 s_job (parser_t *self, const char *text)
 {
     if (self->job_count == TIER_PLAN_JOBS_MAX)
-        return s_complain ("--job '%s': there are %d jobs already, and that is the most", text, TIER_PLAN_JOBS_MAX);
+        return s_complain ("--job '%s': there are %d jobs already, and that is the most", text,
+            TIER_PLAN_JOBS_MAX);
     tier_plan_job_t *job = &self->options->jobs [self->job_count];
     const char *at = text;
     double epochs;
-    if (!s_real (at, ':', &job->speed, &at) || !s_real (at, ':', &job->start, &at) || !s_real (at, ':', &epochs, &at)
+    if (!s_real (at, ':', &job->speed, &at) || !s_real (at, ':', &job->start, &at)
+        || !s_real (at, ':', &epochs, &at)
             || !s_real (at, ':', &job->from, &at) || !s_real (at, '\0', &job->to, &at))
         return s_complain ("--job '%s': expected SPEED:START:EPOCHS:FROM:TO, as in 1:0.5:12:0:1", text);
     if (job->speed < 1e-6 || job->speed > 1)
@@ -173,7 +178,8 @@ s_check_published (const parser_t *self)
     if (plan->policy != RAW_REDOX)
         return s_complain ("--published-rng: goes with --policy redox");
     if (self->job_count || self->sampler_given || self->cache_given || plan->until > 0)
-        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache nor --until");
+        return s_complain ("--published-rng: has one job of its own, neither --job, --sampler, --cache nor "
+            "--until");
     return true;
 }
 
@@ -187,8 +193,8 @@ s_check_memory (const parser_t *self)
         return s_complain ("--virtual-chunks and --memory: expected one of them");
     uint32_t chunks = (plan->samples + plan->chunk - 1) / plan->chunk;
     if (plan->virtual_chunks > chunks)
-        return s_complain ("--virtual-chunks %u: there are %u chunks, and that is the most", plan->virtual_chunks,
-            chunks);
+        return s_complain ("--virtual-chunks %u: there are %u chunks, and that is the most",
+            plan->virtual_chunks, chunks);
     if (plan->policy == RAW_DIRECT || plan->virtual_chunks)
         return true;
     if (!self->memory_given)
@@ -238,7 +244,8 @@ s_finish (parser_t *self)
 //  ---- the line
 
 enum {
-    OPTION_POLICY = 256, OPTION_SAMPLER, OPTION_SAMPLES, OPTION_CHUNK, OPTION_PIECE, OPTION_MEMORY, OPTION_VIRTUAL,
+    OPTION_POLICY = 256, OPTION_SAMPLER, OPTION_SAMPLES, OPTION_CHUNK, OPTION_PIECE, OPTION_MEMORY,
+        OPTION_VIRTUAL,
     OPTION_CACHE, OPTION_EPOCHS, OPTION_JOB, OPTION_BATCH, OPTION_SAMPLE_BYTES, OPTION_ALIGN, OPTION_SEED,
     OPTION_PUBLISHED, OPTION_UNTIL, OPTION_JSON, OPTION_HELP
 };

@@ -1,7 +1,7 @@
 /*  tier_plan -- what tier_sim is to simulate: a pack, its raw pool, a prepared cache, and jobs.
  *
- *  The clock ticks once for every sample that a job of speed 1 draws; `epoch` as a unit of time is as many ticks as
- *  there are samples.  What falls due between two ticks is done at the later one.
+ *  The clock ticks once for every sample that a job of speed 1 draws; `epoch` as a unit of time is as many
+ *  ticks as there are samples.  What falls due between two ticks is done at the later one.
  */
 #ifndef TIER_PLAN_H
 #define TIER_PLAN_H
@@ -26,14 +26,16 @@ typedef struct {
     tier_sampler_t sampler;
     uint32_t samples;
     uint32_t chunk, piece;      //  samples
-    double memory;              //  of the raw pool, as a share of all samples; under TIER_PRIVATE of each job's
+    double memory;              //  of the raw pool, as a share of all samples; under TIER_PRIVATE of each
+                                //  job's
     uint32_t virtual_chunks;    //  redox; 0: as many as fit into `memory`; else that is as large as they need
     double cache;               //  of the prepared cache, as a share of all samples
     uint32_t batch;
     size_t sample_bytes;        //  of each sample
     size_t align;               //  of what a read begins and ends at, and of chunks
     bool published_rng;         //  redox alone: tier_published.h
-    double until;               //  ends the run after so many epochs of a job of speed 1, whoever is there; 0: does not
+    double until;               //  ends the run after so many epochs of a job of speed 1, whoever is there;
+                                //  0: does not
     const tier_plan_job_t *jobs;            //  lent
     size_t job_count;
 } tier_plan_t;

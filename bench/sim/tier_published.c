@@ -47,7 +47,8 @@ s_shuffle (published_t *self)
     for (uint32_t place = 0; place < self->plan->samples; place++)
         self->requests [place] = place;
     for (uint32_t place = self->plan->samples - 1; place > 0; place--) {
-        uint32_t other = (uint32_t) s_bounded (&self->random, (uint64_t) place + 1), id = self->requests [place];
+        uint32_t other = (uint32_t) s_bounded (&self->random, (uint64_t) place + 1),
+            id = self->requests [place];
         self->requests [place] = self->requests [other];
         self->requests [other] = id;
     }
@@ -118,7 +119,8 @@ s_set_up (published_t *self, uint64_t seed)
     self->order = simulated_alloc (plan->samples, sizeof *self->order);
     raw_pool_options_t options = {
         .policy = plan->policy, .samples = plan->samples, .order = self->disk->order,
-        .positions = self->disk->positions, .breaks = self->disk->breaks, .break_count = self->disk->break_count,
+        .positions = self->disk->positions, .breaks = self->disk->breaks,
+        .break_count = self->disk->break_count,
         .sample_bytes = s_sample_bytes, .need = s_need, .context = self,
         .random_below = s_bounded, .random = &self->random,
         .limit_bytes = tier_disk_limit (plan), .piece = plan->piece, .chunk = plan->chunk,

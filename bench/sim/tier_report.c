@@ -96,12 +96,13 @@ s_print_mixing (const tier_mixing_t *mixing)
 static void
 s_print_jobs (const tier_plan_t *plan, const tier_result_t *result)
 {
-    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3   lag 4   lag 5   lag 6  t5h5  pairs\n");
+    printf ("\njob  speed  start epochs  from    to  once    phi2   lag 2   lag 3   lag 4   lag 5   lag 6  "
+        "t5h5  pairs\n");
     for (size_t job = 0; job < result->job_count; job++) {
         const tier_plan_job_t *of = &plan->jobs [job];
         const orders_figures_t *figures = &result->jobs [job].orders;
-        printf ("%3zu %6.3f %6.2f %6u %5.2f %5.2f  %-4s", job, of->speed, of->start, figures->epochs, of->from, of->to,
-            figures->exactly_once? "yes": "NO");
+        printf ("%3zu %6.3f %6.2f %6u %5.2f %5.2f  %-4s", job, of->speed, of->start, figures->epochs,
+            of->from, of->to, figures->exactly_once? "yes": "NO");
         for (size_t lag = 0; lag < ORDERS_LAGS; lag++)
             printf (" %7.3f", mean_of (&figures->phi2 [lag]));
         printf (" %5.2f %6.3f\n", mean_of (&figures->tail_to_head), mean_of (&figures->pair_repeat));
@@ -111,15 +112,17 @@ s_print_jobs (const tier_plan_t *plan, const tier_result_t *result)
 void
 tier_report_table (const tier_plan_t *plan, uint64_t seed, const tier_result_t *result)
 {
-    printf ("%s under %s: %u samples of %zu bytes, chunks of %u, pieces of %u, batches of %u; seed %" PRIu64 "\n",
+    printf ("%s under %s: %u samples of %zu bytes, chunks of %u, pieces of %u, batches of %u; seed "
+        "%" PRIu64 "\n",
         s_policy_name (plan->policy), s_sampler_name (plan), plan->samples, plan->sample_bytes, plan->chunk,
         plan->piece, plan->batch, seed);
-    printf ("%-28s %" PRIu64 " of %" PRIu64 " bytes at most\n", "memory", result->most_bytes, result->limit_bytes);
+    printf ("%-28s %" PRIu64 " of %" PRIu64 " bytes at most\n", "memory", result->most_bytes,
+        result->limit_bytes);
     s_print_counts ("reads an epoch", result->loads, result->load_count);
     if (result->singles_by_epoch)
         s_print_counts ("of which single", result->singles_by_epoch, result->load_count);
-    printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n", "reads",
-        result->reads, result->singles, result->discarded);
+    printf ("%-28s %" PRIu64 " pieces or chunks, %" PRIu64 " single; %" PRIu64 " samples read in vain\n",
+        "reads", result->reads, result->singles, result->discarded);
     s_row ("samples handed a delivery", 3, (double) result->handed / (double) result->deliveries);
     s_row ("read amplification", 4, s_amplification (plan, result));
     s_row ("bytes read a data epoch", 4, s_per_data_epoch (result));

@@ -61,11 +61,13 @@ s_tier_new (simulation_t *self)
     const tier_plan_t *plan = self->plan;
     raw_pool_options_t options = {
         .policy = plan->policy, .samples = plan->samples, .order = self->disk->order,
-        .positions = self->disk->positions, .breaks = self->disk->breaks, .break_count = self->disk->break_count,
+        .positions = self->disk->positions, .breaks = self->disk->breaks,
+        .break_count = self->disk->break_count,
         .limit_bytes = self->limit_bytes, .piece = plan->piece, .chunk = plan->chunk,
         .virtual_chunks = plan->virtual_chunks
     };
-    return tier_new (self->version_index, self->sampler, &options, s_sample_bytes, self, random_next (&self->random));
+    return tier_new (self->version_index, self->sampler, &options, s_sample_bytes, self,
+        random_next (&self->random));
 }
 
 static tier_t *
@@ -74,12 +76,14 @@ s_tier_of (const simulation_t *self, const player_t *player)
     return player->own_tier? player->own_tier: self->tier;
 }
 
-//  Two private jobs that read one stream would not be independent, and what draws apart must not be seen in it.
+//  Two private jobs that read one stream would not be independent, and what draws apart must not be seen in
+//  it.
 static bool
 s_is_alone (const simulation_t *self, const player_t *player)
 {
     return self->plan->sampler == TIER_PRIVATE
-        || (self->plan->sampler == TIER_FOLLOW && !sampler_follows (self->sampler, player->consumer.sampler_job));
+        || (self->plan->sampler == TIER_FOLLOW
+        && !sampler_follows (self->sampler, player->consumer.sampler_job));
 }
 
 //  The fastest job's, or its last one.
@@ -138,7 +142,8 @@ s_join (simulation_t *self, player_t *player)
     sampler_join_t join = { .order = alone? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED, .data = data };
     if (!self->kind)
         self->kind = version_set_new (self->version_index, self->sampler, 1, true, &self->kind);
-    player->consumer = (consumer_t) { .kind = self->kind, .sampler_job = sampler_join (self->sampler, &join) };
+    player->consumer = (consumer_t) { .kind = self->kind,
+        .sampler_job = sampler_join (self->sampler, &join) };
     assert (player->consumer.sampler_job != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
     version_index_join (self->version_index, &player->consumer);

@@ -1,14 +1,14 @@
-/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/versions/tier.h) on a virtual clock and
- *  a disk that only counts.
+/*  tier_run -- one run of a plan: the real sampler, prepared cache and raw pool (server/versions/tier.h) on a
+ *  virtual clock and a disk that only counts.
  *
- *  A job draws its k-th sample, counted from 0, at the first tick at or after start + k / speed; those of a group that
- *  are due at the same tick draw in one round.  Nothing takes time, as no decision depends on when something is
- *  ready.  Every sample handed to a worker makes one version; versions are random ones, so that each epoch needs new
- *  ones.
+ *  A job draws its k-th sample, counted from 0, at the first tick at or after start + k / speed; those of a
+ *  group that are due at the same tick draw in one round.  Nothing takes time, as no decision depends on when
+ *  something is ready.  Every sample handed to a worker makes one version; versions are random ones, so that
+ *  each epoch needs new ones.
  *
- *  The pack is a permutation of the ids, from the seed (with a published generator: the identity), in chunks that are
- *  padded to `align`, and volumes of whole chunks, up to 1 GiB.  A read takes all bytes from the first sample's first
- *  to the last one's last, rounded out to `align`.
+ *  The pack is a permutation of the ids, from the seed (with a published generator: the identity), in chunks
+ *  that are padded to `align`, and volumes of whole chunks, up to 1 GiB.  A read takes all bytes from the
+ *  first sample's first to the last one's last, rounded out to `align`.
  *
  *  A run is a function of plan and seed, and uses no globals.
  */
@@ -32,7 +32,8 @@ typedef struct {
     uint64_t single_bytes, read_bytes;  //  of single reads; of all
     uint64_t handed;                    //  samples that went to workers
     uint64_t deliveries;
-    uint64_t discarded;                 //  samples that were read, and left the pool without going to a worker
+    uint64_t discarded;                 //  samples that were read, and left the pool without going to a
+                                        //  worker
     uint64_t filled;                    //  samples that became resident
     double data_epochs;                 //  bytes of all jobs' data, times the epochs of the fastest job
     mean_t resident;                    //  resident bytes / limit, at draws
@@ -42,8 +43,10 @@ typedef struct {
     size_t job_count;
 } tier_result_t;
 
-//  bins: for each job where its positions are counted (orders_record.h), or NULL.  pack_seed: of the pack's order.
-tier_result_t tier_run (const tier_plan_t *plan, uint64_t seed, uint64_t pack_seed, _Atomic uint32_t *const *bins);
+//  bins: for each job where its positions are counted (orders_record.h), or NULL.  pack_seed: of the pack's
+//  order.
+tier_result_t tier_run (const tier_plan_t *plan, uint64_t seed, uint64_t pack_seed,
+    _Atomic uint32_t *const *bins);
 void tier_result_clear (tier_result_t *self);
 
 //  FNV-1a.

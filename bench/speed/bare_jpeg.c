@@ -125,7 +125,8 @@ s_weigh (weights_t *self, uint32_t side, uint32_t full, uint32_t at, double *exa
         sum += exact [pixel - from];
     }
     for (int tap = 0; tap < to - from; tap++)
-        self->weights [at * self->taps_max + (uint32_t) tap] = (int32_t) (exact [tap] / sum * (1 << PRECISION) + 0.5);
+        self->weights [at * self->taps_max + (uint32_t) tap] =
+            (int32_t) (exact [tap] / sum * (1 << PRECISION) + 0.5);
     self->from [at] = (uint32_t) from;
     self->taps [at] = (uint32_t) (to - from);
 }

@@ -1,5 +1,5 @@
-/*  bare_jpeg -- the plain loops that decode_bench compares with: libjpeg-turbo called as its manual says, nothing else, and
- *  a resize as one writes it down.  The files must be good: a bad one ends the program.
+/*  bare_jpeg -- the plain loops that decode_bench compares with: libjpeg-turbo called as its manual says,
+ *  nothing else, and a resize as one writes it down.  The files must be good: a bad one ends the program.
  *
  *  Owner: one thread; buffers are kept from image to image.
  */
@@ -15,7 +15,8 @@ bare_jpeg_t *bare_jpeg_new (void);
 void bare_jpeg_destroy (bare_jpeg_t **self_p);
 
 //  The size in the header.
-void bare_jpeg_size (bare_jpeg_t *self, const uint8_t *bytes, size_t size, uint32_t *height_p, uint32_t *width_p);
+void bare_jpeg_size (bare_jpeg_t *self, const uint8_t *bytes, size_t size, uint32_t *height_p,
+    uint32_t *width_p);
 //  Entropy decoding alone.
 void bare_jpeg_coefficients (bare_jpeg_t *self, const uint8_t *bytes, size_t size);
 //  All of it to RGB; lent until the next call.

@@ -1,9 +1,11 @@
-/*  decode_bench -- what preparing costs beside plain libjpeg-turbo loops on the same files, boxes and machine, in one run.
+/*  decode_bench -- what preparing costs beside plain libjpeg-turbo loops on the same files, boxes and
+ *  machine, in one run.
  *
  *      decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...
  *
- *  Every method does all images in turn, round by round; a ratio is the median over the rounds of what two methods took in
- *  the same round, so that a slow moment of the machine weighs on both.  One thread: processor time; several: the wall's.
+ *  Every method does all images in turn, round by round; a ratio is the median over the rounds of what two
+ *  methods took in the same round, so that a slow moment of the machine weighs on both.  One thread:
+ *  processor time; several: the wall's.
  */
 #include <assert.h>
 #include <errno.h>
@@ -30,7 +32,8 @@
 #include "tiled_rows.h"
 
 enum {
-    FILES_MAX = 100000, ROUNDS_MAX = 1000, THREADS_MAX = 256, SIDE = 224, BATCH = 64, SLOTS = 4, ERROR_BYTES = 400
+    FILES_MAX = 100000, ROUNDS_MAX = 1000, THREADS_MAX = 256, SIDE = 224, BATCH = 64, SLOTS = 4,
+        ERROR_BYTES = 400
 };
 
 typedef struct {
@@ -86,7 +89,8 @@ s_box (const thread_t *self, size_t index)
     pipeline_key_t key = { .round = self->round, .id = index };
     keyed_random_t random;
     keyed_random_init (&random, &key, 0, crop->place);
-    return geometry_random_box (crop, self->bench->photos [index].height, self->bench->photos [index].width, &random);
+    return geometry_random_box (crop, self->bench->photos [index].height, self->bench->photos [index].width,
+        &random);
 }
 
 static void
@@ -136,7 +140,8 @@ s_shared (const thread_t *self, const pipeline_t *pipeline, size_t index)
     decoder_sample_t sample = { .files = &self->bench->photos [index].file, .warnings_max = UINT32_MAX };
     pipeline_key_t key = { .round = self->round, .id = index };
     char error [ERROR_BYTES];
-    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL, error, sizeof error);
+    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL,
+        error, sizeof error);
     assert (status == DECODER_OK);
 }
 
@@ -241,8 +246,10 @@ s_stream (const thread_t *self, size_t index, size_t bytes)
 
 static void s_copy_plain (const thread_t *self, size_t index) { s_private (self, self->bench->plain, index); }
 static void s_copy_flip (const thread_t *self, size_t index) { s_private (self, self->bench->train, index); }
-static void s_copy_halves (const thread_t *self, size_t index) { s_private (self, self->bench->halves, index); }
-static void s_copy_floats (const thread_t *self, size_t index) { s_private (self, self->bench->floats, index); }
+static void s_copy_halves (const thread_t *self, size_t index) { s_private (self, self->bench->halves, index);
+    }
+static void s_copy_floats (const thread_t *self, size_t index) { s_private (self, self->bench->floats, index);
+    }
 
 static void
 s_stream_halves (const thread_t *self, size_t index)
@@ -261,7 +268,8 @@ s_stream_floats (const thread_t *self, size_t index)
 typedef void work_t (const thread_t *self, size_t index);
 
 typedef enum {
-    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, INEXACT, RESIZE_OURS, RESIZE_SCALAR, SHRINK_OURS, SHRINK_SCALAR,
+    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, INEXACT, RESIZE_OURS, RESIZE_SCALAR, SHRINK_OURS,
+        SHRINK_SCALAR,
     MEMCPY, COPY_PLAIN, COPY_FLIP, STREAM_HALVES, COPY_HALVES, STREAM_FLOATS, COPY_FLOATS, METHODS
 } method_t;
 
@@ -412,11 +420,12 @@ s_report (const bench_t *bench, times_t *times)
     json_t *object = json_object (), *methods = json_object (), *ratios = json_object ();
     double ratio [RATIOS];
     for (size_t index = 0; index < RATIOS; index++)
-        ratio [index] = s_ratio (bench, times->seconds [s_ratios [index].fast], times->seconds [s_ratios [index].slow]);
+        ratio [index] = s_ratio (bench, times->seconds [s_ratios [index].fast],
+            times->seconds [s_ratios [index].slow]);
     double all = s_ratio (bench, times->ours, times->bare);
     if (!bench->json)
-        printf ("%zu images, medians of %u rounds, one thread, processor time\n%-50s %10s %10s\n", bench->count,
-            bench->rounds, "", "images/s", "ms");
+        printf ("%zu images, medians of %u rounds, one thread, processor time\n%-50s %10s %10s\n",
+            bench->count, bench->rounds, "", "images/s", "ms");
     for (method_t method = 0; method < METHODS; method++) {
         double each = median_of (times->seconds [method], bench->rounds) / (double) bench->count;
         if (!bench->json)
@@ -425,7 +434,8 @@ s_report (const bench_t *bench, times_t *times)
     }
     double ours = (double) bench->count / median_of (times->ours, bench->rounds);
     if (!bench->json) {
-        printf ("train, exact, %u threads%*s %10.0f\n\nhow many times as fast\n", bench->threads, 27, "", ours);
+        printf ("train, exact, %u threads%*s %10.0f\n\nhow many times as fast\n", bench->threads, 27, "",
+            ours);
         for (size_t index = 0; index < RATIOS; index++)
             printf ("%-50s %10.2f\n", s_ratios [index].text, ratio [index]);
         printf ("%-50s %10.2f\n", "all threads: train, exact, to the bare loop", all);
@@ -486,7 +496,8 @@ s_read (photo_t *photo, const char *path)
     photo->file.size = (size_t) status.st_size;
     uint8_t *bytes = malloc (photo->file.size);
     assert (bytes);
-    bool good = fread (bytes, 1, photo->file.size, file) == photo->file.size && bytes [0] == 0xff && bytes [1] == 0xd8;
+    bool good = fread (bytes, 1, photo->file.size, file) == photo->file.size && bytes [0] == 0xff
+        && bytes [1] == 0xd8;
     fclose (file);
     photo->file.bytes = bytes;
     if (!good)
@@ -566,7 +577,8 @@ s_run_tiles (const bench_t *self)
     assert (files);
     for (size_t index = 0; index < self->count; index++)
         files [index] = self->photos [index].file;
-    tiled_plan_t plan = { .files = files, .count = self->count, .crop = &pipeline_plan (self->train)->operations [1],
+    tiled_plan_t plan = { .files = files, .count = self->count,
+        .crop = &pipeline_plan (self->train)->operations [1],
         .exact = self->train, .inexact = self->inexact, .rounds = self->rounds, .json = self->json };
     json_t *figures = tiled_rows (&plan);
     if (self->json) {
@@ -609,11 +621,13 @@ main (int argc, char **argv)
 {
     static const struct option options [] = {
         { "rounds", required_argument, NULL, 'r' }, { "threads", required_argument, NULL, 't' },
-        { "tiles", no_argument, NULL, 'i' }, { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
+        { "tiles", no_argument, NULL, 'i' }, { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 }
     };
     long processors = sysconf (_SC_NPROCESSORS_ONLN);
-    bench_t bench = { .rounds = 7, .threads = processors < 1? 1: processors > THREADS_MAX? THREADS_MAX: (uint32_t) processors };
+    bench_t bench = { .rounds = 7,
+        .threads = processors < 1? 1: processors > THREADS_MAX? THREADS_MAX: (uint32_t) processors };
     for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1;) {
         if (option == 'r')
             bench.rounds = s_number (optarg, ROUNDS_MAX);

@@ -82,7 +82,8 @@ s_make_pack (const disk_data_t *self, bool (*stopped) (void *context))
     const char *paths [] = { self->plain_path };
     packing_options_t options = {
         .source = { .paths = paths, .path_count = 1, .extensions = EXTENSION },
-        .target = self->pack_path, .has_seed = true, .seed = 1, .memory_bytes = PACKING_MEMORY_BYTES, .stopped = stopped
+        .target = self->pack_path, .has_seed = true, .seed = 1, .memory_bytes = PACKING_MEMORY_BYTES,
+        .stopped = stopped
     };
     packing_result_t result;
     char error [PACK_SOURCE_ERROR_BYTES];
@@ -124,14 +125,16 @@ s_open (catalogue_t **catalogue_p, const char *path, const char *extensions)
 static bool
 s_open_both (disk_data_t *self, const char *extensions)
 {
-    if (!s_open (&self->plain, self->plain_path, extensions) || !s_open (&self->packed, self->pack_path, NULL))
+    if (!s_open (&self->plain, self->plain_path, extensions)
+        || !s_open (&self->packed, self->pack_path, NULL))
         return false;
     self->pack = catalogue_pack (self->packed);
     if (!self->pack)
         disk_complain ("%s is no pack; make one with: tureen pack %s DIR", self->pack_path, self->plain_path);
     else
     if (strcmp (catalogue_fingerprint (self->plain), catalogue_fingerprint (self->packed)))
-        disk_complain ("%s is not the pack of %s: the fingerprints differ", self->pack_path, self->plain_path);
+        disk_complain ("%s is not the pack of %s: the fingerprints differ", self->pack_path,
+            self->plain_path);
     else
         return true;
     return false;

@@ -1,6 +1,7 @@
 /*  disk_data -- the data set that disk_bench reads: a plain folder and its pack, made or given.
  *
- *  What is made is made in a folder of its own and durable before anything is measured; disk_data_close removes it.
+ *  What is made is made in a folder of its own and durable before anything is measured; disk_data_close
+ *  removes it.
  */
 #ifndef DISK_DATA_H
 #define DISK_DATA_H

@@ -69,7 +69,8 @@ disk_ranges_sequential (const disk_data_t *data, uint32_t request_bytes)
     for (uint32_t volume = 0; volume < volumes; volume++) {
         uint64_t bytes = pack_volume_bytes (data->pack, volume);
         for (uint64_t offset = 0; offset < bytes; offset += request_bytes)
-            s_add (&self, volume, offset, offset + (bytes - offset < request_bytes? bytes - offset: request_bytes));
+            s_add (&self, volume, offset,
+                offset + (bytes - offset < request_bytes? bytes - offset: request_bytes));
     }
     return self;
 }
@@ -201,8 +202,8 @@ s_submit (work_t *self, const disk_range_t **slots, size_t slot)
         return false;
     struct io_uring_sqe *sqe = io_uring_get_sqe (&self->device->ring);
     assert (sqe);
-    io_uring_prep_read (sqe, self->device->files [slots [slot]->volume], self->memory + slot * self->ranges->bytes_max,
-        slots [slot]->bytes, slots [slot]->offset);
+    io_uring_prep_read (sqe, self->device->files [slots [slot]->volume],
+        self->memory + slot * self->ranges->bytes_max, slots [slot]->bytes, slots [slot]->offset);
     io_uring_sqe_set_data64 (sqe, slot);
     return true;
 }
@@ -245,7 +246,8 @@ s_run (void *argument)
     for (const disk_range_t *range; (range = s_next (self->work));) {
         ssize_t got;
         do
-            got = pread (self->work->device->files [range->volume], self->memory, range->bytes, (off_t) range->offset);
+            got = pread (self->work->device->files [range->volume], self->memory, range->bytes,
+            (off_t) range->offset);
         while (got < 0 && errno == EINTR);
         s_done (self->work, range, got < 0? -errno: got);
     }

@@ -1,7 +1,8 @@
-/*  disk_device -- what a disk gives by itself: ranges of a pack's volumes read as fast as it can be, and thrown away.
+/*  disk_device -- what a disk gives by itself: ranges of a pack's volumes read as fast as it can be, and
+ *  thrown away.
  *
- *  Past the page cache where the file system lets it, by io_uring, or by as many threads as reads are to be in flight where the
- *  kernel refuses that; none of the server's code takes part.
+ *  Past the page cache where the file system lets it, by io_uring, or by as many threads as reads are to be
+ *  in flight where the kernel refuses that; none of the server's code takes part.
  */
 #ifndef DISK_DEVICE_H
 #define DISK_DEVICE_H

@@ -28,7 +28,8 @@ s_write (const disk_limit_t *self, const char *name, uint64_t number)
     return fine;
 }
 
-//  Where the process's own group is: the memory controller's of version 1, else version 2's, "0::/path".  False:
+//  Where the process's own group is: the memory controller's of version 1, else version 2's, "0::/path".
+//  False:
 //  neither.
 static bool
 s_find (char *base, size_t size)
@@ -83,7 +84,8 @@ disk_limit_destroy (disk_limit_t **self_p)
     disk_limit_t *self = *self_p;
     if (!self)
         return;
-    for (int removal = 0; self->path [0] && removal < REMOVALS && rmdir (self->path) && errno == EBUSY; removal++)
+    for (int removal = 0; self->path [0] && removal < REMOVALS && rmdir (self->path)
+        && errno == EBUSY; removal++)
         nanosleep (&(struct timespec) { .tv_nsec = 20 * 1000 * 1000 }, NULL);
     free (self);
     *self_p = NULL;

@@ -1,4 +1,5 @@
-/*  disk_limit -- a control group that limits a process's memory, page cache included; of either version of cgroups.  */
+/*  disk_limit -- a control group that limits a process's memory, page cache included; of either version of
+ *  cgroups.  */
 #ifndef DISK_LIMIT_H
 #define DISK_LIMIT_H
 #include <stdbool.h>

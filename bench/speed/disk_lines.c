@@ -31,7 +31,8 @@ disk_kind_name (disk_kind_t kind)
     static const char *const names [DISK_KINDS] = {
         [DISK_SEQUENTIAL] = "sequential", [DISK_PIECES] = "random_pieces", [DISK_PACKED] = "packed",
         [DISK_SERVED] = "served",
-        [DISK_PLAIN_COLD] = "plain_cold", [DISK_PLAIN_WARM] = "plain_warm", [DISK_PLAIN_LIMITED] = "plain_limited"
+        [DISK_PLAIN_COLD] = "plain_cold", [DISK_PLAIN_WARM] = "plain_warm",
+        [DISK_PLAIN_LIMITED] = "plain_limited"
     };
     return names [kind];
 }
@@ -140,8 +141,8 @@ s_compare (const void *left, const void *right)
     return one < other? -1: 1;
 }
 
-//  A probe of some 50 ms does not see what a source gives once its burst allowance is used up: a pass that is not
-//  measured does.
+//  A probe of some 50 ms does not see what a source gives once its burst allowance is used up: a pass that is
+//  not measured does.
 static bool
 s_learn (disk_lines_t *self)
 {
@@ -152,7 +153,8 @@ s_learn (disk_lines_t *self)
         return true;
     uint32_t piece = disk_packed_piece (self->data, self->options, &self->cost, limit_bytes);
     disk_data_forget_pack (self->data, self->options->drop_caches);
-    return disk_packed_read (self->data, self->options, limit_bytes, piece, &self->cost, ORDERS, &result, &notes);
+    return disk_packed_read (self->data, self->options, limit_bytes, piece, &self->cost, ORDERS, &result,
+        &notes);
 }
 
 bool
@@ -194,7 +196,8 @@ disk_lines_close (disk_lines_t *self)
 static bool
 s_device (disk_lines_t *self, const disk_line_t *line, uint64_t seed, disk_result_t *result)
 {
-    disk_ranges_t ranges = line->kind == DISK_SEQUENTIAL? disk_ranges_sequential (self->data, line->request_bytes):
+    disk_ranges_t ranges = line->kind == DISK_SEQUENTIAL?
+        disk_ranges_sequential (self->data, line->request_bytes):
         disk_ranges_pieces (self->data, line->piece, seed);
     bool fine = disk_device_read (self->device, &ranges, line->depth, self->options->seconds, result);
     free (ranges.ranges);
@@ -205,7 +208,8 @@ static bool
 s_plain (disk_lines_t *self, disk_line_t *line, uint64_t seed, disk_result_t *result)
 {
     if (line->kind == DISK_PLAIN_LIMITED)
-        return disk_plain_read_limited (self->data, self->options, line->limit_bytes, seed, result, &line->missing);
+        return disk_plain_read_limited (self->data, self->options, line->limit_bytes, seed, result,
+            &line->missing);
     if (line->kind == DISK_PLAIN_COLD || !self->cold_files)
         self->cold_files = catalogue_samples (self->data->plain);
     return disk_plain_read (self->data, self->options, seed, seed + line->kind, &self->cold_files, result);
@@ -233,7 +237,8 @@ s_measure (disk_lines_t *self, disk_line_t *line, uint64_t seed)
             &result, &line->notes);
     else
     if (line->kind == DISK_SERVED)
-        fine = disk_served_read (self->data, self->options, line->limit_bytes, line->piece, &result, &line->missing);
+        fine = disk_served_read (self->data, self->options, line->limit_bytes, line->piece, &result,
+            &line->missing);
     else
     if (line->kind < DISK_PACKED)
         fine = s_device (self, line, seed, &result);
@@ -309,7 +314,8 @@ disk_lines_reference (const disk_lines_t *self, const disk_line_t *line)
 {
     const disk_line_t *sequential = disk_lines_best (self, DISK_SEQUENTIAL, 0);
     const disk_line_t *pieces = disk_lines_best (self, DISK_PIECES, line->piece);
-    return !sequential || !pieces? NULL: disk_line_median (pieces) < NEAR * disk_line_median (sequential)? pieces:
+    return !sequential || !pieces? NULL:
+        disk_line_median (pieces) < NEAR * disk_line_median (sequential)? pieces:
         sequential;
 }
 

@@ -1,8 +1,9 @@
 /*  disk_lines -- what disk_bench measures: a list of lines, each measured once in every round.
  *
- *  In a round all lines take their turns, so that what changes on the machine meanwhile changes all of them.  Figures are medians over
- *  rounds.  A packed line's reference is the fastest sequential line, or where no random reads of its piece come to
- *  NEAR of that, the fastest of those; its ratio is the median of the rounds' ratios.
+ *  In a round all lines take their turns, so that what changes on the machine meanwhile changes all of them.
+ *  Figures are medians over rounds.  A packed line's reference is the fastest sequential line, or where no
+ *  random reads of its piece come to NEAR of that, the fastest of those; its ratio is the median of the
+ *  rounds' ratios.
  */
 #ifndef DISK_LINES_H
 #define DISK_LINES_H

@@ -46,9 +46,11 @@ disk_complain (const char *format, ...)
     va_end (arguments);
 }
 
-//  A number from least to most, with K, M or G behind it where that is asked.  False: it has been complained of.
+//  A number from least to most, with K, M or G behind it where that is asked.  False: it has been complained
+//  of.
 static bool
-s_number (const char *option, const char *text, uint64_t least, uint64_t most, bool has_unit, uint64_t *number_p)
+s_number (const char *option, const char *text, uint64_t least, uint64_t most, bool has_unit,
+    uint64_t *number_p)
 {
     char *end;
     errno = 0;
@@ -56,7 +58,8 @@ s_number (const char *option, const char *text, uint64_t least, uint64_t most, b
     const char *units = "KMG", *unit = *end && has_unit? strchr (units, *end): NULL;
     unsigned shift = unit? 10 * (unsigned) (unit - units + 1): 0;
     end += unit != NULL;
-    if (*text >= '0' && *text <= '9' && !*end && errno == 0 && number <= most >> shift && number << shift >= least) {
+    if (*text >= '0' && *text <= '9' && !*end && errno == 0 && number <= most >> shift
+        && number << shift >= least) {
         *number_p = number << shift;
         return true;
     }
@@ -124,7 +127,8 @@ typedef enum {
 } option_t;
 
 static const struct option s_options [] = {
-    { "samples", required_argument, NULL, SAMPLES }, { "sample-bytes", required_argument, NULL, SAMPLE_BYTES },
+    { "samples", required_argument, NULL, SAMPLES },
+    { "sample-bytes", required_argument, NULL, SAMPLE_BYTES },
     { "folder", required_argument, NULL, FOLDER }, { "data", required_argument, NULL, DATA },
     { "pack", required_argument, NULL, PACK }, { "extensions", required_argument, NULL, EXTENSIONS },
     { "memory", required_argument, NULL, MEMORY }, { "rounds", required_argument, NULL, ROUNDS },
@@ -132,7 +136,8 @@ static const struct option s_options [] = {
     { "only", required_argument, NULL, ONLY },
     { "depth", required_argument, NULL, DEPTH }, { "drop-caches", no_argument, NULL, DROP_CACHES },
     { "no-ring", no_argument, NULL, NO_RING }, { "no-direct", no_argument, NULL, NO_DIRECT },
-    { "plot", required_argument, NULL, PLOT }, { "json", no_argument, NULL, JSON }, { "help", no_argument, NULL, HELP },
+    { "plot", required_argument, NULL, PLOT }, { "json", no_argument, NULL, JSON },
+    { "help", no_argument, NULL, HELP },
     { NULL, 0, NULL, 0 }
 };
 
@@ -142,7 +147,8 @@ s_take (disk_options_t *self, option_t option, const char *text)
 {
     switch (option) {
     case SAMPLES:       return s_number_32 ("samples", text, 256, 1u << 28, &self->samples);
-    case SAMPLE_BYTES:  return s_number ("sample-bytes", text, 1, UINT64_C (1) << 28, true, &self->sample_bytes);
+    case SAMPLE_BYTES:  return s_number ("sample-bytes", text, 1, UINT64_C (1) << 28, true,
+    &self->sample_bytes);
     case FOLDER:        self->folder = text; return true;
     case DATA:          self->data = text; return true;
     case PACK:          self->pack = text; return true;

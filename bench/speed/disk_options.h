@@ -25,7 +25,8 @@ typedef struct {
     bool json;
 } disk_options_t;
 
-//  -1: go on; else the exit status: help was asked for (0), or the arguments are unusable, and what is wrong was said (2).
+//  -1: go on; else the exit status: help was asked for (0), or the arguments are unusable, and what is wrong
+//  was said (2).
 int disk_options_parse (disk_options_t *self, int argc, char **argv);
 //  "disk_bench: ..." on standard error.
 void disk_complain (const char *format, ...) __attribute__ ((format (printf, 1, 2)));

@@ -8,10 +8,11 @@
 #include "raw_store.h"
 #include "reading.h"
 
-//  As the server has it: an eighth of the memory for ranges on their way; of the rest three quarters for what is
-//  resident; the piece chosen for so many reads at once; a look at the model after so many reads.
+//  As the server has it: an eighth of the memory for ranges on their way; of the rest three quarters for what
+//  is resident; the piece chosen for so many reads at once; a look at the model after so many reads.
 enum {
-    BUFFER_PART = 8, RESIDENT_PARTS = 3, PARTS = 4, READS_TOGETHER = 16, DEPTH_MAX = 128, OBSERVED_A_TURN = 32,
+    BUFFER_PART = 8, RESIDENT_PARTS = 3, PARTS = 4, READS_TOGETHER = 16, DEPTH_MAX = 128,
+        OBSERVED_A_TURN = 32,
     WINDOW_MAX = 1024, WINDOW_MIN = 16, REQUESTS_MAX = 512, RING_BYTES = 32 << 20, TRIES = 64
 };
 #define BUFFER_BYTES_MAX ((size_t) 64 << 20)
@@ -92,7 +93,8 @@ s_spread (void *context, reader_request_t *request)
         pack_range_t where = pack_sample (self->data->pack, sample->id);
         size_t field;
         if (where.bytes > 0)
-            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset), where.bytes);
+            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset),
+                where.bytes);
         if (!pack_check (self->data->pack, sample->id, sample->memory, &field))
             raw->damaged |= UINT64_C (1) << index;
     }
@@ -147,7 +149,8 @@ s_submit (run_t *self)
         pack_range_t where = pack_piece (self->data->pack, raw->first, raw->count);
         range->raw = raw;
         range->request = (reader_request_t) {
-            .kind = READER_RANGE, .user = range, .file = where.volume, .offset = where.offset, .bytes = where.bytes
+            .kind = READER_RANGE, .user = range, .file = where.volume, .offset = where.offset,
+            .bytes = where.bytes
         };
         reading_submit (self->reading, &range->request);
     }
@@ -195,8 +198,8 @@ s_collect (run_t *self)
 
 //  ---- draws and deliveries
 
-//  Uniform among what is resident.  All of it is needed, unless all samples fit: then they stay, and at the end of the
-//  pass few are.  Nothing resident: what is needed is read by itself.
+//  Uniform among what is resident.  All of it is needed, unless all samples fit: then they stay, and at the
+//  end of the pass few are.  Nothing resident: what is needed is read by itself.
 static uint32_t
 s_pick (run_t *self)
 {
@@ -280,8 +283,10 @@ s_read (run_t *self, double seconds, disk_result_t *result)
 static size_t
 s_buffer_bytes (const disk_data_t *data, uint64_t limit_bytes)
 {
-    size_t least = 2 * reader_span (PACK_BLOCK_BYTES - 1, data->sample_bytes_max), part = limit_bytes / BUFFER_PART;
-    return part < least? least: part < BUFFER_BYTES_MAX? part: least < BUFFER_BYTES_MAX? BUFFER_BYTES_MAX: least;
+    size_t least = 2 * reader_span (PACK_BLOCK_BYTES - 1, data->sample_bytes_max),
+        part = limit_bytes / BUFFER_PART;
+    return part < least? least: part < BUFFER_BYTES_MAX? part: least < BUFFER_BYTES_MAX? BUFFER_BYTES_MAX:
+        least;
 }
 
 static size_t
@@ -298,7 +303,8 @@ disk_packed_least (const disk_data_t *data)
 }
 
 uint32_t
-disk_packed_piece (const disk_data_t *data, const disk_options_t *options, const cost_t *cost, uint64_t limit_bytes)
+disk_packed_piece (const disk_data_t *data, const disk_options_t *options, const cost_t *cost,
+    uint64_t limit_bytes)
 {
     if (options->piece)
         return options->piece;
@@ -322,7 +328,8 @@ s_open_reading (run_t *self, size_t buffer_bytes)
         self->breaks [volume] = pack_volume_first (self->data->pack, volume);
     }
     reading_options_t options = {
-        .paths = self->paths, .path_count = volumes, .buffer_bytes = buffer_bytes, .requests_max = REQUESTS_MAX,
+        .paths = self->paths, .path_count = volumes, .buffer_bytes = buffer_bytes,
+        .requests_max = REQUESTS_MAX,
         .depth = self->depth, .no_ring = self->options->no_ring, .no_direct = self->options->no_direct,
         .finish = s_spread,
         .context = self
@@ -338,8 +345,10 @@ static void
 s_open_pool (run_t *self, uint64_t limit_bytes, uint32_t piece)
 {
     raw_pool_options_t options = {
-        .policy = RAW_STREAM, .samples = self->samples, .order = pack_order (self->data->pack), .breaks = self->breaks,
-        .break_count = pack_volumes (self->data->pack), .sample_bytes = s_sample_bytes, .need = s_need, .context = self,
+        .policy = RAW_STREAM, .samples = self->samples, .order = pack_order (self->data->pack),
+        .breaks = self->breaks,
+        .break_count = pack_volumes (self->data->pack), .sample_bytes = s_sample_bytes, .need = s_need,
+        .context = self,
         .random_below = s_random_below, .random = &self->random,
         .limit_bytes = s_resident_bytes (self->data, limit_bytes),
         .piece = piece
@@ -412,8 +421,8 @@ s_close (run_t *self)
 }
 
 bool
-disk_packed_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes, uint32_t piece,
-    cost_t *cost, uint64_t seed, disk_result_t *result, disk_packed_notes_t *notes)
+disk_packed_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes,
+    uint32_t piece, cost_t *cost, uint64_t seed, disk_result_t *result, disk_packed_notes_t *notes)
 {
     assert (limit_bytes >= disk_packed_least (data));
     run_t *self = calloc (1, sizeof *self);

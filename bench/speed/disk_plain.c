@@ -154,8 +154,8 @@ s_read_twice (const disk_data_t *data, const disk_options_t *options, uint64_t s
 }
 
 bool
-disk_plain_read_limited (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes, uint64_t seed,
-    disk_result_t *result, const char **why_p)
+disk_plain_read_limited (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes,
+    uint64_t seed, disk_result_t *result, const char **why_p)
 {
     int ends [2];
     uint64_t own_bytes = OWN_BYTES + 2 * (FILES_AT_ONCE + 1) * (uint64_t) data->sample_bytes_max;

@@ -18,7 +18,8 @@ s_reference (const disk_lines_t *lines, const disk_line_t *line)
 {
     if (line->count == 0)
         return NULL;
-    return s_has_ratio (line)? disk_lines_reference (lines, line): disk_lines_best (lines, DISK_SEQUENTIAL, 0);
+    return s_has_ratio (line)? disk_lines_reference (lines, line):
+        disk_lines_best (lines, DISK_SEQUENTIAL, 0);
 }
 
 //  ---- the table
@@ -31,7 +32,8 @@ s_print_line (const disk_lines_t *lines, const disk_line_t *line)
         return;
     }
     const disk_line_t *reference = s_reference (lines, line);
-    double mean_bytes = (double) lines->data->bytes / pack_samples (lines->data->pack), rate = disk_line_median (line);
+    double mean_bytes = (double) lines->data->bytes / pack_samples (lines->data->pack),
+        rate = disk_line_median (line);
     printf ("%-40s %9.1f %11.0f %7.3f", line->name, rate / 1e6, rate / mean_bytes,
         reference? disk_line_ratio (line, reference): NAN);
     if (s_has_ratio (line) && reference)
@@ -45,8 +47,8 @@ s_print_line (const disk_lines_t *lines, const disk_line_t *line)
 static void
 s_print_model (const char *when, const cost_t *cost)
 {
-    printf ("%s: latency %.3f ms, %.4f ms a read beside its bytes, %.1f MB/s\n", when, 1e3 * cost->latency_seconds,
-        1e3 * cost->serial_seconds, cost->bytes_per_second / 1e6);
+    printf ("%s: latency %.3f ms, %.4f ms a read beside its bytes, %.1f MB/s\n", when,
+        1e3 * cost->latency_seconds, 1e3 * cost->serial_seconds, cost->bytes_per_second / 1e6);
 }
 
 void
@@ -55,8 +57,8 @@ disk_report_table (const disk_lines_t *lines)
     const disk_data_t *data = lines->data;
     printf ("%u samples, %.1f MB; medians of %u rounds; %s, %s\n", pack_samples (data->pack),
         (double) data->bytes / 1e6,
-        lines->options->rounds, disk_device_is_direct (lines->device)? "past the page cache": "through the page cache",
-        disk_device_has_ring (lines->device)? "io_uring": "no io_uring");
+        lines->options->rounds, disk_device_is_direct (lines->device)? "past the page cache":
+        "through the page cache", disk_device_has_ring (lines->device)? "io_uring": "no io_uring");
     s_print_model ("the model, probed", &lines->probed);
     s_print_model ("after a pass", &lines->learnt);
     printf ("\n%-40s %9s %11s %7s\n", "", "MB/s", "samples/s", "ratio");
@@ -86,7 +88,8 @@ s_line (const disk_lines_t *lines, const disk_line_t *line)
     for (size_t round = 0; round < line->count; round++)
         json_array_append_new (values, json_real (line->values [round]));
     json_object_set_new (object, "rounds", values);
-    json_object_set_new (object, "ratio", reference? s_real (disk_line_ratio (line, reference)): json_null ());
+    json_object_set_new (object, "ratio",
+        reference? s_real (disk_line_ratio (line, reference)): json_null ());
     json_object_set_new (object, "reference", reference? json_string (reference->name): json_null ());
     if (line->request_bytes)
         json_object_set_new (object, "request_bytes", json_integer (line->request_bytes));
@@ -141,7 +144,8 @@ s_write_script (FILE *file, const disk_lines_t *lines)
     fprintf (file, "$bars << END\n");
     for (size_t index = 0; index < lines->count; index++) {
         const disk_line_t *line = &lines->lines [index];
-        int colour = line->kind == DISK_SEQUENTIAL? 1: line->kind == DISK_PIECES? 2: line->kind <= DISK_SERVED? 3: 4;
+        int colour = line->kind == DISK_SEQUENTIAL? 1: line->kind == DISK_PIECES? 2:
+            line->kind <= DISK_SERVED? 3: 4;
         if (line->count)
             fprintf (file, "\"%s\" %.3f %d\n", line->name, disk_line_median (line) / 1e6, colour);
     }
@@ -149,9 +153,10 @@ s_write_script (FILE *file, const disk_lines_t *lines)
         "set ylabel 'MB/s'\nset yrange [0:*]\nset grid y\nset style fill solid 0.8\nset boxwidth 0.8\nunset key\n"
         "set xtics rotate by 45 right nomirror\nset lmargin 20\n",
         is_png? "png size 1200,800": "svg size 1200,800 dynamic background rgb 'white'",
-        (double) lines->data->bytes / 1e6, (double) lines->data->bytes / pack_samples (lines->data->pack) / 1e3);
-    fprintf (file, "plot $bars using 0:2:3:xtic(1) with boxes lc variable, %.3f with lines dashtype 2 lw 2 lc 'gray50'\n",
-        sequential? disk_line_median (sequential) / 1e6: 0);
+        (double) lines->data->bytes / 1e6,
+        (double) lines->data->bytes / pack_samples (lines->data->pack) / 1e3);
+    fprintf (file, "plot $bars using 0:2:3:xtic(1) with boxes lc variable, %.3f with lines dashtype 2 lw 2 "
+        "lc 'gray50'\n", sequential? disk_line_median (sequential) / 1e6: 0);
 }
 
 //  gnuplot reads its script and writes the picture to its standard output, which the shell opens.

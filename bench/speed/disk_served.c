@@ -56,7 +56,8 @@ s_start (served_t *self, const disk_options_t *options, uint64_t limit_bytes, ui
     snprintf (pieces, sizeof pieces, "bench=%u", piece);
     snprintf (reads, sizeof reads, "%u", options->depth);
     const char *arguments [ARGUMENTS_MAX] = {
-        self->tureen, "serve", "--listen", self->endpoint, "--dataset", dataset, "--raw", raw, "--cache", cache,
+        self->tureen, "serve", "--listen", self->endpoint, "--dataset", dataset, "--raw", raw, "--cache",
+            cache,
         "--piece", pieces,
         options->depth? "--reads": NULL, reads, NULL
     };
@@ -76,14 +77,16 @@ s_job (const served_t *self)
     snprintf (pipeline, sizeof pipeline, "[{\"op\":\"decode\",\"as\":\"bytes\",\"length\":%zu}]",
         self->data->sample_bytes_max);
     const char *arguments [ARGUMENTS_MAX] = {
-        self->tureen, "read", "--connect", self->endpoint, "--dataset", "bench", "--pipeline", pipeline, "--json", NULL
+        self->tureen, "read", "--connect", self->endpoint, "--dataset", "bench", "--pipeline", pipeline,
+            "--json", NULL
     };
     if (pipe2 (ends, O_CLOEXEC))
         return NULL;
     pid_t job = s_run (arguments, ends [1]);
     close (ends [1]);
     size_t length = 0;
-    for (ssize_t got; length < sizeof reply && (got = read (ends [0], reply + length, sizeof reply - length)) > 0;)
+    for (ssize_t got; length < sizeof reply
+        && (got = read (ends [0], reply + length, sizeof reply - length)) > 0;)
         length += (size_t) got;
     close (ends [0]);
     if (job < 0 || waitpid (job, &status, 0) != job || status != 0)
@@ -117,8 +120,8 @@ s_is_even (const disk_data_t *data)
 }
 
 bool
-disk_served_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes, uint32_t piece,
-    disk_result_t *result, const char **why_p)
+disk_served_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes,
+    uint32_t piece, disk_result_t *result, const char **why_p)
 {
     served_t self = { .data = data, .folder = "/tmp/disk-bench-XXXXXX", .server = -1 };
     *why_p = "its samples have not all the same length";
@@ -134,7 +137,8 @@ disk_served_read (const disk_data_t *data, const disk_options_t *options, uint64
     *why_p = "the server or the job failed";
     json_t *reply = s_start (&self, options, limit_bytes, piece)? s_job (&self): NULL;
     s_stop (&self);
-    result->bytes = (uint64_t) json_integer_value (json_object_get (reply, "samples")) * data->sample_bytes_max;
+    result->bytes = (uint64_t) json_integer_value (json_object_get (reply,
+        "samples")) * data->sample_bytes_max;
     result->seconds = json_number_value (json_object_get (reply, "seconds"));
     bool fine = reply && result->seconds > 0;
     json_decref (reply);

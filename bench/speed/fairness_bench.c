@@ -1,10 +1,13 @@
-/*  fairness_bench -- what two tenants get of the workers: the server's broker, tasks and decoder on real files, without sockets.
+/*  fairness_bench -- what two tenants get of the workers: the server's broker, tasks and decoder on real
+ *  files, without sockets.
  *
- *      fairness_bench [--workers N] [--seconds S] [--weights A:B] [--jobs A:B] [--batch A:B] [--sides A:B] FOLDER
+ *      fairness_bench [--workers N] [--seconds S] [--weights A:B] [--jobs A:B] [--batch A:B] [--sides A:B]
+ *      FOLDER
  *
- *  Tenant a has the workers to itself for a while; then b comes with its jobs.  All jobs take what they can get, and nothing is
- *  shared: each has a seed, and so pixels of its own.  Told are shares of workers' processor time and of samples, how they stand
- *  to the weights, how long a's jobs wait from batch to batch, alone and beside b, and how long b waited for its first batch.
+ *  Tenant a has the workers to itself for a while; then b comes with its jobs.  All jobs take what they can
+ *  get, and nothing is shared: each has a seed, and so pixels of its own.  Told are shares of workers'
+ *  processor time and of samples, how they stand to the weights, how long a's jobs wait from batch to batch,
+ *  alone and beside b, and how long b waited for its first batch.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -88,7 +91,8 @@ s_read_options (options_t *options, int argc, char **argv)
     static const struct option known [] = {
         { "workers", required_argument, NULL, 'w' }, { "seconds", required_argument, NULL, 's' },
         { "weights", required_argument, NULL, 'g' }, { "jobs", required_argument, NULL, 'j' },
-        { "batch", required_argument, NULL, 'b' }, { "sides", required_argument, NULL, 'd' }, { NULL, 0, NULL, 0 }
+        { "batch", required_argument, NULL, 'b' }, { "sides", required_argument, NULL, 'd' },
+        { NULL, 0, NULL, 0 }
     };
     *options = (options_t) { .workers = (uint32_t) sysconf (_SC_NPROCESSORS_ONLN), .seconds = 10, .weights = { 1, 1 },
         .jobs = { 1, 8 }, .batches = { 64, 64 }, .sides = { 224, 224 } };
@@ -124,11 +128,12 @@ s_start (bench_t *self)
     assert (self->device);
     device_add_folder (self->device);
     self->source.fields [0] = self->device;
-    broker_options_t broker = { .cache_bytes = (size_t) 1 << 30, .workers = self->options.workers, .jobs_bytes_max = SIZE_MAX / 2,
+    broker_options_t broker = { .cache_bytes = (size_t) 1 << 30, .workers = self->options.workers,
+        .jobs_bytes_max = SIZE_MAX / 2,
         .seed = 1 };
     self->broker = broker_new (&broker);
-    self->dataset = broker_add_dataset (self->broker, "data", catalogue_samples (self->source.catalogue), BROKER_BAD_DROP,
-        &self->source);
+    self->dataset = broker_add_dataset (self->broker, "data", catalogue_samples (self->source.catalogue),
+        BROKER_BAD_DROP, &self->source);
     for (size_t index = 0; index < TENANTS; index++) {
         broker_tenant_t tenant = { .name = names [index], .weight = (uint32_t) self->options.weights [index],
             .jobs_max = JOBS_MAX };
@@ -137,7 +142,8 @@ s_start (bench_t *self)
         self->waits [index].ms = calloc (WAITS_MAX, sizeof (double));
         assert (self->waits [index].ms);
     }
-    tasks_options_t tasks = { .broker = self->broker, .workers = self->options.workers, .devices = &self->device,
+    tasks_options_t tasks = { .broker = self->broker, .workers = self->options.workers,
+        .devices = &self->device,
         .device_count = 1, .buffer_bytes = 1 << 24 };
     const char *path;
     if (tasks_new (&self->tasks, &tasks, &path))
@@ -149,7 +155,8 @@ s_join (bench_t *self, size_t tenant)
 {
     char text [128], error [ERROR_BYTES], run [WIRE_RUN_BYTES + 1];
     long side = self->options.sides [tenant];
-    snprintf (text, sizeof text, "[{\"op\":\"random_resized_crop\",\"size\":[%ld,%ld]},{\"share\":true},{\"op\":\"flip\"}]",
+    snprintf (text, sizeof text,
+        "[{\"op\":\"random_resized_crop\",\"size\":[%ld,%ld]},{\"share\":true},{\"op\":\"flip\"}]",
         side, side);
     snprintf (run, sizeof run, "%032llx", (unsigned long long) ++self->runs);
     const pipeline_t *pipeline;
@@ -164,7 +171,8 @@ s_join (bench_t *self, size_t tenant)
         s_fail ("such batches are too large");
     client->ring = malloc (SLOTS * client->layout.slot_bytes);
     assert (client->ring);
-    broker_join_t join = { .tenant = self->tenants [tenant], .dataset = self->dataset, .pipeline = pipeline, .world_size = 1,
+    broker_join_t join = { .tenant = self->tenants [tenant], .dataset = self->dataset, .pipeline = pipeline,
+        .world_size = 1,
         .batch_size = batch, .slots = SLOTS, .order = SAMPLER_ORDER_SEEDED, .seed = self->runs,
         .slot_bytes = client->layout.slot_bytes, .fresh_run = run };
     refusal_t refusal;
@@ -297,20 +305,21 @@ s_report (const bench_t *self, const measured_t *alone, const measured_t *both)
     const options_t *options = &self->options;
     double worker = both->worker [0] + both->worker [1], samples = both->samples [0] + both->samples [1];
     double weights = (double) (options->weights [0] + options->weights [1]);
-    printf ("workers %u, tasks in flight at most %zu; a alone: %.0f samples/s, workers busy %.2f of %u; from batch to batch "
-        "%.1f ms (median), %.1f ms (p99)\n", options->workers, broker_tasks_max (self->broker),
-        alone->samples [0] / alone->seconds, alone->worker [0] / alone->seconds, options->workers, alone->median_ms,
-        alone->p99_ms);
+    printf ("workers %u, tasks in flight at most %zu; a alone: %.0f samples/s, workers busy %.2f of %u; from "
+        "batch to batch %.1f ms (median), %.1f ms (p99)\n", options->workers, broker_tasks_max (self->broker),
+        alone->samples [0] / alone->seconds, alone->worker [0] / alone->seconds, options->workers,
+        alone->median_ms, alone->p99_ms);
     printf ("b came: its slowest job's first batch after %.0f ms\n", self->first_ms [1]);
     for (size_t index = 0; index < TENANTS; index++) {
         double due = (double) options->weights [index] / weights, share = both->worker [index] / worker;
-        printf ("%s: weight %ld, %ld jobs, batches of %ld, sides of %ld: %.3f s of workers (share %.4f, due %.4f, ratio %.4f), "
-            "%.0f samples/s (share %.4f)\n", tenant_name (self->tenants [index]), options->weights [index], options->jobs [index],
+        printf ("%s: weight %ld, %ld jobs, batches of %ld, sides of %ld: %.3f s of workers (share %.4f, due "
+            "%.4f, ratio %.4f), %.0f samples/s (share %.4f)\n", tenant_name (self->tenants [index]),
+            options->weights [index], options->jobs [index],
             options->batches [index], options->sides [index], both->worker [index], share, due, share / due,
             both->samples [index] / both->seconds, both->samples [index] / samples);
     }
-    printf ("beside b, a's jobs: from batch to batch %.1f ms (median), %.1f ms (p99); workers busy %.2f of %u\n",
-        both->median_ms, both->p99_ms, worker / both->seconds, options->workers);
+    printf ("beside b, a's jobs: from batch to batch %.1f ms (median), %.1f ms (p99); workers busy %.2f of "
+        "%u\n", both->median_ms, both->p99_ms, worker / both->seconds, options->workers);
 }
 
 int

@@ -120,7 +120,8 @@ s_measure_inserts (json_t *out, uint32_t samples)
         uint32_t followers = 0;
         for (uint32_t job = 0; job < SETS; job++)
             followers += sampler_follows (sampler, job);
-        json_t *one = json_pack ("{s:f, s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms", worst * 1e3,
+        json_t *one = json_pack ("{s:f, s:f, s:f, s:f, s:i}", "mean_ms", total / SETS * 1e3, "worst_ms",
+            worst * 1e3,
             "last_ms", seconds * 1e3, "mean_in_ands", total / SETS / and_seconds, "follow", (int) followers);
         json_object_set_new (out, policies [index].name, one);
         sampler_destroy (&sampler);
@@ -131,7 +132,8 @@ s_measure_inserts (json_t *out, uint32_t samples)
 
 //  ---- decisions
 
-//  The newest versions, a ring; each serves a job once.  As lean as it can be: what is measured is the sampler.
+//  The newest versions, a ring; each serves a job once.  As lean as it can be: what is measured is the
+//  sampler.
 typedef struct {
     uint32_t id, older;             //  older: the next version of the same id, index + 1; 0: none
     uint64_t ticket;
@@ -183,7 +185,8 @@ s_schedule (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
             sampler_allow (self->sampler, item->ticket, other);
 }
 
-//  The job has drawn id: it takes the newest version it has not seen, or a new one; of the others it needs none.
+//  The job has drawn id: it takes the newest version it has not seen, or a new one; of the others it needs
+//  none.
 static void
 s_serve (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
 {
@@ -217,7 +220,8 @@ typedef struct {
     uint32_t samples, jobs;
     bool overlap;                   //  job j has three quarters of the data, from j/jobs of a quarter on
     bool staggered;                 //  job j is j/jobs of an epoch ahead
-    bool speeds;                    //  job j takes part in 1 - 3/4 j/jobs of the rounds: each round has other jobs
+    bool speeds;                    //  job j takes part in 1 - 3/4 j/jobs of the rounds: each round has other
+                                    //  jobs
     double epochs;                  //  of draws that are timed
 } play_t;
 
@@ -253,14 +257,16 @@ s_participants (const play_t *play, random_t *random, const uint32_t *numbers, u
 static double
 s_decide (const play_t *play, uint64_t *prepared_p)
 {
-    store_t store = { .sampler = sampler_new (play->samples, play->policy, 5), .room = play->samples / VERSIONS_SHARE };
+    store_t store = { .sampler = sampler_new (play->samples, play->policy, 5),
+        .room = play->samples / VERSIONS_SHARE };
     store.items = s_need (calloc (store.room, sizeof *store.items));
     store.of = s_need (calloc (play->samples, sizeof *store.of));
     uint32_t numbers [JOBS_MAX];
     for (uint32_t job = 0; job < play->jobs; job++) {
         uint32_t quarter = play->samples / 4;
         uint32_t from = play->overlap? (uint32_t) ((uint64_t) quarter * job / play->jobs): 0;
-        roaring_bitmap_t *data = roaring_bitmap_from_range (from, play->overlap? from + 3 * quarter: play->samples, 1);
+        roaring_bitmap_t *data = roaring_bitmap_from_range (from,
+            play->overlap? from + 3 * quarter: play->samples, 1);
         numbers [job] = sampler_join (store.sampler, &(sampler_join_t) { .data = data });
         roaring_bitmap_free (data);
     }
@@ -291,7 +297,8 @@ s_measure_decisions (const play_t *play, double bare_rate)
     uint64_t prepared;
     double ns = s_decide (play, &prepared);
     return json_pack ("{s:s, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:f}", "policy",
-        play->policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) play->samples, "jobs", (int) play->jobs,
+        play->policy == SAMPLER_POLICY_DSA? "dsa": "follow", "samples", (int) play->samples, "jobs",
+        (int) play->jobs,
         "overlap", play->overlap, "staggered", play->staggered, "speeds", play->speeds, "ns_a_draw", ns,
         "draws_a_second", 1e9 / ns,
         "to_select_and_remove", 1e9 / ns / bare_rate);
@@ -306,17 +313,19 @@ s_measure_all_decisions (uint32_t samples, double bare_rate, const char *only)
         { .jobs = 16, .staggered = true }, { .jobs = 16, .overlap = true },
         { .jobs = 16, .overlap = true, .staggered = true }, { .jobs = 128, .staggered = true },
         { .jobs = 8, .speeds = true }, { .jobs = 32, .speeds = true }, { .jobs = 128, .speeds = true },
-        { .jobs = 128, .staggered = true, .speeds = true }, { .jobs = 128, .overlap = true, .speeds = true } };
+        { .jobs = 128, .staggered = true, .speeds = true },
+        { .jobs = 128, .overlap = true, .speeds = true } };
     json_t *all = json_array ();
     for (int policy = 0; policy < 2; policy++)
         for (size_t index = 0; index < sizeof plays / sizeof *plays; index++) {
             if (only && strcmp (only, policy? "follow": "dsa") != 0)
                 continue;
-            //  Some ten million draws each, but into the second epoch, where quotas come into play: so that many
-            //  jobs have fewer samples.
+            //  Some ten million draws each, but into the second epoch, where quotas come into play: so that
+            //  many jobs have fewer samples.
             play_t play = { .policy = policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
                 .samples = plays [index].jobs > 16? samples / 8: samples,
-                .jobs = plays [index].jobs, .overlap = plays [index].overlap, .staggered = plays [index].staggered,
+                .jobs = plays [index].jobs, .overlap = plays [index].overlap,
+                .staggered = plays [index].staggered,
                 .speeds = plays [index].speeds, .epochs = 1.2 };
             json_array_append_new (all, s_measure_decisions (&play, bare_rate));
         }
@@ -355,7 +364,8 @@ s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool
     sampler_destroy (&sampler);
     roaring_bitmap_free (half);
     roaring_bitmap_free (all);
-    return json_pack ("{s:s, s:i, s:i, s:b, s:f, s:f}", "policy", policy == SAMPLER_POLICY_DSA? "dsa": "follow",
+    return json_pack ("{s:s, s:i, s:i, s:b, s:f, s:f}", "policy",
+        policy == SAMPLER_POLICY_DSA? "dsa": "follow",
         "samples", (int) samples, "jobs", (int) jobs, "scattered", scattered, "bytes_a_sample",
         (double) bytes / samples, "of_allowance", (double) bytes / samples / (jobs + 12.0));
 }
@@ -369,7 +379,8 @@ s_measure_all_memory (void)
         for (int size = 0; size < 2; size++)
             for (int count = 0; count < 3; count++)
                 for (int scattered = 0; scattered < 2; scattered++)
-                    json_array_append_new (all, s_measure_memory (policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
+                    json_array_append_new (all,
+                        s_measure_memory (policy? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
                         sizes [size], counts [count], scattered));
     return all;
 }
@@ -385,14 +396,15 @@ s_real (const json_t *object, const char *key)
 static void
 s_print_inserts (const json_t *inserts)
 {
-    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million, each beside those before it, with a draw"
-        " of each job;\nan `and` of two takes %.3f ms\n",
+    printf ("Inserting 128 random data sets of 1 to 2 million of 2 million, each beside those before it, "
+        "with a draw of each job;\nan `and` of two takes %.3f ms\n",
         s_real (inserts, "and_ms"));
     for (int policy = 0; policy < 2; policy++) {
         const json_t *one = json_object_get (inserts, policy? "follow": "dsa");
-        printf ("  %-7s %8.2f ms on average (%.0f times the `and`), %8.2f ms at worst, %8.2f ms for the last one\n",
-            policy? "follow": "dsa", s_real (one, "mean_ms"), s_real (one, "mean_in_ands"), s_real (one, "worst_ms"),
-            s_real (one, "last_ms"));
+        printf ("  %-7s %8.2f ms on average (%.0f times the `and`), %8.2f ms at worst, %8.2f ms for the last "
+            "one\n",
+            policy? "follow": "dsa", s_real (one, "mean_ms"), s_real (one, "mean_in_ands"),
+            s_real (one, "worst_ms"), s_real (one, "last_ms"));
     }
 }
 
@@ -406,12 +418,13 @@ s_print_decisions (const json_t *decisions)
     json_array_foreach (decisions, index, each) {
         char data [60];
         bool staggered = json_is_true (json_object_get (each, "staggered"));
-        snprintf (data, sizeof data, "%s%s", json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
+        snprintf (data, sizeof data, "%s%s",
+            json_is_true (json_object_get (each, "overlap"))? "overlapping": "equal",
             !json_is_true (json_object_get (each, "speeds"))? staggered? ", out of step": ", in step":
             staggered? ", many speeds, out of step": ", many speeds");
         printf ("%-8s %5d %-38s %12.0f %14.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
-            (int) s_real (each, "jobs"), data, s_real (each, "ns_a_draw"), s_real (each, "draws_a_second") / 1e6,
-            s_real (each, "to_select_and_remove"));
+            (int) s_real (each, "jobs"), data, s_real (each, "ns_a_draw"),
+            s_real (each, "draws_a_second") / 1e6, s_real (each, "to_select_and_remove"));
     }
 }
 
@@ -425,15 +438,16 @@ s_print_memory (const json_t *memory)
     json_array_foreach (memory, index, each)
         printf ("%-8s %9d %5d %-10s %16.2f %22.2f\n", json_string_value (json_object_get (each, "policy")),
             (int) s_real (each, "samples"), (int) s_real (each, "jobs"),
-            json_is_true (json_object_get (each, "scattered"))? "scattered": "all", s_real (each, "bytes_a_sample"),
-            s_real (each, "of_allowance"));
+            json_is_true (json_object_get (each, "scattered"))? "scattered": "all",
+            s_real (each, "bytes_a_sample"), s_real (each, "of_allowance"));
 }
 
 static void
 s_print (const json_t *report)
 {
     printf ("a bare select and remove on %lld samples: %.2f million a second\n\n",
-        (long long) json_integer_value (json_object_get (report, "samples")), s_real (report, "bare_a_second") / 1e6);
+        (long long) json_integer_value (json_object_get (report, "samples")),
+        s_real (report, "bare_a_second") / 1e6);
     const json_t *part;
     if ((part = json_object_get (report, "inserts")))
         s_print_inserts (part);

@@ -39,7 +39,8 @@ static const struct {
 
 //  How pixels are made.
 typedef enum { WHOLE, EXACT, SCALED } reading_t;
-//  How far: with the resize or without it, or by the project's own decoder, which finds out by itself what is tiled.
+//  How far: with the resize or without it, or by the project's own decoder, which finds out by itself what is
+//  tiled.
 typedef enum { RESIZED, UNRESIZED, DECODER } extent_t;
 
 typedef struct {
@@ -200,8 +201,8 @@ s_prepare_version (rows_t *self, const way_t *way, size_t index)
     pipeline_key_t key = { .round = self->round, .id = index };
     const pipeline_t *pipeline = way->reading == EXACT? self->plan->exact: self->plan->inexact;
     char error [ERROR_BYTES];
-    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL, error,
-        sizeof error);
+    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL,
+        error, sizeof error);
     assert (status == DECODER_OK);
 }
 
@@ -221,8 +222,8 @@ s_prepare (rows_t *self, const way_t *way, size_t index)
         return;
     picture_supply (&picture, &request, &pixels);
     picture_resample_t resample = picture_resample (&picture);
-    bool good = resize_run (self->resize, RESIZE_BILINEAR, &resample.have, resample.top, resample.left, &resample.down,
-        &resample.across, self->target, image_bytes (1, SIDE, IMAGE_COLOURS));
+    bool good = resize_run (self->resize, RESIZE_BILINEAR, &resample.have, resample.top, resample.left,
+        &resample.down, &resample.across, self->target, image_bytes (1, SIDE, IMAGE_COLOURS));
     assert (good);
 }
 
@@ -237,8 +238,10 @@ s_tile (rows_t *self, layout_name_t layout)
         const decoder_file_t *file = &self->plan->files [index];
         tiled_t *tiled = &self->samples [layout] [index];
         char error [ERROR_BYTES];
-        int rc = tile_transcode (file->bytes, file->size, s_layouts [layout].layout, tiled, error, sizeof error);
-        if (rc == 0 && layout == ORIGINALS && tile_original_keep (file->bytes, file->size, tiled, error, sizeof error)) {
+        int rc = tile_transcode (file->bytes, file->size, s_layouts [layout].layout, tiled, error,
+            sizeof error);
+        if (rc == 0 && layout == ORIGINALS
+            && tile_original_keep (file->bytes, file->size, tiled, error, sizeof error)) {
             free (tiled->bytes);
             rc = -1;
         }
@@ -356,23 +359,27 @@ s_report (const rows_t *self, size_t refused)
     json_t *figures = json_object (), *ways = json_object (), *layouts = json_object ();
     const tiled_plan_t *plan = self->plan;
     if (!plan->json)
-        printf ("%zu images, random resized crop to %d, %u rounds, one thread, processor time; %zu not tiled\n"
-            "%-40s %9s %7s %9s %7s\n", plan->count, SIDE, plan->rounds, refused, "", "images/s", "ms", "to best", "size");
+        printf ("%zu images, random resized crop to %d, %u rounds, one thread, processor time; %zu not "
+            "tiled\n"
+            "%-40s %9s %7s %9s %7s\n", plan->count, SIDE, plan->rounds, refused, "", "images/s", "ms",
+            "to best", "size");
     for (size_t way = 0; way < WAYS; way++) {
         double time = s_milliseconds (self, way), ratio = s_ratio (self, way);
         double size = s_sizes (self, s_ways [way].layout).size;
         if (!plan->json)
             printf ("%-40s %9.0f %7.4f %9.3f %7.4f\n", s_ways [way].name, 1000 / time, time, ratio, size);
-        json_object_set_new (ways, s_ways [way].name, json_pack ("{s:f,s:f,s:f}", "ms", time, "to_best_untiled", ratio,
-            "size", size));
+        json_object_set_new (ways, s_ways [way].name,
+            json_pack ("{s:f,s:f,s:f}", "ms", time, "to_best_untiled", ratio, "size", size));
     }
     if (!plan->json)
         printf ("\n%-40s %9s %9s %9s\n", "layout", "segments", "size", "bare");
     for (layout_name_t layout = UNTILED + 1; layout < LAYOUTS; layout++) {
         sizes_t sizes = s_sizes (self, layout);
         if (!plan->json)
-            printf ("%-40s %9.0f %9.4f %9.4f\n", s_layouts [layout].name, sizes.segments, sizes.size, sizes.bare);
-        json_object_set_new (layouts, s_layouts [layout].name, json_pack ("{s:f,s:f,s:f}", "segments", sizes.segments,
+            printf ("%-40s %9.0f %9.4f %9.4f\n", s_layouts [layout].name, sizes.segments, sizes.size,
+                sizes.bare);
+        json_object_set_new (layouts, s_layouts [layout].name,
+            json_pack ("{s:f,s:f,s:f}", "segments", sizes.segments,
             "size", sizes.size, "without_metadata", sizes.bare));
     }
     json_object_set_new (figures, "not_tiled", json_integer ((json_int_t) refused));

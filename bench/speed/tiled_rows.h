@@ -1,8 +1,9 @@
-/*  tiled_rows -- what a random resized crop costs from tiled JPEGs, beside the untiled originals, in one run on one thread.
+/*  tiled_rows -- what a random resized crop costs from tiled JPEGs, beside the untiled originals, in one run
+ *  on one thread.
  *
- *  Every way does the same images in turn, a few at a time, so that a slow moment of the machine weighs on all; a ratio is
- *  the median over the rounds.  Before anything is measured, every way has made the same pixels as the untiled one with the
- *  same scales.
+ *  Every way does the same images in turn, a few at a time, so that a slow moment of the machine weighs on
+ *  all; a ratio is the median over the rounds.  Before anything is measured, every way has made the same
+ *  pixels as the untiled one with the same scales.
  */
 #ifndef TILED_ROWS_H
 #define TILED_ROWS_H

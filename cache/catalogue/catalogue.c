@@ -190,7 +190,8 @@ s_label_by_class (draft_t *draft)
 {
     catalogue_t *self = draft->self;
     if (catalogue_name_is_taken (self, "label"))
-        return catalogue_fail (draft, -EINVAL, "a field cannot have the name 'label', which the class's number has: "
+        return catalogue_fail (draft, -EINVAL,
+            "a field cannot have the name 'label', which the class's number has: "
             "choose another");
     column_t *column = &self->columns [self->column_count++];
     *column = (column_t) { .name = "label", .kind = COLUMN_CLASS, .length = 1 };
@@ -203,7 +204,8 @@ catalogue_trim (catalogue_t *self)
 {
     self->arena = catalogue_trimmed (self->arena, self->arena_used, 1);
     self->classes = catalogue_trimmed (self->classes, self->class_count, sizeof *self->classes);
-    self->directories = catalogue_trimmed (self->directories, self->directory_count, sizeof *self->directories);
+    self->directories = catalogue_trimmed (self->directories, self->directory_count,
+        sizeof *self->directories);
     self->samples = catalogue_trimmed (self->samples, self->sample_count, sizeof *self->samples);
     for (size_t index = 0; index < self->column_count; index++) {
         column_t *column = &self->columns [index];
@@ -249,7 +251,8 @@ catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *
     draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
     int rc = self? s_fill (&draft, options): -ENOMEM;
     if (rc && !error [0])
-        snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory", options->path);
+        snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory",
+            options->path);
     if (rc == 0) {
         *self_p = self;
         self = NULL;
@@ -510,7 +513,8 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     uint64_t bytes = catalogue_file_bytes (self, id, field);
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
-    int rc = self->pack? s_read_packed (self, id, field, buffer, bytes): s_read_plain (self, id, field, buffer, bytes);
+    int rc = self->pack? s_read_packed (self, id, field, buffer, bytes):
+        s_read_plain (self, id, field, buffer, bytes);
     if (rc == 0)
         buffer->size = bytes;
     return rc;

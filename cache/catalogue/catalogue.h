@@ -1,17 +1,18 @@
 /*  catalogue -- the samples of a data set on disk: which files, in which order, with which labels.
  *
- *  With ROOT/labels.tsv or ROOT/labels.jsonl (docs/data.md), the samples are the files that it names, in its order,
- *  with its labels, which may be none.  Else an ImageFolder, by torchvision's rules exactly: a class is a directory
- *  directly below the root, a label is the class's index by name; below a class, directories are walked by sorted path
- *  (links followed), files sorted by name, and a file counts if its name ends in one of torchvision's extensions in any
- *  case.  A sample's id is its index in that order.  Names sort as Python's str: by bytes, if they are UTF-8.
+ *  With ROOT/labels.tsv or ROOT/labels.jsonl (docs/data.md), the samples are the files that it names, in its
+ *  order, with its labels, which may be none.  Else an ImageFolder, by torchvision's rules exactly: a class
+ *  is a directory directly below the root, a label is the class's index by name; below a class, directories
+ *  are walked by sorted path (links followed), files sorted by name, and a file counts if its name ends in
+ *  one of torchvision's extensions in any case.  A sample's id is its index in that order.  Names sort as
+ *  Python's str: by bytes, if they are UTF-8.
  *
  *  What torchvision lists and cannot open is listed here too, so that ids agree, and fails when it is read: a
  *  link that leads nowhere, a fifo.  What it passes over in silence is refused: a directory that cannot be
  *  read.  A directory that links back to one it is in is refused as well.
  *
- *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its ids, labels
- *  and fingerprint.  pack.h says where their bytes are.
+ *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its
+ *  ids, labels and fingerprint.  pack.h says where their bytes are.
  *
  *  Immutable after catalogue_open; any thread may read it.
  */
@@ -33,8 +34,8 @@ enum {
     CATALOGUE_SAMPLE_BYTES_MAX = 256 * 1024 * 1024
 };
 
-//  A further file of every sample, in a folder of its own: ROOT/a/b.jpg has PATH/a/b.png (any extension; two with one
-//  stem are refused).
+//  A further file of every sample, in a folder of its own: ROOT/a/b.jpg has PATH/a/b.png (any extension; two
+//  with one stem are refused).
 typedef struct {
     const char *name;           //  not "image", and no label's; letters, digits, '_'
     bool is_mask;
@@ -43,34 +44,40 @@ typedef struct {
 
 typedef struct {
     const char *path;
-    const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL: torchvision's
+    const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL:
+                                //  torchvision's
     const catalogue_field_t *fields;    //  none of these two for a pack, which has its own
     size_t field_count;
-    const char *labels;         //  a labels file that lies anywhere, instead of those in path: .tsv, .jsonl, or .txt with one
-                                //  path a line and nothing else; paths in it are from `path` on or, all of them, absolute
-    bool index_only;            //  of a pack: its volumes are left alone, for who looks at them himself (pack_scan.h); then
-                                //  nothing may be read by catalogue_read or pack_volume_descriptor
+    const char *labels;         //  a labels file that lies anywhere, instead of those in path: .tsv, .jsonl,
+                                //  or .txt with one path a line and nothing else; paths in it are from `path`
+                                //  on or, all of them, absolute
+    bool index_only;            //  of a pack: its volumes are left alone, for who looks at them himself
+                                //  (pack_scan.h); then nothing may be read by catalogue_read or
+                                //  pack_volume_descriptor
 } catalogue_options_t;
 
 //  One label of every sample: a number, a vector, or bytes.
 typedef struct {
     const char *name;
-    const char *dtype;          //  NumPy's: "int64", "float64"; "uint8" for bytes, padded with zeros to the longest
+    const char *dtype;          //  NumPy's: "int64", "float64"; "uint8" for bytes, padded with zeros to the
+                                //  longest
     uint32_t dimensions;        //  0: one number
     uint32_t shape [CATALOGUE_DIMENSIONS_MAX];
     size_t bytes;               //  of one sample
 } catalogue_label_t;
 
-//  Walks the folders and reads the labels.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in error (always
-//  ended) what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder, -ENODATA no class
-//  folders or a class without samples, a sample without its further file, or a labels file that names no file or one
-//  that is not there, -EINVAL a labels file that cannot be understood (its line is named) or two of them, two files
-//  with one stem, or options that cannot be, -ELOOP a directory inside itself, -ENAMETOOLONG a path over PATH_MAX,
-//  -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a directory could not be read.
-//  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG what is damaged,
-//  -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a volume that has another size
-//  or belongs to another pack, -EINVAL options that are in the pack already.
-int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error, size_t error_bytes);
+//  Walks the folders and reads the labels.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in
+//  error (always ended) what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder,
+//  -ENODATA no class folders or a class without samples, a sample without its further file, or a labels file
+//  that names no file or one that is not there, -EINVAL a labels file that cannot be understood (its line is
+//  named) or two of them, two files with one stem, or options that cannot be, -ELOOP a directory inside
+//  itself, -ENAMETOOLONG a path over PATH_MAX, -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a
+//  directory could not be read.
+//  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG
+//  what is damaged, -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a
+//  volume that has another size or belongs to another pack, -EINVAL options that are in the pack already.
+int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error,
+    size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);
 
 uint32_t catalogue_samples (const catalogue_t *self);
@@ -91,7 +98,8 @@ const char *catalogue_field_name (const catalogue_t *self, size_t field);
 bool catalogue_field_is_mask (const catalogue_t *self, size_t field);
 //  Of a packed tar: the field's files lie in the sample's own folder, so that all fields have one root.
 bool catalogue_field_is_beside (const catalogue_t *self, size_t field);
-//  Path of a sample's file relative to the root of its field, "class/name.jpg"; written into buffer (always ended);
+//  Path of a sample's file relative to the root of its field, "class/name.jpg"; written into buffer (always
+//  ended);
 //  returns the full length, so that a length >= size means it was cut.
 size_t catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size);
 uint64_t catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field);
@@ -103,10 +111,12 @@ const catalogue_label_t *catalogue_label (const catalogue_t *self, size_t label)
 void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8_t *target);
 
 //  32 hexadecimal digits: XXH3-128 over, for every sample in order, its relative path, a zero and its size as
-//  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal text.
+//  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal
+//  text.
 const char *catalogue_fingerprint (const catalogue_t *self);
 
-//  What reading says, where a file has another size than was catalogued, or ends too early.  Not ESTALE, which file systems say.
+//  What reading says, where a file has another size than was catalogued, or ends too early.  Not ESTALE,
+//  which file systems say.
 enum { CATALOGUE_CHANGED = ERANGE };
 
 //  A buffer that is kept from file to file; begins as all zero, and `bytes` is to be freed at the end.
@@ -116,10 +126,11 @@ typedef struct {
     size_t limit;               //  room
 } catalogue_buffer_t;
 
-//  Reads a whole file of a sample into buffer, which grows where it must.  0, or -errno and buffer->size 0: -EFBIG above
-//  CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was catalogued, -EINVAL for what is
-//  no file, -ENOMEM, or what open and read say.  Of a pack: -EBADMSG when the bytes are not those that were packed, -ESTALE
-//  when the volume ends before.  Blocks for as long as a disk does, never for a fifo.  Any thread.
+//  Reads a whole file of a sample into buffer, which grows where it must.  0, or -errno and buffer->size 0:
+//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was
+//  catalogued, -EINVAL for what is no file, -ENOMEM, or what open and read say.  Of a pack: -EBADMSG when the
+//  bytes are not those that were packed, -ESTALE when the volume ends before.  Blocks for as long as a disk
+//  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 
 #endif

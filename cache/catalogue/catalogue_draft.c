@@ -29,7 +29,8 @@ int
 catalogue_fail_memory (const draft_t *draft)
 {
     const char *root = draft->self->fields [0].path;
-    return catalogue_fail (draft, -ENOMEM, "not enough memory for the catalogue of '%s' (%zu samples so far): "
+    return catalogue_fail (draft, -ENOMEM,
+        "not enough memory for the catalogue of '%s' (%zu samples so far): "
         "free memory or raise the limit", root? root: "", draft->self->sample_count);
 }
 
@@ -81,7 +82,8 @@ catalogue_trimmed (void *items, size_t count, size_t item_bytes)
 }
 
 int
-catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length, uint64_t *offset_p)
+catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length,
+    uint64_t *offset_p)
 {
     size_t parent_length = parent? strlen (self->arena + *parent) + 1: 0;
     size_t size = parent_length + length + 1;
@@ -105,7 +107,8 @@ int
 catalogue_add_sample (catalogue_t *self, uint32_t directory, const char *name, size_t length, uint64_t bytes)
 {
     assert (self->sample_count < UINT32_MAX);
-    sample_t *samples = catalogue_grown (self->samples, &self->sample_limit, self->sample_count + 1, sizeof *samples);
+    sample_t *samples = catalogue_grown (self->samples, &self->sample_limit, self->sample_count + 1,
+        sizeof *samples);
     if (!samples)
         return -ENOMEM;
     self->samples = samples;
@@ -280,8 +283,8 @@ catalogue_name_is_taken (const catalogue_t *self, const char *name)
 void
 catalogue_column_describe (column_t *column)
 {
-    static const char *const dtypes [] = { [COLUMN_CLASS] = "int64", [COLUMN_WHOLE] = "int64", [COLUMN_REAL] = "float64",
-        [COLUMN_TEXT] = "uint8" };
+    static const char *const dtypes [] = { [COLUMN_CLASS] = "int64", [COLUMN_WHOLE] = "int64",
+        [COLUMN_REAL] = "float64", [COLUMN_TEXT] = "uint8" };
     assert (column->kind != COLUMN_NEW);
     bool is_text = column->kind == COLUMN_TEXT;
     catalogue_label_t *label = &column->label;

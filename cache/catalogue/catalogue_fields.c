@@ -1,7 +1,7 @@
 /*  catalogue_fields.c -- further fields: for every sample, the file with the same path but for the extension.
  *
- *  The samples are put into a table by directory and stem, once.  Each field's folder is then read directory by
- *  directory, those that hold samples alone, and each entry is looked up: a million samples take a million
+ *  The samples are put into a table by directory and stem, once.  Each field's folder is then read directory
+ *  by directory, those that hold samples alone, and each entry is looked up: a million samples take a million
  *  look-ups and one fstatat each, however the samples are ordered.  What belongs to no sample is passed over.
  */
 #include "catalogue_state.h"
@@ -66,9 +66,10 @@ s_index_samples (search_t *search)
         uint64_t hash = s_hash (&wanted);
         int64_t twin = catalogue_lookup_find (&search->stems, hash, s_same, &wanted);
         if (twin != LOOKUP_NONE)
-            return catalogue_fail (search->draft, -EINVAL, "the samples '%s' and '%s' differ in their extension only, "
-                "so the file of the field '%s' would belong to both: rename one", s_shown_sample (self, twin).text,
-                s_shown_sample (self, id).text, self->fields [1].name);
+            return catalogue_fail (search->draft, -EINVAL,
+                "the samples '%s' and '%s' differ in their extension only, "
+                "so the file of the field '%s' would belong to both: rename one",
+                s_shown_sample (self, twin).text, s_shown_sample (self, id).text, self->fields [1].name);
         if (catalogue_lookup_add (&search->stems, hash, id))
             return catalogue_fail_memory (search->draft);
     }
@@ -94,9 +95,10 @@ s_fail_twins (const search_t *search, uint32_t id, const char *name)
 {
     char path [PATH_MAX];
     catalogue_path (search->self, id, (size_t) (search->field - search->self->fields), path, sizeof path);
-    return catalogue_fail (search->draft, -EINVAL, "field '%s': both '%s' and '%s' in '%s' belong to the sample '%s': "
-        "remove one", search->field->name, catalogue_shown (path, strlen (path)).text, name, search->field->path,
-        s_shown_sample (search->self, id).text);
+    return catalogue_fail (search->draft, -EINVAL,
+        "field '%s': both '%s' and '%s' in '%s' belong to the sample '%s': "
+        "remove one", search->field->name, catalogue_shown (path, strlen (path)).text, name,
+        search->field->path, s_shown_sample (search->self, id).text);
 }
 
 //  Gives the sample its file.
@@ -118,7 +120,8 @@ s_match (search_t *search, uint32_t id, const char *name, uint64_t bytes)
     return 0;
 }
 
-//  A link is followed; one that leads nowhere, a folder and a fifo are no files, and the sample is still without.
+//  A link is followed; one that leads nowhere, a folder and a fifo are no files, and the sample is still
+//  without.
 static int
 s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent *item)
 {
@@ -131,7 +134,8 @@ s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent 
     struct stat status;
     if (fstatat (dirfd (folder), item->d_name, &status, 0) != 0)
         return errno == ENOENT || errno == ELOOP || errno == ENOTDIR? 0: -errno;
-    return S_ISREG (status.st_mode)? s_match (search, (uint32_t) id, item->d_name, (uint64_t) status.st_size): 0;
+    return S_ISREG (status.st_mode)? s_match (search, (uint32_t) id, item->d_name, (uint64_t) status.st_size):
+        0;
 }
 
 static int
@@ -164,7 +168,8 @@ s_fail_missing (const search_t *search, uint32_t first, size_t count)
     const catalogue_t *self = search->self;
     const char *directory = self->arena + self->directories [self->samples [first].directory].path;
     const char *name = self->arena + self->samples [first].name;
-    return catalogue_fail (search->draft, -ENODATA, "field '%s': no file for %zu of the %zu samples, the first is '%s': "
+    return catalogue_fail (search->draft, -ENODATA,
+        "field '%s': no file for %zu of the %zu samples, the first is '%s': "
         "there is no '%s/%s%s%s.*': add the files, or take the samples away", search->field->name, count,
         self->sample_count, s_shown_sample (self, first).text, search->field->path,
         catalogue_shown (directory, strlen (directory)).text, *directory? "/": "",

@@ -1,4 +1,5 @@
-//  catalogue_jsonl.c -- labels.jsonl: an object a line, all with the same keys; the first says what the columns are.
+//  catalogue_jsonl.c -- labels.jsonl: an object a line, all with the same keys; the first says what the
+//  columns are.
 
 #include "catalogue_labels.h"
 
@@ -82,11 +83,13 @@ s_put (labels_t *labels, column_t *column, const json_t *value)
     if (rc)
         return rc;
     if (column->is_vector != is_list || (column->kind == COLUMN_TEXT) != (kind == COLUMN_TEXT))
-        return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' is %s, and %s in the lines before: "
+        return catalogue_labels_fail (labels, -EINVAL, labels->line,
+            "'%s' is %s, and %s in the lines before: "
             "write the same in all", column->name, s_kind_name (kind, is_list),
             s_kind_name (column->kind, column->is_vector));
     if (column->length != length)
-        return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' has %zu numbers, and %zu in the lines before: "
+        return catalogue_labels_fail (labels, -EINVAL, labels->line,
+            "'%s' has %zu numbers, and %zu in the lines before: "
             "give all lines as many", column->name, length, column->length);
     if (kind == COLUMN_TEXT)
         return catalogue_labels_put_text (labels, column,
@@ -108,7 +111,8 @@ s_read_keys (labels_t *labels, json_t *object)
     const char *key;
     json_t *value;
     json_object_foreach (object, key, value) {
-        int rc = strcmp (key, "path")? catalogue_labels_add_column (labels, (slice_t) { key, strlen (key) }): 0;
+        int rc = strcmp (key, "path")? catalogue_labels_add_column (labels, (slice_t) { key, strlen (key) }):
+            0;
         if (rc)
             return rc;
     }
@@ -142,7 +146,8 @@ s_take_object (labels_t *labels, json_t *object)
             "write the file's, from the folder on");
     int rc = labels->line == 1? s_read_keys (labels, object): s_check_keys (labels, object);
     if (rc == 0)
-        rc = catalogue_labels_add_path (labels, (slice_t) { json_string_value (path), json_string_length (path) });
+        rc = catalogue_labels_add_path (labels,
+            (slice_t) { json_string_value (path), json_string_length (path) });
     for (size_t index = 0; rc == 0 && index < self->column_count; index++) {
         column_t *column = &self->columns [index];
         const json_t *value = json_object_get (object, column->name);

@@ -1,7 +1,7 @@
 /*  catalogue_labels.c -- a labels file becomes samples and columns.
  *
- *  happy path:  the whole file is read into memory; its reader (TSV or JSONL) adds a sample and a value of each
- *               column for every line; then every file is looked at, in the order of the lines.
+ *  happy path:  the whole file is read into memory; its reader (TSV or JSONL) adds a sample and a value of
+ *               each column for every line; then every file is looked at, in the order of the lines.
  *  failure:     as in catalogue_walk.c.
  */
 #include "catalogue_labels.h"
@@ -28,7 +28,8 @@ catalogue_labels_fail (const labels_t *labels, int rc, uint64_t line, const char
     va_start (arguments, format);
     vsnprintf (sentence, sizeof sentence, format, arguments);
     va_end (arguments);
-    return catalogue_fail (labels->draft, rc, "%s:%llu: %s", labels->shown, (unsigned long long) line, sentence);
+    return catalogue_fail (labels->draft, rc, "%s:%llu: %s", labels->shown, (unsigned long long) line,
+        sentence);
 }
 
 void
@@ -61,8 +62,8 @@ catalogue_labels_next (labels_t *labels, slice_t *line_p)
     if (bare == 0)
         return catalogue_labels_fail (labels, -EINVAL, labels->line, "the line is empty: remove it");
     if (length > LABELS_LINE_BYTES_MAX)
-        return catalogue_labels_fail (labels, -EINVAL, labels->line, "the line has %zu bytes: shorten it to at most %d",
-            length, LABELS_LINE_BYTES_MAX);
+        return catalogue_labels_fail (labels, -EINVAL, labels->line,
+            "the line has %zu bytes: shorten it to at most %d", length, LABELS_LINE_BYTES_MAX);
     labels->at += length + (end? 1: 0);
     *line_p = (slice_t) { at, bare };
     return 1;
@@ -111,7 +112,8 @@ s_path_fault (slice_t path)
         while (at + size < path.length && path.at [at + size] != '/')
             size++;
         if (size == 2 && memcmp (path.at + at, "..", 2) == 0)
-            return "the path has '..' in it: write it from the folder on, like 'a/b.jpg', and keep the files below it";
+            return "the path has '..' in it: write it from the folder on, like 'a/b.jpg', and keep the files "
+                "below it";
         if (size == 0 || (size == 1 && path.at [at] == '.'))
             return "the path has an empty part or '.' in it: write it plainly, like 'a/b.jpg'";
         at += size;
@@ -130,8 +132,8 @@ s_add_directory (labels_t *labels, slice_t path, uint32_t *directory_p)
         *directory_p = (uint32_t) found;
         return 0;
     }
-    directory_t *directories = catalogue_grown (self->directories, &self->directory_limit, self->directory_count + 1,
-        sizeof *directories);
+    directory_t *directories = catalogue_grown (self->directories, &self->directory_limit,
+        self->directory_count + 1, sizeof *directories);
     if (!directories)
         return catalogue_fail_memory (labels->draft);
     self->directories = directories;
@@ -153,7 +155,8 @@ s_note_absolute (labels_t *labels, slice_t *path)
     if (labels->self->sample_count == 0)
         labels->is_absolute = is_absolute;
     if (labels->is_absolute != is_absolute)
-        return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' is %s, and the lines before have it the other "
+        return catalogue_labels_fail (labels, -EINVAL, labels->line,
+            "'%s' is %s, and the lines before have it the other "
             "way: write all paths in one way", catalogue_shown (path->at, path->length).text,
             is_absolute? "absolute": "relative");
     if (is_absolute)
@@ -177,8 +180,8 @@ catalogue_labels_add_path (labels_t *labels, slice_t path)
             "move the file up or shorten its folders' names", path.length);
     if (self->sample_count == UINT32_MAX)
         //  UNTESTED: takes 2^32 lines.
-        return catalogue_labels_fail (labels, -EOVERFLOW, labels->line, "more than %u samples: serve them in parts",
-            UINT32_MAX);
+        return catalogue_labels_fail (labels, -EOVERFLOW, labels->line,
+            "more than %u samples: serve them in parts", UINT32_MAX);
     const char *slash = memrchr (path.at, '/', path.length);
     slice_t folder = { path.at, slash? (size_t) (slash - path.at): 0 };
     slice_t name = slash? (slice_t) { slash + 1, path.length - folder.length - 1 }: path;
@@ -239,7 +242,8 @@ catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, 
 int
 catalogue_labels_put (labels_t *labels, column_t *column, value_t value)
 {
-    value_t *values = catalogue_grown (column->values, &column->value_limit, column->value_count + 1, sizeof *values);
+    value_t *values = catalogue_grown (column->values, &column->value_limit, column->value_count + 1,
+        sizeof *values);
     if (!values)
         return catalogue_fail_memory (labels->draft);
     column->values = values;
@@ -251,7 +255,8 @@ int
 catalogue_labels_put_text (labels_t *labels, column_t *column, slice_t text)
 {
     if (text.length > CATALOGUE_LABEL_BYTES_MAX)
-        return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' has %zu bytes: shorten it to at most %d",
+        return catalogue_labels_fail (labels, -EINVAL, labels->line,
+            "'%s' has %zu bytes: shorten it to at most %d",
             column->name, text.length, CATALOGUE_LABEL_BYTES_MAX);
     if (text.length > column->longest)
         column->longest = text.length;
@@ -266,8 +271,8 @@ static int
 s_finish_column (const labels_t *labels, column_t *column)
 {
     if (column->kind == COLUMN_TEXT && column->longest == 0)
-        return catalogue_fail (labels->draft, -EINVAL, "%s: '%s' is empty in every line: remove it", labels->shown,
-            column->name);
+        return catalogue_fail (labels->draft, -EINVAL, "%s: '%s' is empty in every line: remove it",
+            labels->shown, column->name);
     catalogue_column_describe (column);
     assert (column->value_count == labels->self->sample_count * column->length);
     return 0;
@@ -313,8 +318,8 @@ s_parse (labels_t *labels, labels_format_t format)
         rc = format == LABELS_TSV? catalogue_tsv_read (labels):
             format == LABELS_JSONL? catalogue_jsonl_read (labels): s_read_paths (labels);
     if (rc == 0 && self->sample_count == 0)
-        rc = catalogue_fail (labels->draft, -ENODATA, "%s names no file: write a line for each sample, or remove it",
-            labels->shown);
+        rc = catalogue_fail (labels->draft, -ENODATA,
+            "%s names no file: write a line for each sample, or remove it", labels->shown);
     for (size_t column = 0; rc == 0 && column < self->column_count; column++)
         rc = s_finish_column (labels, &self->columns [column]);
     free (labels->directories.slots);
@@ -332,7 +337,8 @@ catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text
 
 //  -- the files
 
-//  Every file must be there now: a misspelt path is better told at the start than as a bad sample in the night.
+//  Every file must be there now: a misspelt path is better told at the start than as a bad sample in the
+//  night.
 static int
 s_check_file (const labels_t *labels, uint32_t id)
 {
@@ -345,13 +351,15 @@ s_check_file (const labels_t *labels, uint32_t id)
     if (fstatat (self->fields [0].root_fd, path, &status, 0) != 0) {
         int rc = -errno;
         if (rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG)
-            return catalogue_labels_fail (labels, -ENODATA, line, "there is no file '%s': correct the path or remove "
+            return catalogue_labels_fail (labels, -ENODATA, line,
+                "there is no file '%s': correct the path or remove "
                 "the line", shown.text);
-        return catalogue_labels_fail (labels, rc, line, "cannot look at '%s' (%s): %s", shown.text, strerror (-rc),
-            rc == -EACCES? "let this user enter its folder": "check the file system");
+        return catalogue_labels_fail (labels, rc, line, "cannot look at '%s' (%s): %s", shown.text,
+            strerror (-rc), rc == -EACCES? "let this user enter its folder": "check the file system");
     }
     if (!S_ISREG (status.st_mode))
-        return catalogue_labels_fail (labels, -ENODATA, line, "'%s' is not a file: correct the path", shown.text);
+        return catalogue_labels_fail (labels, -ENODATA, line, "'%s' is not a file: correct the path",
+            shown.text);
     self->samples [id].bytes = (uint64_t) status.st_size;
     self->bytes += self->samples [id].bytes;
     return 0;
@@ -376,7 +384,8 @@ s_read_text (labels_t *labels, int fd)
     if (!S_ISREG (status.st_mode))
         return catalogue_fail (labels->draft, -EINVAL, "'%s' is not a file: remove it", labels->shown);
     if ((uint64_t) status.st_size > LABELS_FILE_BYTES_MAX)
-        return catalogue_fail (labels->draft, -EINVAL, "'%s' has more than %llu bytes: serve the data in parts",
+        return catalogue_fail (labels->draft, -EINVAL,
+            "'%s' has more than %llu bytes: serve the data in parts",
             labels->shown, (unsigned long long) LABELS_FILE_BYTES_MAX);
     labels->size = (size_t) status.st_size;
     char *text = malloc (labels->size + 1);
@@ -444,17 +453,20 @@ s_is_there (const draft_t *draft, const char *name)
 static int
 s_read_list (draft_t *draft)
 {
-    static const char *const endings [] = { [LABELS_TSV] = ".tsv", [LABELS_JSONL] = ".jsonl", [LABELS_PATHS] = ".txt" };
+    static const char *const endings [] = { [LABELS_TSV] = ".tsv", [LABELS_JSONL] = ".jsonl",
+        [LABELS_PATHS] = ".txt" };
     size_t length = strlen (draft->labels);
     for (labels_format_t format = LABELS_TSV; format <= LABELS_PATHS; format++) {
         size_t size = strlen (endings [format]);
         if (length > size && strcmp (draft->labels + length - size, endings [format]) == 0) {
-            labels_t labels = { .draft = draft, .self = draft->self, .shown = draft->labels, .is_list = true };
+            labels_t labels = { .draft = draft, .self = draft->self, .shown = draft->labels,
+                .is_list = true };
             int rc = s_read_file (&labels, format, AT_FDCWD, draft->labels);
             return rc? rc: 1;
         }
     }
-    return catalogue_fail (draft, -EINVAL, "'%s' is no list: name it .tsv, .jsonl or .txt after what it holds", draft->labels);
+    return catalogue_fail (draft, -EINVAL,
+        "'%s' is no list: name it .tsv, .jsonl or .txt after what it holds", draft->labels);
 }
 
 int
@@ -467,8 +479,8 @@ catalogue_labels_read (draft_t *draft)
     if (has_jsonl < 0)
         return has_jsonl;
     if (has_tsv && has_jsonl)
-        return catalogue_fail (draft, -EINVAL, "there are both labels.tsv and labels.jsonl in '%s': remove one",
-            catalogue_root (draft->self));
+        return catalogue_fail (draft, -EINVAL,
+            "there are both labels.tsv and labels.jsonl in '%s': remove one", catalogue_root (draft->self));
     if (!has_tsv && !has_jsonl)
         return 0;
     const char *name = has_tsv? "labels.tsv": "labels.jsonl";

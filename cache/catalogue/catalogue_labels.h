@@ -1,7 +1,8 @@
-/*  catalogue_labels -- what the readers of labels.tsv and labels.jsonl share; for the catalogue's files and its fuzz target.
+/*  catalogue_labels -- what the readers of labels.tsv and labels.jsonl share; for the catalogue's files and
+ *  its fuzz target.
  *
- *  The file is foreign input and bounded: its size, a line, a path, a value, the number of columns.  Every refusal
- *  names FILE:LINE and what to do.
+ *  The file is foreign input and bounded: its size, a line, a path, a value, the number of columns.  Every
+ *  refusal names FILE:LINE and what to do.
  */
 #ifndef CATALOGUE_LABELS_H
 #define CATALOGUE_LABELS_H
@@ -32,8 +33,8 @@ typedef struct {
     lookup_t samples;
 } labels_t;
 
-//  The parser without the disk: samples (of size 0) and columns from text, whose text [size] is zero.  0, or -errno and
-//  a sentence.
+//  The parser without the disk: samples (of size 0) and columns from text, whose text [size] is zero.  0, or
+//  -errno and a sentence.
 int catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text, size_t size);
 
 //  These read a whole text into samples and columns, by the functions below.
@@ -45,14 +46,16 @@ __attribute__ ((format (printf, 4, 5)))
 int catalogue_labels_fail (const labels_t *labels, int rc, uint64_t line, const char *format, ...);
 //  From the first line again.
 void catalogue_labels_rewind (labels_t *labels);
-//  1 and the next line without its end, 0 behind the last one, or -errno.  Empty lines are allowed at the end only.
+//  1 and the next line without its end, 0 behind the last one, or -errno.  Empty lines are allowed at the end
+//  only.
 int catalogue_labels_next (labels_t *labels, slice_t *line_p);
 //  This line's sample.
 int catalogue_labels_add_path (labels_t *labels, slice_t path);
 //  A column of this name; COLUMN_NEW.
 int catalogue_labels_add_column (labels_t *labels, slice_t name);
 //  Says what the column holds: its kind, and the length of its vectors.
-int catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, bool is_vector, size_t length);
+int catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, bool is_vector,
+    size_t length);
 //  Appends one value of the column's kind; text by its own function.
 int catalogue_labels_put (labels_t *labels, column_t *column, value_t value);
 int catalogue_labels_put_text (labels_t *labels, column_t *column, slice_t text);

@@ -1,11 +1,13 @@
 /*  catalogue_pack.c -- a folder with index.tureen becomes a catalogue that points into it.
  *
- *  happy path:  read the index, validate it, open every volume and hold its header and size against the index.
+ *  happy path:  read the index, validate it, open every volume and hold its header and size against the
+ *               index.
  *  failure:     as in catalogue_walk.c; pack_detach takes what is half done.
  *  on close:    pack_detach, then catalogue_destroy frees what is left: nothing of the samples.
  *
- *  The index is memory of our own, not a mapping of the file: of a mapping that somebody cuts short in place, or whose disk
- *  fails, a look kills the process, at any time; and what has been validated must stay as it was.
+ *  The index is memory of our own, not a mapping of the file: of a mapping that somebody cuts short in place,
+ *  or whose disk fails, a look kills the process, at any time; and what has been validated must stay as it
+ *  was.
  */
 #include "pack_state.h"
 
@@ -33,7 +35,8 @@ s_fail_file (const draft_t *draft, const char *name, int rc)
     const char *root = catalogue_root (draft->self);
     const char *remedy =
         rc == -EACCES? "let this user read it":
-        rc == -EMFILE || rc == -ENFILE? "raise the limit of open files (ulimit -n): all volumes are kept open":
+        rc == -EMFILE || rc == -ENFILE?
+            "raise the limit of open files (ulimit -n): all volumes are kept open":
         rc == -ENOMEM? "free memory or raise the limit":
         rc == -ENOENT? "copy it again from where it is whole, or pack again": "check the file system";
     return catalogue_fail (draft, rc == -ENOENT? -ENODATA: rc, "cannot read '%s/%s' (%s): %s", root, name,
@@ -52,7 +55,8 @@ s_open (const draft_t *draft, const char *name, int *fd_p, uint64_t *bytes_p)
     struct stat status;
     int rc = fd < 0 || fstat (fd, &status) != 0? s_fail_file (draft, name, -errno): 0;
     if (rc == 0 && !S_ISREG (status.st_mode))
-        rc = catalogue_fail (draft, -EINVAL, "'%s/%s' is not a file: pack again", catalogue_root (draft->self), name);
+        rc = catalogue_fail (draft, -EINVAL, "'%s/%s' is not a file: pack again",
+            catalogue_root (draft->self), name);
     if (rc == 0) {
         *bytes_p = (uint64_t) status.st_size;
         *fd_p = fd;
@@ -63,8 +67,8 @@ s_open (const draft_t *draft, const char *name, int *fd_p, uint64_t *bytes_p)
     return rc;
 }
 
-//  The whole file, in pages of its own: 0 and *memory_p, or -errno and a sentence.  An empty file is read as a zero, and fails as
-//  any other that is too short.
+//  The whole file, in pages of its own: 0 and *memory_p, or -errno and a sentence.  An empty file is read as
+//  a zero, and fails as any other that is too short.
 static int
 s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t *bytes_p)
 {
@@ -79,7 +83,8 @@ s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t 
     else {
         rc = catalogue_read_at (fd, memory, *bytes_p, 0);
         if (rc == -ESTALE)
-            rc = catalogue_fail (draft, rc, "'%s/%s' became shorter while it was read: wait until it is copied whole",
+            rc = catalogue_fail (draft, rc,
+                "'%s/%s' became shorter while it was read: wait until it is copied whole",
                 catalogue_root (draft->self), name);
         else
         if (rc)
@@ -154,7 +159,8 @@ s_check_volume (const draft_t *draft, uint32_t volume, const uint8_t *block)
             header.version,
             index->version);
     pack_volume_header_t expected = pack_volume_header (header.volume, header.pack);
-    if (header.checksum != expected.checksum || !s_is_zero (block + sizeof header, PACK_BLOCK_BYTES - sizeof header))
+    if (header.checksum != expected.checksum
+        || !s_is_zero (block + sizeof header, PACK_BLOCK_BYTES - sizeof header))
         return s_fail_volume (draft, volume, -EBADMSG, "is damaged: its header does not match its checksum");
     if (memcmp (header.pack, index->pack, sizeof header.pack))
         return s_fail_volume (draft, volume, -ESTALE, "belongs to another pack");

@@ -4,15 +4,18 @@
  *      catalogue_draft.c       errors, memory, lists of folders, finding by name
  *      catalogue_walk.c        an ImageFolder becomes samples
  *      catalogue_fields.c      further fields: a file of each for every sample
- *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or catalogue_jsonl.c
- *      catalogue_pack.c        a pack: all of this points into its index, which pack_validate.c has looked through; pack_state.h
+ *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
+ *                              catalogue_jsonl.c
+ *      catalogue_pack.c        a pack: all of this points into its index, which pack_validate.c has looked
+ *                              through; pack_state.h
  *
  *  Memory: all names are in one arena, each ended by a zero, and are known by their offset in it; a
  *  directory's path is stored once.  ImageNet's training set takes 45 bytes a sample: 24 for the record, 21
- *  for the name.  A further field takes 16 bytes a sample, as only its extension is news, and extensions repeat.  A
- *  number of a label takes 8, a text 8 and its length and one more.
+ *  for the name.  A further field takes 16 bytes a sample, as only its extension is news, and extensions
+ *  repeat.  A number of a label takes 8, a text 8 and its length and one more.
  *
- *  The records of samples, directories and companions and the values are those of pack_format.h, byte for byte.
+ *  The records of samples, directories and companions and the values are those of pack_format.h, byte for
+ *  byte.
  */
 #ifndef CATALOGUE_STATE_H
 #define CATALOGUE_STATE_H
@@ -51,16 +54,19 @@ _Static_assert (sizeof (sample_t) == 24 && sizeof (companion_t) == 16, "the figu
 _Static_assert (sizeof (sample_t) == sizeof (pack_sample_t) && SAME_PLACE (sample_t, pack_sample_t, name)
     && SAME_PLACE (sample_t, pack_sample_t, bytes) && SAME_PLACE (sample_t, pack_sample_t, directory)
     && SAME_PLACE (sample_t, pack_sample_t, zero), "a pack's samples are used where they are");
-_Static_assert (sizeof (directory_t) == sizeof (pack_directory_t) && SAME_PLACE (directory_t, pack_directory_t, path)
+_Static_assert (sizeof (directory_t) == sizeof (pack_directory_t)
+    && SAME_PLACE (directory_t, pack_directory_t, path)
     && SAME_PLACE (directory_t, pack_directory_t, label) && SAME_PLACE (directory_t, pack_directory_t, zero),
     "a pack's directories are used where they are");
-_Static_assert (sizeof (companion_t) == sizeof (pack_companion_t) && SAME_PLACE (companion_t, pack_companion_t, bytes)
+_Static_assert (sizeof (companion_t) == sizeof (pack_companion_t)
+    && SAME_PLACE (companion_t, pack_companion_t, bytes)
     && SAME_PLACE (companion_t, pack_companion_t, extension), "a pack's companions are used where they are");
 
 typedef struct {
     char name [CATALOGUE_NAME_BYTES_MAX];
     bool is_mask;
-    bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first dot then
+    bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first
+                                    //  dot then
     char *path;                     //  as it was given
     int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
@@ -81,8 +87,8 @@ typedef union {
     uint64_t text;                  //  in the arena
 } value_t;
 
-_Static_assert (COLUMN_CLASS == 0 && COLUMN_WHOLE == 2 && COLUMN_REAL == 3 && COLUMN_TEXT == 4 && sizeof (value_t) == 8,
-    "written in docs/format.md");
+_Static_assert (COLUMN_CLASS == 0 && COLUMN_WHOLE == 2 && COLUMN_REAL == 3 && COLUMN_TEXT == 4
+    && sizeof (value_t) == 8, "written in docs/format.md");
 _Static_assert ((int) CATALOGUE_NAME_BYTES_MAX == (int) PACK_NAME_BYTES, "copied as they are");
 
 typedef struct {
@@ -117,7 +123,8 @@ struct catalogue {
     size_t column_count;
     uint64_t bytes;
     char fingerprint [33];
-    struct pack *pack;              //  NULL: plain files; else arena, classes .. files and values are in its index
+    struct pack *pack;              //  NULL: plain files; else arena, classes .. files and values are in its
+                                    //  index
 };
 
 //  Empty, for catalogue_destroy.  NULL: no memory.
@@ -175,11 +182,14 @@ shown_t catalogue_shown (const char *text, size_t length);
 void *catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes);
 //  Gives spare room back.
 void *catalogue_trimmed (void *items, size_t count, size_t item_bytes);
-//  Appends "parent/text", or text alone where parent is NULL, and a zero.  text is not in the arena, which may move.
+//  Appends "parent/text", or text alone where parent is NULL, and a zero.  text is not in the arena, which
+//  may move.
 //  -ENOMEM without a sentence.
-int catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length, uint64_t *offset_p);
+int catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length,
+    uint64_t *offset_p);
 //  One sample more, as the last.  -ENOMEM without a sentence.
-int catalogue_add_sample (catalogue_t *self, uint32_t directory, const char *name, size_t length, uint64_t bytes);
+int catalogue_add_sample (catalogue_t *self, uint32_t directory, const char *name, size_t length,
+    uint64_t bytes);
 
 
 //  -- finding by name
@@ -200,7 +210,8 @@ enum { LOOKUP_NONE = -1 };
 typedef bool (catalogue_same_fn) (const void *wanted, uint32_t item);
 
 //  The item with this hash for which same says so, or LOOKUP_NONE.
-int64_t catalogue_lookup_find (const lookup_t *self, uint64_t hash, catalogue_same_fn *same, const void *wanted);
+int64_t catalogue_lookup_find (const lookup_t *self, uint64_t hash, catalogue_same_fn *same,
+    const void *wanted);
 //  -ENOMEM without a sentence.
 int catalogue_lookup_add (lookup_t *self, uint64_t hash, uint32_t item);
 
@@ -217,11 +228,12 @@ enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 int catalogue_check_file (int fd, uint64_t bytes);
 //  Room for bytes.  What is in the buffer is not kept, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
-//  Reads size bytes, no more and no less; from where the file is, or from offset on.  -ESTALE where the file ends before.
+//  Reads size bytes, no more and no less; from where the file is, or from offset on.  -ESTALE where the file
+//  ends before.
 int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
 int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
-//  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.  The text
-//  must end in a zero or another ASCII character, over which nothing is read.
+//  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
+//  The text must end in a zero or another ASCII character, over which nothing is read.
 uint32_t catalogue_code_point (const uint8_t **at_p);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];

@@ -90,8 +90,8 @@ s_take_whole (number_t *number, const char *at, const char *end, bool is_negativ
     number->whole = value;
 }
 
-//  A sign or none, and digits with a point and an exponent or without, or a name.  What stands behind it, or NULL for no
-//  number.
+//  A sign or none, and digits with a point and an exponent or without, or a name.  What stands behind it, or
+//  NULL for no number.
 static const char *
 s_scan_number (const char *at, const char *end, number_t *number)
 {
@@ -185,8 +185,10 @@ s_read_header (tsv_t *tsv)
         return rc;
     bool more = s_cut (&line, &cell);
     if (cell.length != 4 || memcmp (cell.at, "path", 4) != 0)
-        return catalogue_labels_fail (labels, -EINVAL, 1, "the first column is '%s': begin the file with a line of the "
-            "columns' names, separated by tabs, the first of them path", catalogue_shown (cell.at, cell.length).text);
+        return catalogue_labels_fail (labels, -EINVAL, 1,
+            "the first column is '%s': begin the file with a line of the "
+            "columns' names, separated by tabs, the first of them path",
+            catalogue_shown (cell.at, cell.length).text);
     rc = 0;
     while (rc == 0 && more) {
         more = s_cut (&line, &cell);
@@ -203,7 +205,8 @@ s_next (tsv_t *tsv, slice_t *line)
     size_t wanted = tsv->self->column_count + 1;
     if (rc <= 0 || s_cells (*line) == wanted)
         return rc;
-    return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line, "%zu columns where the header has %zu: "
+    return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line,
+        "%zu columns where the header has %zu: "
         "separate them by single tabs", s_cells (*line), wanted);
 }
 
@@ -242,14 +245,17 @@ s_decide (tsv_t *tsv, column_t *column, const scan_t *scan)
     if (scan->has_text || scan->first_line == 0)
         return catalogue_labels_shape (labels, column, COLUMN_TEXT, false, 1);
     if (scan->empty_line)
-        return catalogue_labels_fail (labels, -EINVAL, scan->empty_line, "'%s' is empty, and a number elsewhere: "
+        return catalogue_labels_fail (labels, -EINVAL, scan->empty_line,
+            "'%s' is empty, and a number elsewhere: "
             "write one, nan where there is none", column->name);
     if (scan->other_line)
-        return catalogue_labels_fail (labels, -EINVAL, scan->other_line, "'%s' has %zu numbers, and %zu in line %llu: "
+        return catalogue_labels_fail (labels, -EINVAL, scan->other_line,
+            "'%s' has %zu numbers, and %zu in line %llu: "
             "give all lines as many", column->name, scan->other_count, scan->count,
             (unsigned long long) scan->first_line);
     if (scan->wide_line && !scan->has_real)
-        return catalogue_labels_fail (labels, -EINVAL, scan->wide_line, "'%s' does not fit an int64: write it with "
+        return catalogue_labels_fail (labels, -EINVAL, scan->wide_line,
+            "'%s' does not fit an int64: write it with "
             "a point ('1.0e20') for a float64", column->name);
     labels->line = scan->first_line;
     return catalogue_labels_shape (labels, column, scan->has_real? COLUMN_REAL: COLUMN_WHOLE, scan->count > 1,
@@ -303,7 +309,8 @@ s_put_numbers (tsv_t *tsv, column_t *column, slice_t cell)
         if (column->kind == COLUMN_REAL) {
             value.real = strtod_l (at, NULL, tsv->locale);
             if (isinf (value.real) && !number.is_named)
-                return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line, "'%s' does not fit a float64: "
+                return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line,
+                    "'%s' does not fit a float64: "
                     "write inf, or a smaller number", column->name);
         }
         int rc = catalogue_labels_put (tsv->labels, column, value);

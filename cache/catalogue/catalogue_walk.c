@@ -4,8 +4,8 @@
  *               breadth first from a growing list (no recursion: a tree may be deeper than a stack is); each
  *               is read once and the files that count are appended as they are found.  When the class is
  *               through, its directories are sorted by path and its files by (directory, name).
- *  failure:     the text is written where it failed (catalogue_fail), the code goes up, catalogue_open destroys
- *               what is there.
+ *  failure:     the text is written where it failed (catalogue_fail), the code goes up, catalogue_open
+ *               destroys what is there.
  */
 #include "catalogue_state.h"
 
@@ -155,7 +155,8 @@ static int
 s_class_add (walk_t *walk, const char *name)
 {
     catalogue_t *self = walk->self;
-    uint64_t *classes = catalogue_grown (self->classes, &self->class_limit, self->class_count + 1, sizeof *classes);
+    uint64_t *classes = catalogue_grown (self->classes, &self->class_limit, self->class_count + 1,
+        sizeof *classes);
     if (!classes)
         return catalogue_fail_memory (walk->draft);
     self->classes = classes;
@@ -187,8 +188,8 @@ s_find_classes (walk_t *walk)
     closedir (directory);
     if (!rc && self->class_count == 0)
         rc = catalogue_fail (walk->draft, -ENODATA,
-            "no class folders in '%s': put the images into one folder for each class, or name them in a labels.tsv or "
-            "labels.jsonl there", catalogue_root (self));
+            "no class folders in '%s': put the images into one folder for each class, or name them in a "
+            "labels.tsv or labels.jsonl there", catalogue_root (self));
     if (!rc)
         qsort_r (self->classes, self->class_count, sizeof *self->classes, s_compare_classes, self->arena);
     return rc;
@@ -205,7 +206,8 @@ s_visit_push (walk_t *walk, uint64_t path, size_t parent)
         //  UNTESTED: takes 2^32 directories.
         return catalogue_fail (walk->draft, -EOVERFLOW, "too many folders in '%s': serve it in parts",
             catalogue_root (walk->self));
-    visit_t *visits = catalogue_grown (walk->visits, &walk->visit_limit, walk->visit_count + 1, sizeof *visits);
+    visit_t *visits = catalogue_grown (walk->visits, &walk->visit_limit, walk->visit_count + 1,
+        sizeof *visits);
     if (!visits)
         return catalogue_fail_memory (walk->draft);
     walk->visits = visits;
@@ -275,7 +277,8 @@ static int
 s_visit (walk_t *walk, size_t index)
 {
     const catalogue_t *self = walk->self;
-    DIR *directory = catalogue_folder_open (self->fields [0].root_fd, self->arena + walk->visits [index].path);
+    DIR *directory = catalogue_folder_open (self->fields [0].root_fd,
+        self->arena + walk->visits [index].path);
     if (!directory)
         return s_fail_folder (walk, self->arena + walk->visits [index].path, -errno);
     int rc = s_check_cycle (walk, index, dirfd (directory));
@@ -365,8 +368,10 @@ s_fail_empty (const walk_t *walk)
     if (walk->empty_count > shown)
         snprintf (more, sizeof more, " and %zu more", walk->empty_count - shown);
     bool is_image = !walk->draft->extensions;
-    return catalogue_fail (walk->draft, -ENODATA, "no %s in %zu of the %zu class folders in '%s': %s%s: remove the %s "
-        "or add %ss (%s)", is_image? "image": "file", walk->empty_count, self->class_count, catalogue_root (self), names,
+    return catalogue_fail (walk->draft, -ENODATA,
+        "no %s in %zu of the %zu class folders in '%s': %s%s: remove the %s "
+        "or add %ss (%s)", is_image? "image": "file", walk->empty_count, self->class_count,
+        catalogue_root (self), names,
         more, walk->empty_count == 1? "folder": "folders", is_image? "image": "file", walk->extensions);
 }
 

@@ -14,8 +14,8 @@ location_remedy (const char *path)
         return "check the path";
     if (size == 4 && strncasecmp (path, "file", 4) == 0)
         return "give the path alone, without file://";
-    return "object stores and web addresses are not supported yet: copy the data to a folder of this machine, or mount it, and "
-        "give that folder";
+    return "object stores and web addresses are not supported yet: copy the data to a folder of this "
+        "machine, or mount it, and give that folder";
 }
 
 static bool
@@ -30,16 +30,18 @@ location_folder_remedy (const char *path)
 {
     static const char *const tars [] = { ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".tar.bz2" };
     static const char *const lists [] = { ".tsv", ".jsonl" };
-    static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5", ".lmdb", ".tfrecord",
-        ".beton" };
+    static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5",
+        ".lmdb", ".tfrecord", ".beton" };
     for (size_t index = 0; index < sizeof tars / sizeof *tars; index++)
         if (s_ends_in (path, tars [index]))
             return "make a pack of the tar file with `tureen pack`, and give the pack's folder";
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
         if (s_ends_in (path, lists [index]))
-            return "give the folder that this list lies in, or make a pack of what it lists with `tureen pack`";
+            return "give the folder that this list lies in, or make a pack of what it lists with `tureen "
+                "pack`";
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
         if (s_ends_in (path, others [index]))
-            return "files of this kind are not read: extract the samples into a folder with one folder a class, and give that";
+            return "files of this kind are not read: extract the samples into a folder with one folder a "
+                "class, and give that";
     return "give the folder that holds the class folders";
 }

@@ -2,7 +2,8 @@
 #ifndef LOCATION_H
 #define LOCATION_H
 
-//  What to do where path is not there: half a sentence.  Object stores and web addresses (s3://, hf://, https://) are no paths.
+//  What to do where path is not there: half a sentence.  Object stores and web addresses (s3://, hf://,
+//  https://) are no paths.
 const char *location_remedy (const char *path);
 
 //  What to give instead, where path should be a data set's folder and is a file: half a sentence.

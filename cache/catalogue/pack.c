@@ -54,7 +54,8 @@ s_is_said (const catalogue_t *catalogue, uint64_t text)
     return false;
 }
 
-//  The last text, if it looks like one and is not just a label or a class that does; paths and names of files never do.
+//  The last text, if it looks like one and is not just a label or a class that does; paths and names of files
+//  never do.
 void
 pack_take_note (pack_t *self)
 {
@@ -154,7 +155,8 @@ pack_range_t
 pack_sample (const pack_t *self, uint32_t id)
 {
     const pack_place_t *place = s_place (self, id);
-    return (pack_range_t) { .volume = place->volume, .offset = place->offset, .bytes = pack_sample_bytes (self, id) };
+    return (pack_range_t) { .volume = place->volume, .offset = place->offset,
+        .bytes = pack_sample_bytes (self, id) };
 }
 
 pack_range_t

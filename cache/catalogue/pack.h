@@ -1,8 +1,9 @@
 /*  pack -- an open pack: where each sample's bytes are, and what they must hash to.
  *
- *  Opened by catalogue_open, which finds index.tureen in a folder; catalogue_pack gives it.  The index is read and wholly
- *  validated then: checksums of header and sections, every offset, length, position and name; so nothing read from it later
- *  needs a check.  What no check at that time can see is damage to the volumes' samples: pack_check sees it.
+ *  Opened by catalogue_open, which finds index.tureen in a folder; catalogue_pack gives it.  The index is
+ *  read and wholly validated then: checksums of header and sections, every offset, length, position and name;
+ *  so nothing read from it later needs a check.  What no check at that time can see is damage to the volumes'
+ *  samples: pack_check sees it.
  *
  *  Immutable; any thread may use it.
  */
@@ -36,7 +37,8 @@ uint32_t pack_position (const pack_t *self, uint32_t id);
 uint32_t pack_volumes (const pack_t *self);
 //  Position of the volume's first sample; for volume == pack_volumes: pack_samples.
 uint32_t pack_volume_first (const pack_t *self, uint32_t volume);
-//  Open for reading, buffered; lent.  Readers that want O_DIRECT open it again through /proc/self/fd or by pack_volume_path.
+//  Open for reading, buffered; lent.  Readers that want O_DIRECT open it again through /proc/self/fd or by
+//  pack_volume_path.
 int pack_volume_descriptor (const pack_t *self, uint32_t volume);
 //  The path to show and to open again: ROOT/volume-00003.tureen.  Returns the full length, as snprintf.
 size_t pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size);
@@ -46,8 +48,8 @@ uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
 pack_range_t pack_sample (const pack_t *self, uint32_t id);
 //  Bytes of all files of a sample.
 size_t pack_sample_bytes (const pack_t *self, uint32_t id);
-//  From the first byte of position `first` to the last of position first + count - 1 (count > 0, one volume), with the
-//  padding of chunks that end in between.
+//  From the first byte of position `first` to the last of position first + count - 1 (count > 0, one volume),
+//  with the padding of chunks that end in between.
 pack_range_t pack_piece (const pack_t *self, uint32_t first, uint32_t count);
 //  Whether these bytes (pack_sample_bytes of them) are the sample's.  *field_p: the first field that is not.
 bool pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p);

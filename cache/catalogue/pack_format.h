@@ -1,17 +1,20 @@
-/*  pack_format -- the bytes of a pack: volumes of chunks, and the index that says what is where.  docs/format.md draws it.
+/*  pack_format -- the bytes of a pack: volumes of chunks, and the index that says what is where.
+ *  docs/format.md draws it.
  *
  *  A pack is a folder:
  *      index.tureen            everything but the samples' bytes; mapped, validated when opened
  *      volume-00000.tureen     a header of PACK_BLOCK_BYTES, then chunks; about PACK_VOLUME_BYTES each
  *      volume-00001.tureen ..
  *
- *  The samples of the source are shuffled once, all of them.  A sample's *id* is its index in the source, its *position* that
- *  in the shuffled order.  Positions 0 .. chunk-1 are the first chunk, and so on; a chunk begins at a multiple of
- *  PACK_BLOCK_BYTES, its samples lie one after the other without gaps, zeros fill up its last block; it is never cut by
- *  the end of a volume.  A sample's files lie one after the other as well: field 0, field 1 ..
+ *  The samples of the source are shuffled once, all of them.  A sample's *id* is its index in the source, its
+ *  *position* that in the shuffled order.  Positions 0 .. chunk-1 are the first chunk, and so on; a chunk
+ *  begins at a multiple of PACK_BLOCK_BYTES, its samples lie one after the other without gaps, zeros fill up
+ *  its last block; it is never cut by the end of a volume.  A sample's files lie one after the other as well:
+ *  field 0, field 1 ..
  *
- *  All numbers are little-endian.  The index: a header of PACK_BLOCK_BYTES, then sections, each at a multiple of
- *  PACK_SECTION_ALIGN, zeros between; each is an array of one of the records below, and nothing follows the last.
+ *  All numbers are little-endian.  The index: a header of PACK_BLOCK_BYTES, then sections, each at a multiple
+ *  of PACK_SECTION_ALIGN, zeros between; each is an array of one of the records below, and nothing follows
+ *  the last.
  *  The index is written last, to another name, made durable, and renamed: a folder without it is not a pack.
  */
 #ifndef PACK_FORMAT_H
@@ -20,7 +23,8 @@
 
 enum {
     PACK_VERSION = 1,
-    PACK_BLOCK_BYTES = 4096,            //  of headers, and what chunks are aligned to: O_DIRECT takes it everywhere
+    PACK_BLOCK_BYTES = 4096,            //  of headers, and what chunks are aligned to: O_DIRECT takes it
+                                        //  everywhere
     PACK_SECTION_ALIGN = 64,
     PACK_CHUNK_SAMPLES = 64,            //  default; --chunk: multiples of it up to PACK_CHUNK_SAMPLES_MAX
     PACK_CHUNK_SAMPLES_MAX = 4096,
@@ -31,11 +35,12 @@ enum {
 
 #define PACK_VOLUME_BYTES (UINT64_C (1) << 30)  //  no chunk begins above it
 #define PACKING_FOLDER "packing"                         //  of an unfinished pack, beside its volumes
-#define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open says so
+#define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open
+                                                        //  says so
 #define PACK_INDEX_NAME "index.tureen"
 #define PACK_VOLUME_NAME "volume-%05u.tureen"
-//  The arena's last text, where it begins so and is no label's and no class's: what the writer has to say of how the pack
-//  was made.  Behind it stands a JSON object.
+//  The arena's last text, where it begins so and is no label's and no class's: what the writer has to say of
+//  how the pack was made.  Behind it stands a JSON object.
 #define PACK_NOTE_BEGIN "/tureen "
 #define PACK_INDEX_MAGIC "TUREENI1"
 #define PACK_VOLUME_MAGIC "TUREENV1"
@@ -57,7 +62,8 @@ typedef enum {
     PACK_FIELDS,                        //  pack_field_t, by field
     PACK_COMPANIONS,                    //  pack_companion_t: all of field 1 by id, then all of field 2 ..
     PACK_COLUMNS,                       //  pack_column_t, by label
-    PACK_VALUES,                        //  8 bytes each: all of the first column that has values, by id, then the next ..
+    PACK_VALUES,                        //  8 bytes each: all of the first column that has values, by id, then
+                                        //  the next ..
     PACK_PLACES,                        //  pack_place_t, by id
     PACK_CHECKSUMS,                     //  uint64_t: XXH3-64 of each file, by id, then by field
     PACK_ORDER,                         //  uint32_t: the id at each position
@@ -103,8 +109,9 @@ typedef struct {
     uint32_t is_beside;                 //  1: of a tar; see pack_companion_t
 } pack_field_t;
 
-//  A sample's file in a further field: the sample's directory and stem, and this extension.  The stem ends at the last dot of
-//  the sample's name; where is_beside is 1, at the first, as in WebDataset, and the file lies in the sample's own folder.
+//  A sample's file in a further field: the sample's directory and stem, and this extension.  The stem ends at
+//  the last dot of the sample's name; where is_beside is 1, at the first, as in WebDataset, and the file lies
+//  in the sample's own folder.
 typedef struct {
     uint64_t bytes;
     uint64_t extension;                 //  in the arena, with its dot
@@ -130,8 +137,8 @@ typedef struct {
     uint32_t zero;
 } pack_volume_t;
 
-_Static_assert (sizeof (pack_volume_header_t) == 40 && sizeof (pack_header_t) == 392 && sizeof (pack_extent_t) == 24,
-    "headers are drawn in docs/format.md");
+_Static_assert (sizeof (pack_volume_header_t) == 40 && sizeof (pack_header_t) == 392
+    && sizeof (pack_extent_t) == 24, "headers are drawn in docs/format.md");
 _Static_assert (sizeof (pack_directory_t) == 16 && sizeof (pack_sample_t) == 24 && sizeof (pack_field_t) == 72
     && sizeof (pack_companion_t) == 16 && sizeof (pack_column_t) == 88 && sizeof (pack_place_t) == 16
     && sizeof (pack_volume_t) == 16, "records are drawn in docs/format.md");

@@ -1,7 +1,8 @@
 /*  pack_index.c -- the index, section after section; its header last, as only then the checksums are known.
  *
- *  happy path:  seek over the header; for each section zeros up to its begin, then its arrays from where they lie; the
- *               header; fsync; map and validate the file as any reader will; rename; fsync the folder.
+ *  happy path:  seek over the header; for each section zeros up to its begin, then its arrays from where they
+ *               lie; the header; fsync; map and validate the file as any reader will; rename; fsync the
+ *               folder.
  *  failure:     the first one is kept, nothing is written after it; the partial file is removed.
  */
 #include "pack_index.h"
@@ -51,8 +52,8 @@ pack_volume_header (uint32_t volume, const uint8_t *pack)
 static int
 s_fail (const writer_t *writer, int rc)
 {
-    return catalogue_fail (&writer->draft, rc, "cannot write '%s/%s' (%s): %s", writer->folder, PACK_INDEX_PARTIAL,
-        strerror (-rc),
+    return catalogue_fail (&writer->draft, rc, "cannot write '%s/%s' (%s): %s", writer->folder,
+        PACK_INDEX_PARTIAL, strerror (-rc),
         rc == -ENOSPC || rc == -EDQUOT? "free some space":
         rc == -EACCES || rc == -EROFS? "let this user write there":
         rc == -ENOENT || rc == -ENOTDIR? "check the path":
@@ -63,7 +64,8 @@ static int
 s_write (writer_t *writer, const void *bytes, size_t size)
 {
     for (size_t done = 0; done < size; ) {
-        ssize_t count = pwrite (writer->fd, (const uint8_t *) bytes + done, size - done, (off_t) (writer->at + done));
+        ssize_t count = pwrite (writer->fd, (const uint8_t *) bytes + done, size - done,
+            (off_t) (writer->at + done));
         if (count > 0)
             done += (size_t) count;
         else
@@ -182,7 +184,8 @@ s_put_columns (writer_t *writer)
     int rc = 0;
     for (size_t index = 0; rc == 0 && index < catalogue->column_count; index++) {
         const column_t *column = &catalogue->columns [index];
-        pack_column_t record = { .kind = column->kind, .is_vector = column->is_vector, .length = column->length,
+        pack_column_t record = { .kind = column->kind, .is_vector = column->is_vector,
+            .length = column->length,
             .longest = column->longest };
         memcpy (record.name, column->name, strlen (column->name));
         rc = s_put (writer, &record, sizeof record);
@@ -214,7 +217,8 @@ s_put_section (writer_t *writer, pack_section_t section)
     case PACK_CLASSES:
         return s_put (writer, catalogue->classes, catalogue->class_count * sizeof *catalogue->classes);
     case PACK_DIRECTORIES:
-        return s_put (writer, catalogue->directories, catalogue->directory_count * sizeof *catalogue->directories);
+        return s_put (writer, catalogue->directories,
+            catalogue->directory_count * sizeof *catalogue->directories);
     case PACK_SAMPLES:
         return s_put_samples (writer);
     case PACK_FIELDS:
@@ -244,11 +248,13 @@ uint64_t
 pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes)
 {
     uint64_t fields = catalogue->field_count, bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
-    uint64_t a_sample = sizeof (pack_sample_t) + (fields - 1) * sizeof (pack_companion_t) + sizeof (pack_place_t)
+    uint64_t a_sample = sizeof (pack_sample_t) + (fields - 1) * sizeof (pack_companion_t)
+        + sizeof (pack_place_t)
         + fields * sizeof (uint64_t) + sizeof (uint32_t);
     bytes += catalogue->arena_used + catalogue->class_count * sizeof *catalogue->classes
         + catalogue->directory_count * sizeof (pack_directory_t) + catalogue->sample_count * a_sample;
-    bytes += fields * sizeof (pack_field_t) + catalogue->column_count * sizeof (pack_column_t) + volumes * sizeof (pack_volume_t);
+    bytes += fields * sizeof (pack_field_t) + catalogue->column_count * sizeof (pack_column_t)
+        + volumes * sizeof (pack_volume_t);
     for (size_t index = 0; index < catalogue->column_count; index++)
         bytes += catalogue->columns [index].value_count * sizeof *catalogue->columns [index].values;
     return bytes;
@@ -286,7 +292,8 @@ s_write_all (writer_t *writer)
     if (!writer->hash)
         return s_fail (writer, -ENOMEM);
     do
-        writer->fd = openat (writer->folder_fd, PACK_INDEX_PARTIAL, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        writer->fd = openat (writer->folder_fd, PACK_INDEX_PARTIAL, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+        0666);
     while (writer->fd < 0 && errno == EINTR);
     if (writer->fd < 0)
         return s_fail (writer, -errno);
@@ -337,7 +344,8 @@ pack_index_write (const char *folder, const pack_index_t *index, char *error, si
     assert (index->places); assert (index->checksums); assert (index->volumes);
     assert (error); assert (error_bytes > 0);
     error [0] = 0;
-    writer_t writer = { .draft = { .error = error, .error_bytes = error_bytes }, .folder = folder, .index = index,
+    writer_t writer = { .draft = { .error = error, .error_bytes = error_bytes }, .folder = folder,
+        .index = index,
         .fd = -1 };
     do
         writer.folder_fd = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

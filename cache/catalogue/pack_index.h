@@ -1,9 +1,9 @@
 /*  pack_index -- writes index.tureen, the last act of packing, and the header of a volume.
  *
- *  pack_index_write streams section after section to PACK_INDEX_PARTIAL, makes it durable, reads it back by the very
- *  code that will open it, renames it to PACK_INDEX_NAME and makes the folder durable.  So a folder holds no index or a
- *  good one; killed on the way it holds PACK_INDEX_PARTIAL at most, which the next call overwrites.  Volumes are to be
- *  durable before.
+ *  pack_index_write streams section after section to PACK_INDEX_PARTIAL, makes it durable, reads it back by
+ *  the very code that will open it, renames it to PACK_INDEX_NAME and makes the folder durable.  So a folder
+ *  holds no index or a good one; killed on the way it holds PACK_INDEX_PARTIAL at most, which the next call
+ *  overwrites.  Volumes are to be durable before.
  *
  *  Owner: one thread; blocks for as long as a disk does.
  */
@@ -22,20 +22,23 @@ typedef struct {
     //  Of a file as it lies in the volumes; NULL: as the catalogue says.
     uint64_t (*file_bytes) (const void *context, uint32_t id, size_t field);
     const void *context;
-    const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: none but what the catalogue's pack has
+    const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: none but what the
+                                        //  catalogue's pack has
     uint32_t chunk_samples;
     const uint8_t *pack;                //  PACK_ID_BYTES, as in the volumes' headers
     uint64_t seed;
     const uint32_t *order;              //  the id at each position
     const pack_place_t *places;         //  by id
     const uint64_t *checksums;          //  XXH3-64 of each file: [id * catalogue_fields + field]
-    const pack_volume_t *volumes;       //  bytes of the whole file, the last chunk's padding included; first position
+    const pack_volume_t *volumes;       //  bytes of the whole file, the last chunk's padding included; first
+                                        //  position
     uint32_t volume_count;
 } pack_index_t;
 
-//  0; or -errno and error (always ended) says what is wrong and the remedy: -EBADMSG when what was given does not hold
-//  together, or what writing says.  On failure PACK_INDEX_NAME is not there, or as it was; but where only the folder
-//  could not be made durable at the end, it is there and whole, and a power cut may still take it away.
+//  0; or -errno and error (always ended) says what is wrong and the remedy: -EBADMSG when what was given does
+//  not hold together, or what writing says.  On failure PACK_INDEX_NAME is not there, or as it was; but where
+//  only the folder could not be made durable at the end, it is there and whole, and a power cut may still
+//  take it away.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
 //  What an index of so many volumes takes on a disk, its note aside; some bytes more at most.

@@ -27,8 +27,9 @@ struct pack {
     int *descriptors;                   //  by volume; -1: not open.  NULL: none yet
 };
 
-//  Makes draft->self the catalogue of an index, which is lent: its bytes, aligned as malloc does, and its path for
-//  errors.  Field 0 has its path and root.  0, or -errno and a sentence; then the catalogue is to be destroyed.
+//  Makes draft->self the catalogue of an index, which is lent: its bytes, aligned as malloc does, and its
+//  path for errors.  Field 0 has its path and root.  0, or -errno and a sentence; then the catalogue is to be
+//  destroyed.
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
 //  The same with an index file in the folder of field 0's root, which is read whole.
 int pack_load (draft_t *draft, const char *name);

@@ -1,8 +1,9 @@
 /*  pack_validate.c -- is this an index as docs/format.md says?  Nothing in it is believed before.
  *
- *  happy path:  the header; the sections' extents, padding and checksums, which find what a disk or a copy has damaged;
- *               then the contents, table by table, which find what a wrong writer has written.  As soon as a table's
- *               size is known to be right the catalogue points to it.
+ *  happy path:  the header; the sections' extents, padding and checksums, which find what a disk or a copy
+ *               has damaged;
+ *               then the contents, table by table, which find what a wrong writer has written.  As soon as a
+ *               table's size is known to be right the catalogue points to it.
  *  failure:     one sentence with the file, what is wrong in it, and the remedy.
  */
 #include "pack_state.h"
@@ -64,10 +65,12 @@ s_check_numbers (const check_t *check)
         return s_damaged (check, "chunks of %u samples, not a multiple of %d up to %d", header->chunk_samples,
             PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
     if (header->samples == 0 || header->samples > UINT32_MAX)
-        return s_damaged (check, "%llu samples, not 1 to %u", (unsigned long long) header->samples, UINT32_MAX);
+        return s_damaged (check, "%llu samples, not 1 to %u", (unsigned long long) header->samples,
+            UINT32_MAX);
     size_t digits = sizeof check->self->fingerprint - 1;
     if (strspn (header->fingerprint, "0123456789abcdef") != digits
-            || !s_is_zero ((const uint8_t *) header->fingerprint + digits, sizeof header->fingerprint - digits))
+            || !s_is_zero ((const uint8_t *) header->fingerprint + digits,
+            sizeof header->fingerprint - digits))
         return s_damaged (check, "its fingerprint is not 32 hexadecimal digits");
     return 0;
 }
@@ -81,7 +84,8 @@ s_check_header (check_t *check)
     if (memcmp (header->magic, PACK_INDEX_MAGIC, sizeof header->magic))
         return s_damaged (check, "it does not begin with '%s', so it is no index", PACK_INDEX_MAGIC);
     if (header->version > PACK_VERSION)
-        return catalogue_fail (check->draft, -ENOTSUP, "'%s' has version %u of the format, this tureen reads up to %d: "
+        return catalogue_fail (check->draft, -ENOTSUP,
+            "'%s' has version %u of the format, this tureen reads up to %d: "
             "use a later tureen, or pack again with this one", check->path, header->version, PACK_VERSION);
     if (header->version < PACK_VERSION)
         return s_damaged (check, "there is no version %u of the format", header->version);
@@ -100,7 +104,8 @@ s_check_header (check_t *check)
 static const struct { const char *name; size_t record; } s_sections [PACK_SECTIONS] = {
     [PACK_ARENA] = { "names", 1 }, [PACK_CLASSES] = { "classes", 8 },
     [PACK_DIRECTORIES] = { "directories", sizeof (pack_directory_t) },
-    [PACK_SAMPLES] = { "samples", sizeof (pack_sample_t) }, [PACK_FIELDS] = { "fields", sizeof (pack_field_t) },
+    [PACK_SAMPLES] = { "samples", sizeof (pack_sample_t) },
+    [PACK_FIELDS] = { "fields", sizeof (pack_field_t) },
     [PACK_COMPANIONS] = { "companions", sizeof (pack_companion_t) },
     [PACK_COLUMNS] = { "labels", sizeof (pack_column_t) }, [PACK_VALUES] = { "values", sizeof (value_t) },
     [PACK_PLACES] = { "places", sizeof (pack_place_t) }, [PACK_CHECKSUMS] = { "checksums", 8 },
@@ -117,7 +122,8 @@ s_check_extents (const check_t *check)
         const char *name = s_sections [section].name;
         if (extent->offset != pack_aligned (end, PACK_SECTION_ALIGN))
             return s_damaged (check, "its section of %s begins at byte %llu, not %llu", name,
-                (unsigned long long) extent->offset, (unsigned long long) pack_aligned (end, PACK_SECTION_ALIGN));
+                (unsigned long long) extent->offset,
+                (unsigned long long) pack_aligned (end, PACK_SECTION_ALIGN));
         if (extent->offset > check->size || extent->bytes > check->size - extent->offset)
             return s_damaged (check, "it ends at byte %zu, in its section of %s", check->size, name);
         if (extent->bytes % s_sections [section].record)
@@ -127,7 +133,8 @@ s_check_extents (const check_t *check)
             return s_damaged (check, "before its section of %s there is something", name);
         end = extent->offset + extent->bytes;
     }
-    return end == check->size? 0: s_damaged (check, "it has %zu bytes, its sections end at byte %llu", check->size,
+    return end == check->size? 0:
+        s_damaged (check, "it has %zu bytes, its sections end at byte %llu", check->size,
         (unsigned long long) end);
 }
 
@@ -137,7 +144,8 @@ s_check_checksums (const check_t *check)
     for (int section = 0; section < PACK_SECTIONS; section++) {
         const pack_extent_t *extent = &check->header->sections [section];
         if (XXH3_64bits (check->bytes + extent->offset, extent->bytes) != extent->checksum)
-            return s_damaged (check, "its section of %s does not match its checksum", s_sections [section].name);
+            return s_damaged (check, "its section of %s does not match its checksum",
+                s_sections [section].name);
     }
     return 0;
 }
@@ -324,7 +332,8 @@ s_is_companion (const check_t *check, const field_t *field, uint32_t id)
     if (!extension || (*extension && *extension != '.') || strchr (extension, '/'))
         return false;
     const char *name = self->arena + sample->name;
-    size_t stem = field->is_beside? strcspn (name, "."): catalogue_stem (name), length = stem + strlen (extension);
+    size_t stem = field->is_beside? strcspn (name, "."): catalogue_stem (name),
+        length = stem + strlen (extension);
     if (strlen (self->arena + self->directories [sample->directory].path) + 1 + length >= PATH_MAX)
         return false;
     char composed [8];
@@ -460,8 +469,8 @@ s_end_volume (const check_t *check, cursor_t *cursor)
     const pack_volume_t *volume = &check->pack->volumes [cursor->volume];
     uint64_t end = pack_aligned (cursor->offset, PACK_BLOCK_BYTES);
     if (volume->bytes != end)
-        return s_damaged (check, "volume %u has %llu bytes by its record, %llu by its samples", cursor->volume,
-            (unsigned long long) volume->bytes, (unsigned long long) end);
+        return s_damaged (check, "volume %u has %llu bytes by its record, %llu by its samples",
+            cursor->volume, (unsigned long long) volume->bytes, (unsigned long long) end);
     *cursor = (cursor_t) { .volume = cursor->volume + 1, .offset = PACK_BLOCK_BYTES };
     return 0;
 }
@@ -476,9 +485,10 @@ s_begin_chunk (const check_t *check, cursor_t *cursor, uint32_t position, uint32
     if (rc)
         return rc;
     const pack_volume_t *record = &pack->volumes [cursor->volume];
-    if ((is_next || position == 0) && (record->first != position || record->zero || record->bytes > INT64_MAX))
-        return s_damaged (check, "volume %u begins with position %u by its record, %u by its samples", cursor->volume,
-            record->first, position);
+    if ((is_next || position == 0)
+        && (record->first != position || record->zero || record->bytes > INT64_MAX))
+        return s_damaged (check, "volume %u begins with position %u by its record, %u by its samples",
+            cursor->volume, record->first, position);
     cursor->offset = pack_aligned (cursor->offset, PACK_BLOCK_BYTES);
     return 0;
 }
@@ -515,29 +525,34 @@ s_check_places (const check_t *check)
     for (uint32_t position = 0; position < check->samples; position++) {
         uint32_t id = pack->order [position];
         if (id >= check->samples || pack->places [id].position != position)
-            return s_damaged (check, "position %u has sample %u, which is not at that position", position, id);
+            return s_damaged (check, "position %u has sample %u, which is not at that position", position,
+                id);
         const pack_place_t *place = &pack->places [id];
-        int rc = position % check->header->chunk_samples? 0: s_begin_chunk (check, &cursor, position, place->volume);
+        int rc = position % check->header->chunk_samples? 0:
+            s_begin_chunk (check, &cursor, position, place->volume);
         if (rc)
             return rc;
         if (place->volume != cursor.volume || place->offset != cursor.offset)
-            return s_damaged (check, "sample %u is at byte %llu of volume %u, not %llu of %u, behind the one before it",
-                id,
-                (unsigned long long) place->offset, place->volume, (unsigned long long) cursor.offset, cursor.volume);
+            return s_damaged (check, "sample %u is at byte %llu of volume %u, not %llu of %u, behind the one "
+                "before it", id,
+                (unsigned long long) place->offset, place->volume, (unsigned long long) cursor.offset,
+                cursor.volume);
         uint64_t bytes;
         if (!s_add_up (check, id, &bytes) || bytes > pack->volumes [cursor.volume].bytes
                 || cursor.offset > pack->volumes [cursor.volume].bytes - bytes)
             return s_damaged (check, "sample %u crosses the end of volume %u", id, cursor.volume);
         if (s_has_large_file (check, id))
-            return s_damaged (check, "sample %u has a file of more than %d bytes", id, CATALOGUE_SAMPLE_BYTES_MAX);
+            return s_damaged (check, "sample %u has a file of more than %d bytes", id,
+                CATALOGUE_SAMPLE_BYTES_MAX);
         cursor.offset += bytes;
         total += bytes;
     }
     if (total != check->header->bytes)
-        return s_damaged (check, "its samples have %llu bytes, %llu by its header", (unsigned long long) total,
-            (unsigned long long) check->header->bytes);
+        return s_damaged (check, "its samples have %llu bytes, %llu by its header",
+            (unsigned long long) total, (unsigned long long) check->header->bytes);
     int rc = s_end_volume (check, &cursor);
-    return rc || cursor.volume == pack->volume_count? rc: s_damaged (check, "volume %u has no samples", cursor.volume);
+    return rc || cursor.volume == pack->volume_count? rc:
+        s_damaged (check, "volume %u has no samples", cursor.volume);
 }
 
 

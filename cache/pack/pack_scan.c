@@ -62,7 +62,8 @@ s_get (scan_t *self, uint64_t offset, size_t size, const uint8_t **bytes_p)
     if (!is_inside) {
         if (offset > self->bytes || size > self->bytes - offset)
             return -ESTALE;
-        uint64_t ahead = self->bytes - offset < PACK_SCAN_READ_BYTES? self->bytes - offset: PACK_SCAN_READ_BYTES;
+        uint64_t ahead = self->bytes - offset < PACK_SCAN_READ_BYTES? self->bytes - offset:
+            PACK_SCAN_READ_BYTES;
         int rc = ahead > size? s_fill (self, offset, ahead): -EIO;
         if (rc)
             rc = s_fill (self, offset, size);
@@ -210,7 +211,8 @@ s_scan_volume (scan_t *self)
         return 0;
     int rc = s_check_volume (self);
     uint32_t end = pack_volume_first (self->pack, self->volume + 1);
-    for (uint32_t position = pack_volume_first (self->pack, self->volume); rc == 0 && position < end; position++) {
+    for (uint32_t position = pack_volume_first (self->pack, self->volume); rc == 0
+        && position < end; position++) {
         rc = s_scan_sample (self, position);
         if (rc == 0)
             rc = s_scan_padding (self, position);
@@ -222,7 +224,8 @@ int
 pack_scan (const catalogue_t *catalogue, const pack_scan_events_t *events, void *context)
 {
     assert (catalogue); assert (events); assert (events->sample); assert (events->volume);
-    scan_t self = { .catalogue = catalogue, .pack = catalogue_pack (catalogue), .events = events, .context = context };
+    scan_t self = { .catalogue = catalogue, .pack = catalogue_pack (catalogue), .events = events,
+        .context = context };
     assert (self.pack);
     int rc = 0;
     for (; rc == 0 && self.volume < pack_volumes (self.pack); self.volume++) {

@@ -46,8 +46,8 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
         struct stat status;
         if (stat (path, &status) != 0) {
             int rc = -errno;
-            snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot look at '%.600s' (%s): %s", path, strerror (-rc),
-                rc == -EACCES? "let this user enter its folder": location_remedy (path));
+            snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot look at '%.600s' (%s): %s", path,
+                strerror (-rc), rc == -EACCES? "let this user enter its folder": location_remedy (path));
             return rc;
         }
         if (!S_ISDIR (status.st_mode) && !s_is_list (path))
@@ -55,19 +55,21 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
         has_files = true;
         if (options->path_count > 1) {
             snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s' is %s, and there are %zu sources: "
-                "give it alone; only tar files may be several", path, S_ISDIR (status.st_mode)? "a folder": "a list",
-                options->path_count);
+                "give it alone; only tar files may be several", path,
+                S_ISDIR (status.st_mode)? "a folder": "a list", options->path_count);
             return -EINVAL;
         }
     }
     const char *misplaced = 
         has_files && options->masks? "masks among members are for tar files: give a folder's as fields":
-        !has_files && options->field_count? "fields are for folders and lists: a tar file has its own as members": NULL;
+        !has_files && options->field_count?
+            "fields are for folders and lists: a tar file has its own as members": NULL;
     if (misplaced) {
         snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s': %s", options->paths [0], misplaced);
         return -EINVAL;
     }
-    return has_files? pack_source_open_folder (self_p, options, error): pack_source_open_tar (self_p, options, error);
+    return has_files? pack_source_open_folder (self_p, options, error):
+        pack_source_open_tar (self_p, options, error);
 }
 
 pack_source_t *

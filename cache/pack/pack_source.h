@@ -2,10 +2,12 @@
  *
  *  Kinds, found by what the path is:
  *    a folder                an ImageFolder, or what its labels file says (catalogue.h), with further fields
- *    a .tsv, .jsonl or .txt  a list: a labels file (docs/data.md) that lies anywhere, paths relative to its own folder or absolute;
+ *    a .tsv, .jsonl or .txt  a list: a labels file (docs/data.md) that lies anywhere, paths relative to its
+ *    own folder or absolute;
  *                            .txt has one path a line and nothing else
- *    else                    tar files (several: shards, in the order given), compressed or not. Members with one stem (up to
- *                            the first dot of the last component) are one sample, as in WebDataset.
+ *    else                    tar files (several: shards, in the order given), compressed or not. Members with
+ *                            one stem (up to the first dot of the last component) are one sample, as in
+ *                            WebDataset.
  *
  *  Owner: one thread.  Blocks for as long as a disk does.
  */
@@ -23,10 +25,12 @@ enum { PACK_SOURCE_ERROR_BYTES = 1024 };
 typedef struct {
     const char *const *paths;           //  one, or several tar files
     size_t path_count;
-    const char *extensions;             //  as catalogue_options_t's: which files count in a folder; in a tar, which is "image"
+    const char *extensions;             //  as catalogue_options_t's: which files count in a folder; in a tar,
+                                        //  which is "image"
     const catalogue_field_t *fields;    //  further fields of a folder
     size_t field_count;
-    const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks; NULL: none
+    const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
+                                        //  NULL: none
 } pack_source_options_t;
 
 //  One sample: the bytes of its files, by field; lent until the next call.
@@ -34,24 +38,29 @@ typedef struct {
     const uint8_t *files [CATALOGUE_FIELDS_MAX];
     size_t bytes [CATALOGUE_FIELDS_MAX];
     size_t field_count;                 //  the same for all
-    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  what became of each on its way (packing.h); 0: the source's own bytes
+    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  what became of each on its way (packing.h); 0: the
+                                                //  source's own bytes
 } pack_item_t;
 
-//  0, or -errno, *self_p NULL and error (PACK_SOURCE_ERROR_BYTES, always ended) says what is wrong and the remedy.
+//  0, or -errno, *self_p NULL and error (PACK_SOURCE_ERROR_BYTES, always ended) says what is wrong and the
+//  remedy.
 int pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 void pack_source_destroy (pack_source_t **self_p);
 
 //  1 and the next sample; 0 at the end; or -errno and error.
 int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);
-//  The next `count` samples are passed over, without reading their bytes where that can be.  As pack_source_next: 1, or -errno.
+//  The next `count` samples are passed over, without reading their bytes where that can be.  As
+//  pack_source_next: 1, or -errno.
 int pack_source_skip (pack_source_t *self, uint64_t count, char *error);
 //  How many samples it has given or passed over: the last one's number, and 1.
 uint64_t pack_source_taken (const pack_source_t *self);
 //  How far it is and how far it will be, in bytes of the source, for a progress bar; *total_p 0: not known.
 void pack_source_progress (const pack_source_t *self, uint64_t *done_p, uint64_t *total_p);
-//  32 hexadecimal digits that change when what is to be packed has: to resume only what was begun.  Paths, sizes, times.
+//  32 hexadecimal digits that change when what is to be packed has: to resume only what was begun.  Paths,
+//  sizes, times.
 const char *pack_source_signature (const pack_source_t *self);
-//  All samples with names, labels, sizes and fingerprint; lent.  Before the end: NULL where only the end tells them (tar files).
+//  All samples with names, labels, sizes and fingerprint; lent.  Before the end: NULL where only the end
+//  tells them (tar files).
 const catalogue_t *pack_source_catalogue (const pack_source_t *self);
 
 
@@ -65,9 +74,11 @@ typedef struct {
     void (*destroy) (void *state);
 } pack_source_kind_t;
 
-//  A new source of that kind, which takes the state; signature is copied.  NULL: no memory (state is destroyed).
+//  A new source of that kind, which takes the state; signature is copied.  NULL: no memory (state is
+//  destroyed).
 pack_source_t *pack_source_new (const pack_source_kind_t *kind, void *state, const char *signature);
-int pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *options, char *error);    //  lists too
+//  lists too
+int pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 int pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 
 #endif

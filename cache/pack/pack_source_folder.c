@@ -1,6 +1,7 @@
 /*  pack_source_folder.c -- a folder, or a list: what the catalogue names, read file by file.
  *
- *  failure:  a file that cannot be read ends the packing: left out, it would give every later sample another id.
+ *  failure:  a file that cannot be read ends the packing: left out, it would give every later sample another
+ *            id.
  */
 #include "pack_source.h"
 
@@ -56,8 +57,10 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
 {
     char path [PATH_MAX];
     catalogue_path (self->catalogue, id, field, path, sizeof path);
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot read '%.300s/%.400s' (%s): %s", self->roots [field], path,
-        rc == -ESTALE? "its size is another": rc == -EINVAL || rc == -ENXIO? "it is no regular file": strerror (-rc), s_remedy (rc));
+    snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot read '%.300s/%.400s' (%s): %s", self->roots [field],
+        path,
+        rc == -ESTALE? "its size is another": rc == -EINVAL
+        || rc == -ENXIO? "it is no regular file": strerror (-rc), s_remedy (rc));
     for (char *at = error; *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             *at = '?';
@@ -90,7 +93,8 @@ s_skip (void *state, uint64_t count, char *error)
 {
     folder_t *self = state;
     if (count > catalogue_samples (self->catalogue) - self->id) {
-        snprintf (error, PACK_SOURCE_ERROR_BYTES, "there are %u samples in '%.600s', and there were more: begin anew",
+        snprintf (error, PACK_SOURCE_ERROR_BYTES,
+            "there are %u samples in '%.600s', and there were more: begin anew",
             catalogue_samples (self->catalogue), self->roots [0]);
         return -ESTALE;
     }
@@ -150,7 +154,8 @@ s_sign (const folder_t *self, char signature [33])
             s_hash_time (self, hash, id, field);
     XXH128_hash_t digest = XXH3_128bits_digest (hash);
     XXH3_freeState (hash);
-    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) digest.high64, (unsigned long long) digest.low64);
+    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) digest.high64,
+        (unsigned long long) digest.low64);
     return 0;
 }
 

@@ -1,17 +1,18 @@
 /*  pack_source_tar.c -- tar files as a source: read once, in the order given, by libarchive.
  *
- *  happy path:  the members of the first stem are taken until a member of another stem comes, whose header is kept for
- *               the next call (its bytes are not read yet); tar_catalogue says which member is which field; and so on,
- *               from archive to archive.  Behind the last, the catalogue is finished.
+ *  happy path:  the members of the first stem are taken until a member of another stem comes, whose header is
+ *               kept for the next call (its bytes are not read yet); tar_catalogue says which member is which
+ *               field; and so on, from archive to archive.  Behind the last, the catalogue is finished.
  *  failure:     the sentence names archive and member.  Nothing can be gone on with behind an error.
  *
- *  A member becomes part of a sample if it is a regular file (sparse ones are) and its last component has a dot that is
- *  neither first nor last.  Folders, and names without an extension or that begin with a dot, are passed over as
- *  WebDataset does.  Links, devices and fifos are errors: what they stand for is not in the tar, and a set must not
- *  shrink in silence.
+ *  A member becomes part of a sample if it is a regular file (sparse ones are) and its last component has a
+ *  dot that is neither first nor last.  Folders, and names without an extension or that begin with a dot, are
+ *  passed over as WebDataset does.  Links, devices and fifos are errors: what they stand for is not in the
+ *  tar, and a set must not shrink in silence.
  *
- *  libarchive reads tar and nothing else here, unpacked or by gzip, bzip2, xz or zstd.  Tar files that were put one
- *  behind the other (cat) are read to their end; one without its end mark may have been cut, so it is refused.
+ *  libarchive reads tar and nothing else here, unpacked or by gzip, bzip2, xz or zstd.  Tar files that were
+ *  put one behind the other (cat) are read to their end; one without its end mark may have been cut, so it is
+ *  refused.
  */
 #include "pack_source.h"
 
@@ -99,10 +100,11 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
     int code = archive_errno (self->archive);
     if (code == ENOMEM)
         return s_fail_memory (error);
-    return s_fail (error, code == EIO? -EIO: -EBADMSG, "'%s': %s%s%s (%.200s): the archive is damaged or cut short: "
+    return s_fail (error, code == EIO? -EIO: -EBADMSG,
+        "'%s': %s%s%s (%.200s): the archive is damaged or cut short: "
         "make it anew",
-        s_archive (self), *member? "at '": "cannot be read", *member? s_shown (member).text: "", *member? "'": "",
-        reason? reason: "it ends too early");
+        s_archive (self), *member? "at '": "cannot be read", *member? s_shown (member).text: "",
+        *member? "'": "", reason? reason: "it ends too early");
 }
 
 
@@ -143,8 +145,10 @@ s_open_file (tar_t *self, char *error)
     if (self->fd < 0 || fstat (self->fd, &status) != 0)
         return s_fail_open (shard->path, -errno, error);
     if (!S_ISREG (status.st_mode) || (uint64_t) status.st_size != shard->bytes
-            || status.st_mtim.tv_sec != shard->changed.tv_sec || status.st_mtim.tv_nsec != shard->changed.tv_nsec)
-        return s_fail (error, -ESTALE, "'%s' changed meanwhile: begin anew when nothing writes to it", shard->path);
+            || status.st_mtim.tv_sec != shard->changed.tv_sec
+            || status.st_mtim.tv_nsec != shard->changed.tv_nsec)
+        return s_fail (error, -ESTALE, "'%s' changed meanwhile: begin anew when nothing writes to it",
+            shard->path);
     posix_fadvise (self->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return 0;
 }
@@ -176,11 +180,14 @@ s_open (tar_t *self, char *error)
     if (!self->archive)
         return s_fail_memory (error);
     self->member_end = 0;
-    self->next.path [0] = 0;            //  the last member of the archive before is nothing to this one's errors
+    self->next.path [0] = 0;            //  the last member of the archive before is nothing to this one's
+                                        //  errors
     if (archive_read_open_fd (self->archive, self->fd, READ_BYTES) != ARCHIVE_OK)
-        return s_fail (error, -EINVAL, "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
+        return s_fail (error, -EINVAL,
+            "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
             "bzip2, xz or zstd",
-            s_archive (self), archive_error_string (self->archive)? archive_error_string (self->archive): "unknown");
+            s_archive (self), archive_error_string (self->archive)? archive_error_string (self->archive):
+            "unknown");
     return 0;
 }
 
@@ -199,7 +206,8 @@ static int
 s_end_archive (tar_t *self, char *error)
 {
     if (archive_filter_bytes (self->archive, 0) - self->member_end < 2 * TAR_BLOCK_BYTES)
-        return s_fail (error, -EBADMSG, "'%s' ends without the zeros that end a tar, so it may be cut short: make it "
+        return s_fail (error, -EBADMSG,
+            "'%s' ends without the zeros that end a tar, so it may be cut short: make it "
             "anew, or if it is "
             "whole, append them: head -c 1024 /dev/zero", s_archive (self));
     self->bytes_done += self->shards [self->shard].bytes;
@@ -251,9 +259,11 @@ s_split (tar_t *self, tar_member_t *member, char *error)
         return 0;
     }
     if (strlen (key) >= sizeof member->key)
-        return s_fail (error, -EINVAL, "'%s': what stands behind the first dot of '%s' is too long for a field's "
+        return s_fail (error, -EINVAL,
+            "'%s': what stands behind the first dot of '%s' is too long for a field's "
             "name: rename it, "
-            "to at most %zu bytes there", s_archive (self), s_shown (member->path).text, sizeof member->key - 1);
+            "to at most %zu bytes there", s_archive (self), s_shown (member->path).text,
+            sizeof member->key - 1);
     for (size_t at = 0; at == 0 || key [at - 1]; at++)      //  ASCII alone, whatever the locale
         member->key [at] = (char) (key [at] >= 'A' && key [at] <= 'Z'? key [at] + ('a' - 'A'): key [at]);
     return 1;
@@ -264,7 +274,8 @@ s_check_size (const tar_t *self, tar_member_t *member, char *error)
 {
     int64_t size = archive_entry_size_is_set (self->entry)? archive_entry_size (self->entry): 0;
     if (size < 0 || (uint64_t) size > CATALOGUE_SAMPLE_BYTES_MAX)
-        return s_fail (error, -EFBIG, "'%s': '%s' has %lld bytes: a sample's file may have at most %d; leave it out "
+        return s_fail (error, -EFBIG,
+            "'%s': '%s' has %lld bytes: a sample's file may have at most %d; leave it out "
             "or cut it",
             s_archive (self), s_shown (member->path).text, (long long) size, CATALOGUE_SAMPLE_BYTES_MAX);
     member->size = (uint64_t) size;
@@ -278,17 +289,20 @@ s_take_entry (tar_t *self, char *error)
     struct archive_entry *entry = self->entry;
     const char *text = archive_entry_pathname (entry);
     if (!text)
-        return s_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew", s_archive (self));
+        return s_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew",
+            s_archive (self));
     if (archive_entry_hardlink (entry) || archive_entry_filetype (entry) == AE_IFLNK)
-        return s_fail (error, -EINVAL, "'%s': '%s' is a link: put the file itself into the tar (tar --dereference "
+        return s_fail (error, -EINVAL,
+            "'%s': '%s' is a link: put the file itself into the tar (tar --dereference "
             "--hard-dereference), or leave it out", s_archive (self), s_shown (text).text);
     if (archive_entry_filetype (entry) == AE_IFDIR)
         return 0;
     if (archive_entry_filetype (entry) != AE_IFREG)
-        return s_fail (error, -EINVAL, "'%s': '%s' is a device or a fifo, no file: leave it out", s_archive (self),
-            s_shown (text).text);
+        return s_fail (error, -EINVAL, "'%s': '%s' is a device or a fifo, no file: leave it out",
+            s_archive (self), s_shown (text).text);
     if (!s_clean_path (text, self->next.path))
-        return s_fail (error, -EINVAL, "'%s': '%s' is absolute, leaves the archive by '..' or has more than %d bytes: "
+        return s_fail (error, -EINVAL,
+            "'%s': '%s' is absolute, leaves the archive by '..' or has more than %d bytes: "
             "make the archive anew with plain names", s_archive (self), s_shown (text).text, PATH_MAX - 1);
     int rc = s_split (self, &self->next, error);
     if (rc > 0 && s_check_size (self, &self->next, error))
@@ -357,7 +371,8 @@ s_read_data (tar_t *self, tar_member_t *member, char *error)
         if (count < 0)
             return s_fail_archive (self, member->path, error);
         if (count == 0)
-            return s_fail (error, -EBADMSG, "'%s': '%s' ends after %zu of %llu bytes: the archive is damaged: make "
+            return s_fail (error, -EBADMSG,
+                "'%s': '%s' ends after %zu of %llu bytes: the archive is damaged: make "
                 "it anew",
                 s_archive (self), s_shown (member->path).text, done, (unsigned long long) member->size);
         done += (size_t) count;
@@ -386,7 +401,8 @@ s_take_member (tar_t *self, bool read, char *error)
             s_shown (self->next.path).text, CATALOGUE_FIELDS_MAX);
     for (size_t index = 0; index < self->member_count; index++)
         if (strcmp (self->members [index].key, self->next.key) == 0)
-            return s_fail (error, -EINVAL, "'%s': '%s' and '%s' are the same member of one sample: remove one or "
+            return s_fail (error, -EINVAL,
+                "'%s': '%s' and '%s' are the same member of one sample: remove one or "
                 "rename it (a sample's "
                 "name ends at its first dot)", s_archive (self), s_shown (self->members [index].path).text,
                 s_shown (self->next.path).text);
@@ -406,15 +422,16 @@ s_finish (tar_t *self, char *error)
 {
     self->ended = true;
     if (tar_catalogue_samples (self->catalogue) == 0)
-        return s_fail (error, -ENODATA, "'%s'%s holds no sample (%llu files without an extension): give tar files "
+        return s_fail (error, -ENODATA,
+            "'%s'%s holds no sample (%llu files without an extension): give tar files "
             "with images",
             self->shards [0].path, self->shard_count > 1? ", with those behind it,": "",
             (unsigned long long) self->passed_over);
     return tar_catalogue_finish (self->catalogue, error);
 }
 
-//  The next sample's members: the number of its fields and which is which, 0 at the end.  A sample does not go on in
-//  another archive.
+//  The next sample's members: the number of its fields and which is which, 0 at the end.  A sample does not
+//  go on in another archive.
 static int
 s_gather (tar_t *self, bool read, size_t order [CATALOGUE_FIELDS_MAX], char *error)
 {
@@ -431,11 +448,12 @@ s_gather (tar_t *self, bool read, size_t order [CATALOGUE_FIELDS_MAX], char *err
         rc = s_take_member (self, read, error);
         if (rc == 0)
             rc = s_advance (self, error);
-    } while (rc == 0 && self->has_next && self->shard == shard && s_same_stem (&self->members [0], &self->next));
+    } while (rc == 0 && self->has_next && self->shard == shard
+        && s_same_stem (&self->members [0], &self->next));
     if (rc)
         return rc;
-    return tar_catalogue_add (self->catalogue, self->shards [shard].path, self->members, self->member_count, order,
-        error);
+    return tar_catalogue_add (self->catalogue, self->shards [shard].path, self->members, self->member_count,
+        order, error);
 }
 
 
@@ -469,7 +487,8 @@ s_skip (void *state, uint64_t count, char *error)
         if (rc < 0)
             return rc;
         if (rc == 0)
-            return s_fail (error, -ESTALE, "'%s' has fewer samples than before: begin anew", self->shards [0].path);
+            return s_fail (error, -ESTALE, "'%s' has fewer samples than before: begin anew",
+                self->shards [0].path);
     }
     return 1;
 }
@@ -508,7 +527,8 @@ s_destroy (void *state)
     free (self);
 }
 
-//  Changes when other archives are given, or one of them is written to, or other members are to be images or masks.
+//  Changes when other archives are given, or one of them is written to, or other members are to be images or
+//  masks.
 static int
 s_sign (const tar_t *self, const pack_source_options_t *options, char signature [33])
 {
@@ -516,7 +536,8 @@ s_sign (const tar_t *self, const pack_source_options_t *options, char signature 
     if (!state)
         return -ENOMEM;
     XXH3_128bits_reset (state);
-    const char *lists [] = { "tar", options->extensions? options->extensions: "", options->masks? options->masks: "" };
+    const char *lists [] = { "tar", options->extensions? options->extensions: "",
+        options->masks? options->masks: "" };
     for (size_t index = 0; index < sizeof lists / sizeof lists [0]; index++)
         XXH3_128bits_update (state, lists [index], strlen (lists [index]) + 1);
     for (size_t index = 0; index < self->shard_count; index++) {
@@ -527,7 +548,8 @@ s_sign (const tar_t *self, const pack_source_options_t *options, char signature 
     }
     XXH128_hash_t hash = XXH3_128bits_digest (state);
     XXH3_freeState (state);
-    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64, (unsigned long long) hash.low64);
+    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64,
+        (unsigned long long) hash.low64);
     return 0;
 }
 

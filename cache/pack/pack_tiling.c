@@ -15,12 +15,15 @@ pack_tiling (const char *note)
     const char *text = NULL;
     json_int_t files = -1, tiled = -1, originals = -1;
     uint32_t tile = 0;
-    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?I}", "tile", &text, "files", &files, "tiled", &tiled,
+    bool fits = object && json_unpack (object, "{s:s, s:I, s:I, s?I}", "tile", &text, "files", &files,
+        "tiled", &tiled,
             "originals", &originals) == 0
-        && packing_tile_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0 && tiled <= files
+        && packing_tile_parse (text, &tile) && tile != PACKING_TILE_OFF && files >= 0 && tiled >= 0
+            && tiled <= files
         && originals >= -1 && originals <= tiled;
     if (fits) {
-        noted = (pack_tiling_t) { .is_tiled = true, .originals = originals >= 0, .files = (uint64_t) files, .tiled = (uint64_t) tiled,
+        noted = (pack_tiling_t) { .is_tiled = true, .originals = originals >= 0, .files = (uint64_t) files,
+            .tiled = (uint64_t) tiled,
             .original_files = originals > 0? (uint64_t) originals: 0 };
         snprintf (noted.tile, sizeof noted.tile, "%s", text);
     }

@@ -7,7 +7,8 @@
 
 typedef struct {
     bool is_tiled;                  //  else the rest says nothing
-    bool originals;                 //  are kept, in original_files of the files (tile_original.h), and are to be given back
+    bool originals;                 //  are kept, in original_files of the files (tile_original.h), and are to
+                                    //  be given back
     char tile [PACKING_TILE_BYTES];
     uint64_t files, tiled, original_files;
 } pack_tiling_t;

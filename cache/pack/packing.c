@@ -1,9 +1,10 @@
 /*  packing.c -- the target, beginning or going on, both passes, the index, the end.
  *
- *  happy path:  look at the target, open the source, make and lock the target, write a first journal; pass 1; plan
- *               (order, places, volumes, all from the table); pass 2; the index; PACKING goes, its journal first.
- *  failure:     whatever the journal says stays, and --resume begins there.  What is behind pass 1 follows from the
- *               table and the journal alone, so the plan is made anew and comes out the same.
+ *  happy path:  look at the target, open the source, make and lock the target, write a first journal; pass 1;
+ *               plan (order, places, volumes, all from the table); pass 2; the index; PACKING goes, its
+ *               journal first.
+ *  failure:     whatever the journal says stays, and --resume begins there.  What is behind pass 1 follows
+ *               from the table and the journal alone, so the plan is made anew and comes out the same.
  *  on close:    locks go with their descriptors.
  */
 #include "packing_state.h"
@@ -45,7 +46,8 @@ s_check_options (const packing_t *self)
 {
     const packing_options_t *options = self->options;
     if (options->chunk_samples % PACK_CHUNK_SAMPLES || options->chunk_samples > PACK_CHUNK_SAMPLES_MAX)
-        return packing_fail (self, -EINVAL, "a chunk cannot have %u samples: give a multiple of %d, at most %d",
+        return packing_fail (self, -EINVAL,
+            "a chunk cannot have %u samples: give a multiple of %d, at most %d",
             options->chunk_samples, PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
     if (options->memory_bytes < PACKING_MEMORY_BYTES_MIN)
         return packing_fail (self, -EINVAL, "%llu bytes of memory are too few: give at least %d",
@@ -75,21 +77,25 @@ s_open_target (packing_t *self)
     if (self->target_fd < 0 && errno == ENOENT)
         return 0;
     if (self->target_fd < 0 && errno == ENOTDIR)
-        return packing_fail (self, -ENOTDIR, "'%.600s' is not a folder: a pack is one; choose another name", target);
+        return packing_fail (self, -ENOTDIR, "'%.600s' is not a folder: a pack is one; choose another name",
+            target);
     if (self->target_fd < 0)
         return packing_fail_file (self, -errno, "open", "");
     if (flock (self->target_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
-        return packing_fail (self, -EBUSY, "another process packs into '%.600s': wait for it, or stop it", target);
+        return packing_fail (self, -EBUSY, "another process packs into '%.600s': wait for it, or stop it",
+            target);
     return packing_fail_file (self, -errno, "lock", "");
 }
 
 static int
 s_open_folder (packing_t *self)
 {
-    self->folder_fd = openat (self->target_fd, PACKING_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return self->folder_fd >= 0 || errno == ENOENT? 0: packing_fail_file (self, -errno, "open", PACKING_FOLDER);
+    self->folder_fd = openat (self->target_fd, PACKING_FOLDER,
+        O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return self->folder_fd >= 0
+        || errno == ENOENT? 0: packing_fail_file (self, -errno, "open", PACKING_FOLDER);
 }
 
 //  1: there are entries.
@@ -120,17 +126,19 @@ s_inspect (packing_t *self)
     const char *target = self->options->target;
     bool is_pack = s_is_there (self->target_fd, PACK_INDEX_NAME);
     if (is_pack && !self->options->resume)
-        return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another folder, or delete it", target);
+        return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another folder, or delete it",
+            target);
     int rc = s_open_folder (self);
     if (rc == 0 && self->folder_fd >= 0 && !self->options->resume)
-        return packing_fail (self, -EEXIST, "'%.600s' is an unfinished pack: go on with --resume, or delete it",
-            target);
+        return packing_fail (self, -EEXIST,
+            "'%.600s' is an unfinished pack: go on with --resume, or delete it", target);
     if (rc == 0 && self->folder_fd >= 0)
         rc = packing_journal_load (self);
     if (rc || is_pack)
         return rc < 0? rc: 0;
     rc = self->folder_fd >= 0? 0: s_has_entries (self);
-    return rc <= 0? rc: packing_fail (self, -EEXIST, "'%.600s' holds something that is no pack: choose an empty "
+    return rc <= 0? rc: packing_fail (self, -EEXIST,
+        "'%.600s' holds something that is no pack: choose an empty "
         "folder, or one that is not there", target);
 }
 
@@ -144,7 +152,8 @@ s_make_target (packing_t *self)
             self->made_target = true;
         else
         if (errno == ENOENT)
-            return packing_fail (self, -ENOENT, "cannot make '%.600s': its parent is not there: make that first, or "
+            return packing_fail (self, -ENOENT,
+                "cannot make '%.600s': its parent is not there: make that first, or "
                 "check the path", self->options->target);
         else
         if (errno != EEXIST)
@@ -206,7 +215,8 @@ s_check_overlap (const packing_t *self)
             options->source.fields [index - options->source.path_count].path;
         struct stat status;
         if (stat (folder, &status) == 0 && S_ISDIR (status.st_mode) && s_is_in (options->target, folder))
-            return packing_fail (self, -EINVAL, "'%.400s' is in '%.400s', which is to be packed: choose a folder "
+            return packing_fail (self, -EINVAL,
+                "'%.400s' is in '%.400s', which is to be packed: choose a folder "
                 "outside", options->target, folder);
     }
     return 0;
@@ -222,7 +232,8 @@ s_choose_buckets (const packing_t *self, uint64_t bytes)
     const packing_options_t *options = self->options;
     struct rlimit limit = { .rlim_cur = 1024 };
     getrlimit (RLIMIT_NOFILE, &limit);
-    uint64_t most = limit.rlim_cur > 2 * SPARE_DESCRIPTORS? limit.rlim_cur - SPARE_DESCRIPTORS: SPARE_DESCRIPTORS;
+    uint64_t most = limit.rlim_cur > 2 * SPARE_DESCRIPTORS? limit.rlim_cur - SPARE_DESCRIPTORS:
+        SPARE_DESCRIPTORS;
     if (most > options->memory_bytes / 2 / BUCKET_BUFFER_BYTES_MIN)
         most = options->memory_bytes / 2 / BUCKET_BUFFER_BYTES_MIN;
     if (most > PACKING_BUCKETS_MAX)
@@ -258,8 +269,8 @@ s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
 {
     const packing_options_t *options = self->options;
     if (options->has_seed && options->seed != seed)
-        return packing_fail (self, -EINVAL, "'%.600s' was begun with seed %llu: give that or none", options->target,
-            (unsigned long long) seed);
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with seed %llu: give that or none",
+            options->target, (unsigned long long) seed);
     if (options->chunk_samples && options->chunk_samples != chunk_samples)
         return packing_fail (self, -EINVAL, "'%.600s' was begun with chunks of %u samples: give that or none",
             options->target, chunk_samples);
@@ -306,8 +317,8 @@ s_check_tile (const packing_t *self)
     uint32_t tile = self->journal.tile;
     char text [PACKING_TILE_BYTES];
     if (options->has_tile && options->tile != tile)
-        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none", options->target,
-            packing_tile_text (tile, text));
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none",
+            options->target, packing_tile_text (tile, text));
     assert (tile == PACKING_TILE_OFF || (options->convert && options->note));
     return 0;
 }
@@ -317,14 +328,15 @@ s_check_journal (const packing_t *self)
 {
     const packing_journal_t *journal = &self->journal;
     if (strcmp (journal->signature, pack_source_signature (self->source)) != 0)
-        return packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with, or has changed since: "
+        return packing_fail (self, -ESTALE,
+            "the source is not what '%.600s' was begun with, or has changed since: "
             "delete the folder and begin anew", self->options->target);
     int rc = s_check_wishes (self, journal->seed, journal->chunk_samples);
     return rc? rc: s_check_tile (self);
 }
 
-//  What pass 1 and the index take beside the samples, and what is rounded up to whole blocks.  Of tar files nobody knows how
-//  many samples they have; what they have around each is more than this.
+//  What pass 1 and the index take beside the samples, and what is rounded up to whole blocks.  Of tar files
+//  nobody knows how many samples they have; what they have around each is more than this.
 static uint64_t
 s_beside_bytes (const packing_t *self, uint64_t bytes)
 {
@@ -334,12 +346,13 @@ s_beside_bytes (const packing_t *self, uint64_t bytes)
         return blocks * PACK_BLOCK_BYTES + SPARE_BYTES;
     uint64_t samples = catalogue_samples (catalogue), fields = catalogue_fields (catalogue);
     blocks += samples / self->journal.chunk_samples;
-    return blocks * PACK_BLOCK_BYTES + samples * fields * sizeof (packing_file_t) + pack_index_bytes (catalogue, volumes)
+    return blocks * PACK_BLOCK_BYTES + samples * fields * sizeof (packing_file_t)
+        + pack_index_bytes (catalogue, volumes)
         + SPARE_BYTES;
 }
 
-//  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and one
-//  bucket, which is some samples more than an equal part.
+//  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and
+//  one bucket, which is some samples more than an equal part.
 static int
 s_check_space (const packing_t *self)
 {
@@ -348,13 +361,16 @@ s_check_space (const packing_t *self)
     pack_source_progress (self->source, &done, &total);
     if (fstatvfs (self->target_fd, &status) != 0)
         return packing_fail_file (self, -errno, "look at", "");
-    uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize, bucket = total / self->journal.buckets;
-    uint64_t needed = bucket + (self->journal.buckets > 1? bucket / BUCKET_MORE: 0) + s_beside_bytes (self, total);
+    uint64_t free_bytes = (uint64_t) status.f_bavail * status.f_frsize,
+        bucket = total / self->journal.buckets;
+    uint64_t needed = bucket + (self->journal.buckets > 1? bucket / BUCKET_MORE: 0) + s_beside_bytes (self,
+        total);
     if (self->journal.pass == 1 && total > done)
         needed += total - done + (self->journal.tile? (total - done) / TILED_MORE: 0);
     if (free_bytes >= needed)
         return 0;
-    return packing_fail (self, -ENOSPC, "there are %.1f MiB free for '%.600s', and it takes about %.1f: free room "
+    return packing_fail (self, -ENOSPC,
+        "there are %.1f MiB free for '%.600s', and it takes about %.1f: free room "
         "there, or choose another file system", (double) free_bytes / (1 << 20), self->options->target,
         (double) needed / (1 << 20));
 }
@@ -400,7 +416,8 @@ s_enter (packing_t *self)
 
 //  -- both passes
 
-//  The source or the options must be others, and no sample is durable: what is there would only be in the way.
+//  The source or the options must be others, and no sample is durable: what is there would only be in the
+//  way.
 static void
 s_forget (packing_t *self)
 {
@@ -418,7 +435,8 @@ static int
 s_pass_1 (packing_t *self)
 {
     const packing_options_t *options = self->options;
-    int rc = self->journal.tile? options->convert (options->context, self->journal.tile, &self->source, self->error): 0;
+    int rc = self->journal.tile?
+        options->convert (options->context, self->journal.tile, &self->source, self->error): 0;
     if (rc == 0)
         rc = packing_fill_buckets (self);
     if (rc == 0 && self->samples == 0)
@@ -438,20 +456,24 @@ s_finish_source (packing_t *self)
 {
     pack_item_t item;
     int rc = pack_source_next (self->source, &item, self->error);
-    return rc <= 0? rc: packing_fail (self, -ESTALE, "the source has more samples than '%.600s' was begun with: "
+    return rc <= 0? rc: packing_fail (self, -ESTALE,
+        "the source has more samples than '%.600s' was begun with: "
         "delete the folder and begin anew", self->options->target);
 }
 
-//  The catalogue and the table speak of the same files; of those that have become others only the catalogue knows their
-//  source's size.
+//  The catalogue and the table speak of the same files; of those that have become others only the catalogue
+//  knows their source's size.
 static int
 s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
 {
     size_t field_count = self->journal.field_count;
-    bool is_same = catalogue_samples (catalogue) == self->samples && catalogue_fields (catalogue) == field_count;
+    bool is_same = catalogue_samples (catalogue) == self->samples
+        && catalogue_fields (catalogue) == field_count;
     for (size_t file = 0; is_same && file < self->file_count; file++)
-        is_same = self->files [file].mark || packing_source_bytes (self, catalogue, file) == self->files [file].bytes;
-    return is_same? 0: packing_fail (self, -ESTALE, "the source is not what '%.600s' was begun with: delete the "
+        is_same = self->files [file].mark
+            || packing_source_bytes (self, catalogue, file) == self->files [file].bytes;
+    return is_same? 0: packing_fail (self, -ESTALE,
+        "the source is not what '%.600s' was begun with: delete the "
         "folder and begin anew", self->options->target);
 }
 
@@ -501,8 +523,8 @@ s_plan (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *pla
     for (size_t file = 0; file < self->file_count; file++)
         plan->checksums [file] = self->files [file].checksum;
     packing_order (self->journal.seed, (uint32_t) self->samples, plan->order);
-    packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples, self->journal.volume_bytes,
-        plan->order, s_bytes, self };
+    packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
+        self->journal.volume_bytes, plan->order, s_bytes, self };
     if (packing_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
         return packing_fail_memory (self);
     return s_make_id (self, catalogue, plan);
@@ -526,7 +548,8 @@ s_clean (const packing_t *self)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
                 || (index == 0 && fsync (self->folder_fd) != 0))
             return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
-    if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY && errno != EEXIST)
+    if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY
+        && errno != EEXIST)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     return fsync (self->target_fd) == 0? 0: packing_fail_file (self, -errno, "write", "");
 }
@@ -541,7 +564,8 @@ s_write_index (const packing_t *self, const catalogue_t *catalogue, const packin
     pack_index_t index = {
         .catalogue = catalogue, .file_bytes = s_file_bytes, .context = self, .note = *note? note: NULL,
         .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
-        .seed = self->journal.seed, .order = plan->order, .places = plan->places, .checksums = plan->checksums,
+        .seed = self->journal.seed, .order = plan->order, .places = plan->places,
+        .checksums = plan->checksums,
         .volumes = plan->volumes, .volume_count = plan->volume_count
     };
     return pack_index_write (self->options->target, &index, self->error, PACK_SOURCE_ERROR_BYTES);
@@ -584,7 +608,8 @@ s_tell_finished (packing_t *self)
     int rc = fd < 0? -errno: packing_read (fd, &header, sizeof header, 0);
     if (fd >= 0)
         close (fd);
-    if (rc == 0 && (memcmp (header.magic, PACK_INDEX_MAGIC, sizeof header.magic) != 0 || header.chunk_samples == 0
+    if (rc == 0 && (memcmp (header.magic, PACK_INDEX_MAGIC, sizeof header.magic) != 0
+        || header.chunk_samples == 0
             || header.checksum != XXH3_64bits (&header, offsetof (pack_header_t, checksum))))
         rc = -EBADMSG;
     if (rc)

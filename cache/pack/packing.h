@@ -1,28 +1,31 @@
-/*  packing -- makes a pack of a source: a full shuffle in two passes, in bounded memory, that can be gone on with.
+/*  packing -- makes a pack of a source: a full shuffle in two passes, in bounded memory, that can be gone on
+ *  with.
  *
- *  Every sample has a key: 128 bits, hashed from the seed and its id.  The order of the pack is that of the keys.  They
- *  are independent and alike, so which sample has which key says nothing of the samples, and every order of all of
- *  them is as likely as any other, whatever the order of the source; nothing is ever "shuffled" within a window.  (Two
- *  equal keys, one chance in 2^128 a pair, fall back to the ids.)  The seed alone says what the order is: memory and
- *  buckets do not matter.
+ *  Every sample has a key: 128 bits, hashed from the seed and its id.  The order of the pack is that of the
+ *  keys.  They are independent and alike, so which sample has which key says nothing of the samples, and
+ *  every order of all of them is as likely as any other, whatever the order of the source; nothing is ever
+ *  "shuffled" within a window.  (Two equal keys, one chance in 2^128 a pair, fall back to the ids.)  The seed
+ *  alone says what the order is: memory and buckets do not matter.
  *
- *  Pass 1 reads the source once, in its order, and appends each sample to one of many bucket files: that of its key's
- *  range.  Pass 2 takes bucket after bucket into memory, in the order of their ranges, and writes its samples by key.
- *  A bucket that is larger than memory is taken in several runs; each reads only its own samples, forwards through the
- *  file.
+ *  Pass 1 reads the source once, in its order, and appends each sample to one of many bucket files: that of
+ *  its key's range.  Pass 2 takes bucket after bucket into memory, in the order of their ranges, and writes
+ *  its samples by key.
+ *  A bucket that is larger than memory is taken in several runs; each reads only its own samples, forwards
+ *  through the file.
  *
- *  While it runs the target holds the folder PACKING_FOLDER, with buckets, the samples' sizes and checksums, and a
- *  journal of what is durable; index.tureen comes last, by rename.  Killed at any moment the target is no pack, and
- *  `resume` goes on from the journal.  A bucket is deleted when its samples are durable in the volumes, so that at
- *  most the data, one bucket and the padding of chunks are on the disk: about once the size of the data, and one
- *  bucket.
+ *  While it runs the target holds the folder PACKING_FOLDER, with buckets, the samples' sizes and checksums,
+ *  and a journal of what is durable; index.tureen comes last, by rename.  Killed at any moment the target is
+ *  no pack, and `resume` goes on from the journal.  A bucket is deleted when its samples are durable in the
+ *  volumes, so that at most the data, one bucket and the padding of chunks are on the disk: about once the
+ *  size of the data, and one bucket.
  *
- *  Memory: memory_bytes for buffers, 28 bytes a sample and 16 a file for the tables, and what the source takes.
+ *  Memory: memory_bytes for buffers, 28 bytes a sample and 16 a file for the tables, and what the source
+ *  takes.
  *  The same data, seed, chunk and tile make the same pack, byte for byte: its id is a hash of these.
  *
- *  Files may become others on their way (tile, convert): in pass 1, so that sizes and checksums are the new ones, which is
- *  all that the rest has to know.  Each has a mark that says what became of it, durable in the table; so the figures at the
- *  end are those of all files, however often the packing was broken off.
+ *  Files may become others on their way (tile, convert): in pass 1, so that sizes and checksums are the new
+ *  ones, which is all that the rest has to know.  Each has a mark that says what became of it, durable in the
+ *  table; so the figures at the end are those of all files, however often the packing was broken off.
  *
  *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.
  */
@@ -34,10 +37,12 @@
 #include "pack_format.h"
 #include "pack_source.h"
 
-enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16, PACKING_NOTE_BYTES = 256 };
+enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192, PACKING_MARKS_MAX = 16,
+    PACKING_NOTE_BYTES = 256 };
 
 //  Whether JPEGs become tiled ones: not, as is best, or by segments of at most so many pixels.
-enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535, PACKING_TILE_BYTES = 40 };
+enum { PACKING_TILE_OFF = 0, PACKING_TILE_AUTO = 1, PACKING_TILE_LEAST = 8, PACKING_TILE_MOST = 65535,
+    PACKING_TILE_BYTES = 40 };
 //  Beside one of these but the first: what becomes another file keeps its original's bytes.
 enum { PACKING_TILE_ORIGINALS = 1 << 16 };
 //  As the command's arguments: "off", "auto" or the number, and "auto --keep-original-bytes"; returns text.
@@ -67,8 +72,10 @@ typedef struct packing_result packing_result_t;
 
 typedef struct {
     pack_source_options_t source;
-    const char *target;                 //  a folder that is not there, or empty; or with resume what is unfinished
-    uint32_t chunk_samples;             //  a multiple of PACK_CHUNK_SAMPLES; 0: the default, or as it was begun
+    const char *target;                 //  a folder that is not there, or empty; or with resume what is
+                                        //  unfinished
+    uint32_t chunk_samples;             //  a multiple of PACK_CHUNK_SAMPLES; 0: the default, or as it was
+                                        //  begun
     uint64_t volume_bytes;              //  0: PACK_VOLUME_BYTES, or as it was begun; less in tests
     bool has_seed;                      //  else one is drawn, or taken as it was begun
     uint64_t seed;
@@ -77,8 +84,8 @@ typedef struct {
     bool resume;                        //  where nothing was begun, begins; where all is done, says so
     bool has_tile;                      //  else off, or as it was begun
     uint32_t tile;                      //  PACKING_TILE_OFF, _AUTO, or pixels; and _ORIGINALS
-    //  Where tile is not off: puts another in the place of *source_p, which gives as many samples with as many files, and
-    //  takes the one that was there.  0; or -errno and error, nothing changed.
+    //  Where tile is not off: puts another in the place of *source_p, which gives as many samples with as
+    //  many files, and takes the one that was there.  0; or -errno and error, nothing changed.
     int (*convert) (void *context, uint32_t tile, pack_source_t **source_p, char *error);
     //  And the note for the index (pack_index.h): what its readers are to know of that.
     void (*note) (void *context, const packing_result_t *result, char note [PACKING_NOTE_BYTES]);
@@ -91,17 +98,19 @@ struct packing_result {
     uint64_t samples, bytes, volumes, chunks;
     uint64_t seed;
     bool resumed;                       //  from a journal
-    bool was_finished;                  //  before this call, which did nothing; nothing is known of tile and marks then
+    bool was_finished;                  //  before this call, which did nothing; nothing is known of tile and
+                                        //  marks then
     uint32_t tile;
     packing_mark_t marks [PACKING_MARKS_MAX];
 };
 
-//  0; or -errno and error (PACK_SOURCE_ERROR_BYTES) says what is wrong and the remedy: -EEXIST the target is a pack or
-//  holds something else, -EBUSY another process packs into it, -ESTALE the source has changed since what is to be
-//  resumed was begun, -EINVAL options that cannot be, or another seed, chunk or tile than it was begun with, -EFBIG a sample
-//  that memory_bytes has no room for, -ECANCELED stopped, -ENOSPC no room now or later, -EBADMSG a journal or bucket
-//  that is damaged ..  All but the first and the last leave what can be resumed, if
-//  anything was begun; where the source cannot be packed from its first sample on, nothing was.
+//  0; or -errno and error (PACK_SOURCE_ERROR_BYTES) says what is wrong and the remedy: -EEXIST the target is
+//  a pack or holds something else, -EBUSY another process packs into it, -ESTALE the source has changed since
+//  what is to be resumed was begun, -EINVAL options that cannot be, or another seed, chunk or tile than it
+//  was begun with, -EFBIG a sample that memory_bytes has no room for, -ECANCELED stopped, -ENOSPC no room now
+//  or later, -EBADMSG a journal or bucket that is damaged ..  All but the first and the last leave what can
+//  be resumed, if anything was begun; where the source cannot be packed from its first sample on, nothing
+//  was.
 int packing_run (const packing_options_t *options, packing_result_t *result, char *error);
 
 #endif

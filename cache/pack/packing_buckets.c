@@ -1,7 +1,7 @@
 /*  packing_buckets.c -- pass 1: every sample of the source goes to the bucket of its key.
  *
- *  happy path:  each bucket has a buffer of equal size; a full one is appended to its file.  After so many bytes all
- *               are made durable, the table too, and then the journal says so.
+ *  happy path:  each bucket has a buffer of equal size; a full one is appended to its file.  After so many
+ *               bytes all are made durable, the table too, and then the journal says so.
  *  failure:     what is behind the journal's word is cut off when the packing goes on.
  *  on stop:     the same as after so many bytes, so that nothing that was read has to be read again.
  */
@@ -19,7 +19,8 @@
 
 enum {
     BUFFER_BYTES_MIN = 4096, BUFFER_BYTES_MAX = 4 << 20,
-    SYNC_MEMORIES = 2                   //  between two journals: so many times the memory; a kill loses no more work
+    SYNC_MEMORIES = 2                   //  between two journals: so many times the memory; a kill loses no
+                                        //  more work
 };
 
 typedef struct {
@@ -63,7 +64,8 @@ static int
 s_flush (filling_t *self, bucket_t *bucket)
 {
     size_t index = (size_t) (bucket - self->buckets);
-    int rc = bucket->used? s_append (self, bucket, self->buffers + index * self->buffer_bytes, bucket->used): 0;
+    int rc = bucket->used? s_append (self, bucket, self->buffers + index * self->buffer_bytes, bucket->used):
+        0;
     if (rc == 0)
         bucket->used = 0;
     return rc;
@@ -80,7 +82,8 @@ s_put (filling_t *self, bucket_t *bucket, const uint8_t *bytes, size_t size)
     if (size >= self->buffer_bytes)
         return s_append (self, bucket, bytes, size);
     if (size) {
-        memcpy (self->buffers + (size_t) (bucket - self->buckets) * self->buffer_bytes + bucket->used, bytes, size);
+        memcpy (self->buffers + (size_t) (bucket - self->buckets) * self->buffer_bytes + bucket->used, bytes,
+            size);
         bucket->used += size;
     }
     return 0;
@@ -137,7 +140,8 @@ s_open_buckets (filling_t *self)
     if (!bytes)
         return packing_fail_memory (packing);
     for (uint32_t id = 0; id < packing->samples; id++)
-        bytes [packing_bucket (packing->journal.seed, id, self->bucket_count)] += packing_sample_bytes (packing, id);
+        bytes [packing_bucket (packing->journal.seed, id,
+            self->bucket_count)] += packing_sample_bytes (packing, id);
     int rc = 0;
     for (uint32_t index = 0; rc == 0 && index < self->bucket_count; index++)
         rc = s_open_bucket (self, &self->buckets [index], bytes [index]);
@@ -151,13 +155,15 @@ s_open (filling_t *self)
     const packing_t *packing = self->packing;
     self->bucket_count = packing->journal.buckets;
     size_t room = packing->options->memory_bytes / 2 / self->bucket_count;
-    self->buffer_bytes = room > BUFFER_BYTES_MAX? BUFFER_BYTES_MAX: room < BUFFER_BYTES_MIN? BUFFER_BYTES_MIN: room;
+    self->buffer_bytes = room > BUFFER_BYTES_MAX? BUFFER_BYTES_MAX: room < BUFFER_BYTES_MIN? BUFFER_BYTES_MIN:
+        room;
     self->buckets = calloc (self->bucket_count, sizeof *self->buckets);
     for (uint32_t index = 0; self->buckets && index < self->bucket_count; index++)
         self->buckets [index].fd = -1;
     self->buffers = malloc (self->bucket_count * self->buffer_bytes);
     if (!self->buckets || !self->buffers)
-        return packing_fail (packing, -ENOMEM, "not enough memory for %u buckets' buffers of %zu bytes: give less "
+        return packing_fail (packing, -ENOMEM,
+            "not enough memory for %u buckets' buffers of %zu bytes: give less "
             "--memory", self->bucket_count, self->buffer_bytes);
     return s_open_buckets (self);
 }
@@ -183,13 +189,15 @@ s_check (const packing_t *packing, const pack_item_t *item)
     for (size_t field = 0; field < item->field_count; field++)
         bytes += item->bytes [field];
     if (bytes > memory / 2)
-        return packing_fail (packing, -EFBIG, "sample %llu has %llu bytes, and there is memory for %llu: give "
+        return packing_fail (packing, -EFBIG,
+            "sample %llu has %llu bytes, and there is memory for %llu: give "
             "--memory at least %llu, then go on with --resume",
             (unsigned long long) packing->samples, (unsigned long long) bytes,
             (unsigned long long) memory / 2, (unsigned long long) bytes * 2);
     if (packing->samples == UINT32_MAX - 1)
         //  UNTESTED: takes 2^32 samples.
-        return packing_fail (packing, -EOVERFLOW, "more than %u samples: pack the data in parts", UINT32_MAX - 1);
+        return packing_fail (packing, -EOVERFLOW, "more than %u samples: pack the data in parts",
+            UINT32_MAX - 1);
     return 0;
 }
 
@@ -209,7 +217,8 @@ s_take (filling_t *self, const pack_item_t *item)
     for (size_t field = 0; field < item->field_count; field++) {
         size_t size = item->bytes [field];
         assert (size <= UINT32_MAX && item->marks [field] < PACKING_MARKS_MAX);
-        files [field] = (packing_file_t) { (uint32_t) size, item->marks [field], pack_checksum (item->files [field], size) };
+        files [field] = (packing_file_t) { (uint32_t) size, item->marks [field],
+            pack_checksum (item->files [field], size) };
         rc = s_put (self, bucket, item->files [field], size);
         if (rc)
             return rc;

@@ -46,14 +46,16 @@ s_remedy (int rc)
 int
 packing_fail_file (const packing_t *self, int rc, const char *what, const char *name)
 {
-    return packing_fail (self, rc, "cannot %s '%.600s%s%s' (%s): %s", what, self->options->target, *name? "/": "", name,
+    return packing_fail (self, rc, "cannot %s '%.600s%s%s' (%s): %s", what, self->options->target,
+        *name? "/": "", name,
         rc == -ENODATA? "it ends too early": rc == -EBADMSG? "it is damaged": strerror (-rc), s_remedy (rc));
 }
 
 int
 packing_fail_memory (const packing_t *self)
 {
-    return packing_fail (self, -ENOMEM, "not enough memory for the tables of %llu samples: free memory, then go on "
+    return packing_fail (self, -ENOMEM,
+        "not enough memory for the tables of %llu samples: free memory, then go on "
         "with --resume", (unsigned long long) self->samples);
 }
 
@@ -131,7 +133,8 @@ packing_journal_save (packing_t *self)
 {
     memcpy (self->journal.magic, PACKING_JOURNAL_MAGIC, sizeof self->journal.magic);
     self->journal.checksum = s_checksum (&self->journal);
-    int fd = openat (self->folder_fd, "journal.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = openat (self->folder_fd, "journal.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+        0666);
     if (fd < 0)
         return packing_fail_file (self, -errno, "write", s_journal);
     int rc = packing_write (fd, &self->journal, sizeof self->journal, 0);
@@ -205,8 +208,8 @@ packing_table_sync (packing_t *self)
     size_t durable = self->journal.samples * self->journal.field_count;
     if (self->file_count == durable)
         return 0;
-    int rc = packing_write (self->table_fd, self->files + durable, (self->file_count - durable) * sizeof *self->files,
-        durable * sizeof *self->files);
+    int rc = packing_write (self->table_fd, self->files + durable,
+        (self->file_count - durable) * sizeof *self->files, durable * sizeof *self->files);
     if (rc == 0 && fdatasync (self->table_fd) != 0)
         rc = -errno;
     return rc? packing_fail_file (self, rc, "write", s_table): 0;
@@ -245,7 +248,8 @@ packing_count_marks (packing_t *self, const catalogue_t *catalogue)
 const char *
 packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES])
 {
-    snprintf (name, PACKING_NAME_BYTES, "%s" PACKING_BUCKET_NAME, with_folder? PACKING_FOLDER "/": "", bucket);
+    snprintf (name, PACKING_NAME_BYTES, "%s" PACKING_BUCKET_NAME, with_folder? PACKING_FOLDER "/": "",
+        bucket);
     return name;
 }
 

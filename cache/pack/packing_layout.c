@@ -25,7 +25,8 @@ s_add_volume (pack_volume_t **volumes_p, uint32_t *count_p, uint32_t first)
 }
 
 int
-packing_layout (const packing_layout_t *self, pack_place_t *places, pack_volume_t **volumes_p, uint32_t *count_p)
+packing_layout (const packing_layout_t *self, pack_place_t *places, pack_volume_t **volumes_p,
+    uint32_t *count_p)
 {
     assert (self && self->samples && self->chunk_samples && self->order && self->bytes);
     assert (places); assert (volumes_p); assert (count_p);

@@ -1,4 +1,5 @@
-/*  packing_layout -- where each sample will lie, from order and sizes alone; pack_format.h says by which rules.  */
+/*  packing_layout -- where each sample will lie, from order and sizes alone; pack_format.h says by which
+ *  rules.  */
 #ifndef PACKING_LAYOUT_H
 #define PACKING_LAYOUT_H
 #include <stdint.h>
@@ -14,6 +15,7 @@ typedef struct {
 } packing_layout_t;
 
 //  Writes places, by id.  0 and *volumes_p (*count_p of them) to be freed; or -ENOMEM.
-int packing_layout (const packing_layout_t *self, pack_place_t *places, pack_volume_t **volumes_p, uint32_t *count_p);
+int packing_layout (const packing_layout_t *self, pack_place_t *places, pack_volume_t **volumes_p,
+    uint32_t *count_p);
 
 #endif

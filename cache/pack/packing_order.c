@@ -9,7 +9,8 @@
 packing_key_t
 packing_key (uint64_t seed, uint32_t id)
 {
-    //  The seed twice: as a number that is hashed it cannot meet the id, as XXH3's seed it changes what is hashed with.
+    //  The seed twice: as a number that is hashed it cannot meet the id, as XXH3's seed it changes what is
+    //  hashed with.
     uint64_t numbers [3] = { htole64 (seed), htole64 (id), htole64 (UINT64_C (0x6b63617065657275)) };
     XXH128_hash_t hash = XXH3_128bits_withSeed (numbers, sizeof numbers, seed);
     return (packing_key_t) { hash.high64, hash.low64 };
@@ -40,7 +41,8 @@ packing_order (uint64_t seed, uint32_t count, uint32_t *order)
     assert (order || count == 0);
     for (uint32_t id = 0; id < count; id++)
         order [id] = id;
-    //  Keys are hashed again at each comparison, which keeps memory at 4 bytes a sample: a million take a second.
+    //  Keys are hashed again at each comparison, which keeps memory at 4 bytes a sample: a million take a
+    //  second.
     if (count)
         qsort_r (order, count, sizeof *order, s_compare, &seed);
 }

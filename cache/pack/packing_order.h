@@ -1,5 +1,5 @@
-/*  packing_order -- the order of a pack: that of its samples' keys.  A format: the same seed gives the same order for
- *  ever.
+/*  packing_order -- the order of a pack: that of its samples' keys.  A format: the same seed gives the same
+ *  order for ever.
  */
 #ifndef PACKING_ORDER_H
 #define PACKING_ORDER_H

@@ -1,10 +1,11 @@
 /*  packing_volumes.c -- pass 2: the samples, in the order of their keys, become volumes.
  *
- *  happy path:  a run is as many positions of one bucket as there is memory for.  Its samples are read in the order of
- *               the file (a bucket that fits is one read from begin to end), checked, and written by key.  Then the
- *               volumes are made durable, the journal says how far, and a bucket that is done with is deleted.
- *  failure:     what is behind the journal's word is cut off and written anew when the packing goes on.  A bucket that
- *               does not hold what was put in is told, never packed.
+ *  happy path:  a run is as many positions of one bucket as there is memory for.  Its samples are read in the
+ *               order of the file (a bucket that fits is one read from begin to end), checked, and written by
+ *               key.  Then the volumes are made durable, the journal says how far, and a bucket that is done
+ *               with is deleted.
+ *  failure:     what is behind the journal's word is cut off and written anew when the packing goes on.  A
+ *               bucket that does not hold what was put in is told, never packed.
  *  on stop:     as after a run.
  */
 #include "packing_state.h"
@@ -138,7 +139,8 @@ s_open_volume (writing_t *self, uint32_t volume, uint64_t end)
     self->volume = volume;
     self->end = end;
     self->has_news = true;
-    self->volume_fd = openat (self->packing->target_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    self->volume_fd = openat (self->packing->target_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+        0666);
     if (self->volume_fd < 0)
         return s_fail_volume (self, -errno, "open");
     off_t size = lseek (self->volume_fd, 0, SEEK_END);
@@ -273,7 +275,8 @@ s_choose_run (writing_t *self)
         if (bytes > room && self->place_count)
             break;
         if (bytes > room)
-            return packing_fail (packing, -EFBIG, "sample %u has %llu bytes, and there is memory for %llu: give "
+            return packing_fail (packing, -EFBIG,
+                "sample %u has %llu bytes, and there is memory for %llu: give "
                 "--memory at least %llu, then go on with --resume",
                 id, (unsigned long long) bytes, (unsigned long long) room,
                 (unsigned long long) bytes * 2);
@@ -412,8 +415,8 @@ s_open (writing_t *self)
     self->output = malloc (self->output_limit);
     self->run = malloc (self->run_limit);       //  pages that no run needs are never there
     if (!self->output || !self->run)
-        return packing_fail (self->packing, -ENOMEM, "not enough memory for %llu bytes of samples: give less --memory",
-            (unsigned long long) memory);
+        return packing_fail (self->packing, -ENOMEM,
+            "not enough memory for %llu bytes of samples: give less --memory", (unsigned long long) memory);
     int rc = s_find_places (self);
     return rc? rc: s_go_on (self);
 }

@@ -43,7 +43,8 @@ s_call (tar_catalogue_t *self, const char *archive, char *error)
 {
     error [0] = 0;
     return (call_t) {
-        .draft = { .self = self->catalogue, .error = error, .error_bytes = PACK_SOURCE_ERROR_BYTES }, .archive = archive
+        .draft = { .self = self->catalogue, .error = error, .error_bytes = PACK_SOURCE_ERROR_BYTES },
+        .archive = archive
     };
 }
 
@@ -68,7 +69,8 @@ s_lower (char letter)
     return letter >= 'A' && letter <= 'Z'? (char) (letter + ('a' - 'A')): letter;
 }
 
-//  Whether the key is an item of the list ("jpg", "left.jpg"; dots in front are let pass), or ends in one behind a dot.
+//  Whether the key is an item of the list ("jpg", "left.jpg"; dots in front are let pass), or ends in one
+//  behind a dot.
 static bool
 s_is_listed (const char *key, const char *list, bool end_will_do)
 {
@@ -124,11 +126,13 @@ s_check_options (const draft_t *draft, const pack_source_options_t *options)
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.jpg,.left.png'", options->extensions);
     if (options->masks && !s_is_list (options->masks))
-        return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of masks: write the extensions of the members "
+        return catalogue_fail (draft, -EINVAL,
+            "'%.80s' is no list of masks: write the extensions of the members "
             "that are "
             "masks, with commas between, like 'seg.png,mask.png'", options->masks);
     if (options->field_count)
-        return catalogue_fail (draft, -EINVAL, "the further field '%.80s' has a folder, and a tar has its fields in "
+        return catalogue_fail (draft, -EINVAL,
+            "the further field '%.80s' has a folder, and a tar has its fields in "
             "it: "
             "leave it out; every member of a sample is a field", options->fields [0].name);
     return 0;
@@ -181,13 +185,15 @@ tar_catalogue_destroy (tar_catalogue_t **self_p)
 
 //  Keys of the members that qualify, "jpg, png", or of all where none does.
 static void
-s_list_keys (const tar_catalogue_t *self, const call_t *call, bool all, bool end_will_do, char *text, size_t size)
+s_list_keys (const tar_catalogue_t *self, const call_t *call, bool all, bool end_will_do, char *text,
+    size_t size)
 {
     size_t used = 0;
     text [0] = 0;
     for (size_t index = 0; index < call->count && used < size; index++)
         if (all || s_is_listed (call->members [index].key, self->extensions, end_will_do))
-            used += (size_t) snprintf (text + used, size - used, "%s'%s'", used? ", ": "", call->members [index].key);
+            used += (size_t) snprintf (text + used, size - used, "%s'%s'", used? ", ": "",
+                call->members [index].key);
 }
 
 static int
@@ -196,13 +202,16 @@ s_fail_image (const tar_catalogue_t *self, const call_t *call, size_t found, boo
     char keys [CATALOGUE_FIELDS_MAX * (CATALOGUE_NAME_BYTES_MAX + 4)];
     s_list_keys (self, call, found == 0, end_will_do, keys, sizeof keys);
     if (found == 0)
-        return catalogue_fail (&call->draft, -EINVAL, "'%s': the sample '%s' has no image (%.400s; wanted: %.80s): "
+        return catalogue_fail (&call->draft, -EINVAL,
+            "'%s': the sample '%s' has no image (%.400s; wanted: %.80s): "
             "say which "
             "member it is with --extensions, or leave these files out of the tar", call->archive,
             s_shown_stem (call->members).text, keys, self->extensions);
-    return catalogue_fail (&call->draft, -EINVAL, "'%s': in the sample '%s' %zu members may be the image (%.400s): "
+    return catalogue_fail (&call->draft, -EINVAL,
+        "'%s': in the sample '%s' %zu members may be the image (%.400s): "
         "say which with "
-        "--extensions, or which are masks with --mask", call->archive, s_shown_stem (call->members).text, found, keys);
+        "--extensions, or which are masks with --mask", call->archive, s_shown_stem (call->members).text,
+        found, keys);
 }
 
 static int
@@ -246,13 +255,15 @@ s_name_field (const call_t *call, const char *key, field_t *field)
     if (s_is_reserved (name))
         strcat (name, "_file");
     if (!catalogue_name_is_valid (name, strlen (name)))
-        return catalogue_fail (&call->draft, -EINVAL, "'%s': a field cannot have the name '%s', which the members "
+        return catalogue_fail (&call->draft, -EINVAL,
+            "'%s': a field cannot have the name '%s', which the members "
             "'%s.%s' would "
-            "give it: use letters, digits, dots and '_' behind the first dot of a name, at most %d", call->archive,
-            name,
+            "give it: use letters, digits, dots and '_' behind the first dot of a name, at most %d",
+            call->archive, name,
             s_shown_stem (call->members).text, key, CATALOGUE_NAME_BYTES_MAX - 1);
     if (catalogue_name_is_taken (call->draft.self, name))
-        return catalogue_fail (&call->draft, -EINVAL, "'%s': two members of the sample '%s' would be the field '%s': "
+        return catalogue_fail (&call->draft, -EINVAL,
+            "'%s': two members of the sample '%s' would be the field '%s': "
             "rename one", call->archive, s_shown_stem (call->members).text, name);
     strcpy (field->name, name);
     return 0;
@@ -292,10 +303,11 @@ s_check_masks (const tar_catalogue_t *self, const call_t *call)
         for (size_t index = 0; index < call->count; index++)
             is_there |= size < sizeof item && s_is_listed (call->members [index].key, item, false);
         if (!is_there)
-            return catalogue_fail (&call->draft, -EINVAL, "'%s': the sample '%s' has no member '%.*s', which is to "
+            return catalogue_fail (&call->draft, -EINVAL,
+                "'%s': the sample '%s' has no member '%.*s', which is to "
                 "be a mask: "
-                "correct --mask", call->archive, s_shown_stem (call->members).text, (int) (size < 80? size: 80),
-                at);
+                "correct --mask", call->archive, s_shown_stem (call->members).text,
+                (int) (size < 80? size: 80), at);
         at += size;
     }
     return 0;
@@ -329,7 +341,8 @@ s_fail_extra (const tar_catalogue_t *self, const call_t *call, const size_t *ord
         for (size_t field = 0; field < self->catalogue->field_count; field++)
             is_known |= order [field] == index;
         if (!is_known)
-            return catalogue_fail (&call->draft, -EINVAL, "'%s': there is '%s', and the samples before have no '.%s': "
+            return catalogue_fail (&call->draft, -EINVAL,
+                "'%s': there is '%s', and the samples before have no '.%s': "
                 "give all samples the same members", call->archive, s_shown (&call->members [index]).text,
                 call->members [index].key);
     }
@@ -344,10 +357,12 @@ s_match_fields (const tar_catalogue_t *self, const call_t *call, size_t image, s
     order [0] = image;
     for (size_t field = 1; field < catalogue->field_count; field++) {
         size_t index = 0;
-        while (index < call->count && (index == image || strcmp (call->members [index].key, self->keys [field])))
+        while (index < call->count && (index == image
+            || strcmp (call->members [index].key, self->keys [field])))
             index++;
         if (index == call->count)
-            return catalogue_fail (&call->draft, -EINVAL, "'%s': the sample '%s' has no '.%s', which the samples "
+            return catalogue_fail (&call->draft, -EINVAL,
+                "'%s': the sample '%s' has no '.%s', which the samples "
                 "before have: "
                 "give all samples the same members, next to each other", call->archive,
                 s_shown_stem (call->members).text, self->keys [field]);
@@ -389,7 +404,8 @@ s_find_directory (tar_catalogue_t *self, const call_t *call, uint32_t *directory
 {
     catalogue_t *catalogue = self->catalogue;
     const tar_member_t *member = call->members;
-    wanted_t wanted = { .catalogue = catalogue, .text = member->path, .length = member->name? member->name - 1: 0 };
+    wanted_t wanted = { .catalogue = catalogue, .text = member->path,
+        .length = member->name? member->name - 1: 0 };
     uint64_t hash = XXH3_64bits (wanted.text, wanted.length);
     int64_t found = catalogue_lookup_find (&self->directories, hash, s_same_directory, &wanted);
     if (found != LOOKUP_NONE) {
@@ -417,7 +433,8 @@ s_add_companion (tar_catalogue_t *self, const call_t *call, size_t field_index, 
     catalogue_t *catalogue = self->catalogue;
     field_t *field = &catalogue->fields [field_index];
     size_t id = catalogue->sample_count - 1;
-    companion_t *files = catalogue_grown (field->files, &self->file_limits [field_index], id + 1, sizeof *files);
+    companion_t *files = catalogue_grown (field->files, &self->file_limits [field_index], id + 1,
+        sizeof *files);
     if (!files)
         return catalogue_fail_memory (&call->draft);
     field->files = files;
@@ -437,8 +454,8 @@ s_add_sample (tar_catalogue_t *self, const call_t *call, const size_t *order)
     catalogue_t *catalogue = self->catalogue;
     if (catalogue->sample_count == UINT32_MAX)
         //  UNTESTED: takes 2^32 samples.
-        return catalogue_fail (&call->draft, -EOVERFLOW, "more than %u samples up to '%s': pack them in parts",
-            UINT32_MAX,
+        return catalogue_fail (&call->draft, -EOVERFLOW,
+            "more than %u samples up to '%s': pack them in parts", UINT32_MAX,
             call->archive);
     uint32_t directory = 0;
     int rc = s_find_directory (self, call, &directory);
@@ -448,10 +465,11 @@ s_add_sample (tar_catalogue_t *self, const call_t *call, const size_t *order)
     wanted_t wanted = { catalogue, image->path + image->name, image->stem - image->name, directory };
     uint64_t hash = XXH3_64bits_withSeed (wanted.text, wanted.length, directory);
     if (catalogue_lookup_find (&self->samples, hash, s_same_stem, &wanted) != LOOKUP_NONE)
-        return catalogue_fail (&call->draft, -EINVAL, "'%s': the sample '%s' comes again: its members must stand "
+        return catalogue_fail (&call->draft, -EINVAL,
+            "'%s': the sample '%s' comes again: its members must stand "
             "next to each "
-            "other, and every sample needs a name of its own, over all tar files: make the tar anew, sorted by name, "
-            "or rename "
+            "other, and every sample needs a name of its own, over all tar files: make the tar anew, sorted "
+            "by name, or rename "
             "one", call->archive, s_shown_stem (image).text);
     if (catalogue_lookup_add (&self->samples, hash, (uint32_t) catalogue->sample_count)
             || catalogue_add_sample (catalogue, directory, image->path + image->name,
@@ -507,7 +525,8 @@ s_put_label (tar_catalogue_t *self, const call_t *call, int label, const tar_mem
     if (self->is_unfit [label])
         return 0;
     if (label == LABEL_CLS && !s_parse_whole (data, &value.whole))
-        return catalogue_fail (&call->draft, -EINVAL, "'%s': '%s' is no whole number ('%s'): write the class's "
+        return catalogue_fail (&call->draft, -EINVAL,
+            "'%s': '%s' is no whole number ('%s'): write the class's "
             "number into it, "
             "or rename these members; texts are .txt", call->archive, s_shown (member).text,
             catalogue_shown ((const char *) data->bytes, data->size < 40? data->size: 40).text);
@@ -517,11 +536,13 @@ s_put_label (tar_catalogue_t *self, const call_t *call, int label, const tar_mem
     }
     if (label != LABEL_CLS && data->size > column->longest)
         column->longest = data->size;
-    value_t *values = catalogue_grown (column->values, &column->value_limit, column->value_count + 1, sizeof *values);
+    value_t *values = catalogue_grown (column->values, &column->value_limit, column->value_count + 1,
+        sizeof *values);
     if (!values)
         return catalogue_fail_memory (&call->draft);
     column->values = values;
-    if (label != LABEL_CLS && catalogue_add_text (self->catalogue, NULL, data->size? (const char *) data->bytes: "",
+    if (label != LABEL_CLS && catalogue_add_text (self->catalogue, NULL,
+        data->size? (const char *) data->bytes: "",
             data->size, &value.text))
         return catalogue_fail_memory (&call->draft);
     values [column->value_count++] = value;
@@ -566,7 +587,8 @@ tar_catalogue_add (tar_catalogue_t *self, const char *archive, const tar_member_
 
 //  -- classes
 
-//  How much of the directories' paths is the same, up to a slash or an end; the classes' names begin behind it.
+//  How much of the directories' paths is the same, up to a slash or an end; the classes' names begin behind
+//  it.
 static size_t
 s_common (const catalogue_t *catalogue)
 {
@@ -577,7 +599,8 @@ s_common (const catalogue_t *catalogue)
         size_t same = 0;
         while (same < common && path [same] == first [same])
             same++;
-        bool is_whole = (path [same] == 0 || path [same] == '/') && (first [same] == 0 || first [same] == '/');
+        bool is_whole = (path [same] == 0 || path [same] == '/')
+            && (first [same] == 0 || first [same] == '/');
         while (!is_whole && same > 0 && first [same] != '/')
             same--;
         common = same;
@@ -619,8 +642,8 @@ s_name_classes (const catalogue_t *catalogue, class_name_t *names)
 static int
 s_add_class (catalogue_t *catalogue, const class_name_t *found)
 {
-    uint64_t *classes = catalogue_grown (catalogue->classes, &catalogue->class_limit, catalogue->class_count + 1,
-        sizeof *classes);
+    uint64_t *classes = catalogue_grown (catalogue->classes, &catalogue->class_limit,
+        catalogue->class_count + 1, sizeof *classes);
     if (!classes)
         return -ENOMEM;
     catalogue->classes = classes;
@@ -688,7 +711,8 @@ tar_catalogue_finish (tar_catalogue_t *self, char *error)
     assert (catalogue->sample_count > 0);
     call_t call = s_call (self, catalogue_root (catalogue), error);
     for (int label = 0; label < LABELS; label++)
-        if (self->has_label [label] && !self->is_unfit [label] && (label == LABEL_CLS || self->columns [label].longest))
+        if (self->has_label [label] && !self->is_unfit [label]
+            && (label == LABEL_CLS || self->columns [label].longest))
             s_take_column (self, label);
     int rc = 0;
     if (!self->has_label [LABEL_CLS] && !self->has_label [LABEL_TXT] && !self->has_label [LABEL_JSON])

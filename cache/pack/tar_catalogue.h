@@ -1,19 +1,21 @@
 /*  tar_catalogue -- what the members of tar files are to each other: fields and labels of samples; for
  *  pack_source_tar.c.
  *
- *  A member's *key* is what stands behind the first dot of its last component, in small letters, as in WebDataset.
+ *  A member's *key* is what stands behind the first dot of its last component, in small letters, as in
+ *  WebDataset.
  *
- *  1. The image, field 0, is the one member whose key is one of the wanted extensions ("jpg"); where none is, the one
- *     whose key ends in one ("left.jpg").  Masks are left aside.  Two that qualify are an error, and so is none.
- *  2. Every other member is a further field, named by its key with '_' for dots; "_file" is appended where the name is
- *     another's: image, label, txt, json.  All samples have the same keys but for the image's; fields are in the
- *     keys' order.
- *  3. Labels, beside the fields: "cls" is a whole number and becomes `label`; "txt" and "json" become texts of that
- *     name, unless in some sample it is longer than CATALOGUE_LABEL_BYTES_MAX, no UTF-8, or has a zero byte in it, or
- *     is empty in all.
- *  4. Where none of these three is there, classes are what ImageFolder makes of the folders: `label` is the number of
- *     the first folder below those that all samples are in, by sorted name.  Without such folders, or with samples
- *     beside them, there are no labels.
+ *  1. The image, field 0, is the one member whose key is one of the wanted extensions ("jpg"); where none is,
+ *     the one whose key ends in one ("left.jpg").  Masks are left aside.  Two that qualify are an error, and
+ *     so is none.
+ *  2. Every other member is a further field, named by its key with '_' for dots; "_file" is appended where
+ *     the name is another's: image, label, txt, json.  All samples have the same keys but for the image's;
+ *     fields are in the keys' order.
+ *  3. Labels, beside the fields: "cls" is a whole number and becomes `label`; "txt" and "json" become texts
+ *     of that name, unless in some sample it is longer than CATALOGUE_LABEL_BYTES_MAX, no UTF-8, or has a
+ *     zero byte in it, or is empty in all.
+ *  4. Where none of these three is there, classes are what ImageFolder makes of the folders: `label` is the
+ *     number of the first folder below those that all samples are in, by sorted name.  Without such folders,
+ *     or with samples beside them, there are no labels.
  *
  *  Owner: one thread.
  */
@@ -40,8 +42,8 @@ void tar_catalogue_destroy (tar_catalogue_t **self_p);
 
 //  Whether a member of this key has to be read even if the sample is passed over.
 bool tar_catalogue_needs (const char *key);
-//  One sample more: its members, of one stem.  order [field] is the index of the field's member.  `archive` is for
-//  errors. The number of fields, or -errno and error.
+//  One sample more: its members, of one stem.  order [field] is the index of the field's member.  `archive`
+//  is for errors. The number of fields, or -errno and error.
 int tar_catalogue_add (tar_catalogue_t *self, const char *archive, const tar_member_t *members, size_t count,
     size_t order [CATALOGUE_FIELDS_MAX], char *error);
 //  Behind the last sample.

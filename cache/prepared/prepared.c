@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKET_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1, MEMORY_ALIGNMENT = 64 };
+enum { PREPARED_MAGIC = 0x70726570, TABLE_MIN = 64, BUCKET_MIN = 64, BUCKETS = PREPARED_JOBS_MAX + 1,
+    MEMORY_ALIGNMENT = 64 };
 
 //  Versions of one count, dense, so that a random one is one access away.
 typedef struct {
@@ -181,7 +182,8 @@ s_bucket_enter (prepared_t *self, version_t *version)
     account->bytes += version->bytes;
 }
 
-//  What a bucket of busier days takes is given back: as consumers come and go, all versions pass through all counts.
+//  What a bucket of busier days takes is given back: as consumers come and go, all versions pass through all
+//  counts.
 static void
 s_bucket_shrink (bucket_t *bucket)
 {
@@ -265,7 +267,8 @@ prepared_remove (prepared_t *self, version_t *version)
         s_index_leave (self, version, false);
 }
 
-//  What the account has for its weight, so much more being on it, as something to compare: times the other's weight.
+//  What the account has for its weight, so much more being on it, as something to compare: times the other's
+//  weight.
 static size_t
 s_has (const account_t *account, size_t more_bytes, const account_t *other)
 {
@@ -325,7 +328,8 @@ s_furthest_over (prepared_t *self)
         account_t *account = self->accounts [number];
         if (!account || account->versions == 0)
             continue;
-        size_t has = furthest? s_has (account, 0, furthest): 1, most = furthest? s_has (furthest, 0, account): 0;
+        size_t has = furthest? s_has (account, 0, furthest): 1,
+            most = furthest? s_has (furthest, 0, account): 0;
         if (has < most)
             continue;
         ties = has > most? 1: ties + 1;
@@ -497,7 +501,8 @@ prepared_reserve (prepared_t *self, version_t *version)
         return true;
     if (version->bytes > self->budget_bytes - self->memory_bytes)
         return false;
-    //  Not posix_memalign: what it frees around a block is taken by others, and the next one does not fit there again.
+    //  Not posix_memalign: what it frees around a block is taken by others, and the next one does not fit
+    //  there again.
     version->block = malloc (version->bytes + MEMORY_ALIGNMENT - 1);
     if (!version->block)
         return false;           //  tried again when something is freed

@@ -6,21 +6,23 @@
  *  unpinned.  So what is evicted never depends on when a worker finishes, and a pending version can be
  *  evicted: its pins still get it.
  *
- *  Eviction is JOADER's RefCnt (Xie et al., NeurIPS 2022, section 3.2): the lowest reference count first, ties
- *  at random, the newcomer among the candidates.  The caller keeps the counts: how many jobs may still use a
- *  version.
+ *  Eviction is JOADER's RefCnt (Xie et al., NeurIPS 2022, section 3.2): the lowest reference count first,
+ *  ties at random, the newcomer among the candidates.  The caller keeps the counts: how many jobs may still
+ *  use a version.
  *
- *  Every indexed version is on one *account*, and is of use to some, its *sharers*.  What must go, goes from the account that
- *  has most for its weight (ties at random; nobody's before all others): first what is of no use to the account itself, then
- *  the rest, both by RefCnt.  A version that is of use to another, which has less, goes over to that one instead.  So as long as
- *  an account has no more than its part by weight of the limit, nothing that is of use to it is taken from it, whatever
- *  happens on others; what it does not use, others may.  Where there is one account this is plain RefCnt.
+ *  Every indexed version is on one *account*, and is of use to some, its *sharers*.  What must go, goes from
+ *  the account that has most for its weight (ties at random; nobody's before all others): first what is of no
+ *  use to the account itself, then the rest, both by RefCnt.  A version that is of use to another, which has
+ *  less, goes over to that one instead.  So as long as an account has no more than its part by weight of the
+ *  limit, nothing that is of use to it is taken from it, whatever happens on others; what it does not use,
+ *  others may.  Where there is one account this is plain RefCnt.
  *
  *  Invariants, checked by prepared_check ():
  *    P1  indexed bytes <= limit_bytes <= budget_bytes.
  *    P2  bytes of memory in use <= budget_bytes, fixed at birth.
  *    P3  a version is freed when it is neither indexed nor pinned, and not before.
- *    P4  a version sits in the bucket of its count, on its account, among those that are of use to it or the others.
+ *    P4  a version sits in the bucket of its count, on its account, among those that are of use to it or the
+ *        others.
  *    P5  an account's bytes are its versions'; they are no more than its bytes_max.
  *    P6  every eviction is one account's.
  *  Owner: the broker's thread.  Others touch only the memory of a version that is pinned for them.
@@ -35,7 +37,8 @@ typedef struct prepared prepared_t;
 
 enum {
     PREPARED_JOBS_MAX = 256,
-    PREPARED_NOBODY = 64,       //  the account of what nobody pays for: first to go; others are 0 .. PREPARED_NOBODY - 1
+    PREPARED_NOBODY = 64,       //  the account of what nobody pays for: first to go; others are 0 ..
+                                //  PREPARED_NOBODY - 1
     PREPARED_ACCOUNTS = PREPARED_NOBODY + 1,
     PREPARED_WEIGHT_MAX = 1000
 };
@@ -70,20 +73,26 @@ typedef struct version {
     version_state_t state;
     bool is_fetched;                            //  WORKING, of plain files: they have been read
     bool is_shared;                             //  more than one job has used it, and that was told
-    uint64_t maker;                             //  the job that it was scheduled for; 0: nobody has got it yet
+    uint64_t maker;                             //  the job that it was scheduled for; 0: nobody has got it
+                                                //  yet
     uint32_t jobs;                              //  that used it, each once
-    uint64_t served, told;                      //  a bit for each tenant whose jobs used it; of which more than one did, and that was told
-    uint32_t record;                            //  what places remember of it (server/broker/model/sharing.h), if its birth is
+    uint64_t served, told;                      //  a bit for each tenant whose jobs used it; of which more
+                                                //  than one did, and that was told
+    uint32_t record;                            //  what places remember of it
+                                                //  (server/broker/model/sharing.h), if its birth is
     uint64_t record_birth;                      //  this
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
     void *waiting;                              //  who waits for it
-    uint64_t payers;                            //  tenants that a worker's time for it is charged to; 0: none has it
+    uint64_t payers;                            //  tenants that a worker's time for it is charged to; 0: none
+                                                //  has it
     uint32_t charged_us;                        //  what it was thought to take
-    uint32_t holder;                            //  who has hold of its memory (server/broker/dispatch/dispatch.c): number + 1; 0: nobody
+    uint32_t holder;                            //  who has hold of its memory
+                                                //  (server/broker/dispatch/dispatch.c): number + 1; 0: nobody
     uint64_t ticket;                            //  names it on a reusable set; 0: it is on none
     void *raw;                                  //  its sample's compressed bytes
     struct version *next_raw, *previous_raw;    //  that wait for the same
-    void *resting;                              //  of plain files: they wait to be read again (server/broker/draw/patience.h)
+    void *resting;                              //  of plain files: they wait to be read again
+                                                //  (server/broker/draw/patience.h)
     int64_t failed_ms;                          //  when reading them failed first,
     uint32_t failures;                          //  and how often since
 } version_t;
@@ -102,10 +111,11 @@ void prepared_destroy (prepared_t **self_p);
 //  Changes what the index may hold (<= budget_bytes), evicting what is too much.
 void prepared_limit (prepared_t *self, size_t limit_bytes);
 
-//  An account's weight (1 .. PREPARED_WEIGHT_MAX; 1 at first) and the most that it may have (SIZE_MAX at first: as much as there
-//  is), evicting what is too much.  Not of PREPARED_NOBODY.
+//  An account's weight (1 .. PREPARED_WEIGHT_MAX; 1 at first) and the most that it may have (SIZE_MAX at
+//  first: as much as there is), evicting what is too much.  Not of PREPARED_NOBODY.
 void prepared_account (prepared_t *self, uint32_t account, uint32_t weight, size_t bytes_max);
-//  Bytes that the account has the use of outside of the index: they count where accounts are compared, and nowhere else.
+//  Bytes that the account has the use of outside of the index: they count where accounts are compared, and
+//  nowhere else.
 void prepared_account_outside (prepared_t *self, uint32_t account, size_t outside_bytes);
 size_t prepared_account_bytes (const prepared_t *self, uint32_t account);
 size_t prepared_account_outside_bytes (const prepared_t *self, uint32_t account);
@@ -115,10 +125,10 @@ bool prepared_account_fits (const prepared_t *self, uint32_t account, size_t byt
 //  The indexed versions of a sample, one after the other, in no particular order; NULL: no more.
 version_t *prepared_find (prepared_t *self, uint32_t class, uint32_t id);
 version_t *prepared_find_next (version_t *version);
-//  Enters a version with this count on this account, of use to it, pinned once for the caller, then evicts what is too much: maybe
-//  itself.  bytes <= limit_bytes.
-version_t *prepared_insert (prepared_t *self, uint32_t account, uint32_t class, uint32_t id, uint32_t draw, size_t bytes,
-    uint32_t count);
+//  Enters a version with this count on this account, of use to it, pinned once for the caller, then evicts
+//  what is too much: maybe itself.  bytes <= limit_bytes.
+version_t *prepared_insert (prepared_t *self, uint32_t account, uint32_t class, uint32_t id, uint32_t draw,
+    size_t bytes, uint32_t count);
 //  Whether a version of so many bytes would be entered on this account without anything being evicted.
 bool prepared_has_room (const prepared_t *self, uint32_t account, size_t bytes);
 //  Takes it out of the index at once, without counting an eviction.  Frees it if it is not pinned.
@@ -126,7 +136,8 @@ void prepared_remove (prepared_t *self, version_t *version);
 //  Changes an indexed version's count by +1 or -1.
 void prepared_count (prepared_t *self, version_t *version, int change);
 
-//  Says whom an indexed version is of use to, and puts it on this account, which it must fit on if it is another.
+//  Says whom an indexed version is of use to, and puts it on this account, which it must fit on if it is
+//  another.
 void prepared_share (prepared_t *self, version_t *version, uint64_t sharers, uint32_t account);
 
 void prepared_pin (version_t *version);

@@ -9,20 +9,22 @@
 #define ASSUMED_SERIAL 5e-6
 #define ASSUMED_BANDWIDTH 5e8
 
-//  A cell's mean follows its last GAIN reads or so; an observation counts for at most CLIP deviations, a deviation for
-//  at least SPREAD_MIN.  FADE: reads, of all cells, after which a cell that got none counts 1/e.
+//  A cell's mean follows its last GAIN reads or so; an observation counts for at most CLIP deviations, a
+//  deviation for at least SPREAD_MIN.  FADE: reads, of all cells, after which a cell that got none counts
+//  1/e.
 enum { GAIN = 32, WEIGHT_MAX = 32, FADE = 1000, FIT_MIN = 4, FIT_MAX = 128, MORE_EVERY = 8 };
 #define CLIP 3.0f
 #define SPREAD_MIN 0.1f
 
-//  What the anchor counts for, in reads: enough to hold what no read tells, too little to hold out against ten.
+//  What the anchor counts for, in reads: enough to hold what no read tells, too little to hold out against
+//  ten.
 //  An assumption, which may be off by a factor of a thousand, must not hold out against two.
 #define ANCHOR_WEIGHT 0.5
 #define ASSUMED_WEIGHT 0.01
 #define ANCHOR_WEIGHT_SERIAL 0.1        //  of that: it is far from known before reads overlap
 
-//  The search: latency in bytes (latency * bandwidth) by half octaves, serial as a part of latency by octaves; then
-//  finer.
+//  The search: latency in bytes (latency * bandwidth) by half octaves, serial as a part of latency by
+//  octaves; then finer.
 enum { BYTES_STEPS = 64, PART_STEPS = 13, REFINEMENTS = 7 };
 #define BYTES_FIRST 16.0
 
@@ -39,8 +41,10 @@ cost_known (double latency_seconds, double serial_seconds, double bytes_per_seco
     assert (latency_seconds >= serial_seconds);
     assert (bytes_per_second > 0);
     return (cost_t) {
-        .latency_seconds = latency_seconds, .serial_seconds = serial_seconds, .bytes_per_second = bytes_per_second,
-        .anchor_latency = latency_seconds, .anchor_serial = serial_seconds, .anchor_bandwidth = bytes_per_second,
+        .latency_seconds = latency_seconds, .serial_seconds = serial_seconds,
+        .bytes_per_second = bytes_per_second,
+        .anchor_latency = latency_seconds, .anchor_serial = serial_seconds,
+        .anchor_bandwidth = bytes_per_second,
         .is_anchored = true
     };
 }
@@ -61,7 +65,8 @@ s_cell (cost_t *self, uint64_t bytes, uint32_t in_flight)
 {
     int size = bytes < 8192? 0: (63 - __builtin_clzll (bytes) - 11) / 2;
     int depth = 31 - __builtin_clz (in_flight);
-    return &self->cells [size < COST_SIZES? size: COST_SIZES - 1] [depth < COST_DEPTHS? depth: COST_DEPTHS - 1];
+    return &self->cells [size < COST_SIZES? size: COST_SIZES - 1] [depth < COST_DEPTHS? depth:
+        COST_DEPTHS - 1];
 }
 
 //  The first reads: one wild one among them must not be what the mean begins with.
@@ -124,15 +129,16 @@ s_shape (const point_t *point, double latency_bytes, double part)
     return log (alone > together? alone: together);
 }
 
-//  Given latency in bytes and serial's part of it, log seconds is shape + log slope: the best slope is a mean, and what
-//  is left the weighted variance.  The anchor is three points more.
+//  Given latency in bytes and serial's part of it, log seconds is shape + log slope: the best slope is a
+//  mean, and what is left the weighted variance.  The anchor is three points more.
 static double
 s_misfit (const fit_t *self, double log_latency_bytes, double log_part, double *log_slope_p)
 {
     double latency_bytes = exp (log_latency_bytes), part = exp (log_part);
     double anchors [] = { self->log_slope, self->log_latency - log_latency_bytes,
         self->log_serial - log_latency_bytes - log_part };
-    double anchor_weights [] = { self->anchor_weight, self->anchor_weight, ANCHOR_WEIGHT_SERIAL * self->anchor_weight };
+    double anchor_weights [] = { self->anchor_weight, self->anchor_weight,
+        ANCHOR_WEIGHT_SERIAL * self->anchor_weight };
     double sum = 0, squares = 0, weights = 0;
     for (size_t anchor = 0; anchor < 3; anchor++) {
         sum += anchor_weights [anchor] * anchors [anchor];
@@ -175,7 +181,8 @@ s_search (const fit_t *self)
         candidate_t centre = best;
         for (int bytes = -1; bytes <= 1; bytes++)
             for (int part = -1; part <= 1; part++)
-                s_try (self, centre.log_latency_bytes + bytes * step, centre.log_part + 2 * part * step, &best);
+                s_try (self, centre.log_latency_bytes + bytes * step, centre.log_part + 2 * part * step,
+                    &best);
     }
     return best;
 }
@@ -201,7 +208,8 @@ s_fit (cost_t *self)
         cells [index].weight *= fade;
     fit_t fit = {
         .log_latency = log (self->anchor_latency), .log_serial = log (self->anchor_serial),
-        .log_slope = -log (self->anchor_bandwidth), .anchor_weight = self->is_anchored? ANCHOR_WEIGHT: ASSUMED_WEIGHT
+        .log_slope = -log (self->anchor_bandwidth),
+        .anchor_weight = self->is_anchored? ANCHOR_WEIGHT: ASSUMED_WEIGHT
     };
     s_gather (self, &fit);
     candidate_t best = s_search (&fit);
@@ -286,7 +294,8 @@ cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, uint64_t po
 }
 
 bool
-cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_bytes, double piece_bytes, uint32_t depth)
+cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_bytes, double piece_bytes,
+    uint32_t depth)
 {
     return useful * sample_bytes / cost_rate (self, sample_bytes, depth) < piece_bytes / cost_rate (self,
         piece_bytes, depth);

@@ -1,24 +1,25 @@
-/*  cost -- what reading costs at a source: latency, bandwidth and requests a second, as measured, and what follows from them.
+/*  cost -- what reading costs at a source: latency, bandwidth and requests a second, as measured, and what
+ *  follows from them.
  *
  *  The model.  A read of b bytes that is alone takes
  *      latency + b / bandwidth
- *  (NoPFS, section 4, has the same two terms).  With d reads in flight the latencies overlap, but the source works on the
- *  bytes one read after the other, and for each read `serial` seconds beside them: the arm of a hard disk that has to move
- *  (serial = latency: nothing overlaps), the limit of requests a second that a cloud disk has, a solid state disk's next to
- *  nothing.  So a read takes
+ *  (NoPFS, section 4, has the same two terms).  With d reads in flight the latencies overlap, but the source
+ *  works on the bytes one read after the other, and for each read `serial` seconds beside them: the arm of a
+ *  hard disk that has to move (serial = latency: nothing overlaps), the limit of requests a second that a
+ *  cloud disk has, a solid state disk's next to nothing.  So a read takes
  *      t (b, d) = max (latency + b / bandwidth, d * (serial + b / bandwidth)),     0 < serial <= latency,
  *  the source gives d * b / t (b, d) bytes a second (Little's law), and what more depth can give ends at
  *  b / (serial + b / bandwidth).
  *
- *  What a completed read tells therefore depends on its depth: above the knee its time says nothing of the latency, and
- *  at one size and one depth, latency, serial and bandwidth cannot be told apart at all.  So reads are gathered in *cells*
- *  of like size and like depth, each with a running, clipped mean of log seconds (a page cache's hit or a stall of
- *  100 ms among a hundred reads moves it next to nothing), cells fade as others are observed, and the three numbers
- *  are those that fit all cells best, in log seconds, with what the probe or the assumption said as one cell more: what
- *  the reads do not tell stays as it was.
+ *  What a completed read tells therefore depends on its depth: above the knee its time says nothing of the
+ *  latency, and at one size and one depth, latency, serial and bandwidth cannot be told apart at all.  So
+ *  reads are gathered in *cells* of like size and like depth, each with a running, clipped mean of log
+ *  seconds (a page cache's hit or a stall of 100 ms among a hundred reads moves it next to nothing), cells
+ *  fade as others are observed, and the three numbers are those that fit all cells best, in log seconds, with
+ *  what the probe or the assumption said as one cell more: what the reads do not tell stays as it was.
  *
- *  Measured at start by a few reads (cost_probe), then kept up to date by every read that is done (cost_observe).  A setting of
- *  the user's stands above what is measured.
+ *  Measured at start by a few reads (cost_probe), then kept up to date by every read that is done
+ *  (cost_observe).  A setting of the user's stands above what is measured.
  *  Owner: one thread.
  */
 #ifndef COST_H
@@ -35,7 +36,8 @@ typedef struct {
     float log_bytes, log_depth;         //  means
     float log_seconds, spread;          //  running mean and mean deviation
     uint32_t reads;
-    float first [COST_FIRST];           //  of log seconds, in ascending order: the mean begins as their median
+    float first [COST_FIRST];           //  of log seconds, in ascending order: the mean begins as their
+                                        //  median
 } cost_cell_t;
 
 typedef struct {
@@ -56,29 +58,30 @@ typedef struct {
 cost_t cost_assumed (void);
 //  The same for a source of which these three are known: latency > 0, 0 < serial <= latency, bandwidth > 0.
 cost_t cost_known (double latency_seconds, double serial_seconds, double bytes_per_second);
-//  Reads blocks and MiBs of the file at random places, first one after the other, then several at once, past the page
-//  cache where the file system lets it; some 50 ms, where a read takes long some ten of its times, and after limit_ms no
-//  read is begun.  0 and the model is the measured one, settings kept; or -errno and it is as it was: what open or read
-//  say, -EINVAL no file, -ENODATA an empty one, -ETIME limit_ms was too short for one block.
+//  Reads blocks and MiBs of the file at random places, first one after the other, then several at once, past
+//  the page cache where the file system lets it; some 50 ms, where a read takes long some ten of its times,
+//  and after limit_ms no read is begun.  0 and the model is the measured one, settings kept; or -errno and it
+//  is as it was: what open or read say, -EINVAL no file, -ENODATA an empty one, -ETIME limit_ms was too short
+//  for one block.
 int cost_probe (cost_t *self, const char *path, uint32_t limit_ms);
-//  A read of so many bytes took so long while `in_flight` reads were under way, itself included.  Some 100 ns; every
-//  few reads some 100 us.
+//  A read of so many bytes took so long while `in_flight` reads were under way, itself included.  Some 100
+//  ns; every few reads some 100 us.
 void cost_observe (cost_t *self, uint64_t bytes, uint64_t nanoseconds, uint32_t in_flight);
 
 //  Fits now, and takes what is known now as what holds where reads do not tell; the probe ends with it.
 void cost_anchor (cost_t *self);
 
-//  Reads in flight at which single reads of so many bytes come to 0.95 of what any depth gives, and one more, for times
-//  are never all alike; 1 .. depth_max.
+//  Reads in flight at which single reads of so many bytes come to 0.95 of what any depth gives, and one more,
+//  for times are never all alike; 1 .. depth_max.
 uint32_t cost_depth (const cost_t *self, uint64_t read_bytes, uint32_t depth_max);
-//  The same for who reads on and asks again and again: every eighth time it is twice as many, because at one depth alone
-//  reads do not tell whether more would help.
+//  The same for who reads on and asks again and again: every eighth time it is twice as many, because at one
+//  depth alone reads do not tell whether more would help.
 uint32_t cost_next_depth (cost_t *self, uint64_t read_bytes, uint32_t depth_max);
-//  Samples of a piece: the least power of two with which `depth` reads in flight come to 0.95 of the bandwidth, at
-//  least `least`, at most `most`.  pool_samples: what fits in memory; a piece is at most a 32nd of it (mixing), or
-//  `least`.
-uint32_t cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, uint64_t pool_samples, uint32_t least,
-    uint32_t most);
+//  Samples of a piece: the least power of two with which `depth` reads in flight come to 0.95 of the
+//  bandwidth, at least `least`, at most `most`.  pool_samples: what fits in memory; a piece is at most a 32nd
+//  of it (mixing), or `least`.
+uint32_t cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, uint64_t pool_samples,
+    uint32_t least, uint32_t most);
 //  Whether reading `useful` samples of a piece one by one is cheaper than the whole piece.
 bool cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_bytes, double piece_bytes,
     uint32_t depth);

@@ -24,11 +24,12 @@ typedef struct {
     bool is_wide;                       //  only where the reads before it took hardly longer than a block's
 } phase_t;
 
-//  What matters most comes first: limit_ms may end it.  A store with a long latency shows its bandwidth only to many large
-//  reads at once.
+//  What matters most comes first: limit_ms may end it.  A store with a long latency shows its bandwidth only
+//  to many large reads at once.
 static const phase_t s_phases [] = {
     { 1, BLOCK, 2, 16, false }, { 1, 2 * MIB, 1, 8, false }, { 4, 2 * MIB, 4, READS_MAX, false },
-    { 4, BLOCK, 8, READS_MAX, false }, { 8, 4 * MIB, 8, 8, true }, { TOGETHER_MAX, 8 * MIB, TOGETHER_MAX, TOGETHER_MAX, true }
+    { 4, BLOCK, 8, READS_MAX, false }, { 8, 4 * MIB, 8, 8, true },
+    { TOGETHER_MAX, 8 * MIB, TOGETHER_MAX, TOGETHER_MAX, true }
 };
 
 typedef struct {
@@ -147,7 +148,8 @@ s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
         if (getrandom (&prober->random, sizeof prober->random, 0) != sizeof prober->random)
             prober->random = s_now () + index;
     }
-    while (started < phase->threads && !pthread_create (&probers [started].thread, NULL, s_run, &probers [started]))
+    while (started < phase->threads
+        && !pthread_create (&probers [started].thread, NULL, s_run, &probers [started]))
         started++;
     s_run (&probers [0]);
     while (--started > 0)

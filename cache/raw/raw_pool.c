@@ -106,7 +106,8 @@ s_ops (raw_policy_t policy)
 raw_pool_t *
 raw_pool_new (const raw_pool_options_t *options)
 {
-    assert (options->samples > 0 && options->order && options->sample_bytes && options->need && options->random_below);
+    assert (options->samples > 0 && options->order && options->sample_bytes && options->need
+        && options->random_below);
     assert (options->break_count > 0 && options->breaks [0] == 0);
     raw_pool_t *self = raw_pool_need_memory (calloc (1, sizeof *self), sizeof *self);
     self->magic = RAW_POOL_MAGIC;
@@ -169,7 +170,8 @@ raw_pool_is_resident (const raw_pool_t *self, uint32_t id)
 bool
 raw_pool_was_passed (const raw_pool_t *self, uint32_t id)
 {
-    return !raw_pool_is_resident (self, id) && (!self->ops->is_behind || self->ops->is_behind (self->policy, id));
+    return !raw_pool_is_resident (self, id)
+        && (!self->ops->is_behind || self->ops->is_behind (self->policy, id));
 }
 
 void

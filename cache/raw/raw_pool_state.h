@@ -1,8 +1,8 @@
-/*  raw_pool_state -- what raw_pool.c and the policies (raw_stream.c, raw_redox.c) share: the pool's structure, and the
- *  table of what a policy does.  Nobody else includes it.
+/*  raw_pool_state -- what raw_pool.c and the policies (raw_stream.c, raw_redox.c) share: the pool's
+ *  structure, and the table of what a policy does.  Nobody else includes it.
  *
- *  raw_pool.c owns who is resident and what that takes; a policy owns what is read when, and calls raw_pool_enter and
- *  raw_pool_leave.
+ *  raw_pool.c owns who is resident and what that takes; a policy owns what is read when, and calls
+ *  raw_pool_enter and raw_pool_leave.
  *  Owner: the broker's thread.
  */
 #ifndef RAW_POOL_STATE_H
@@ -13,7 +13,8 @@
 typedef struct {
     void *(*make) (raw_pool_t *pool);
     void (*destroy) (void *policy);
-    uint32_t (*redirect) (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t id), void *context);
+    uint32_t (*redirect) (void *policy, uint32_t id, bool (*accepts) (void *context, uint32_t id),
+        void *context);
     bool (*next) (void *policy, raw_read_t *read);
     //  Whether this pass does not come to the sample any more; NULL: there are no passes.
     bool (*is_behind) (const void *policy, uint32_t id);
@@ -66,8 +67,8 @@ void *raw_pool_need_memory (void *memory, size_t bytes);
 size_t raw_pool_bytes (const raw_pool_t *self, uint32_t id);
 //  What a job needs of it, as things stand.
 raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);
-//  How many samples, chosen blindly, fit into so many bytes, all but surely: so that what is decided can go by their
-//  number, and their sizes play a part only in the hard limit, which then is hardly ever met.
+//  How many samples, chosen blindly, fit into so many bytes, all but surely: so that what is decided can go
+//  by their number, and their sizes play a part only in the hard limit, which then is hardly ever met.
 uint64_t raw_pool_capacity (const raw_pool_t *self, size_t bytes);
 uint64_t raw_pool_random (const raw_pool_t *self, uint64_t bound);
 //  The sample, which is not resident, becomes so; the policy has made sure that there is room.

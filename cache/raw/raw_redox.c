@@ -10,7 +10,8 @@ typedef struct {
     uint32_t chunks;                    //  C
     //  owner only
     uint32_t virtual_chunks;            //  M <= C
-    uint64_t *wanted;                   //  by chunk: bit o: the sample at offset o is not consumed; as of stamps
+    uint64_t *wanted;                   //  by chunk: bit o: the sample at offset o is not consumed; as of
+                                        //  stamps
     uint32_t *stamps;                   //  by chunk: the age at which wanted was asked for; 0: never
     uint32_t age;
     bool *lacks;                        //  by chunk: samples; so it shares no slots
@@ -95,7 +96,8 @@ s_virtual_chunk (const redox_t *self, uint32_t chunk)
 static uint32_t
 s_first_chunk (const redox_t *self, uint32_t virtual_chunk)
 {
-    return (uint32_t) (((uint64_t) virtual_chunk * self->chunks + self->virtual_chunks - 1) / self->virtual_chunks);
+    return (uint32_t) (((uint64_t) virtual_chunk * self->chunks + self->virtual_chunks
+        - 1) / self->virtual_chunks);
 }
 
 static uint32_t
@@ -111,8 +113,8 @@ s_chunk_samples (const redox_t *self, uint32_t chunk)
     return left < self->chunk? left: self->chunk;
 }
 
-//  Whether the chunk's samples lie in slots.  A chunk that lacks samples does no harm where it is the only one of its
-//  virtual chunk.
+//  Whether the chunk's samples lie in slots.  A chunk that lacks samples does no harm where it is the only
+//  one of its virtual chunk.
 static bool
 s_has_slots (const redox_t *self, uint32_t chunk)
 {
@@ -205,8 +207,9 @@ s_bit_after (uint64_t bits, uint32_t place)
     return (uint32_t) __builtin_ctzll (above? above: bits);
 }
 
-//  Every sample of the chunk that is not consumed goes to its slot, if that is empty; that at `first` before all
-//  others, in case there is no room for all, and then those behind it, around: so no offset is better off.
+//  Every sample of the chunk that is not consumed goes to its slot, if that is empty; that at `first` before
+//  all others, in case there is no room for all, and then those behind it, around: so no offset is better
+//  off.
 static void
 s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
 {
@@ -219,11 +222,12 @@ s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
         offset = fills? s_bit_after (fills, offset): 0;
     }
     assert (self->load.count == 0);     //  raw_pool_next follows each draw
-    self->load = (raw_read_t) { .first = chunk * self->chunk, .count = s_chunk_samples (self, chunk), .keep = keep };
+    self->load = (raw_read_t) { .first = chunk * self->chunk, .count = s_chunk_samples (self, chunk),
+        .keep = keep };
 }
 
-//  The chunk that fills most, among those whose sample at the offset is not consumed and accepted; chunks: there is
-//  none.
+//  The chunk that fills most, among those whose sample at the offset is not consumed and accepted; chunks:
+//  there is none.
 static uint32_t
 s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset,
     bool (*accepts) (void *context, uint32_t id), void *context)
@@ -318,7 +322,8 @@ s_check (const void *policy)
             if (!(self->filled [virtual_chunk] >> offset & 1))
                 continue;
             uint32_t chunk = *s_slot (self, virtual_chunk, offset);
-            assert (chunk >= s_first_chunk (self, virtual_chunk) && chunk < s_first_chunk (self, virtual_chunk + 1));
+            assert (chunk >= s_first_chunk (self, virtual_chunk)
+                && chunk < s_first_chunk (self, virtual_chunk + 1));
             assert (offset < s_chunk_samples (self, chunk));
             assert (s_has_slots (self, chunk));
             assert (raw_pool_is_resident (self->pool, s_id (self, chunk, offset)));

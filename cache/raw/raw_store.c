@@ -107,7 +107,8 @@ raw_store_destroy (raw_store_t **self_p)
     assert (self->handed_out == 0);
     for (uint32_t lane = 0; lane < self->lane_count; lane++)
         for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++)
-            for (raw_request_t *request = self->lanes [lane].lines [source].first, *next; request; request = next) {
+            for (raw_request_t *request = self->lanes [lane].lines [source].first, *next; request;
+                request = next) {
                 next = request->next;
                 free (request);
             }
@@ -337,7 +338,8 @@ s_trim (const raw_store_t *self, raw_request_t *request)
 {
     uint32_t first = UINT32_MAX, last = 0;
     for (uint32_t index = 0; index < request->sample_count; index++) {
-        uint32_t position = self->position (self->position_context, request->source, request->samples [index]->id);
+        uint32_t position = self->position (self->position_context, request->source,
+            request->samples [index]->id);
         first = position < first? position: first;
         last = position > last? position: last;
     }
@@ -421,12 +423,14 @@ s_is_there (const raw_store_t *self, size_t bytes)
     return self->memory_bytes == 0 || self->memory_bytes + bytes <= self->budget_bytes;
 }
 
-//  What is in a lane's part has been kept for it; should others have it for a while, the lane is the first to get it back.
+//  What is in a lane's part has been kept for it; should others have it for a while, the lane is the first to
+//  get it back.
 static bool
 s_has_memory_for (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
 {
     bool is_its_turn = s_is_in_part (self, lane, request) || s_is_waited_for (lane);
-    return s_is_there (self, s_bytes (request)) && (self->memory_bytes == 0 || is_its_turn || s_fits (self, request));
+    return s_is_there (self, s_bytes (request))
+        && (self->memory_bytes == 0 || is_its_turn || s_fits (self, request));
 }
 
 static bool
@@ -488,14 +492,17 @@ s_take_alone (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
     sample->home = request->lane + 1;
 }
 
-//  Whether a lane may take one out of what another would read together; what is alone anyway, in its own lane, it may.
+//  Whether a lane may take one out of what another would read together; what is alone anyway, in its own
+//  lane, it may.
 static bool
 s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sample)
 {
     const raw_request_t *request = sample->request;
-    bool is_own = &self->lanes [request->lane] == lane && request->sample_count == 1 && s_fits (self, request);
+    bool is_own = &self->lanes [request->lane] == lane && request->sample_count == 1
+        && s_fits (self, request);
     return s_is_there (self, sample->bytes)
-        && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone || s_is_waited_for (lane));
+        && (is_own || lane->bytes == 0 || lane->bytes + sample->bytes <= lane->alone
+            || s_is_waited_for (lane));
 }
 
 //  False: not now.  What lane 0 would read together is read together, if there is memory for that.
@@ -533,8 +540,8 @@ s_first (raw_store_t *self, lane_t *lane, uint32_t source)
     return request;
 }
 
-//  In lane 0 nothing waits for its turn where there are others: the first one goes behind the rest, so what has been taken
-//  out of requests there is passed and freed.
+//  In lane 0 nothing waits for its turn where there are others: the first one goes behind the rest, so what
+//  has been taken out of requests there is passed and freed.
 static void
 s_let_pass (raw_store_t *self, uint32_t source)
 {
@@ -582,7 +589,8 @@ s_next (raw_store_t *self, lane_t *lane)
     }
     lane->turn = source;
     if (!request || !s_has_memory_for (self, lane, request) || !s_give_memory (self, request)) {
-        //  What stands in lane 0 alone is wanted by nobody yet; and who has much of his part has something to go on with.
+        //  What stands in lane 0 alone is wanted by nobody yet; and who has much of his part has something to
+        //  go on with.
         bool counts = lane != self->lanes && lane->bytes <= lane->alone;
         lane->passed_over += counts && !s_is_waited_for (lane);
         lane->is_short = true;
@@ -721,8 +729,8 @@ raw_store_again (raw_store_t *self, raw_sample_t *sample)
 }
 
 void
-raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void *context, raw_sample_t *sample),
-    void *context)
+raw_store_done (raw_store_t *self, raw_request_t *request,
+    void (*arrived) (void *context, raw_sample_t *sample), void *context)
 {
     assert (self->magic == STORE_MAGIC);
     assert (request->handed_out && self->handed_out > 0);

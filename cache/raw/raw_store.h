@@ -1,42 +1,50 @@
 /*  raw_store -- compressed samples in memory, and the reads that bring them.
  *
- *  A sample is here while somebody holds it: a raw pool in which it is resident, a version that is to be prepared from it;
- *  several pools and versions share one copy.  Who decides (raw_pool.h) does so as if reading took no time; here is what
- *  takes time:
+ *  A sample is here while somebody holds it: a raw pool in which it is resident, a version that is to be
+ *  prepared from it;
+ *  several pools and versions share one copy.  Who decides (raw_pool.h) does so as if reading took no time;
+ *  here is what takes time:
  *
  *      hold            queued            raw_store_next        raw_store_done
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
  *                         ^-------------------- raw_store_again -------------'
  *
- *  A read that failed, and may not fail again, can be put to rest (raw_store_rest): its samples have no memory then, nothing is
- *  read for them, and nobody waits in line behind them; raw_store_retry puts it back in line, before the others of its source.
+ *  A read that failed, and may not fail again, can be put to rest (raw_store_rest): its samples have no
+ *  memory then, nothing is read for them, and nobody waits in line behind them; raw_store_retry puts it back
+ *  in line, before the others of its source.
  *
- *  Requests stand in *lanes*, by who makes them; in each those of one source are handed out in the order in which they were
- *  made, each when there is memory for all that it brings, within the budget.  Lanes take turns, and in a lane its sources.
+ *  Requests stand in *lanes*, by who makes them; in each those of one source are handed out in the order in
+ *  which they were made, each when there is memory for all that it brings, within the budget.  Lanes take
+ *  turns, and in a lane its sources.
  *  A lane may have a *part* of the budget: what it has not taken of it is kept for it.
- *    - A request that would not bring its lane above its part, or a lane's first, gets memory as soon as there is any.
- *    - All others get it only if what is kept for lanes is still there then; so with nobody else, a lane has everything.
- *  What a sample takes counts on one lane, whichever brings it (raw_store_count), else on the one that does; and what
- *  several lanes wait for can stand in each (raw_store_also).  Whose turn it is reads it: all that lane 0 would read
- *  together, if there is memory for that; else, if it has little in memory, the sample alone, which counts on it then and
- *  keeps its place where it stood.  So who has asked for much holds up nobody who wants his part, whether they want the
- *  same or not.
+ *    - A request that would not bring its lane above its part, or a lane's first, gets memory as soon as
+ *      there is any.
+ *    - All others get it only if what is kept for lanes is still there then; so with nobody else, a lane has
+ *      everything.
+ *  What a sample takes counts on one lane, whichever brings it (raw_store_count), else on the one that does;
+ *  and what several lanes wait for can stand in each (raw_store_also).  Whose turn it is reads it: all that
+ *  lane 0 would read together, if there is memory for that; else, if it has little in memory, the sample
+ *  alone, which counts on it then and keeps its place where it stood.  So who has asked for much holds up
+ *  nobody who wants his part, whether they want the same or not.
  *
- *  Lane 0 is for what nobody waits for: it has no part, and, where there are other lanes, no order and no claim to get its
- *  turn; what is waited for stands in those that wait, too.  Where it is alone, it is a plain line.
+ *  Lane 0 is for what nobody waits for: it has no part, and, where there are other lanes, no order and no
+ *  claim to get its turn; what is waited for stands in those that wait, too.  Where it is alone, it is a
+ *  plain line.
  *
- *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes as they are
- *  prepared, and a lane that has little and was passed over for long is waited for: so the first request of each but lane 0
- *  always gets its turn.
+ *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes
+ *  as they are prepared, and a lane that has little and was passed over for long is waited for: so the first
+ *  request of each but lane 0 always gets its turn.
  *
  *  Invariants, checked by raw_store_check ():
- *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is larger.
+ *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is
+ *        larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
- *    R4  a lane's bytes are those of samples with memory that count on it; what is queued is what stands in lanes.
+ *    R4  a lane's bytes are those of samples with memory that count on it; what is queued is what stands in
+ *        lanes.
  *    R5  all parts together are <= budget_bytes.
- *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its samples,
- *  and nothing else.
+ *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its
+ *  samples, and nothing else.
  */
 #ifndef RAW_STORE_H
 #define RAW_STORE_H
@@ -63,9 +71,11 @@ typedef struct raw_sample {
     uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
     uint32_t home;                      //  the lane on which it counts, or will, + 1; 0: it is new
     uint32_t holds;
-    uint64_t asked;                     //  AWAITED: a bit for each lane but the first: raw_store_also was called
+    uint64_t asked;                     //  AWAITED: a bit for each lane but the first: raw_store_also was
+                                        //  called
     uint64_t stands;                    //  the same: it has a place in line there, besides its request's
-    bool was_damaged;                   //  its bytes did not have their checksum once: they are read once more
+    bool was_damaged;                   //  its bytes did not have their checksum once: they are read once
+                                        //  more
     struct raw_request *request;        //  AWAITED: that brings it
     struct raw_sample *chain;
     //  the caller's
@@ -88,7 +98,8 @@ typedef struct raw_request {
     //  the store's
     bool is_afresh;                     //  it was damaged: not from what the system has in memory
     uint32_t lane;
-    uint32_t also;                      //  a place only: of the sample of this id, + 1, which is elsewhere; 0: it is not
+    uint32_t also;                      //  a place only: of the sample of this id, + 1, which is elsewhere;
+                                        //  0: it is not
     bool handed_out;                    //  or at rest
     struct raw_request *next;
 } raw_request_t;
@@ -111,52 +122,58 @@ raw_store_t *raw_store_new (size_t budget_bytes);
 //  Nobody may hold anything, and nothing be handed out.
 void raw_store_destroy (raw_store_t **self_p);
 
-//  The sample, held once more; a new one (AWAITED, no request yet) if it is not here: the caller then makes the request.
+//  The sample, held once more; a new one (AWAITED, no request yet) if it is not here: the caller then makes
+//  the request.
 raw_sample_t *raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes);
 //  NULL: it is not here.
 raw_sample_t *raw_store_find (const raw_store_t *self, uint32_t source, uint32_t id);
 //  One hold less; without any it goes, its memory and, if that is not handed out, its place in a request.
 void raw_store_drop (raw_store_t *self, raw_sample_t *sample);
 
-//  So much of the budget is the lane's, which is not lane 0 (0 at first); all parts together <= the budget.  Up to
-//  alone_bytes of it, what could be read together is not waited for.
+//  So much of the budget is the lane's, which is not lane 0 (0 at first); all parts together <= the budget.
+//  Up to alone_bytes of it, what could be read together is not waited for.
 void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes, size_t alone_bytes);
-//  Whether the sample, which has memory, may keep it on the lane on which it counts: what is kept for others is there, and
-//  that lane does not itself wait for memory for what stands before it.
+//  Whether the sample, which has memory, may keep it on the lane on which it counts: what is kept for others
+//  is there, and that lane does not itself wait for memory for what stands before it.
 bool raw_store_has_room (const raw_store_t *self, const raw_sample_t *sample);
 //  Queues a read for new samples, whose positions are in the range; count up to RAW_PIECE_MAX.
 void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
     raw_sample_t *const *samples, uint32_t sample_count);
-//  The sample, if it is awaited, has a place in this lane's line, too; one whose request is handed out, should that fail.
+//  The sample, if it is awaited, has a place in this lane's line, too; one whose request is handed out,
+//  should that fail.
 //  Idempotent.
 void raw_store_also (raw_store_t *self, uint32_t lane, raw_sample_t *sample);
 //  The sample's memory counts on this lane, whichever brings it, not on the one that does.
 void raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane);
-//  The READY sample's bytes go, though it is held: it is AWAITED again, alone, in the lane on which it counts; there in its
-//  old place in line, or first if that was reached meanwhile.
+//  The READY sample's bytes go, though it is held: it is AWAITED again, alone, in the lane on which it
+//  counts; there in its old place in line, or first if that was reached meanwhile.
 void raw_store_again (raw_store_t *self, raw_sample_t *sample);
-//  From now on no request of these sources (a bit for each) is handed out: enough of theirs are under way.  Nobody else waits
-//  for them.
+//  From now on no request of these sources (a bit for each) is handed out: enough of theirs are under way.
+//  Nobody else waits for them.
 void raw_store_hold_back (raw_store_t *self, uint64_t sources);
-//  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory for it now.
+//  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory
+//  for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
-//  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept for them.
+//  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept
+//  for them.
 void raw_store_hurry (raw_store_t *self);
-//  It was handed out, and is not to be carried out now: its samples give their memory back.  It is the caller's, until
-//  raw_store_retry.
+//  It was handed out, and is not to be carried out now: its samples give their memory back.  It is the
+//  caller's, until raw_store_retry.
 void raw_store_rest (raw_store_t *self, raw_request_t *request);
-//  It is at rest, and is the first of its lane now.  False: nobody wants any of its samples any more, and it was freed.
+//  It is at rest, and is the first of its lane now.  False: nobody wants any of its samples any more, and it
+//  was freed.
 bool raw_store_retry (raw_store_t *self, raw_request_t *request);
-//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be read together
-//  each is read again by itself, so that damage costs only what it hits; so is one whose checksum differs, once.
-//  arrived (context, sample) is called for each that is READY or BAD now and held; it must not drop the last hold of another
-//  sample of the request.  Frees the request.
-void raw_store_done (raw_store_t *self, raw_request_t *request, void (*arrived) (void *context, raw_sample_t *sample),
-    void *context);
+//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be
+//  read together each is read again by itself, so that damage costs only what it hits; so is one whose
+//  checksum differs, once.
+//  arrived (context, sample) is called for each that is READY or BAD now and held; it must not drop the last
+//  hold of another sample of the request.  Frees the request.
+void raw_store_done (raw_store_t *self, raw_request_t *request,
+    void (*arrived) (void *context, raw_sample_t *sample), void *context);
 
 //  position (context, source, id) of a sample, for reads of single ones.
-void raw_store_on_position (raw_store_t *self, uint32_t (*position) (void *context, uint32_t source, uint32_t id),
-    void *context);
+void raw_store_on_position (raw_store_t *self,
+    uint32_t (*position) (void *context, uint32_t source, uint32_t id), void *context);
 
 size_t raw_store_bytes (const raw_store_t *self);
 size_t raw_store_budget (const raw_store_t *self);

@@ -5,7 +5,8 @@
 
 enum {
     RAMP_PIECES = 16,
-    LOOKS = 16, LOOKS_FEW = 128, LOOKS_STARVING = 1024  //  8 samples a piece: 6 us .. 0.4 ms, at 50 ns for a look-up
+    LOOKS = 16, LOOKS_FEW = 128, LOOKS_STARVING = 1024  //  8 samples a piece: 6 us .. 0.4 ms, at 50 ns for a
+                                                        //  look-up
 };
 
 typedef struct {
@@ -221,7 +222,8 @@ s_low_bits (uint32_t count)
 static raw_read_t
 s_cut (stream_t *self)
 {
-    uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep), first = s_position (self, self->cut_first, index);
+    uint32_t index = (uint32_t) __builtin_ctzll (self->cut_keep),
+        first = s_position (self, self->cut_first, index);
     uint64_t keep = self->cut_keep >> index & s_low_bits (s_stop (self, first) - first);
     self->cut_keep &= ~(keep << index);
     return (raw_read_t) { .first = first, .count = 64 - (uint32_t) __builtin_clzll (keep), .keep = keep };
@@ -271,7 +273,8 @@ s_next (void *policy, raw_read_t *read)
     stream_t *self = policy;
     int looks = s_looks (self);
     bool all_there = self->pool->figures.resident == self->samples;
-    while (!self->cut_keep && !all_there && !self->quiet && looks-- && s_has_room (self) && s_pass_goes_on (self))
+    while (!self->cut_keep && !all_there && !self->quiet && looks-- && s_has_room (self)
+        && s_pass_goes_on (self))
         self->found |= s_piece_look (self, s_piece_draw (self));
     if (!self->cut_keep)
         return false;
@@ -375,7 +378,8 @@ s_piece_changed (void *policy, uint32_t piece)
     s_limit_changed (self);
 }
 
-//  W2: each sample that no piece to come holds has been looked at, and no other; and only residents stay again.
+//  W2: each sample that no piece to come holds has been looked at, and no other; and only residents stay
+//  again.
 static void
 s_check (const void *policy)
 {

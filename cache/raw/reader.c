@@ -95,7 +95,8 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     if (descriptor == -EINVAL) {
         direct = false;
         descriptor = s_open (path, 0);
-        //  Ranges come in no order, and each is asked for as a whole: reading ahead of it would be for nothing.
+        //  Ranges come in no order, and each is asked for as a whole: reading ahead of it would be for
+        //  nothing.
         if (descriptor >= 0)
             posix_fadvise (descriptor, 0, 0, POSIX_FADV_RANDOM);
     }

@@ -1,20 +1,26 @@
-/*  reader -- reads of ranges and of whole files, many at once, through io_uring, or one after the other where there is none.
+/*  reader -- reads of ranges and of whole files, many at once, through io_uring, or one after the other where
+ *  there is none.
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
- *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are tried again,
- *                  EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the range, or a sample's file of
- *                  another size, is -CATALOGUE_CHANGED (not ESTALE, which file systems say of what is open).
- *                  A request `is_afresh` opens what it reads from anew first, by its path: a file system that was mounted again, or
- *                  whose server came back, is read on.  What is found there is taken if it is the same (its inode, and a file's
- *                  size); else what is open stays, so that a file that took the place of another is not read for it.
- *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in reader_wait
- *                  one by one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or at the
- *                  first read: that file is read through the page cache from then on.
- *                  A ring that fails later (a sandbox, no memory): what it holds is waited for, and preadv goes on.
+ *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are
+ *                  tried again, EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the
+ *                  range, or a sample's file of another size, is -CATALOGUE_CHANGED (not ESTALE, which file
+ *                  systems say of what is open).
+ *                  A request `is_afresh` opens what it reads from anew first, by its path: a file system that
+ *                  was mounted again, or whose server came back, is read on.  What is found there is taken if
+ *                  it is the same (its inode, and a file's size); else what is open stays, so that a file
+ *                  that took the place of another is not read for it.
+ *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in
+ *                  reader_wait one by one, and reader_mode says so and why.  A file system that refuses
+ *                  O_DIRECT, at opening or at the first read: that file is read through the page cache from
+ *                  then on.
+ *                  A ring that fails later (a sandbox, no memory): what it holds is waited for, and preadv
+ *                  goes on.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
- *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory must be aligned
- *  to READER_ALIGN_BYTES and has room for reader_span bytes; `skip` says where the range begins in it.
+ *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
+ *  must be aligned to READER_ALIGN_BYTES and has room for reader_span bytes; `skip` says where the range
+ *  begins in it.
  *  A request and its memory are the reader's from submit until take.
  *  Owner: one thread.
  */
@@ -50,12 +56,14 @@ typedef struct reader_request {
     uint64_t offset;
     size_t bytes;                       //  > 0
     uint8_t *memory;                    //  reader_span (offset, bytes) of room, aligned
-    //  FILE: a sample's file of a plain catalogue, with catalogue_read's results; opened, read and closed through the ring
+    //  FILE: a sample's file of a plain catalogue, with catalogue_read's results; opened, read and closed
+    //  through the ring
     const catalogue_t *catalogue;
     uint32_t id;
     size_t field;
     catalogue_buffer_t *buffer;
-    bool is_afresh;                     //  it failed, or was damaged: by another descriptor, past the page cache
+    bool is_afresh;                     //  it failed, or was damaged: by another descriptor, past the page
+                                        //  cache
     //  the result
     int rc;                             //  0 or -errno
     size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)
@@ -71,14 +79,16 @@ typedef struct {
     uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
-    const reader_t *files_of;           //  a reader that has the files, to be destroyed after this one; NULL: reader_add opens them
+    const reader_t *files_of;           //  a reader that has the files, to be destroyed after this one; NULL:
+                                        //  reader_add opens them
 } reader_options_t;
 
 //  0, or -errno and *self_p NULL.
 int reader_new (reader_t **self_p, const reader_options_t *options);
 void reader_destroy (reader_t **self_p);
 
-//  Opens and registers a file for ranges; all before the first submit.  The number in *file_p.  -errno: it cannot be opened.
+//  Opens and registers a file for ranges; all before the first submit.  The number in *file_p.  -errno: it
+//  cannot be opened.
 int reader_add (reader_t *self, const char *path, uint32_t *file_p);
 //  Whether ranges of the file are read past the page cache; known for good after the first read.  Any thread.
 bool reader_is_direct (const reader_t *self, uint32_t file);
@@ -87,9 +97,9 @@ size_t reader_span (uint64_t offset, size_t bytes);
 
 //  One more request; any number may wait, `depth` are in flight.  They begin in reader_wait and reader_take.
 void reader_submit (reader_t *self, reader_request_t *request);
-//  Waits until a request is done or wake_descriptor (-1: none) is readable; returns at once if one is done already, or if
-//  there is nothing in flight and no descriptor.  May return early, after a signal.  A reader has one wake descriptor: all
-//  calls that give one give the same.
+//  Waits until a request is done or wake_descriptor (-1: none) is readable; returns at once if one is done
+//  already, or if there is nothing in flight and no descriptor.  May return early, after a signal.  A reader
+//  has one wake descriptor: all calls that give one give the same.
 void reader_wait (reader_t *self, int wake_descriptor);
 //  A request that is done, in order of completion; NULL: none.  Never waits.
 reader_request_t *reader_take (reader_t *self);

@@ -1,13 +1,17 @@
 /*  Operations through io_uring.
  *
- *  happy path:     turn: completions -> reader_advance -> the request's next operation, or done; what waits is begun, up to
- *                  `depth`; all new operations go to the kernel with one call, which also waits where it may.
- *  failure modes:  no ring at birth: reader_ring_open says why.  A submission that is refused for want of memory is tried
- *                  again; refused for other reasons, or for too long, the ring is given up: what the kernel has is
- *                  waited for, the rest is read by system calls, and so is all that comes.
- *  on close:       nothing is in flight, but perhaps the poll of the wake descriptor, which goes with the ring.
+ *  happy path:     turn: completions -> reader_advance -> the request's next operation, or done; what waits
+ *                  is begun, up to `depth`; all new operations go to the kernel with one call, which also
+ *                  waits where it may.
+ *  failure modes:  no ring at birth: reader_ring_open says why.  A submission that is refused for want of
+ *                  memory is tried again; refused for other reasons, or for too long, the ring is given up:
+ *                  what the kernel has is waited for, the rest is read by system calls, and so is all that
+ *                  comes.
+ *  on close:       nothing is in flight, but perhaps the poll of the wake descriptor, which goes with the
+ *                  ring.
  *
- *  Every request in flight has at most one operation in the ring, and user data names it; the wake's poll has 0.
+ *  Every request in flight has at most one operation in the ring, and user data names it; the wake's poll has
+ *  0.
  */
 
 #include "reader_state.h"
@@ -25,7 +29,8 @@ enum {
     BREAK_POLL_MS = 10
 };
 
-_Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 1, "an entry for every request in flight and one for the wake");
+_Static_assert (RING_ENTRIES > READER_DEPTH_MAX + 1,
+    "an entry for every request in flight and one for the wake");
 
 //  -- life
 
@@ -35,8 +40,10 @@ s_probe (struct io_uring *ring)
     struct io_uring_probe *probe = io_uring_get_probe_ring (ring);
     if (!probe)
         return -ENOSYS;
-    bool good = io_uring_opcode_supported (probe, IORING_OP_READ) && io_uring_opcode_supported (probe, IORING_OP_OPENAT)
-        && io_uring_opcode_supported (probe, IORING_OP_CLOSE) && io_uring_opcode_supported (probe, IORING_OP_POLL_ADD);
+    bool good = io_uring_opcode_supported (probe, IORING_OP_READ)
+        && io_uring_opcode_supported (probe, IORING_OP_OPENAT)
+        && io_uring_opcode_supported (probe, IORING_OP_CLOSE)
+            && io_uring_opcode_supported (probe, IORING_OP_POLL_ADD);
     io_uring_free_probe (probe);
     return good? 0: -ENOSYS;
 }
@@ -73,7 +80,8 @@ reader_ring_open (reader_t *self)
     if (rc == 0)
         rc = s_try (&self->ring);
     if (rc == 0) {
-        self->paths = calloc (RING_ENTRIES, sizeof *self->paths);       //  touched where files are opened, only there
+        self->paths = calloc (RING_ENTRIES, sizeof *self->paths);       //  touched where files are opened,
+                                                                        //  only there
         rc = self->paths? 0: -ENOMEM;
     }
     if (rc)
@@ -302,7 +310,8 @@ reader_ring_wait (reader_t *self, int wake_descriptor)
     s_fill (self);
     if (wakes)
         s_arm_wake (self, wake_descriptor);
-    while (self->has_ring && (self->in_flight > 0 || wakes) && self->done.count == 0 && !(wakes && self->woken)) {
+    while (self->has_ring && (self->in_flight > 0 || wakes) && self->done.count == 0
+        && !(wakes && self->woken)) {
         s_enter (self, true);
         if (self->has_ring) {
             s_reap (self);

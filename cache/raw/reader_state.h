@@ -53,7 +53,8 @@ struct reader {
     int wake_descriptor;                //  -1: none so far
     unsigned int rejection_log;              //  of submissions, in a row
     struct io_uring ring;
-    char (*paths) [PATH_MAX];           //  one for each entry of the submission queue, until the kernel has taken it
+    char (*paths) [PATH_MAX];           //  one for each entry of the submission queue, until the kernel has
+                                        //  taken it
 };
 
 //  What one read is to do.
@@ -78,8 +79,8 @@ uint64_t reader_now_ns (void);
 
 //  True: there is an operation to carry out; false: rc says it all.
 bool reader_begin (reader_t *self, reader_request_t *request);
-//  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every result of the ring
-//  and of a system call passes through here.
+//  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every
+//  result of the ring and of a system call passes through here.
 bool reader_advance (reader_t *self, reader_request_t *request, int result);
 //  The read to carry out now.
 reader_read_t reader_next_read (reader_t *self, reader_request_t *request);

@@ -25,7 +25,8 @@ s_file_bytes (const reader_request_t *request)
     return (size_t) catalogue_file_bytes (request->catalogue, request->id, request->field);
 }
 
-//  The file system refuses O_DIRECT.  For all who read it: what is in flight either is through or is refused as well.
+//  The file system refuses O_DIRECT.  For all who read it: what is in flight either is through or is refused
+//  as well.
 static void
 s_leave_direct (reader_file_t *file)
 {
@@ -54,8 +55,8 @@ reader_begin (reader_t *self, reader_request_t *request)
         request->skip = request->offset % READER_ALIGN_BYTES;
         request->progress.step = request->is_afresh? READER_REOPEN: READER_READ;
         if (request->is_afresh && !reader_is_direct (self, request->file))
-            posix_fadvise (s_file (self, request)->descriptor, (off_t) request->offset, (off_t) request->bytes,
-                POSIX_FADV_DONTNEED);
+            posix_fadvise (s_file (self, request)->descriptor, (off_t) request->offset,
+                (off_t) request->bytes, POSIX_FADV_DONTNEED);
         return true;
     }
     request->buffer->size = 0;
@@ -181,8 +182,8 @@ s_is_same (const reader_t *self, const reader_request_t *request, int descriptor
     return status.st_ino == request->catalogue->fields [request->field].root_inode;
 }
 
-//  In place of what is open, under its number: reads that are under way end as they would have.  If it cannot be opened or is
-//  another, the read itself says what is wrong.
+//  In place of what is open, under its number: reads that are under way end as they would have.  If it cannot
+//  be opened or is another, the read itself says what is wrong.
 static bool
 s_reopened (reader_t *self, reader_request_t *request, int result)
 {

@@ -56,7 +56,8 @@ address_absent (const char *address, const char *how, message_error_t *error)
 {
     bool ordinary = s_is_ordinary (address);
     return message_fail (error, "no server is at %.150s: %s; start one with: "
-        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, how, ordinary? "": " --listen ", ordinary? "": address);
+        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, how, ordinary? "": " --listen ",
+        ordinary? "": address);
 }
 
 bool

@@ -3,12 +3,13 @@
  *  happy path:   the address space is reserved .. connect, send the token .. 'R' and one descriptor come ..
  *                mapped over the reservation.  From then on the socket is only watched: its end is the
  *                server's.
- *  failure:      before the token was sent, and when the server closes for an answer: nothing is left, the job can go inline.
- *                The server has the token and does not answer: it may hand the ring over later, and would take the end of our
- *                socket for our death, whatever we had said meanwhile.  After the descriptor came (a
- *                descriptor that is too small, or cannot be mapped): the socket stays open, because its end
- *                would be ours to the server.  Reserving first makes that second case a broken server's,
- *                never a lack of address space.
+ *  failure:      before the token was sent, and when the server closes for an answer: nothing is left, the
+ *                job can go inline.
+ *                The server has the token and does not answer: it may hand the ring over later, and would
+ *                take the end of our socket for our death, whatever we had said meanwhile.  After the
+ *                descriptor came (a descriptor that is too small, or cannot be mapped): the socket stays
+ *                open, because its end would be ours to the server.  Reserving first makes that second case a
+ *                broken server's, never a lack of address space.
  *  on close:     attach_close_socket, and attach_destroy once nobody reads the batches any more.
  *
  *  Owner: the courier, but for the mapped pages, which belong to whoever holds the batch.
@@ -21,11 +22,12 @@
 
 typedef struct attach attach_t;
 
-//  Blocks: ATTACH_PATIENCE_MS at most until the token is sent, then until the answer is there, answer_ms at most; more than
-//  ATTACH_ANSWER_MS, for which a token is good, would be in vain.  0 and *self_p; or -errno, and *self_p is NULL or (see above)
-//  a socket without a ring; -ETIMEDOUT: no answer.
+//  Blocks: ATTACH_PATIENCE_MS at most until the token is sent, then until the answer is there, answer_ms at
+//  most; more than ATTACH_ANSWER_MS, for which a token is good, would be in vain.  0 and *self_p; or -errno,
+//  and *self_p is NULL or (see above) a socket without a ring; -ETIMEDOUT: no answer.
 enum { ATTACH_PATIENCE_MS = 3000, ATTACH_ANSWER_MS = 10000 };
-int attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes, int answer_ms) TUREEN_CHECKED;
+int attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes,
+    int answer_ms) TUREEN_CHECKED;
 void attach_destroy (attach_t **self_p);
 
 //  The ring's first byte; NULL: no ring.

@@ -13,8 +13,8 @@ batch_room (const tureen_info_t *info)
 }
 
 void
-batch_init (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined, uint64_t *ids,
-    uint8_t *ring)
+batch_init (tureen_batch_t *self, handover_t *handover, window_t *window, const message_joined_t *joined,
+    uint64_t *ids, uint8_t *ring)
 {
     assert (self && self->magic == 0);
     self->magic = BATCH_MAGIC_IDLE;

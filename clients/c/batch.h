@@ -38,8 +38,8 @@ struct tureen_batch {
 //  How many ids a batch needs room for.
 size_t batch_room (const tureen_info_t *info);
 //  Makes a FREE batch of zeroed memory; ring and ids (batch_room of them) are lent.
-void batch_init (tureen_batch_t *self, handover_t *handover, struct window *window, const message_joined_t *joined,
-    uint64_t *ids, uint8_t *ring);
+void batch_init (tureen_batch_t *self, handover_t *handover, struct window *window,
+    const message_joined_t *joined, uint64_t *ids, uint8_t *ring);
 //  Fills a FREE batch; payload (NULL for the ring) is moved from.  False: no memory for a copy, and nothing
 //  is changed.
 bool batch_fill (tureen_batch_t *self, const message_batch_t *from, zmq_msg_t *payload);

@@ -42,7 +42,8 @@ s_refuse (courier_t *self, int rc, const message_error_t *why)
     courier_move (self, OVER);
 }
 
-//  The job is lost.  Before it was joined the user does not have it yet; when leaving the user does not want it any more.
+//  The job is lost.  Before it was joined the user does not have it yet; when leaving the user does not want
+//  it any more.
 void
 courier_fail (courier_t *self, int rc, const message_error_t *why)
 {
@@ -113,7 +114,8 @@ s_send_question (courier_t *self)
 static void
 s_send_heartbeat (courier_t *self, int64_t now_ms)
 {
-    if (self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2 && courier_send (self, WIRE_HEARTBEAT))
+    if (self->inlined && now_ms - self->beat_ms >= self->heartbeat_ms / 2
+        && courier_send (self, WIRE_HEARTBEAT))
         self->beat_ms = now_ms;
 }
 
@@ -130,7 +132,8 @@ s_take_stream (courier_t *self, uint8_t kind)
         courier_fail_at (self, -EPROTO, why.text);
 }
 
-//  The server has no room for another job at the moment.  False: it was asked often enough, or the time is up.
+//  The server has no room for another job at the moment.  False: it was asked often enough, or the time is
+//  up.
 static bool
 s_ask_again (courier_t *self)
 {
@@ -243,7 +246,8 @@ s_check_silence (courier_t *self, int64_t now_ms)
         s_see_loss (self, "the server has been silent for ten heartbeats");
 }
 
-//  The server's end, once the message that may explain it had its time.  While we join, it has come with the end or not at all;
+//  The server's end, once the message that may explain it had its time.  While we join, it has come with the
+//  end or not at all;
 //  and by then ZeroMQ must not have connected again, and sent the JOIN once more.
 static void
 s_check_loss (courier_t *self, int64_t now_ms)
@@ -302,7 +306,8 @@ s_check_deadline (courier_t *self, int64_t now_ms)
     char how [PRESENCE_BYTES];
     if (self->phase == JOINING && self->gathering)
         courier_fail_at (self, -ETIMEDOUT, "the server waited for other ranks, and has fallen silent");
-    else if (self->phase == JOINING && !dealer_was_connected (self->dealer) && presence_is_starting (self->address, how)
+    else if (self->phase == JOINING && !dealer_was_connected (self->dealer)
+        && presence_is_starting (self->address, how)
     &&  courier_can_go_on (self)) {
         message_fail (&why, "no server listens yet: %s", how);
         courier_go_away (self, why.text);
@@ -327,7 +332,8 @@ s_sooner (int64_t one_ms, int64_t other_ms)
 static int64_t
 s_patience_ms (const courier_t *self, int64_t now_ms, bool unsent)
 {
-    int64_t wake_ms = now_ms + (unsent? COURIER_RETRY_MS: self->phase == AWAY? COURIER_AWAY_TICK_MS: COURIER_TICK_MS);
+    int64_t wake_ms = now_ms + (unsent? COURIER_RETRY_MS: self->phase == AWAY? COURIER_AWAY_TICK_MS:
+        COURIER_TICK_MS);
     if (self->phase == JOINING || self->phase == LEAVING)
         wake_ms = s_sooner (wake_ms, self->deadline_ms);
     if (self->phase == JOINING && self->again_ms)
@@ -364,7 +370,8 @@ s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
 static void
 s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
 {
-    zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = handover_descriptor (self->handover), .events = ZMQ_POLLIN } };
+    zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = handover_descriptor (self->handover),
+        .events = ZMQ_POLLIN } };
     int count = 1, ring = 0, dealer = 0;
     if (self->attach && attach_socket (self->attach) >= 0 && !self->lost_ms) {
         ring = count;
@@ -431,7 +438,8 @@ s_run (void *argument)
     dealer_message_clear (&self->message);
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
-    //  A server that ended the job, and lives, empties the ring when the socket closes: then that is the window's to do.
+    //  A server that ended the job, and lives, empties the ring when the socket closes: then that is the
+    //  window's to do.
     if (self->attach && self->lost_ms == 0)
         attach_close_socket (self->attach);
     return NULL;

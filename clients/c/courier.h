@@ -2,20 +2,23 @@
  *
  *  happy path:   JOINING: JOIN sent .. JOINED came, ring taken (or INLINE sent) .. RUNNING: batches in,
  *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
- *                .. OVER.  A rank's JOIN is answered when all are there: until then, JOINING or AWAY, the server says
- *                every second that it waits.
- *  failure:      JOINING: refused, not let in, silent, nonsense: reported to the one who waits, OVER.  Where the server is only
- *                busy, the same is asked again COURIER_BUSY_TRIES times before that, after longer and longer pauses.
- *                JOINING: the server is gone before it has answered, is ending, or does not listen yet: AWAY, as below, but
- *                with nothing received.
- *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent for ten
- *                heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and joined again
- *                with what was received (rejoin.h) .. RUNNING.  What came before stays readable meanwhile, and after.
- *                RUNNING: the server ends the job for another reason, or breaks the protocol: FAILED.  As long as
- *                the server lives the sockets stay open, because their end would empty the ring.
- *                AWAY: refused for good, or the time is up: OVER, and the user is told after what was received.
- *                A rank that has received everything looks for the server as the others do: they cannot go on without it, and
- *                may lack what it has (recent.h).
+ *                .. OVER.  A rank's JOIN is answered when all are there: until then, JOINING or AWAY, the
+ *                server says every second that it waits.
+ *  failure:      JOINING: refused, not let in, silent, nonsense: reported to the one who waits, OVER.  Where
+ *                the server is only busy, the same is asked again COURIER_BUSY_TRIES times before that, after
+ *                longer and longer pauses.
+ *                JOINING: the server is gone before it has answered, is ending, or does not listen yet: AWAY,
+ *                as below, but with nothing received.
+ *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent
+ *                for ten heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and
+ *                joined again with what was received (rejoin.h) .. RUNNING.  What came before stays readable
+ *                meanwhile, and after.
+ *                RUNNING: the server ends the job for another reason, or breaks the protocol: FAILED.  As
+ *                long as the server lives the sockets stay open, because their end would empty the ring.
+ *                AWAY: refused for good, or the time is up: OVER, and the user is told after what was
+ *                received.
+ *                A rank that has received everything looks for the server as the others do: they cannot go on
+ *                without it, and may lack what it has (recent.h).
  *  on close:     courier_destroy after handover_stop: leaves if there is something to leave,
  *                COURIER_LEAVE_MS at most.
  *
@@ -47,7 +50,8 @@ typedef struct {
     const char *address;                //  copied
     const credentials_t *credentials;   //  copied, and wiped at the courier's end
     int timeout_ms;                     //  for the answer to a JOIN
-    int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS; below 0: not
+    int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS;
+                                        //  below 0: not
 } courier_options_t;
 
 //  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.

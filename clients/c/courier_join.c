@@ -30,8 +30,8 @@ courier_has_joined (const courier_t *self)
     return handover_joined (self->handover) != NULL;
 }
 
-//  Will joining again bring what is missing?  To one that has not joined yet: the job.  To a rank that lacks nothing: to the
-//  others.
+//  Will joining again bring what is missing?  To one that has not joined yet: the job.  To a rank that lacks
+//  nothing: to the others.
 bool
 courier_can_go_on (const courier_t *self)
 {
@@ -92,7 +92,8 @@ courier_wait_for_ranks (courier_t *self, const char *text)
 {
     int patience_ms = self->timeout_ms > COURIER_GATHERING_MS? self->timeout_ms: COURIER_GATHERING_MS;
     self->deadline_ms = dealer_now_ms () + patience_ms;
-    //  Who waits in tureen_loader_new can be told nothing; who knows the server to be gone is told once that it is back.
+    //  Who waits in tureen_loader_new can be told nothing; who knows the server to be gone is told once that
+    //  it is back.
     if (self->phase == AWAY) {
         rejoin_hear (&self->rejoin, text);
         if (!self->gathering && !self->stream.last)
@@ -112,7 +113,8 @@ courier_send_join (courier_t *self, message_error_t *why)
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
     }
-    joining_onward_t onward = { .from = again? &state: joining_state (self->joining), .inlined = self->inline_only };
+    joining_onward_t onward = { .from = again? &state: joining_state (self->joining),
+        .inlined = self->inline_only };
     if (again) {
         onward.recent = recent_numbers (&self->stream.recent, &onward.recent_count);
         onward.gather_seconds = rejoin_left_seconds (&self->rejoin, dealer_now_ms ());
@@ -132,14 +134,14 @@ courier_send_join (courier_t *self, message_error_t *why)
     return sent? 0: -EAGAIN;
 }
 
-//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used; -ETIMEDOUT: the server may
-//  still hand it over, so that neither is right.
+//  Takes the ring, or asks for inline.  0, or -errno; -EREMCHG: the ring was taken and cannot be used;
+//  -ETIMEDOUT: the server may still hand it over, so that neither is right.
 static int
 s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
 {
     const char *path = message_joined_ring_path (joined);
-    int rc = path? attach_new (attach_p, path, message_joined_ring_token (joined), message_joined_ring_bytes (joined),
-        self->timeout_ms): -ENOENT;
+    int rc = path? attach_new (attach_p, path, message_joined_ring_token (joined),
+        message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
     if (rc == 0 || rc == -ETIMEDOUT)
         return rc;
     if (*attach_p)
@@ -175,7 +177,8 @@ s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
     int rc = first? s_make_courses (self, message_joined_info (*joined_p), &given): 0;
     const message_joined_t *joined = *joined_p;
     attach_t *attach = *attach_p;
-    window_t *window = rc? NULL: window_new (self->handover, joined_p, attach_p, attach? attach_data (attach): NULL,
+    window_t *window = rc? NULL:
+        window_new (self->handover, joined_p, attach_p, attach? attach_data (attach): NULL,
         self->stream.before + self->stream.sequence);
     if (window) {
         self->attach = attach;
@@ -192,8 +195,8 @@ s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
     return rc;
 }
 
-//  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so that the one is
-//  done when the other comes.
+//  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
+//  that the one is done when the other comes.
 static void
 s_join_inline (courier_t *self, attach_t **attach_p)
 {
@@ -236,8 +239,8 @@ s_run (courier_t *self, const tureen_info_t *info, bool again)
         handover_report (self->handover, 0, NULL);
 }
 
-//  The server has our token and says nothing.  It may hand the ring over yet, to a socket that is closed by then: the job is of
-//  no use.  A new one is joined on another connection.
+//  The server has our token and says nothing.  It may hand the ring over yet, to a socket that is closed by
+//  then: the job is of no use.  A new one is joined on another connection.
 static void
 s_forsake (courier_t *self)
 {
@@ -256,7 +259,8 @@ s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_
 {
     const tureen_info_t *info = message_joined_info (joined);
     if (info->world_size != joining_world_size (self->joining) || info->rank != joining_rank (self->joining))
-        return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not %" PRIu32 " of %" PRIu32,
+        return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not "
+            "%" PRIu32 " of %" PRIu32,
             info->rank, info->world_size, joining_rank (self->joining), joining_world_size (self->joining));
     return !self->received || rejoin_is_same (handover_joined (self->handover), joined, why);
 }
@@ -298,14 +302,15 @@ courier_take_joined (courier_t *self)
 //  --------------------------------------------------------------------------
 //  Looking for the server
 
-//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave its job; one that
-//  waits for other ranks has none yet.
+//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave
+//  its job; one that waits for other ranks has none yet.
 static void
 s_stop_away (courier_t *self, int64_t now_ms)
 {
     if (self->stop_ms == 0)
         self->stop_ms = now_ms;
-    if (!self->dealer || self->gathering || !dealer_was_connected (self->dealer) || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
+    if (!self->dealer || self->gathering || !dealer_was_connected (self->dealer)
+        || now_ms - self->stop_ms >= COURIER_LEAVE_MS)
         courier_move (self, OVER);
 }
 
@@ -326,6 +331,7 @@ courier_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
         courier_fail (self, -ECONNRESET, &why);
     }
     else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)
-    &&  (dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why) || courier_send_join (self, &why)))
+    &&  (dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why)
+        || courier_send_join (self, &why)))
         courier_postpone (self, why.text);
 }

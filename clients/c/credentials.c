@@ -75,7 +75,8 @@ s_take_key (credentials_t *self, piece_t line)
         return "it has a line under curve that is not NAME = \"KEY\"";
     piece_t name = s_trim ((piece_t) { line.text, (size_t) (equals - line.text) });
     piece_t value = s_trim ((piece_t) { equals + 1, line.size - (size_t) (equals + 1 - line.text) });
-    char *key = s_is_word (name, "public-key")? self->public_key: s_is_word (name, "secret-key")? self->secret_key: NULL;
+    char *key = s_is_word (name, "public-key")? self->public_key:
+        s_is_word (name, "secret-key")? self->secret_key: NULL;
     if (!key)
         return "it has something else than keys under curve";
     if (*key)
@@ -111,7 +112,8 @@ s_check (const credentials_t *self)
     char public_key [CREDENTIALS_KEY_CHARS + 1];
     if (!*self->public_key)
         return "it has no public key";
-    if (*self->secret_key && (zmq_curve_public (public_key, self->secret_key) || strcmp (public_key, self->public_key)))
+    if (*self->secret_key && (zmq_curve_public (public_key, self->secret_key)
+        || strcmp (public_key, self->public_key)))
         return "its secret key is not that of its public key";
     return NULL;
 }
@@ -174,13 +176,15 @@ s_judge (int file, bool is_secret)
     if (!S_ISREG (status.st_mode))
         return "it is no file";
     if (is_secret && status.st_mode & 077)
-        return "others may read or write this secret: chmod 600 it; if they could before, make a new one (tureen key new)";
+        return "others may read or write this secret: chmod 600 it; if they could before, make a new one "
+            "(tureen key new)";
     return NULL;
 }
 
 //  option: for the sentence.
 static int
-s_read_file (credentials_t *self, const char *path, bool is_secret, const char *option, message_error_t *error)
+s_read_file (credentials_t *self, const char *path, bool is_secret, const char *option,
+    message_error_t *error)
 {
     char text [CREDENTIALS_FILE_BYTES_MAX + 1];
     //  Not blocking: it may be a pipe that nobody writes to.
@@ -203,7 +207,8 @@ s_read_own (credentials_t *self, const char *key, message_error_t *error)
     char path [PATH_BYTES];
     size_t size = strlen (key), suffix = strlen (SECRET_SUFFIX);
     if (size > suffix && !strcmp (key + size - suffix, SECRET_SUFFIX))
-        return s_complain (error, "key", key, "give the certificate's path without \"" SECRET_SUFFIX "\", which is added");
+        return s_complain (error, "key", key,
+            "give the certificate's path without \"" SECRET_SUFFIX "\", which is added");
     if (snprintf (path, sizeof path, "%s" SECRET_SUFFIX, key) >= (int) sizeof path)
         return s_complain (error, "key", key, "the path is too long");
     int rc = s_read_file (self, path, true, "key", error);
@@ -223,8 +228,8 @@ s_read_server (credentials_t *self, const char *server_key, message_error_t *err
     }
     int rc = -EINVAL;
     if (access (server_key, F_OK))
-        message_fail (error, "options.server_key: %.250s: it is neither a public key (40 characters of Z85) nor a file: %s",
-            server_key, strerror (errno));
+        message_fail (error, "options.server_key: %.250s: it is neither a public key (40 characters of Z85) "
+            "nor a file: %s", server_key, strerror (errno));
     else
         rc = s_read_file (&server, server_key, false, "server_key", error);
     if (rc == 0)
@@ -242,7 +247,8 @@ s_given (const char *given, const char *variable)
 }
 
 int
-credentials_read (credentials_t *self, const char *key, const char *server_key, const char *address, message_error_t *error)
+credentials_read (credentials_t *self, const char *key, const char *server_key, const char *address,
+    message_error_t *error)
 {
     assert (self && address && error);
     *self = (credentials_t) { .public_key = "" };
@@ -254,11 +260,11 @@ credentials_read (credentials_t *self, const char *key, const char *server_key, 
     if (!zmq_has ("curve"))             //  UNTESTED: Debian's has it
         message_fail (error, "options.key: this libzmq was built without CURVE");
     else if (!key)
-        message_fail (error, "options.key: required with options.server_key; the path of this client's certificate, or "
-            "TUREEN_KEY; tureen key new FILE makes one");
+        message_fail (error, "options.key: required with options.server_key; the path of this client's "
+            "certificate, or TUREEN_KEY; tureen key new FILE makes one");
     else if (!server_key)
-        message_fail (error, "options.server_key: required with options.key; the server's public key, which its log names, or "
-            "TUREEN_SERVER_KEY");
+        message_fail (error, "options.server_key: required with options.key; the server's public key, which "
+            "its log names, or TUREEN_SERVER_KEY");
     else {
         rc = s_read_own (self, key, error);
         if (rc == 0)

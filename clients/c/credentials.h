@@ -1,4 +1,5 @@
-/*  credentials -- a client's CURVE keys, for a server on tcp:// that takes no others: its own pair, and the server's public key.
+/*  credentials -- a client's CURVE keys, for a server on tcp:// that takes no others: its own pair, and the
+ *  server's public key.
  *
  *  A certificate is a file as czmq's zcert and pyzmq write it (ZPL):
  *
@@ -29,17 +30,17 @@ typedef struct {
     char server_key [CREDENTIALS_KEY_CHARS + 1];
 } credentials_t;
 
-//  What a client at that address has: key is the path of its certificate, server_key the server's public key or the path of its
-//  public certificate; NULL and "": $TUREEN_KEY, $TUREEN_SERVER_KEY, else none.  At ipc:// nothing is read, for there the user
-//  counts.  0; or -EINVAL with error filled, *self wiped: one without the other, a file that is missing, damaged or another's
-//  to read.
+//  What a client at that address has: key is the path of its certificate, server_key the server's public key
+//  or the path of its public certificate; NULL and "": $TUREEN_KEY, $TUREEN_SERVER_KEY, else none.  At ipc://
+//  nothing is read, for there the user counts.  0; or -EINVAL with error filled, *self wiped: one without the
+//  other, a file that is missing, damaged or another's to read.
 int credentials_read (credentials_t *self, const char *key, const char *server_key, const char *address,
     message_error_t *error) TUREEN_CHECKED;
 void credentials_wipe (credentials_t *self);
 bool credentials_are_given (const credentials_t *self);
 
-//  One certificate's text: fills public_key, and secret_key if there is one.  NULL; or what is wrong with it, static, and *self
-//  is wiped.
+//  One certificate's text: fills public_key, and secret_key if there is one.  NULL; or what is wrong with it,
+//  static, and *self is wiped.
 const char *credentials_parse (credentials_t *self, const char *text, size_t size);
 
 #endif

@@ -12,13 +12,14 @@
 
 #define DEALER_MAGIC 0x4445414cu
 
-//  A server that has no use for our handshake may hang up before we have read why, and one that is killed meanwhile looks the
-//  same: so often it is not chance.
+//  A server that has no use for our handshake may hang up before we have read why, and one that is killed
+//  meanwhile looks the same: so often it is not chance.
 enum { DEALER_SILENT_FAILURES_MAX = 3 };
 
 enum {
     DEALER_EVENTS = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED
-        | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+        | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+        | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
 };
 
 struct dealer {
@@ -51,14 +52,16 @@ s_set_keys (dealer_t *self, const credentials_t *credentials)
 }
 
 static int
-s_open (dealer_t *self, void *context, const char *address, const credentials_t *credentials, message_error_t *error)
+s_open (dealer_t *self, void *context, const char *address, const credentials_t *credentials,
+    message_error_t *error)
 {
     //  Of another dealer in this context, that is being closed, ZeroMQ may still know the name.
     char monitor [64];
-    snprintf (monitor, sizeof monitor, "inproc://tureen-monitor-%p-%" PRId64, (void *) self, dealer_now_ms ());
+    snprintf (monitor, sizeof monitor, "inproc://tureen-monitor-%p-%" PRId64, (void *) self,
+        dealer_now_ms ());
     if (!context) {
-        message_fail (error, "no memory or no threads for a connection: raise the limit of processes and threads (ulimit -u, "
-            "TasksMax=), or end some");
+        message_fail (error, "no memory or no threads for a connection: raise the limit of processes and "
+            "threads (ulimit -u, TasksMax=), or end some");
         return -EAGAIN;
     }
     self->socket = zmq_socket (context, ZMQ_DEALER);
@@ -88,7 +91,8 @@ s_open (dealer_t *self, void *context, const char *address, const credentials_t 
 }
 
 int
-dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials, message_error_t *error)
+dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials,
+    message_error_t *error)
 {
     assert (self_p && address && credentials);
     *self_p = NULL;
@@ -253,7 +257,8 @@ s_read_events (dealer_t *self)
     uint8_t event [16];
     uint16_t number;
     uint32_t value;
-    while (zmq_recv (self->monitor, event, sizeof event, ZMQ_DONTWAIT) >= (int) (sizeof number + sizeof value)) {
+    while (zmq_recv (self->monitor, event, sizeof event, ZMQ_DONTWAIT)
+        >= (int) (sizeof number + sizeof value)) {
         memcpy (&number, event, sizeof number);
         memcpy (&value, event + sizeof number, sizeof value);
         s_take_event (self, number, value);
@@ -295,25 +300,27 @@ dealer_welcome (dealer_t *self, message_error_t *why)
     s_read_events (self);
     bool has_keys = *self->public_key, is_local = !strncmp (self->address, "ipc://", 6);
     if (self->refused && is_local)
-        message_fail (why, "the server at %.200s does not serve user %u of this machine", self->address, (unsigned) geteuid ());
+        message_fail (why, "the server at %.200s does not serve user %u of this machine", self->address,
+            (unsigned) geteuid ());
     else if (self->refused)
-        message_fail (why, "this client's key is unknown or revoked at %.120s: have its operator allow it (tureen key allow); "
-            "the public key is %s", self->address, has_keys? self->public_key: "none");
+        message_fail (why, "this client's key is unknown or revoked at %.120s: have its operator allow it "
+            "(tureen key allow); the public key is %s", self->address, has_keys? self->public_key: "none");
     else if (self->mismatched && has_keys)
-        message_fail (why, "no keys are used at %.120s, which is open, and this client has one: is it the right server? Then "
-            "leave key and server_key out (TUREEN_KEY, TUREEN_SERVER_KEY)", self->address);
+        message_fail (why, "no keys are used at %.120s, which is open, and this client has one: is it the "
+            "right server? Then leave key and server_key out (TUREEN_KEY, TUREEN_SERVER_KEY)", self->address);
     else if (self->mismatched)
-        message_fail (why, "only clients with a key are let in at %.120s: give key and server_key (TUREEN_KEY, "
-            "TUREEN_SERVER_KEY); tureen key new FILE makes a key", self->address);
+        message_fail (why, "only clients with a key are let in at %.120s: give key and server_key "
+            "(TUREEN_KEY, TUREEN_SERVER_KEY); tureen key new FILE makes a key", self->address);
     else if (has_keys && self->silent_failures >= DEALER_SILENT_FAILURES_MAX)
-        message_fail (why, "the key is another at %.120s than the given server_key (TUREEN_SERVER_KEY): give the one that "
-            "the server's log names; or it is open, then give no keys", self->address);
+        message_fail (why, "the key is another at %.120s than the given server_key (TUREEN_SERVER_KEY): give "
+            "the one that the server's log names; or it is open, then give no keys", self->address);
     else if (self->silent_failures >= DEALER_SILENT_FAILURES_MAX && is_local)
-        message_fail (why, "each connection is broken off at once at %.200s: either this user has too many of them, or it is no "
-            "Tureen server", self->address);
+        message_fail (why, "each connection is broken off at once at %.200s: either this user has too many "
+            "of them, or it is no Tureen server", self->address);
     else if (self->silent_failures >= DEALER_SILENT_FAILURES_MAX)
-        message_fail (why, "each connection is broken off at once at %.120s: either it lets in only clients with a key (give key "
-            "and server_key, TUREEN_KEY and TUREEN_SERVER_KEY), or it is no Tureen server", self->address);
+        message_fail (why, "each connection is broken off at once at %.120s: either it lets in only clients "
+            "with a key (give key and server_key, TUREEN_KEY and TUREEN_SERVER_KEY), or it is no Tureen "
+            "server", self->address);
     else
         return DEALER_WELCOME;
     return self->refused? DEALER_REFUSED: DEALER_SHUT_OUT;

@@ -1,4 +1,5 @@
-//  Reads two epochs of a data set; stopped and started again, it goes on where it was.   example DATASET STATE-FILE
+//  Reads two epochs of a data set; stopped and started again, it goes on where it was.   example DATASET
+//  STATE-FILE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ main (int argc, char **argv)
         return fprintf (stderr, "usage: example DATASET STATE-FILE\n"), 2;
     if (file)
         fclose (file);
-    tureen_options_t options = { .dataset = argv [1], .batch_size = 64, .epochs = 2, .state = size? before: NULL };
+    tureen_options_t options = { .dataset = argv [1], .batch_size = 64, .epochs = 2,
+        .state = size? before: NULL };
     tureen_loader_t *loader = tureen_loader_new (&options, error, sizeof error);
     if (!loader)
         return fprintf (stderr, "%s\n", error), 1;

@@ -172,8 +172,8 @@ handover_open (handover_t *self, window_t **window_p, course_t **course_p)
     s_unlock (self);
 }
 
-//  Takes a retired window that is not used any more off the list: the caller's to destroy, once the lock is gone; else
-//  NULL.
+//  Takes a retired window that is not used any more off the list: the caller's to destroy, once the lock is
+//  gone; else NULL.
 static window_t *
 s_forget (handover_t *self, window_t *window)
 {

@@ -6,10 +6,11 @@
  *
  *  A batch is one of as many as the window has slots, made once (window.h):
  *      FREE --put--> QUEUED --take--> GIVEN --release--> FREE
- *  Its content is the courier's while FREE, the user's while GIVEN, nobody's between.  Batches in no slot (of ranks) are the same,
- *  but made when they come.
- *  There is one window for each time that the job was joined: the present one, which is put into, and retired ones that
- *  the user has not done with.  All that is queued of a retired one is taken before anything of a later one.
+ *  Its content is the courier's while FREE, the user's while GIVEN, nobody's between.  Batches in no slot (of
+ *  ranks) are the same, but made when they come.
+ *  There is one window for each time that the job was joined: the present one, which is put into, and retired
+ *  ones that the user has not done with.  All that is queued of a retired one is taken before anything of a
+ *  later one.
  *
  *  Invariants, under the mutex:
  *    H1  of the present window: released <= consumed <= put; none of the three goes back.
@@ -37,15 +38,16 @@ _Static_assert ((int) HANDOVER_QUEUE_MAX > (int) WIRE_SLOTS_MAX, "a whole window
 
 //  NULL and errno: the system has no descriptor or memory.
 handover_t *handover_new (void);
-//  The notices that come while handover_wait_open waits are given to tell, in that thread, and not kept.  Before any thread is
-//  inside.
+//  The notices that come while handover_wait_open waits are given to tell, in that thread, and not kept.
+//  Before any thread is inside.
 void handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context);
 //  No batch may be GIVEN; no thread may be inside.  Frees the windows and the course.
 void handover_destroy (handover_t **self_p);
 
 //  --- For the courier.
 
-//  The job is joined, or joined again after handover_retire: takes *window_p over.  course_p: of what the user is given;
+//  The job is joined, or joined again after handover_retire: takes *window_p over.  course_p: of what the
+//  user is given;
 //  taken over the first time, NULL later.
 void handover_open (handover_t *self, struct window **window_p, course_t **course_p);
 //  The job is lost and will be joined again: what was put is still taken.
@@ -54,8 +56,8 @@ void handover_retire (handover_t *self);
 void handover_finish (handover_t *self);
 //  Ends the wait in handover_wait_open: with rc 0 after handover_open, or with -errno and why.
 void handover_report (handover_t *self, int rc, const message_error_t *why);
-//  A batch that came (validated); payload: the message part with its bytes or NULL, which is moved from.  False: the slot is not
-//  free (the server's mistake), or there is no memory.
+//  A batch that came (validated); payload: the message part with its bytes or NULL, which is moved from.
+//  False: the slot is not free (the server's mistake), or there is no memory.
 bool handover_put_batch (handover_t *self, const message_batch_t *from, zmq_msg_t *payload);
 void handover_put_epoch_end (handover_t *self, const wire_epoch_end_t *epoch_end);
 //  The job is lost; only the first reason counts.
@@ -72,7 +74,8 @@ typedef struct {
 handover_view_t handover_look (handover_t *self);
 //  For the user, who is told it once.
 void handover_put_notice (handover_t *self, const char *text);
-//  So many samples cannot be read: json, taken over, says which.  Text is a notice, if there are more than were told before.
+//  So many samples cannot be read: json, taken over, says which.  Text is a notice, if there are more than
+//  were told before.
 void handover_put_unreadable (handover_t *self, uint64_t count, char *json, const char *text);
 //  Readable when it is worth a look.
 int handover_descriptor (const handover_t *self);

@@ -9,7 +9,8 @@
 
 #define INQUIRY_MAGIC 0x494e5155u
 
-//  IDLE --post--> POSTED --sent--> SENT --take, lose--> ANSWERED --wait--> IDLE; and from any of them, when the time is up.
+//  IDLE --post--> POSTED --sent--> SENT --take, lose--> ANSWERED --wait--> IDLE; and from any of them, when
+//  the time is up.
 typedef enum { IDLE, POSTED, SENT, ANSWERED } phase_t;
 
 struct inquiry {

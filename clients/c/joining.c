@@ -52,8 +52,8 @@ s_check_subset (const tureen_options_t *options, message_error_t *error)
     for (size_t index = 0; index < options->subset_count; index++) {
         const tureen_range_t *range = &options->subset [index];
         if (range->lo >= range->hi)
-            return message_fail (error, "options.subset: range %" PRIu64 " to %" PRIu64 " is empty", range->lo,
-                range->hi);
+            return message_fail (error, "options.subset: range %" PRIu64 " to %" PRIu64 " is empty",
+                range->lo, range->hi);
         if (range->lo < end)
             return message_fail (error, "options.subset: the ranges must be ascending and not overlap");
         end = range->hi;
@@ -90,21 +90,25 @@ s_check_pool (const tureen_options_t *options, message_error_t *error)
     return true;
 }
 
-//  What is said of ranks counts for nothing where this process is alone, so that one program does for any number of them.
+//  What is said of ranks counts for nothing where this process is alone, so that one program does for any
+//  number of them.
 static bool
 s_check_ranks (const tureen_options_t *options, message_error_t *error)
 {
     if (options->world_size > WIRE_RANKS_MAX)
-        return message_fail (error, "options.world_size: %" PRIu32 "; at most %d", options->world_size, WIRE_RANKS_MAX);
+        return message_fail (error, "options.world_size: %" PRIu32 "; at most %d", options->world_size,
+            WIRE_RANKS_MAX);
     uint32_t world_size = options->world_size? options->world_size: 1;
     if (options->rank >= world_size)
-        return message_fail (error, "options.rank: %" PRIu32 "; expected less than options.world_size, which is %" PRIu32,
+        return message_fail (error,
+            "options.rank: %" PRIu32 "; expected less than options.world_size, which is %" PRIu32,
             options->rank, world_size);
     if (world_size > 1 && !options->job)
-        return message_fail (error, "options.job: required with options.world_size; the ranks find each other by it");
+        return message_fail (error,
+            "options.job: required with options.world_size; the ranks find each other by it");
     if (options->gather_seconds > WIRE_RANK_SECONDS_MAX)
-        return message_fail (error, "options.gather_seconds: %" PRIu32 "; at most %d", options->gather_seconds,
-            WIRE_RANK_SECONDS_MAX);
+        return message_fail (error, "options.gather_seconds: %" PRIu32 "; at most %d",
+            options->gather_seconds, WIRE_RANK_SECONDS_MAX);
     if (options->rank_wait_seconds > WIRE_RANK_SECONDS_MAX)
         return message_fail (error, "options.rank_wait_seconds: %d; at most %d", options->rank_wait_seconds,
             WIRE_RANK_SECONDS_MAX);
@@ -126,7 +130,8 @@ s_check (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.epochs: too many; 0 means no end");
     if ((unsigned) options->order > TUREEN_SEEDED || (unsigned) options->transport > TUREEN_INLINE
     ||  (unsigned) options->on_bad > TUREEN_BAD_FAIL)
-        return message_fail (error, "options.order, options.transport or options.on_bad: not one of the values in tureen.h");
+        return message_fail (error,
+            "options.order, options.transport or options.on_bad: not one of the values in tureen.h");
     if (options->name && strlen (options->name) > JOINING_NAME_BYTES_MAX)
         return message_fail (error, "options.name: longer than %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->job && (!*options->job || strlen (options->job) > JOINING_NAME_BYTES_MAX))
@@ -161,20 +166,24 @@ static bool
 s_check_state (const tureen_options_t *options, const state_t *state, message_error_t *error)
 {
     if (options->order && options->order != state->order)
-        return message_fail (error, "options.order: the state is of order %s; leave the order out, or begin without the "
+        return message_fail (error,
+            "options.order: the state is of order %s; leave the order out, or begin without the "
             "state", state_order_name (state->order));
     if (options->seeded && options->seed != state->seed)
-        return message_fail (error, "options.seed: %" PRIu64 ", and the state's is %" PRIu64 "; leave it out, or begin "
+        return message_fail (error,
+            "options.seed: %" PRIu64 ", and the state's is %" PRIu64 "; leave it out, or begin "
             "without the state", options->seed, state->seed);
     if (options->pool && options->pool != state->pool)
-        return message_fail (error, "options.pool: %" PRIu32 ", and the state's is %" PRIu32 "; leave it out, or begin "
+        return message_fail (error,
+            "options.pool: %" PRIu32 ", and the state's is %" PRIu32 "; leave it out, or begin "
             "without the state", options->pool, state->pool);
     if (state->taken.list && !options->ids)
         return message_fail (error, "options.state: it is of a list; give the same options.ids again");
     if (!state->taken.list && options->ids)
         return message_fail (error, "options.state: it is of a job without a list, and options.ids is one");
     if (options->ids && state->taken.count > options->id_count)
-        return message_fail (error, "options.state: %" PRIu64 " places of a list are behind it, and options.ids has %zu",
+        return message_fail (error,
+            "options.state: %" PRIu64 " places of a list are behind it, and options.ids has %zu",
             state->taken.count, options->id_count);
     return true;
 }
@@ -208,7 +217,8 @@ s_pipeline (const char *text, message_error_t *error)
     json_error_t trouble;
     json_t *pipeline = json_loads (text, JSON_REJECT_DUPLICATES, &trouble);
     if (!pipeline)
-        message_fail (error, "options.pipeline: line %d, column %d: %s", trouble.line, trouble.column, trouble.text);
+        message_fail (error, "options.pipeline: line %d, column %d: %s", trouble.line, trouble.column,
+            trouble.text);
     return pipeline;
 }
 
@@ -281,7 +291,8 @@ s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *
     size_t bytes = json_dumpb (self->root, NULL, 0, JSON_COMPACT);
     if (bytes <= JOINING_JSON_BYTES_MAX - 1024)
         return 0;
-    message_fail (error, "options.pipeline: the request is longer than %d bytes", JOINING_JSON_BYTES_MAX - 1024);
+    message_fail (error, "options.pipeline: the request is longer than %d bytes",
+        JOINING_JSON_BYTES_MAX - 1024);
     return -EINVAL;
 }
 
@@ -331,15 +342,18 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     const state_t *from = onward->from;
     int rc = 0;
     if (self->subset)
-        rc = s_add_frames (frames, names, "subset", WIRE_IDS_RANGES, self->subset, self->subset_count * 2, error);
+        rc = s_add_frames (frames, names, "subset", WIRE_IDS_RANGES, self->subset, self->subset_count * 2,
+            error);
     if (!rc && self->list)
         rc = s_add_frames (frames, names, "list", WIRE_IDS_LIST, self->list, self->list_count, error);
     if (!rc && from && !from->taken.list)
-        rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count, error);
+        rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count,
+            error);
     //  Better none than no request.  UNTESTED: one that is so full has 16 million ids.
     size_t recent_frames = (onward->recent_count + JOINING_NUMBERS_MAX - 1) / JOINING_NUMBERS_MAX;
     if (!rc && from && frames->count + recent_frames < WIRE_FRAMES_MAX)
-        rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, onward->recent, onward->recent_count, error);
+        rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, onward->recent, onward->recent_count,
+            error);
     return rc;
 }
 
@@ -349,7 +363,8 @@ s_set_from (const state_t *from, json_t *root)
 {
     json_t *resume = json_pack ("{s:s,s:s,s:o,s:o}", "fingerprint", from->fingerprint, "data", from->data,
         "epoch", json_sprintf ("%" PRIu64, from->epoch), "batches", json_sprintf ("%" PRIu64, from->batches));
-    if (!resume || (from->taken.list && json_object_set_new (resume, "places", json_sprintf ("%" PRIu64, from->taken.count)))
+    if (!resume || (from->taken.list
+        && json_object_set_new (resume, "places", json_sprintf ("%" PRIu64, from->taken.count)))
     ||  json_object_set_new (root, "order", json_string (state_order_name (from->order)))
     ||  json_object_set_new (root, "seed", json_sprintf ("%" PRIu64, from->seed))
     ||  json_object_set_new (root, "run", json_string (from->run))
@@ -372,7 +387,8 @@ s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
     bool fine = json_object_set_new (root, "world_size", json_integer (self->world_size)) == 0
         && json_object_set_new (root, "rank", json_integer (self->rank)) == 0
         && (!gather_seconds || json_object_set_new (root, "gather", json_integer (gather_seconds)) == 0)
-        && (!self->rank_wait_seconds || json_object_set_new (root, "rank_wait", json_integer (wait_seconds)) == 0);
+        && (!self->rank_wait_seconds
+            || json_object_set_new (root, "rank_wait", json_integer (wait_seconds)) == 0);
     return fine? 0: -ENOMEM;
 }
 
@@ -399,7 +415,8 @@ s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *name
 }
 
 int
-joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames, message_error_t *error)
+joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames,
+    message_error_t *error)
 {
     assert (self && self->magic == JOINING_MAGIC && onward && frames);
     memset (frames, 0, sizeof *frames);

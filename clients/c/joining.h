@@ -1,5 +1,5 @@
-/*  joining -- what a loader asks for: the user's options, checked before anything is sent, and the frames of a JOIN made of
- *  them; of the first one, and of those that go on where a state says.
+/*  joining -- what a loader asks for: the user's options, checked before anything is sent, and the frames of
+ *  a JOIN made of them; of the first one, and of those that go on where a state says.
  *
  *  Owner: who made it; read by any thread.
  */
@@ -12,8 +12,8 @@
 
 typedef struct joining joining_t;
 
-//  0 and *self_p; or -EINVAL (an option is unusable, or does not go with options.state: error names it and what was
-//  expected) or -ENOMEM.  Keeps nothing of options.
+//  0 and *self_p; or -EINVAL (an option is unusable, or does not go with options.state: error names it and
+//  what was expected) or -ENOMEM.  Keeps nothing of options.
 int joining_new (joining_t **self_p, const tureen_options_t *options, message_error_t *error) TUREEN_CHECKED;
 void joining_destroy (joining_t **self_p);
 
@@ -36,8 +36,8 @@ int joining_make (const joining_t *self, const joining_onward_t *onward, joining
     message_error_t *error) TUREEN_CHECKED;
 void joining_frames_clear (joining_frames_t *frames);
 
-//  What a state of this job says whatever it has had, but for the run: the rest is 0.  False: the server told no name of the
-//  data (an old one), so that there is no going on.
+//  What a state of this job says whatever it has had, but for the run: the rest is 0.  False: the server told
+//  no name of the data (an old one), so that there is no going on.
 bool joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state);
 
 //  The batch size that was asked for.

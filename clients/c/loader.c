@@ -12,7 +12,8 @@
 
 enum { LOADER_TIMEOUT_MS = 10000, LOADER_QUIET_MS = 1000 };
 
-//  Nothing has answered for a while.  Something that listens may be a server that has ranks to wait for: it is not spoken of.
+//  Nothing has answered for a while.  Something that listens may be a server that has ranks to wait for: it
+//  is not spoken of.
 static void
 s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, const char *address)
 {
@@ -20,8 +21,8 @@ s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, co
     char how [PRESENCE_BYTES];
     if (presence_look (address, how) == PRESENCE_SOMETHING)
         return;
-    message_fail (&text, "no server answers at %.150s yet: %.250s; looking for it for %g seconds", address, how,
-        self->timeout_ms / 1e3);
+    message_fail (&text, "no server answers at %.150s yet: %.250s; looking for it for %g seconds", address,
+        how, self->timeout_ms / 1e3);
     options->waiting (options->waiting_context, text.text);
 }
 
@@ -36,13 +37,15 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     int rc = credentials_read (&credentials, options->key, options->server_key, address, error);
     if (rc)
         return rc;
-    courier_options_t courier = { .handover = self->handover, .inquiry = self->inquiry, .joining = self->joining,
-        .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms, .rejoin_ms = options->rejoin_ms };
+    courier_options_t courier = { .handover = self->handover, .inquiry = self->inquiry,
+        .joining = self->joining,
+        .address = address, .credentials = &credentials, .timeout_ms = self->timeout_ms,
+        .rejoin_ms = options->rejoin_ms };
     rc = courier_new (&self->courier, &courier);
     credentials_wipe (&credentials);
     if (rc) {
-        message_fail (error, "no thread can be started (%s): raise the limit of processes and threads (ulimit -u, TasksMax=), or "
-            "end some", strerror (-rc));
+        message_fail (error, "no thread can be started (%s): raise the limit of processes and threads "
+            "(ulimit -u, TasksMax=), or end some", strerror (-rc));
         return rc;
     }
     if (options->waiting && !handover_wait_report (self->handover, LOADER_QUIET_MS))
@@ -58,8 +61,10 @@ static void
 s_finish (tureen_loader_t *self, const state_t *state)
 {
     self->nothing_left = (tureen_info_t) { .samples = state->samples, .dataset_samples = state->samples,
-        .batch_size = joining_batch_size (self->joining), .seed = state->seed, .fingerprint = state->fingerprint,
-        .data = state->data, .run = state->run, .pipeline = "[]", .world_size = joining_world_size (self->joining),
+        .batch_size = joining_batch_size (self->joining), .seed = state->seed,
+        .fingerprint = state->fingerprint,
+        .data = state->data, .run = state->run, .pipeline = "[]",
+        .world_size = joining_world_size (self->joining),
         .rank = joining_rank (self->joining) };
     self->info = &self->nothing_left;
     handover_finish (self->handover);

@@ -66,7 +66,8 @@ s_tell (int rc, const message_error_t *why, char *error, size_t error_bytes)
 }
 
 int
-tureen_loader_explain (tureen_loader_t *self, uint64_t id, int64_t epoch, char **json_p, char *error, size_t error_bytes)
+tureen_loader_explain (tureen_loader_t *self, uint64_t id, int64_t epoch, char **json_p, char *error,
+    size_t error_bytes)
 {
     assert (self && self->magic == LOADER_MAGIC && json_p);
     char text [INQUIRY_TEXT_BYTES];

@@ -44,8 +44,8 @@ message_head (wire_kind_t kind, uint64_t job, uint64_t tag)
     return head;
 }
 
-//  How many frames a message of this kind has; 0: not a kind that a server sends.  BATCH has 3, one more in a job with ranks
-//  and one more when inline.
+//  How many frames a message of this kind has; 0: not a kind that a server sends.  BATCH has 3, one more in a
+//  job with ranks and one more when inline.
 static size_t
 s_frames_of (uint8_t kind)
 {
@@ -316,8 +316,10 @@ static bool
 s_read_rank (message_joined_t *self, message_error_t *error)
 {
     uint64_t rank = 0, world_size = 1;
-    if ((json_object_get (self->root, "world_size") && !s_number_of (self->root, "world_size", WIRE_RANKS_MAX, &world_size, error))
-    ||  (json_object_get (self->root, "rank") && !s_number_of (self->root, "rank", WIRE_RANKS_MAX, &rank, error)))
+    if ((json_object_get (self->root, "world_size")
+        && !s_number_of (self->root, "world_size", WIRE_RANKS_MAX, &world_size, error))
+    ||  (json_object_get (self->root, "rank")
+        && !s_number_of (self->root, "rank", WIRE_RANKS_MAX, &rank, error)))
         return false;
     if (rank >= world_size)
         return message_fail (error, "the server says rank %" PRIu64 " of %" PRIu64, rank, world_size);
@@ -333,7 +335,8 @@ s_read_joined (message_joined_t *self, uint32_t batch_size, message_error_t *err
     ||  !s_read_classes (self, error) || !s_read_ring (self, error))
         return false;
     uint64_t heartbeat_ms;
-    if (!message_read_number (json_object_get (self->root, "heartbeat_ms"), MESSAGE_HEARTBEAT_MS_MAX, &heartbeat_ms)
+    if (!message_read_number (json_object_get (self->root, "heartbeat_ms"), MESSAGE_HEARTBEAT_MS_MAX,
+        &heartbeat_ms)
     ||  heartbeat_ms == 0)
         heartbeat_ms = WIRE_HEARTBEAT_MS;
     self->heartbeat_ms = (uint32_t) heartbeat_ms;
@@ -436,7 +439,8 @@ message_joined_set_inline (message_joined_t *self)
 //  --------------------------------------------------------------------------
 //  What follows JOINED
 
-//  Whether a batch is its rank's part of the step, or of what the rank lacked, in no slot, what could still be read of it:
+//  Whether a batch is its rank's part of the step, or of what the rank lacked, in no slot, what could still
+//  be read of it:
 //  the same ids in the same order, perhaps not all of them.
 static bool
 s_is_part (const message_batch_t *batch, const uint8_t *part, uint64_t part_count)
@@ -444,27 +448,32 @@ s_is_part (const message_batch_t *batch, const uint8_t *part, uint64_t part_coun
     uint64_t found = 0, count = batch->head.count;
     bool is_loose = batch->head.slot == WIRE_SLOT_NONE;
     for (uint64_t place = 0; place < part_count && found < count; place++)
-        found += !memcmp (batch->ids + found * sizeof (uint64_t), part + place * sizeof (uint64_t), sizeof (uint64_t));
+        found += !memcmp (batch->ids + found * sizeof (uint64_t), part + place * sizeof (uint64_t),
+            sizeof (uint64_t));
     return found == count && (is_loose || count == part_count);
 }
 
 //  The step's frame: a count for each rank, then the ids.
 static bool
-s_read_step (const message_frame_t *frame, const tureen_info_t *info, message_batch_t *batch, message_error_t *error)
+s_read_step (const message_frame_t *frame, const tureen_info_t *info, message_batch_t *batch,
+    message_error_t *error)
 {
     uint64_t counts [WIRE_RANKS_MAX], sum = 0, before = 0;
     size_t bytes = info->world_size * sizeof *counts;
     if (frame->size < bytes)
-        return message_fail (error, "the server sent a step of %zu bytes for %" PRIu32 " ranks", frame->size, info->world_size);
+        return message_fail (error, "the server sent a step of %zu bytes for %" PRIu32 " ranks", frame->size,
+            info->world_size);
     memcpy (counts, frame->data, bytes);
     for (uint32_t rank = 0; rank < info->world_size; rank++) {
         if (counts [rank] > info->batch_size)
-            return message_fail (error, "the server sent a step with %" PRIu64 " samples of one rank", counts [rank]);
+            return message_fail (error, "the server sent a step with %" PRIu64 " samples of one rank",
+                counts [rank]);
         sum += counts [rank];
         before += rank < info->rank? counts [rank]: 0;
     }
     if (frame->size - bytes != sum * sizeof (uint64_t))
-        return message_fail (error, "the server sent %zu bytes of ids for a step of %" PRIu64 " samples", frame->size - bytes, sum);
+        return message_fail (error, "the server sent %zu bytes of ids for a step of %" PRIu64 " samples",
+            frame->size - bytes, sum);
     batch->counts = frame->data;
     batch->step = frame->data + bytes;
     batch->step_count = sum;
@@ -485,10 +494,11 @@ s_check_padding (const tureen_info_t *info, const message_batch_t *batch, messag
     return (found && batch->head.count == 1) || message_fail (error, "the server sent padding that is none");
 }
 
-//  How it came: in the ring, or with the message; which of these is said by the job, but for what is in no slot.
+//  How it came: in the ring, or with the message; which of these is said by the job, but for what is in no
+//  slot.
 static bool
-s_check_way (const message_frame_t *frames, size_t count, const message_joined_t *joined, message_batch_t *batch,
-    message_error_t *error)
+s_check_way (const message_frame_t *frames, size_t count, const message_joined_t *joined,
+    message_batch_t *batch, message_error_t *error)
 {
     const tureen_info_t *info = message_joined_info (joined);
     bool has_step = info->world_size > 1, carried = batch->head.flags & WIRE_BATCH_INLINE;

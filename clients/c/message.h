@@ -48,8 +48,8 @@ message_status_t message_read_head (const message_frame_t *frames, size_t count,
     message_error_t *error) TUREEN_CHECKED;
 
 //  What JOINED told, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits a
-//  size_t; data and run are what they should be, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 where an old server says
-//  neither.
+//  size_t; data and run are what they should be, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 where an
+//  old server says neither.
 typedef struct message_joined message_joined_t;
 //  True and *joined_p the caller's.  JOINED must repeat batch_size, which is what was asked for.
 bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
@@ -69,7 +69,8 @@ void message_joined_set_inline (message_joined_t *self);
 
 //  A BATCH.  The ids lie in its frames, at any address.
 typedef struct {
-    wire_batch_t head;                  //  its slot is one of the job's, or WIRE_SLOT_NONE: then the bytes came with it
+    wire_batch_t head;                  //  its slot is one of the job's, or WIRE_SLOT_NONE: then the bytes
+                                        //  came with it
     const uint8_t *ids;                 //  head.count
     const uint8_t *counts;              //  of a job with ranks: the step's, one for each; else NULL
     const uint8_t *step;                //  the ids of the whole step, rank by rank; of a job of one: ids
@@ -82,8 +83,8 @@ bool message_read_batch (const message_frame_t *frames, size_t count, const mess
 bool message_read_epoch_end (const message_frame_t *frames, size_t count, wire_epoch_end_t *epoch_end,
     message_error_t *error) TUREEN_CHECKED;
 
-//  ENDED (code is the reason), ERROR (code is the error) and NOTICE (code is the notice).  Cut to these sizes; control characters become
-//  blanks.
+//  ENDED (code is the reason), ERROR (code is the error) and NOTICE (code is the notice).  Cut to these
+//  sizes; control characters become blanks.
 typedef struct {
     char code [32];
     char text [496];

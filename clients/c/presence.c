@@ -40,7 +40,8 @@ s_read (const char *path, char *text, size_t size)
     return got > 0;
 }
 
-//  A lock file may be a dead server's, or come from another container: then the number is another process's, or no process's.
+//  A lock file may be a dead server's, or come from another container: then the number is another process's,
+//  or no process's.
 static bool
 s_is_server (long process)
 {
@@ -52,7 +53,8 @@ s_is_server (long process)
     return end && !(end [1] && (end [2] == 'Z' || end [2] == 'X'));
 }
 
-//  A socket's lock file names its server's process, and the parent of that, which is called like it where it is the supervisor.
+//  A socket's lock file names its server's process, and the parent of that, which is called like it where it
+//  is the supervisor.
 //  True: one of the two lives; which, and what it does, is said.
 static bool
 s_is_locked (const char *path, const char *doing, char text [PRESENCE_BYTES])
@@ -63,7 +65,8 @@ s_is_locked (const char *path, const char *doing, char text [PRESENCE_BYTES])
         return false;
     long process = strtol (numbers, &end, 10), parent = strtol (end, NULL, 10);
     if (s_is_server (process))
-        s_say (PRESENCE_STARTING, text, "process %ld has locked it and does not listen yet: %s", process, doing);
+        s_say (PRESENCE_STARTING, text, "process %ld has locked it and does not listen yet: %s", process,
+            doing);
     else if (s_is_server (parent))
         s_say (PRESENCE_STARTING, text, "its server has died, and process %ld starts it again", parent);
     else
@@ -83,9 +86,11 @@ s_look_without_socket (const char *path, char text [PRESENCE_BYTES])
         slash [slash == folder] = 0;
     struct stat status;
     if (slash && stat (folder, &status))
-        return s_say (PRESENCE_NONE, text, "there is no folder %.120s: no server has been started there, or in a container it is "
+        return s_say (PRESENCE_NONE, text,
+            "there is no folder %.120s: no server has been started there, or in a container it is "
             "not mounted", folder);
-    return s_say (PRESENCE_NONE, text, "there is no such socket: no server is running, or it listens elsewhere (see its log, "
+    return s_say (PRESENCE_NONE, text,
+        "there is no such socket: no server is running, or it listens elsewhere (see its log, "
         "--listen, TUREEN_ENDPOINT)");
 }
 
@@ -111,7 +116,8 @@ s_look_at_path (const char *path, char text [PRESENCE_BYTES])
     struct stat status;
     if (stat (path, &status)) {
         if (errno == EACCES)
-            return s_say (PRESENCE_NONE, text, "user %u may not look into its folder: a server is its user's alone, or its "
+            return s_say (PRESENCE_NONE, text,
+                "user %u may not look into its folder: a server is its user's alone, or its "
                 "group's", (unsigned) geteuid ());
         return s_look_without_socket (path, text);
     }
@@ -121,12 +127,15 @@ s_look_at_path (const char *path, char text [PRESENCE_BYTES])
     if (rc == -ECONNREFUSED && s_is_locked (path, "it is starting", text))
         return PRESENCE_STARTING;
     if (rc == -ECONNREFUSED)
-        return s_say (PRESENCE_NONE, text, "the socket is there, and nothing listens at it: its server has died");
+        return s_say (PRESENCE_NONE, text,
+            "the socket is there, and nothing listens at it: its server has died");
     if (rc == -EACCES)
-        return s_say (PRESENCE_NONE, text, "the socket belongs to user %u, and user %u may not use it: a server is its user's "
+        return s_say (PRESENCE_NONE, text,
+            "the socket belongs to user %u, and user %u may not use it: a server is its user's "
             "alone, or its group's where it has one", (unsigned) status.st_uid, (unsigned) geteuid ());
     //  -EAGAIN: so many wait to be let in that there is no room for another.
-    return s_say (PRESENCE_SOMETHING, text, "a server listens there, but it does not answer: it is stopped or very busy, or it "
+    return s_say (PRESENCE_SOMETHING, text,
+        "a server listens there, but it does not answer: it is stopped or very busy, or it "
         "does not serve user %u", (unsigned) geteuid ());
 }
 
@@ -165,17 +174,21 @@ s_look_at_port (const char *address, char text [PRESENCE_BYTES])
     struct addrinfo *found = NULL, hints = { .ai_socktype = SOCK_STREAM };
     int rc = getaddrinfo (name, port, &hints, &found);
     if (rc)
-        return s_say (PRESENCE_NONE, text, "that host cannot be found (%s): is the name right?", gai_strerror (rc));
+        return s_say (PRESENCE_NONE, text, "that host cannot be found (%s): is the name right?",
+            gai_strerror (rc));
     rc = s_try_address (found);
     for (const struct addrinfo *next = found->ai_next; rc == -ECONNREFUSED && next; next = next->ai_next)
         rc = s_try_address (next);
     freeaddrinfo (found);
     if (rc == -ECONNREFUSED)
-        return s_say (PRESENCE_NONE, text, "that host refuses the connection, so nothing listens on the port");
+        return s_say (PRESENCE_NONE, text,
+            "that host refuses the connection, so nothing listens on the port");
     if (rc)
-        return s_say (PRESENCE_NONE, text, "that host cannot be reached (%s): is the name right, does a firewall stand between?",
+        return s_say (PRESENCE_NONE, text,
+            "that host cannot be reached (%s): is the name right, does a firewall stand between?",
             strerror (-rc));
-    return s_say (PRESENCE_SOMETHING, text, "something listens there, but it is no Tureen server, or it is too busy to answer");
+    return s_say (PRESENCE_SOMETHING, text,
+        "something listens there, but it is no Tureen server, or it is too busy to answer");
 }
 
 presence_t

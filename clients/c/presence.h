@@ -1,8 +1,9 @@
 /*  presence -- what is at an endpoint where no server has answered.
  *
- *  A server's files tell what became of it: the socket, and beside it the lock file with its process id and its parent's.
- *  They are only looked at: taking the lock, even for a moment, would stand in the way of a server that starts.  The Python
- *  client has the same rules (clients/python/tureen/finding.py).
+ *  A server's files tell what became of it: the socket, and beside it the lock file with its process id and
+ *  its parent's.
+ *  They are only looked at: taking the lock, even for a moment, would stand in the way of a server that
+ *  starts.  The Python client has the same rules (clients/python/tureen/finding.py).
  */
 #ifndef PRESENCE_H
 #define PRESENCE_H
@@ -11,13 +12,16 @@
 enum { PRESENCE_BYTES = 320 };
 
 typedef enum {
-    PRESENCE_NONE,              //  nothing listens there, or this user may not use it: waiting will not help a single question
-    PRESENCE_STARTING,          //  a server has locked the endpoint and does not listen yet, or its supervisor starts it again
+    PRESENCE_NONE,              //  nothing listens there, or this user may not use it: waiting will not help
+                                //  a single question
+    PRESENCE_STARTING,          //  a server has locked the endpoint and does not listen yet, or its
+                                //  supervisor starts it again
     PRESENCE_SOMETHING          //  something listens there
 } presence_t;
 
-//  Looks at address (address_resolve) and fills text with half a sentence on what is there.  For tcp:// it connects, which takes
-//  a second at most where the name is known; ask only after ZeroMQ could not connect (dealer_is_unreached).
+//  Looks at address (address_resolve) and fills text with half a sentence on what is there.  For tcp:// it
+//  connects, which takes a second at most where the name is known; ask only after ZeroMQ could not connect
+//  (dealer_is_unreached).
 presence_t presence_look (const char *address, char text [PRESENCE_BYTES]);
 //  Whether there is PRESENCE_STARTING at an ipc:// address; then text is filled.
 bool presence_is_starting (const char *address, char text [PRESENCE_BYTES]);

@@ -49,7 +49,8 @@ s_add (recent_t *self, bool is_step, size_t size, uint64_t ids)
     self->records++;
     self->steps += is_step;
     self->ids += ids;
-    while (self->steps > self->steps_max || self->records > WIRE_RECENT_RECORDS_MAX || self->ids > WIRE_RECENT_IDS_MAX)
+    while (self->steps > self->steps_max || self->records > WIRE_RECENT_RECORDS_MAX
+        || self->ids > WIRE_RECENT_IDS_MAX)
         s_drop_oldest (self);
 }
 
@@ -63,7 +64,8 @@ recent_add_step (recent_t *self, const message_batch_t *batch)
     if (!s_make_room (self, size))
         return false;
     uint64_t *place = self->numbers + self->first + self->count;
-    const uint64_t head [RECENT_HEAD] = { WIRE_RECENT_STEP, batch->head.epoch, batch->head.index, batch->step_count };
+    const uint64_t head [RECENT_HEAD] = { WIRE_RECENT_STEP, batch->head.epoch, batch->head.index,
+        batch->step_count };
     memcpy (place, head, sizeof head);
     memcpy (place + RECENT_HEAD, batch->counts, self->world_size * sizeof *place);
     memcpy (place + RECENT_HEAD + self->world_size, batch->step, batch->step_count * sizeof *place);

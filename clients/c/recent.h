@@ -1,14 +1,18 @@
-/*  recent -- the last steps and epochs' ends that a rank received, as a JOIN tells them (docs/protocol.md, Ranks).
+/*  recent -- the last steps and epochs' ends that a rank received, as a JOIN tells them (docs/protocol.md,
+ *  Ranks).
  *
- *  A server that died may have been heard further by one rank than by another.  Where the furthest is, there the job goes on;
+ *  A server that died may have been heard further by one rank than by another.  Where the furthest is, there
+ *  the job goes on;
  *  what the others lack is in its recent records.
  *
  *      a step   { WIRE_RECENT_STEP, epoch, index, ids }, world_size counts, the ids rank by rank
  *      an end   { WIRE_RECENT_END, epoch, batches, samples }
  *
  *  Invariants:
- *    R1  the records follow each other without a gap, in the order of their coming; the last one is what came last.
- *    R2  at most the steps that were asked for, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids: the oldest go.
+ *    R1  the records follow each other without a gap, in the order of their coming; the last one is what came
+ *        last.
+ *    R2  at most the steps that were asked for, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids:
+ *        the oldest go.
  *  Owner: the courier.
  */
 #ifndef RECENT_H

@@ -81,7 +81,8 @@ rejoin_helps (const char *code)
 bool
 rejoin_may_pass (const char *code, bool joined)
 {
-    static const char *const codes [] = { "stopping", "busy", NULL }, *const of_joined [] = { "budget", "ranks_missing", NULL };
+    static const char *const codes [] = { "stopping", "busy", NULL },
+        *const of_joined [] = { "budget", "ranks_missing", NULL };
     return s_is_one_of (code, codes) || (joined && s_is_one_of (code, of_joined));
 }
 
@@ -97,6 +98,7 @@ rejoin_is_same (const message_joined_t *before, const message_joined_t *after, m
             && one->dimensions == other->dimensions
             && !memcmp (one->shape, other->shape, one->dimensions * sizeof *one->shape);
     }
-    return same || message_fail (error, "the server came back with other samples or fields; begin a new loader with the "
+    return same || message_fail (error,
+        "the server came back with other samples or fields; begin a new loader with the "
         "state of this one");
 }

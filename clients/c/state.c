@@ -141,7 +141,8 @@ s_read_digits (const json_t *root, const char *key, char *target, size_t count, 
 
 //  A string of decimal digits, or an integer.  No leading zero: the text is part of the checksum.
 static bool
-s_read_number (const json_t *root, const char *key, uint64_t limit, uint64_t *number_p, message_error_t *error)
+s_read_number (const json_t *root, const char *key, uint64_t limit, uint64_t *number_p,
+    message_error_t *error)
 {
     uint64_t number;
     const json_t *value = json_object_get (root, key);
@@ -185,7 +186,8 @@ s_read_words (state_t *self, const char *text, message_error_t *error)
     for (size_t index = 0; index < taken->word_count; index++)
         bits += (uint64_t) __builtin_popcountll (taken->words [index]);
     if (bits != taken->count)
-        return message_fail (error, "the state says %" PRIu64 " samples, its \"words\" have %" PRIu64, taken->count, bits);
+        return message_fail (error, "the state says %" PRIu64 " samples, its \"words\" have %" PRIu64,
+            taken->count, bits);
     if (bytes && (!taken->words [taken->word_count - 1] || (taken->word_count > self->samples / 64
     &&  taken->words [taken->word_count - 1] >> self->samples % 64)))
         return message_fail (error, "the state's \"words\" end with another bit than one of its samples");
@@ -199,7 +201,8 @@ s_read_taken (state_t *self, const json_t *root, char *sum_text, message_error_t
     const char *words = json_string_value (json_object_get (taken, "words"));
     self->taken.list = json_object_get (taken, "places") != NULL;
     if (self->taken.list == (words != NULL))
-        return message_fail (error, "the state's \"taken\": expected either \"count\" and \"words\", or \"places\"");
+        return message_fail (error,
+            "the state's \"taken\": expected either \"count\" and \"words\", or \"places\"");
     if (!s_read_number (taken, self->taken.list? "places": "count", self->taken.list? SIZE_MAX: self->samples,
             &self->taken.count, error))
         return false;
@@ -219,8 +222,8 @@ s_read (state_t *self, const json_t *root, message_error_t *error)
     if (!message_read_number (json_object_get (root, "tureen_state"), UINT64_MAX, &version))
         return message_fail (error, "it is no state of a Tureen loader: no \"tureen_state\"");
     if (version != STATE_VERSION)
-        return message_fail (error, "the state is of version %" PRIu64 "; this client reads version %d", version,
-            STATE_VERSION);
+        return message_fail (error, "the state is of version %" PRIu64 "; this client reads version %d",
+            version, STATE_VERSION);
     if (!s_read_text (root, "dataset", self->dataset, sizeof self->dataset, error)
     ||  !s_read_text (root, "fingerprint", self->fingerprint, sizeof self->fingerprint, error)
     ||  !s_read_digits (root, "data", self->data, WIRE_DATA_BYTES, error)
@@ -237,7 +240,8 @@ s_read (state_t *self, const json_t *root, message_error_t *error)
     if (!s_read_taken (self, root, expected, error))
         return false;
     if (strcmp (checksum, expected))
-        return message_fail (error, "the state is damaged: its checksum is %s, it says %s", expected, checksum);
+        return message_fail (error, "the state is damaged: its checksum is %s, it says %s", expected,
+            checksum);
     return true;
 }
 

@@ -1,7 +1,8 @@
 /*  state -- the state of a job, as docs/state.md has it: read, checked, written.
  *
- *  A text that is read is foreign: bounded, validated with a reason, then used.  The text of a state has no secrets and
- *  no pointers; what was written here is read here and by the Python client, and the other way round.
+ *  A text that is read is foreign: bounded, validated with a reason, then used.  The text of a state has no
+ *  secrets and no pointers; what was written here is read here and by the Python client, and the other way
+ *  round.
  */
 #ifndef STATE_H
 #define STATE_H
@@ -26,7 +27,8 @@ typedef struct {
     course_taken_t taken;
 } state_t;
 
-//  True and *self filled, for state_clear; false: error says what is wrong with the text, and nothing is to be cleared.
+//  True and *self filled, for state_clear; false: error says what is wrong with the text, and nothing is to
+//  be cleared.
 bool state_read (state_t *self, const char *text, message_error_t *error) TUREEN_CHECKED;
 //  The text, malloc'ed; NULL: no memory, or a text in it that is no UTF-8.
 char *state_write (const state_t *self) TUREEN_CHECKED;

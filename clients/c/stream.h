@@ -1,7 +1,8 @@
-/*  stream -- what follows JOINED: batches and epoch ends, checked against what must come next, then put to the user.
+/*  stream -- what follows JOINED: batches and epoch ends, checked against what must come next, then put to
+ *  the user.
  *
- *  What comes is one run, over all joinings: a batch's sequence begins anew with each, its epoch and index go on, and no
- *  sample comes twice in an epoch (course.h).
+ *  What comes is one run, over all joinings: a batch's sequence begins anew with each, its epoch and index go
+ *  on, and no sample comes twice in an epoch (course.h).
  *  Owner: the courier.
  */
 #ifndef STREAM_H
@@ -27,6 +28,7 @@ void stream_begin (stream_t *self, const message_joined_t *joined);
 void stream_clear (stream_t *self);
 //  False: the server's mistake, or no memory; error says which.
 bool stream_take_batch (stream_t *self, dealer_message_t *message, message_error_t *error) TUREEN_CHECKED;
-bool stream_take_epoch_end (stream_t *self, const dealer_message_t *message, message_error_t *error) TUREEN_CHECKED;
+bool stream_take_epoch_end (stream_t *self, const dealer_message_t *message,
+    message_error_t *error) TUREEN_CHECKED;
 
 #endif

@@ -5,7 +5,8 @@
 #define WINDOW_MAGIC 0x57494e44u
 
 window_t *
-window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base, uint64_t sequence_base)
+window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
+    uint64_t sequence_base)
 {
     assert (joined_p && *joined_p && attach_p);
     const tureen_info_t *info = message_joined_info (*joined_p);

@@ -1,8 +1,10 @@
-/*  window -- what one joining gave: the ring, and as many batches as it has slots.  A rank may get some more, in no slot: what it
- *  lacks of steps before its coming.
+/*  window -- what one joining gave: the ring, and as many batches as it has slots.  A rank may get some more,
+ *  in no slot: what it lacks of steps before its coming.
  *
- *  A loader that joins again gets a new one; the old one stays until the last of its batches, received before, is released.
- *  The ring's socket stays open with it: to a server that is alive, its end would be the client's, and the ring be emptied.
+ *  A loader that joins again gets a new one; the old one stays until the last of its batches, received
+ *  before, is released.
+ *  The ring's socket stays open with it: to a server that is alive, its end would be the client's, and the
+ *  ring be emptied.
  *
  *  Invariants, under the handover's mutex:
  *    W1  used counts the batches that are QUEUED or GIVEN.
@@ -44,8 +46,8 @@ struct window {
     window_t *next;                     //  among the retired
 };
 
-//  Takes over *joined_p and *attach_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL: no memory, and
-//  both are still the caller's.
+//  Takes over *joined_p and *attach_p (NULL inside: none).  base: the ring's first byte, NULL: inline.  NULL:
+//  no memory, and both are still the caller's.
 window_t *window_new (handover_t *handover, message_joined_t **joined_p, attach_t **attach_p, uint8_t *base,
     uint64_t sequence_base);
 void window_destroy (window_t **self_p);

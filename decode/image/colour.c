@@ -4,7 +4,8 @@
 #include "colour_rows.h"
 #include "simd.h"
 
-//  All colours but black, white and grey are at their ends with less; with more, infinity times 0 would be no number.
+//  All colours but black, white and grey are at their ends with less; with more, infinity times 0 would be no
+//  number.
 static const double s_factor_max = 1e30;
 
 const colour_loops_t colour_loops_portable = COLOUR_LOOPS;
@@ -140,7 +141,8 @@ s_mean (const colour_program_t *self, size_t steps, const image_t *source, uint8
         colour_run (&pass, row, source->width);
         for (uint32_t column = 0; column < source->width; column += COLOUR_BLOCK) {
             uint32_t rest = source->width - column;
-            sum += pass.loops->sum (row + (size_t) column * IMAGE_COLOURS, rest < COLOUR_BLOCK? rest: COLOUR_BLOCK);
+            sum += pass.loops->sum (row + (size_t) column * IMAGE_COLOURS,
+                rest < COLOUR_BLOCK? rest: COLOUR_BLOCK);
         }
     }
     double pixels = (double) source->height * source->width;

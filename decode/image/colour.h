@@ -1,10 +1,10 @@
-/*  colour -- brightness, contrast, saturation, hue and grey, as Pillow's ImageEnhance and torchvision's adjust_hue give
- *  them on 8-bit RGB, to the last bit.
+/*  colour -- brightness, contrast, saturation, hue and grey, as Pillow's ImageEnhance and torchvision's
+ *  adjust_hue give them on 8-bit RGB, to the last bit.
  *
- *  A *program* is the steps with their factors, already drawn.  A contrast step needs the mean of the whole image as
- *  it is before that step: colour_measure reads the image once for each such step.
- *  A *pass* is a program made ready for one image: it runs row by row, in place, so that it can be part of another
- *  pass over the image.
+ *  A *program* is the steps with their factors, already drawn.  A contrast step needs the mean of the whole
+ *  image as it is before that step: colour_measure reads the image once for each such step.
+ *  A *pass* is a program made ready for one image: it runs row by row, in place, so that it can be part of
+ *  another pass over the image.
  *  Pure functions on what they are given; any thread.
  */
 #ifndef COLOUR_H
@@ -16,7 +16,8 @@ typedef enum {
     COLOUR_BRIGHTNESS,          //  factor >= 0; 1 changes nothing
     COLOUR_CONTRAST,            //  the same
     COLOUR_SATURATION,          //  the same
-    COLOUR_HUE,                 //  -0.5 .. 0.5 of the circle; 0 changes nothing, tiny ones round as Pillow's HSV does
+    COLOUR_HUE,                 //  -0.5 .. 0.5 of the circle; 0 changes nothing, tiny ones round as Pillow's
+                                //  HSV does
     COLOUR_GREY                 //  Pillow's convert ("L") in all three channels; no factor
 } colour_kind_t;
 
@@ -36,7 +37,8 @@ typedef struct {
 
 //  Appends a step, unless it changes nothing; false when the program is full.
 bool colour_add (colour_program_t *self, colour_kind_t kind, double factor);
-//  Finds the mean that every contrast step needs.  row: room for a row of source.  Does nothing without such steps.
+//  Finds the mean that every contrast step needs.  row: room for a row of source.  Does nothing without such
+//  steps.
 void colour_measure (colour_program_t *self, const image_t *source, uint8_t *row);
 
 //  What depends on one value alone is a table, and tables in a row are one.

@@ -1,8 +1,8 @@
 /*  colour_rows -- the inner loops of colour, on pixels taken apart into planes.
  *
- *  Plain C without a branch, so that compilers make vectors of it.  It is compiled twice, once for every machine and
- *  once for newer ones (simd.h), and gives the same bytes: integers, and floats rounded after each operation
- *  (-ffp-contract=off) in the order written here.  Only colour.c and colour_avx2.c include it.
+ *  Plain C without a branch, so that compilers make vectors of it.  It is compiled twice, once for every
+ *  machine and once for newer ones (simd.h), and gives the same bytes: integers, and floats rounded after
+ *  each operation (-ffp-contract=off) in the order written here.  Only colour.c and colour_avx2.c include it.
  */
 #ifndef COLOUR_ROWS_H
 #define COLOUR_ROWS_H
@@ -112,8 +112,8 @@ s_saturate (colour_block_t *block, size_t count, float factor)
     }
 }
 
-//  The circle of hues is 510 long here, with red at 0, green at 170 and blue at 340; a channel is full within 85 of
-//  its place, and gone, as far as the saturation goes, from 170 on.  How far it is gone, of 85.
+//  The circle of hues is 510 long here, with red at 0, green at 170 and blue at 340; a channel is full within
+//  85 of its place, and gone, as far as the saturation goes, from 170 on.  How far it is gone, of 85.
 static inline int32_t
 s_gone (int32_t hue, int32_t place)
 {
@@ -122,8 +122,8 @@ s_gone (int32_t hue, int32_t place)
     return s_most (s_least (distance - 85, 85), 0);
 }
 
-//  Pillow rounds brightness * (1 - saturation / 255 * gone / 85), in doubles.  That is never half way between two
-//  numbers, since 255 * 85 is odd, and a float tells it from one that is.
+//  Pillow rounds brightness * (1 - saturation / 255 * gone / 85), in doubles.  That is never half way between
+//  two numbers, since 255 * 85 is odd, and a float tells it from one that is.
 static inline uint8_t
 s_channel (int32_t brightness, int32_t saturation, int32_t gone)
 {
@@ -131,9 +131,9 @@ s_channel (int32_t brightness, int32_t saturation, int32_t gone)
     return (uint8_t) (brightness - (int32_t) (less + 0.5f));
 }
 
-//  Pillow's conversion to HSV, the hue moved by shift of 256, and back.  Saturation and the way back are what exact
-//  arithmetic gives; the hue is not: Pillow counts sixths of the circle in floats and truncates, and what should be a
-//  whole number may fall below it.  The floats here round as Pillow's do.
+//  Pillow's conversion to HSV, the hue moved by shift of 256, and back.  Saturation and the way back are what
+//  exact arithmetic gives; the hue is not: Pillow counts sixths of the circle in floats and truncates, and
+//  what should be a whole number may fall below it.  The floats here round as Pillow's do.
 INSTRUMENT_ROWS static void
 s_turn_hue (colour_block_t *block, size_t count, int32_t shift)
 {
@@ -142,7 +142,8 @@ s_turn_hue (colour_block_t *block, size_t count, int32_t shift)
         int32_t red = reds [index], green = greens [index], blue = blues [index];
         int32_t most = s_most (red, s_most (green, blue)), least = s_least (red, s_least (green, blue));
         int32_t middle = red + green + blue - most - least, span = most - least;
-        //  From the strongest channel a sixth of the circle on or back, and back again for what the middle lacks.
+        //  From the strongest channel a sixth of the circle on or back, and back again for what the middle
+        //  lacks.
         int32_t sixths = red == most? 0: green == most? 2: 4;
         int32_t last = red == most? blue: green == most? red: green;
         int32_t way = last == least? 1: -1;

@@ -6,8 +6,8 @@
 #include "instrument.h"
 #include "simd.h"
 
-//  Smaller images make batches that stay in the caches until the client reads them.  From here on streaming wins: it
-//  saves reading what is overwritten.
+//  Smaller images make batches that stay in the caches until the client reads them.  From here on streaming
+//  wins: it saves reading what is overwritten.
 enum { STREAM_BYTES_MIN = 64 * 1024 };
 
 static const struct { const char *name; size_t bytes; } s_dtypes [FINISH_DTYPES] = {
@@ -85,7 +85,8 @@ s_bfloat16 (float value)
 static uint32_t
 s_round (finish_dtype_t dtype, float value)
 {
-    return dtype == FINISH_FLOAT16? s_float16 (value): dtype == FINISH_BFLOAT16? s_bfloat16 (value): s_bits (value);
+    return dtype == FINISH_FLOAT16? s_float16 (value): dtype == FINISH_BFLOAT16? s_bfloat16 (value):
+        s_bits (value);
 }
 
 //  As vectors round what they compute by a line: for bfloat16 half way is up, which takes fewer instructions.
@@ -121,8 +122,8 @@ s_nudged (float value, int places)
     return value;
 }
 
-//  Looks for a scale and an offset that give the channel's table.  For 16-bit dtypes there mostly are some near the
-//  obvious ones, for float32 hardly ever.
+//  Looks for a scale and an offset that give the channel's table.  For 16-bit dtypes there mostly are some
+//  near the obvious ones, for float32 hardly ever.
 static bool
 s_find_line (const finish_format_t *self, uint32_t channel, float *scale_p, float *offset_p)
 {
@@ -263,9 +264,9 @@ s_source_row (const image_t *source, bool down, uint32_t index)
     return image_at (source, down? source->height - 1 - index: index, 0);
 }
 
-//  Before the row that comes index-th: asks for the one that is needed AHEAD_BYTES later.  Processors foresee no order
-//  but the plain one; without this, flips of versions that lie in memory took up to four times as long.  Inline: gcc
-//  thinks that a function that only asks does nothing, and leaves out its calls.
+//  Before the row that comes index-th: asks for the one that is needed AHEAD_BYTES later.  Processors foresee
+//  no order but the plain one; without this, flips of versions that lie in memory took up to four times as
+//  long.  Inline: gcc thinks that a function that only asks does nothing, and leaves out its calls.
 static inline __attribute__ ((always_inline)) void
 s_fetch_ahead (const image_t *source, bool down, uint32_t index)
 {
@@ -279,11 +280,12 @@ s_fetch_ahead (const image_t *source, bool down, uint32_t index)
     }
 }
 
-//  Nothing changes but where the rows lie.  A whole image is streamed wherever it begins; rows that begin within a vector
-//  are not: lines of which one row writes the begin and the next the end cost three times as much as memcpy.
+//  Nothing changes but where the rows lie.  A whole image is streamed wherever it begins; rows that begin
+//  within a vector are not: lines of which one row writes the begin and the next the end cost three times as
+//  much as memcpy.
 static void
-s_copy_rows (const finish_way_t *way, const image_t *source, bool down, const finish_loops_t *loops, uint8_t *target,
-    size_t target_stride)
+s_copy_rows (const finish_way_t *way, const image_t *source, bool down, const finish_loops_t *loops,
+    uint8_t *target, size_t target_stride)
 {
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     bool whole = !down && source->stride == row_bytes && target_stride == row_bytes;
@@ -293,7 +295,8 @@ s_copy_rows (const finish_way_t *way, const image_t *source, bool down, const fi
         uint8_t *to = target + run * target_stride;
         if (!whole)
             s_fetch_ahead (source, down, run);
-        loops->copy (s_source_row (source, down, run), run_bytes, to, way->streams || (whole && way->is_large));
+        loops->copy (s_source_row (source, down, run), run_bytes, to, way->streams
+            || (whole && way->is_large));
         instrument_written (to, run_bytes);
     }
 }
@@ -319,7 +322,8 @@ finish_run (const finish_format_t *self, const image_t *source, finish_flips_t f
     assert (!colours || (row && source->channels == IMAGE_COLOURS));
     const finish_loops_t *loops = s_loops ();
     size_t plane_bytes = self->planar && self->channels > 1? source->height * target_stride: 0;
-    bool copies = self->dtype == FINISH_UINT8 && self->channels == source->channels && !flips.across && !colours
+    bool copies = self->dtype == FINISH_UINT8 && self->channels == source->channels && !flips.across
+        && !colours
         && (!self->planar || self->channels == 1);
     bool is_large = finish_bytes (self, source->height, source->width) >= STREAM_BYTES_MIN;
     bool is_aligned = ((uintptr_t) target | target_stride) % FINISH_ALIGNMENT == 0;

@@ -1,12 +1,14 @@
-/*  finish -- the last pass over an image: flips, colours, numbers and layout, from a view of 8-bit pixels to where they
- *  are wanted, in one go.  In the shared stage that is the version, in the private one the job's batch: there the pass is
- *  the copy (design: a flip or a cast costs no extra pass).
+/*  finish -- the last pass over an image: flips, colours, numbers and layout, from a view of 8-bit pixels to
+ *  where they are wanted, in one go.  In the shared stage that is the version, in the private one the job's
+ *  batch: there the pass is the copy (design: a flip or a cast costs no extra pass).
  *
- *  A value v (0 .. 255) becomes, in 32-bit floats and this order, as torchvision's to_tensor and normalize have it:
+ *  A value v (0 .. 255) becomes, in 32-bit floats and this order, as torchvision's to_tensor and normalize
+ *  have it:
  *      normalised      (v / 255 - mean) / std
  *      else            v
- *  and is then rounded to the dtype, to nearest, ties to even.  It depends on value and channel alone, so a format
- *  holds all 256 results of each channel; every version of the inner loops (simd.h) gives the same bytes.
+ *  and is then rounded to the dtype, to nearest, ties to even.  It depends on value and channel alone, so a
+ *  format holds all 256 results of each channel; every version of the inner loops (simd.h) gives the same
+ *  bytes.
  *  A format is immutable once made; any thread.
  */
 #ifndef FINISH_H
@@ -23,7 +25,8 @@ typedef struct {
     finish_dtype_t dtype;
     bool planar;                //  channels, height, width; else height, width, channels
     bool normalizes;            //  not with FINISH_UINT8
-    uint32_t channels;          //  that are written: those of the source, or 1 of a source whose three are equal
+    uint32_t channels;          //  that are written: those of the source, or 1 of a source whose three are
+                                //  equal
     float mean [IMAGE_COLOURS];
     float std [IMAGE_COLOURS];  //  > 0
     //  Set by finish_format.
@@ -31,9 +34,9 @@ typedef struct {
         float wide [IMAGE_COLOURS] [COLOUR_VALUES];
         uint16_t half [IMAGE_COLOURS] [COLOUR_VALUES];  //  the bits of a float16 or bfloat16
     } table;
-    //  What vectors compute instead of looking it up: v * first + second, rounded once, where that gives the same
-    //  table, else (v / 255 - first) / second.  Planar: one of them for each plane; else for the first, second and third
-    //  FINISH_LANES numbers, in which the channels take turns.
+    //  What vectors compute instead of looking it up: v * first + second, rounded once, where that gives the
+    //  same table, else (v / 255 - first) / second.  Planar: one of them for each plane; else for the first,
+    //  second and third FINISH_LANES numbers, in which the channels take turns.
     bool is_linear;
     float first [IMAGE_COLOURS] [FINISH_LANES];
     float second [IMAGE_COLOURS] [FINISH_LANES];
@@ -52,10 +55,10 @@ typedef struct {
     bool down;                  //  top and bottom
 } finish_flips_t;
 
-//  Writes source, flipped, with the colours of a measured program (NULL: none; sources of three channels only), to
-//  target: rows of target_stride bytes (planar: each plane has source->height of them).  row: room for a row of the
-//  source; needed where there are colours.  source and target do not overlap.  Large targets are written past
-//  the caches; other threads see what is written as they see ordinary stores.
+//  Writes source, flipped, with the colours of a measured program (NULL: none; sources of three channels
+//  only), to target: rows of target_stride bytes (planar: each plane has source->height of them).  row: room
+//  for a row of the source; needed where there are colours.  source and target do not overlap.  Large targets
+//  are written past the caches; other threads see what is written as they see ordinary stores.
 void finish_run (const finish_format_t *self, const image_t *source, finish_flips_t flips,
     const colour_program_t *colours, uint8_t *row, uint8_t *target, size_t target_stride);
 

@@ -1,8 +1,8 @@
 /*  finish_avx2 -- the rows of finish for processors with AVX2, FMA and F16C.
  *
- *  8-bit rows are done 32 pixels at a time, others 16 at a time, so that the channels take turns in the same way each
- *  time.  What is left at the end of a row is done by doing its last pixels again; a row that is shorter than one step, in
- *  a buffer of its own.
+ *  8-bit rows are done 32 pixels at a time, others 16 at a time, so that the channels take turns in the same
+ *  way each time.  What is left at the end of a row is done by doing its last pixels again; a row that is
+ *  shorter than one step, in a buffer of its own.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -100,8 +100,9 @@ s_reverse (__m256i values)
     return _mm256_permute4x64_epi64 (_mm256_shuffle_epi8 (values, backwards), _MM_SHUFFLE (1, 0, 3, 2));
 }
 
-//  32 pixels in reverse order.  A lane of 16 bytes of the result is 18 bytes of the source: most of them in the 16 that
-//  end there, the last of them in the 16 that begin 2 before.  Lanes begin at each of the three channels in turn.
+//  32 pixels in reverse order.  A lane of 16 bytes of the result is 18 bytes of the source: most of them in
+//  the 16 that end there, the last of them in the 16 that begin 2 before.  Lanes begin at each of the three
+//  channels in turn.
 static inline void
 s_mirror_pixels (const uint8_t *pixels, uint8_t *target, bool streams)
 {
@@ -128,8 +129,9 @@ s_mirror_pixels (const uint8_t *pixels, uint8_t *target, bool streams)
     s_store (target + 2 * VECTOR, third, streams);
 }
 
-//  The channels of 32 pixels, 16 a lane.  A channel's bytes lie at every third place of the lane's three pieces, and
-//  no two of them at the same place: they fit into one piece, in which a shuffle puts them in order.
+//  The channels of 32 pixels, 16 a lane.  A channel's bytes lie at every third place of the lane's three
+//  pieces, and no two of them at the same place: they fit into one piece, in which a shuffle puts them in
+//  order.
 static inline void
 s_split_pixels (const uint8_t *pixels, __m256i channels [IMAGE_COLOURS])
 {
@@ -163,7 +165,8 @@ s_step_bytes (layout_t layout, row_t row, const uint8_t *pixels, size_t column, 
     else
         s_split_pixels (pixels, channels);
     for (size_t index = 0; index < (layout == LAYOUT_PLANAR? IMAGE_COLOURS: 1); index++)
-        s_store (row.targets [index] + column, row.across? s_reverse (channels [index]): channels [index], streams);
+        s_store (row.targets [index] + column, row.across? s_reverse (channels [index]): channels [index],
+            streams);
 }
 
 static inline __attribute__ ((always_inline)) void
@@ -193,8 +196,9 @@ s_bytes (layout_t layout, const finish_format_t *format, const row_t *row)
 //  ---------------------------------------------------------------------------------------------------------
 //  Numbers
 
-//  8 pixels are 24 bytes: two windows of 16, the first and the last ones; the lower lane of a vector takes its four
-//  values from one, the upper lane from one.  A mirrored row swaps the windows.  These are the places in them.
+//  8 pixels are 24 bytes: two windows of 16, the first and the last ones; the lower lane of a vector takes
+//  its four values from one, the upper lane from one.  A mirrored row swaps the windows.  These are the
+//  places in them.
 typedef uint8_t order_t [LANES];
 
 static const order_t s_values [2] = { { 0, 1, 2, 3, 4, 5, 6, 7 }, { 7, 6, 5, 4, 3, 2, 1, 0 } };
@@ -255,7 +259,8 @@ s_load_windows (layout_t layout, const uint8_t *pixels, bool across, __m256i win
     }
     windows [1] = s_load_halves (first, second);
     windows [0] = layout == LAYOUT_INTERLEAVED? s_twice (_mm_loadu_si128 ((const void *) first)): windows [1];
-    windows [2] = layout == LAYOUT_INTERLEAVED? s_twice (_mm_loadu_si128 ((const void *) second)): windows [1];
+    windows [2] = layout == LAYOUT_INTERLEAVED? s_twice (_mm_loadu_si128 ((const void *) second)):
+        windows [1];
 }
 
 //  v / 255, rounded, is what the two products add up to, for each v.  The large one is exact.
@@ -266,7 +271,8 @@ s_compute (bool is_linear, __m256i values, __m256 first, __m256 second)
     __m256 numbers = _mm256_cvtepi32_ps (values);
     if (is_linear)
         return _mm256_fmadd_ps (numbers, first, second);
-    numbers = _mm256_fmadd_ps (numbers, _mm256_set1_ps (small), _mm256_mul_ps (numbers, _mm256_set1_ps (large)));
+    numbers = _mm256_fmadd_ps (numbers, _mm256_set1_ps (small),
+        _mm256_mul_ps (numbers, _mm256_set1_ps (large)));
     return _mm256_div_ps (_mm256_sub_ps (numbers, first), second);
 }
 
@@ -298,7 +304,8 @@ s_to_bfloat16 (bool is_linear, __m256 lower, __m256 upper)
 }
 
 static inline __attribute__ ((always_inline)) void
-s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target, bool streams)
+s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target,
+    bool streams)
 {
     if (dtype == FINISH_FLOAT32) {
         s_store (target, _mm256_castps_si256 (lower), streams);
@@ -309,12 +316,13 @@ s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 uppe
             : s_to_bfloat16 (is_linear, lower, upper), streams);
 }
 
-//  16 pixels, to column of the target: two groups of 8, each of which makes a vector of numbers for each channel.  Of the
-//  six, two at a time lie one behind the other: those of a channel, or, interleaved, one and the next.  So a store
-//  fills 32 bytes with 16-bit numbers, too; streaming 16 bytes at a time took a third longer.
+//  16 pixels, to column of the target: two groups of 8, each of which makes a vector of numbers for each
+//  channel.  Of the six, two at a time lie one behind the other: those of a channel, or, interleaved, one and
+//  the next.  So a store fills 32 bytes with 16-bit numbers, too; streaming 16 bytes at a time took a third
+//  longer.
 static inline __attribute__ ((always_inline)) void
-s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row, const constants_t *constants,
-    const uint8_t *pixels, size_t column, bool streams)
+s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row,
+    const constants_t *constants, const uint8_t *pixels, size_t column, bool streams)
 {
     bool interleaves = layout == LAYOUT_INTERLEAVED;
     size_t bytes = dtype == FINISH_FLOAT32? 4: 2, group_bytes = LANES * s_source_pixel_bytes (layout);
@@ -328,7 +336,8 @@ s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row
             size_t channel = vector % IMAGE_COLOURS;
             __m256i values = _mm256_shuffle_epi8 (windows [vector / IMAGE_COLOURS] [channel],
                 constants->wideners [channel]);
-            numbers [index] = s_compute (is_linear, values, constants->first [channel], constants->second [channel]);
+            numbers [index] = s_compute (is_linear, values, constants->first [channel],
+                constants->second [channel]);
         }
         uint8_t *target = interleaves? row.targets [0] + (column * IMAGE_COLOURS + pair * 2 * LANES) * bytes
             : row.targets [pair] + column * bytes;
@@ -381,15 +390,17 @@ static loop_f *const s_loops [FINISH_DTYPES] [2] = {
     [FINISH_FLOAT32] = { s_float32, s_linear_float32 },
 };
 
-//  A row of fewer pixels than a step has, in a buffer: what is behind them, or before them in a mirrored row, is not
-//  written.
+//  A row of fewer pixels than a step has, in a buffer: what is behind them, or before them in a mirrored row,
+//  is not written.
 static void
 s_few (loop_f *loop, layout_t layout, const finish_format_t *format, const row_t *row, size_t step)
 {
-    uint8_t pixels [VECTOR * IMAGE_COLOURS] = { 0 }, numbers [IMAGE_COLOURS] [STEP * IMAGE_COLOURS * sizeof (float)];
+    uint8_t pixels [VECTOR * IMAGE_COLOURS] = { 0 },
+        numbers [IMAGE_COLOURS] [STEP * IMAGE_COLOURS * sizeof (float)];
     size_t source_bytes = s_source_pixel_bytes (layout);
     size_t target_bytes = s_target_pixel_bytes (layout, finish_dtype_bytes (format->dtype));
-    memcpy (pixels + (row->across? step - row->width: 0) * source_bytes, row->source, row->width * source_bytes);
+    memcpy (pixels + (row->across? step - row->width: 0) * source_bytes, row->source,
+        row->width * source_bytes);
     row_t whole = { pixels, { numbers [0], numbers [1], numbers [2] }, step, row->across, false };
     loop (layout, format, &whole);
     for (size_t index = 0; index < (layout == LAYOUT_PLANAR? IMAGE_COLOURS: 1); index++)

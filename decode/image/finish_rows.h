@@ -1,5 +1,5 @@
-/*  finish_rows -- the inner loops of finish: one row, whatever the format.  There is one version for each level of
- *  simd.h, and all give the same bytes.  They read and write no byte outside the row.
+/*  finish_rows -- the inner loops of finish: one row, whatever the format.  There is one version for each
+ *  level of simd.h, and all give the same bytes.  They read and write no byte outside the row.
  */
 #ifndef FINISH_ROWS_H
 #define FINISH_ROWS_H

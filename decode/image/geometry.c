@@ -47,7 +47,8 @@ s_window (int64_t first, uint32_t length, uint32_t side, uint32_t *from_p, uint3
 }
 
 static geometry_window_t
-s_windows (int64_t top, int64_t left, uint32_t window_height, uint32_t window_width, uint32_t height, uint32_t width)
+s_windows (int64_t top, int64_t left, uint32_t window_height, uint32_t window_width, uint32_t height,
+    uint32_t width)
 {
     geometry_window_t window = { .height = window_height, .width = window_width };
     s_window (top, window_height, height, &window.from.top, &window.to_top, &window.from.height);

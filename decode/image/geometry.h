@@ -6,9 +6,10 @@
 #include "keyed_random.h"
 #include "operation.h"
 
-//  What a crop or a pad makes: an image of height x width in which the box `from` of the source is at (to_top, to_left);
-//  the rest is border.  Row y shows row from.top - to_top + y of the source, columns likewise; where the window lies wholly
-//  beside the source, from is empty (height or width 0), and may begin beyond it.
+//  What a crop or a pad makes: an image of height x width in which the box `from` of the source is at
+//  (to_top, to_left);
+//  the rest is border.  Row y shows row from.top - to_top + y of the source, columns likewise; where the
+//  window lies wholly beside the source, from is empty (height or width 0), and may begin beyond it.
 typedef struct {
     uint32_t height;
     uint32_t width;
@@ -17,28 +18,32 @@ typedef struct {
     uint32_t to_left;
 } geometry_window_t;
 
-//  The size that resize gives an image of height x width: at least 1 x 1, where torchvision fails; sides that are no
-//  uint32_t come as UINT32_MAX.
+//  The size that resize gives an image of height x width: at least 1 x 1, where torchvision fails; sides that
+//  are no uint32_t come as UINT32_MAX.
 void geometry_resize (const operation_t *resize, uint32_t height, uint32_t width,
     uint32_t *new_height_p, uint32_t *new_width_p);
-//  The middle crop_height x crop_width of an image; smaller images are padded evenly, the odd pixel below and at the right.
-geometry_window_t geometry_center_crop (uint32_t crop_height, uint32_t crop_width, uint32_t height, uint32_t width);
+//  The middle crop_height x crop_width of an image; smaller images are padded evenly, the odd pixel below and
+//  at the right.
+geometry_window_t geometry_center_crop (uint32_t crop_height, uint32_t crop_width, uint32_t height,
+    uint32_t width);
 geometry_window_t geometry_pad (const operation_t *pad, uint32_t height, uint32_t width);
-//  False: the image, with its padding, is smaller than the crop, and the operation does not pad where it is needed.
+//  False: the image, with its padding, is smaller than the crop, and the operation does not pad where it is
+//  needed.
 //  Draws top, then left; nothing where image and crop have one size (as torchvision).
 bool geometry_random_crop (const operation_t *crop, uint32_t height, uint32_t width, keyed_random_t *random,
     geometry_window_t *window_p);
 //  The box that random_resized_crop takes, never empty.  Order of the draws: a try takes area, then ratio;
 //  the one that fits takes top, then left; after ten that do not fit, the middle, with no further draw.
-image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width, keyed_random_t *random);
+image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width,
+    keyed_random_t *random);
 //  Whether a flip flips (grayscale: whether it greys); draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
-//  Which source pixel (row or column) a border of mode shows at `at`, counted from the source's first; -1: the fill.  A mirror
-//  that is wider than the source is mirrored again, as numpy.pad of NumPy 2 has it.
+//  Which source pixel (row or column) a border of mode shows at `at`, counted from the source's first; -1:
+//  the fill.  A mirror that is wider than the source is mirrored again, as numpy.pad of NumPy 2 has it.
 int64_t geometry_border (pad_mode_t mode, int64_t at, uint32_t side);
-//  color_jitter's draws: four numbers say the order of the steps (each takes one of those that are left: of 4, 3, 2, 1), then
-//  one for each step that is on, in the order brightness, contrast, saturation, hue.  Appends them to program in that
-//  random order; false: it is full, and part of them may be in it.
+//  color_jitter's draws: four numbers say the order of the steps (each takes one of those that are left: of
+//  4, 3, 2, 1), then one for each step that is on, in the order brightness, contrast, saturation, hue.
+//  Appends them to program in that random order; false: it is full, and part of them may be in it.
 bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_program_t *program);
 
 #endif

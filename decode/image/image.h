@@ -42,7 +42,8 @@ image_at (const image_t *self, uint32_t row, uint32_t column)
 static inline image_t
 image_part (const image_t *self, const image_box_t *box)
 {
-    return (image_t) { image_at (self, box->top, box->left), self->stride, box->height, box->width, self->channels };
+    return (image_t) { image_at (self, box->top, box->left), self->stride, box->height, box->width,
+        self->channels };
 }
 
 //  A buffer kept from sample to sample.  It grows and never shrinks, so the steady state allocates nothing.
@@ -53,7 +54,8 @@ typedef struct {
 
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_SLACK = 64 };
 
-//  At least bytes of room, aligned, and SCRATCH_SLACK behind them that a vector may touch; what was in it is lost;
+//  At least bytes of room, aligned, and SCRATCH_SLACK behind them that a vector may touch; what was in it is
+//  lost;
 //  false when there is no memory (then it is empty).
 static inline bool
 scratch_need (scratch_t *self, size_t bytes)

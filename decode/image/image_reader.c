@@ -116,8 +116,8 @@ s_exif (const image_reader_t *self, size_t *size_p)
 }
 
 int
-image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
+    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
     assert (self);
     assert (self->magic == IMAGE_READER_MAGIC);
@@ -127,10 +127,12 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     self->kind = FILE_KIND_OTHER;
     int rc;
     if (kind == FILE_KIND_JPEG)
-        rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error, error_bytes);
+        rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error,
+            error_bytes);
 #ifdef TUREEN_PNG
     else if (kind == FILE_KIND_PNG)
-        rc = png_reader_open (self->png, options, bytes, size, &self->height, &self->width, error, error_bytes);
+        rc = png_reader_open (self->png, options, bytes, size, &self->height, &self->width, error,
+            error_bytes);
 #endif
     else
         rc = s_refuse (kind, name, size, error, error_bytes);
@@ -149,18 +151,21 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  A box of a tiled JPEG: from a window of it, which has the same pixels.  Damage inside a segment does not leave it,
-//  however the file is read, so a window without that segment hides nothing but the warning: where warnings are counted,
-//  there are no windows.  Nor are there of files with damaged markers or without an end: they are read, and judged, as ever.
+//  A box of a tiled JPEG: from a window of it, which has the same pixels.  Damage inside a segment does not
+//  leave it, however the file is read, so a window without that segment hides nothing but the warning: where
+//  warnings are counted, there are no windows.  Nor are there of files with damaged markers or without an
+//  end: they are read, and judged, as ever.
 
-//  What request asks for, from a window; -ENOENT: there is none, and the file is open still; -EBADMSG: it cannot be decoded.
+//  What request asks for, from a window; -ENOENT: there is none, and the file is open still; -EBADMSG: it
+//  cannot be decoded.
 static int
 s_read_window (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
     tile_frame_t frame;
     const char *reason;
-    if (self->options.warnings_max != UINT32_MAX || !tile_frame_read (&frame, self->bytes, self->size, &reason)
+    if (self->options.warnings_max != UINT32_MAX
+        || !tile_frame_read (&frame, self->bytes, self->size, &reason)
     ||  frame.height != self->height || frame.width != self->width || !tile_window_pays (&frame, request))
         return -ENOENT;
     tile_table_status_t status = tile_table_scan (&self->table, &frame, self->bytes, self->size);
@@ -168,8 +173,8 @@ s_read_window (image_reader_t *self, const image_request_t *request, image_pixel
         return -ENOENT;
     tile_window_t window;
     if (status || !tile_window_write (&window, &frame, &self->table, self->bytes, request, &self->room)) {
-        snprintf (error, error_bytes, "not enough memory for a part of an image of %u x %u pixels", self->width,
-            self->height);
+        snprintf (error, error_bytes, "not enough memory for a part of an image of %u x %u pixels",
+            self->width, self->height);
         return -ENOMEM;
     }
     uint32_t height, width;
@@ -182,8 +187,8 @@ s_read_window (image_reader_t *self, const image_request_t *request, image_pixel
     return rc;
 }
 
-//  Whether a file is bad is asked of all of it, never of a window.  (As far as is known both say the same: only a header
-//  can make a window bad, and it is the file's.)
+//  Whether a file is bad is asked of all of it, never of a window.  (As far as is known both say the same:
+//  only a header can make a window bad, and it is the file's.)
 static int
 s_read_jpeg (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
@@ -213,7 +218,8 @@ image_reader_windows (const image_reader_t *self)
 //  Reading
 
 static int
-s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error, size_t error_bytes)
+s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+    size_t error_bytes)
 {
 #ifdef TUREEN_PNG
     if (self->kind == FILE_KIND_PNG)
@@ -235,7 +241,8 @@ s_turn_place (orientation_t orientation, const image_pixels_t *stored, image_pix
 }
 
 static int
-s_turn (image_reader_t *self, const image_pixels_t *stored, image_pixels_t *turned, char *error, size_t error_bytes)
+s_turn (image_reader_t *self, const image_pixels_t *stored, image_pixels_t *turned, char *error,
+    size_t error_bytes)
 {
     const image_t *image = &stored->image;
     if (!scratch_need (&self->turned, image_bytes (image->height, image->width, image->channels))) {

@@ -130,15 +130,16 @@ jpeg_coefficients_open (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, cons
     self->progress.progress_monitor = s_progress;
     self->info.err = &trouble->manager;
     jpeg_create_decompress (&self->info);
-    self->info.mem->max_memory_to_use = 0;      //  as much as there is, whatever JPEGMEM in the environment says
+    self->info.mem->max_memory_to_use = 0;      //  as much as there is, whatever JPEGMEM in the environment
+                                                //  says
     self->info.src = &self->source;
     self->info.progress = &self->progress;
     jpeg_read_header (&self->info, TRUE);
 }
 
 void
-jpeg_coefficients_begin (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes, size_t size,
-    uint64_t pixels_max)
+jpeg_coefficients_begin (jpeg_coefficients_t *self, jpeg_trouble_t *trouble, const uint8_t *bytes,
+    size_t size, uint64_t pixels_max)
 {
     jpeg_coefficients_open (self, trouble, bytes, size);
     s_check_header (&self->info, pixels_max);
@@ -197,8 +198,8 @@ s_same_blocks (jpeg_coefficients_t *one, jpeg_coefficients_t *other, int compone
         JBLOCKARRAY blocks [2];
         for (int index = 0; index < 2; index++) {
             struct jpeg_decompress_struct *self = &both [index]->info;
-            blocks [index] = self->mem->access_virt_barray ((j_common_ptr) self, both [index]->arrays [component], row, 1,
-                FALSE);
+            blocks [index] = self->mem->access_virt_barray ((j_common_ptr) self,
+                both [index]->arrays [component], row, 1, FALSE);
         }
         if (memcmp (*blocks [0], *blocks [1], info->width_in_blocks * sizeof **blocks [0]) != 0)
             return false;
@@ -218,12 +219,14 @@ jpeg_coefficients_same (jpeg_coefficients_t *one, jpeg_coefficients_t *other, co
     if (left->jpeg_color_space != right->jpeg_color_space)
         return false;
     for (int component = 0; component < left->num_components; component++) {
-        const jpeg_component_info *mine = &left->comp_info [component], *yours = &right->comp_info [component];
+        const jpeg_component_info *mine = &left->comp_info [component],
+            *yours = &right->comp_info [component];
         *what_p = "sampling";
         if (!s_same_component (mine, yours))
             return false;
         *what_p = "quantisation";
-        if (memcmp (mine->quant_table->quantval, yours->quant_table->quantval, sizeof mine->quant_table->quantval) != 0)
+        if (memcmp (mine->quant_table->quantval, yours->quant_table->quantval,
+            sizeof mine->quant_table->quantval) != 0)
             return false;
         *what_p = "coefficients";
         if (!s_same_blocks (one, other, component))

@@ -1,6 +1,7 @@
 /*  jpeg_output -- bytes that grow, and that libjpeg writes a file behind.
  *
- *  Lack of memory leaves through the trouble (jpeg_coefficients.h).  Only for files of decode/.  Owner: one thread.
+ *  Lack of memory leaves through the trouble (jpeg_coefficients.h).  Only for files of decode/.  Owner: one
+ *  thread.
  */
 #ifndef JPEG_OUTPUT_H
 #define JPEG_OUTPUT_H
@@ -21,8 +22,9 @@ void jpeg_output_begin (jpeg_output_t *self, jpeg_trouble_t *trouble);
 uint8_t *jpeg_output_extend (jpeg_output_t *self, size_t count);
 void jpeg_output_append (jpeg_output_t *self, const uint8_t *bytes, size_t count);
 
-//  Where writer, which is all zero or of another file before, writes to: behind what is there.  The same components,
-//  quantisation and sampling as the coefficients; no marker with metadata of libjpeg's own.
-void jpeg_output_open (jpeg_output_t *self, struct jpeg_compress_struct *writer, jpeg_coefficients_t *coefficients);
+//  Where writer, which is all zero or of another file before, writes to: behind what is there.  The same
+//  components, quantisation and sampling as the coefficients; no marker with metadata of libjpeg's own.
+void jpeg_output_open (jpeg_output_t *self, struct jpeg_compress_struct *writer,
+    jpeg_coefficients_t *coefficients);
 
 #endif

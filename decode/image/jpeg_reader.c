@@ -16,9 +16,9 @@ enum { ESCAPE_BAD = 1, ESCAPE_WHOLE = 2, ESCAPE_NO_MEMORY = 3, ESCAPE_UNSUITABLE
 enum { SCALE_WHOLE = JPEG_READER_SCALE_WHOLE, SCALED_MARGIN = JPEG_READER_SCALED_MARGIN };
 //  Fewer columns than these libjpeg may scale up in another way than those of the whole image.
 enum { COLUMNS_MIN = 32 };
-//  Where rows begin, modulo ROW_ALIGNMENT: nowhere where a vector of 16 or 32 bytes would.  libjpeg-turbo writes aligned
-//  rows past the caches (movntdq), and whoever reads the pixels next waits for them (measured: 8 % of the time of decoding
-//  and one pass; against rows without gaps, of which some are aligned, 1 %).
+//  Where rows begin, modulo ROW_ALIGNMENT: nowhere where a vector of 16 or 32 bytes would.  libjpeg-turbo
+//  writes aligned rows past the caches (movntdq), and whoever reads the pixels next waits for them (measured:
+//  8 % of the time of decoding and one pass; against rows without gaps, of which some are aligned, 1 %).
 enum { ROW_ALIGNMENT = 64, ROW_OFFSET = 8 };
 //  Coefficients that block smoothing makes up where a progressive file ends before they are exact.
 enum { SMOOTHED_LAST = 9 };
@@ -128,8 +128,8 @@ s_skip_input_data (j_decompress_ptr info, long bytes)
     info->src->bytes_in_buffer -= (size_t) bytes;
 }
 
-//  An APP1 marker, behind its code: remembers where the first EXIF block is.  (jpeg_save_markers would copy all of them,
-//  and in time that grows with the square of their number.)
+//  An APP1 marker, behind its code: remembers where the first EXIF block is.  (jpeg_save_markers would copy
+//  all of them, and in time that grows with the square of their number.)
 static boolean
 s_read_app1 (j_decompress_ptr info)
 {
@@ -201,8 +201,9 @@ jpeg_reader_destroy (jpeg_reader_t **self_p)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Opening: header -> checks.  libjpeg's object is made anew for each image (measured: 0.1 us), because jpeg_abort leaves the
-//  tables of the last one in it, and a damaged file that lacks some would be decoded with those.
+//  Opening: header -> checks.  libjpeg's object is made anew for each image (measured: 0.1 us), because
+//  jpeg_abort leaves the tables of the last one in it, and a damaged file that lacks some would be decoded
+//  with those.
 
 static void
 s_fail (jpeg_reader_t *self, int escape, const char *what)
@@ -235,8 +236,10 @@ s_open (jpeg_reader_t *self)
     if (info->num_components != 1 && info->num_components != 3 && info->num_components != 4)
         s_fail (self, ESCAPE_BAD, "unsupported JPEG: neither grey, colour nor CMYK");
     if (self->options.is_mask && info->num_components != 1)
-        s_fail (self, ESCAPE_UNSUITABLE, "a mask must be grey or have a palette: this is a JPEG with colours");
-    info->out_color_space = info->num_components == 4? JCS_CMYK: self->options.is_mask? JCS_GRAYSCALE: JCS_RGB;
+        s_fail (self, ESCAPE_UNSUITABLE,
+            "a mask must be grey or have a palette: this is a JPEG with colours");
+    info->out_color_space = info->num_components == 4? JCS_CMYK: self->options.is_mask? JCS_GRAYSCALE:
+        JCS_RGB;
 }
 
 static int
@@ -248,8 +251,8 @@ s_leave (jpeg_reader_t *self, int rc)
 }
 
 int
-jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
+    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
 {
     assert (self);
     assert (self->magic == JPEG_READER_MAGIC);
@@ -308,7 +311,8 @@ s_span (uint32_t begin, uint32_t length, unsigned scale, uint32_t size, uint32_t
 {
     uint32_t margin = scale < SCALE_WHOLE? SCALED_MARGIN: 0;
     uint32_t first = (uint32_t) ((uint64_t) begin * scale / SCALE_WHOLE);
-    uint32_t end = (uint32_t) (((uint64_t) (begin + length) * scale + SCALE_WHOLE - 1) / SCALE_WHOLE) + margin;
+    uint32_t end = (uint32_t) (((uint64_t) (begin + length) * scale + SCALE_WHOLE - 1) / SCALE_WHOLE)
+        + margin;
     first -= first < margin? first: margin;
     *begin_p = first;
     *length_p = (end < size? end: size) - first;
@@ -323,8 +327,8 @@ s_window (const jpeg_reader_t *self, const image_box_t *box, unsigned scale)
     return window;
 }
 
-//  A progressive file that ends before all coefficients are exact: libjpeg smooths it, and where columns or rows are left
-//  out, it looks at other blocks than in the whole image.
+//  A progressive file that ends before all coefficients are exact: libjpeg smooths it, and where columns or
+//  rows are left out, it looks at other blocks than in the whole image.
 static bool
 s_is_smoothed (const struct jpeg_decompress_struct *info)
 {
@@ -337,7 +341,8 @@ s_is_smoothed (const struct jpeg_decompress_struct *info)
     return false;
 }
 
-//  libjpeg-turbo before 3.0 takes a wrong width for colours that are scaled up in part by the DCT, in part behind it.
+//  libjpeg-turbo before 3.0 takes a wrong width for colours that are scaled up in part by the DCT, in part
+//  behind it.
 static bool
 s_is_mixed (const struct jpeg_decompress_struct *info, unsigned scale)
 {
@@ -363,9 +368,9 @@ s_crop (struct jpeg_decompress_struct *info, const window_t *window)
     return left;
 }
 
-//  Whether the rest of the image can be left undecoded: only if it could not make the image bad.  In a single scan nothing
-//  can, if the next marker but for restarts is the end: libjpeg does not read on behind that, so it never runs out of
-//  bytes, and of damaged data it complains by warnings only.
+//  Whether the rest of the image can be left undecoded: only if it could not make the image bad.  In a single
+//  scan nothing can, if the next marker but for restarts is the end: libjpeg does not read on behind that, so
+//  it never runs out of bytes, and of damaged data it complains by warnings only.
 static bool
 s_may_stop (jpeg_reader_t *self)
 {
@@ -480,7 +485,8 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
         jpeg_skip_scanlines (info, window.top);
     s_read_rows (self, window.height, rows, stride);
     *pixels = (image_pixels_t) {
-        .image = { rows + (size_t) (window.left - left) * channels, stride, window.height, window.width, channels },
+        .image = { rows + (size_t) (window.left - left) * channels, stride, window.height, window.width,
+        channels },
         .top = (double) request->box.top * scale / SCALE_WHOLE - window.top,
         .left = (double) request->box.left * scale / SCALE_WHOLE - window.left,
         .height = (double) request->box.height * scale / SCALE_WHOLE,

@@ -1,17 +1,20 @@
-/*  jpeg_reader -- JPEG bytes to RGB pixels, or to those of a box, as Pillow's Image.open (...).convert ("RGB") has them.
+/*  jpeg_reader -- JPEG bytes to RGB pixels, or to those of a box, as Pillow's Image.open (...).convert
+ *  ("RGB") has them.
  *
- *  Settings are libjpeg's own (accurate integer DCT, smooth upsampling of the colours); grey, CMYK and YCCK become RGB.
- *  A box's pixels are those of the whole image, to the last bit: context is decoded, and where libjpeg would still differ
- *  (progressive files that end early, some odd samplings at reduced size), the whole is.
+ *  Settings are libjpeg's own (accurate integer DCT, smooth upsampling of the colours); grey, CMYK and YCCK
+ *  become RGB.
+ *  A box's pixels are those of the whole image, to the last bit: context is decoded, and where libjpeg would
+ *  still differ (progressive files that end early, some odd samplings at reduced size), the whole is.
  *
- *  Smaller pixels are libjpeg's reduced DCT.  Beside means of full pixels, on 400 photographs: 0.4 of 255 apart on average,
- *  more than 4 apart in 0.3 % of the values, at most 46 (at hard edges).
+ *  Smaller pixels are libjpeg's reduced DCT.  Beside means of full pixels, on 400 photographs: 0.4 of 255
+ *  apart on average, more than 4 apart in 0.3 % of the values, at most 46 (at hard edges).
  *
- *  Untrusted bytes: a file that ends before its image does is bad, other damage that libjpeg can read past is not (so does
- *  Pillow), unless there are more warnings than allowed.  Whether a file is bad does not depend on the box: rows below it are
- *  left undecoded only where nothing in them can make the image bad.  A limit on warnings has its price: to count them, the
- *  rows below are decoded too.  No file makes it take more than DECODER_PIXELS_MAX pixels or DECODER_SCANS_MAX scans.  Colour
- *  profiles are not looked at, as Pillow does not.
+ *  Untrusted bytes: a file that ends before its image does is bad, other damage that libjpeg can read past is
+ *  not (so does Pillow), unless there are more warnings than allowed.  Whether a file is bad does not depend
+ *  on the box: rows below it are left undecoded only where nothing in them can make the image bad.  A limit
+ *  on warnings has its price: to count them, the rows below are decoded too.  No file makes it take more than
+ *  DECODER_PIXELS_MAX pixels or DECODER_SCANS_MAX scans.  Colour profiles are not looked at, as Pillow does
+ *  not.
  *  Owner: one thread; buffers are kept from image to image.
  */
 #ifndef JPEG_READER_H
@@ -20,25 +23,28 @@
 
 typedef struct jpeg_reader jpeg_reader_t;
 
-//  Pixels come at JPEG_READER_SCALE_WHOLE eighths of their size, or at fewer; then with some around the box, for a filter
-//  that looks over its edge.
+//  Pixels come at JPEG_READER_SCALE_WHOLE eighths of their size, or at fewer; then with some around the box,
+//  for a filter that looks over its edge.
 enum { JPEG_READER_SCALE_WHOLE = 8, JPEG_READER_SCALED_MARGIN = 2 };
 
 //  NULL with errno ENOMEM.
 jpeg_reader_t *jpeg_reader_new (void);
 void jpeg_reader_destroy (jpeg_reader_t **self_p);
 
-//  As image_reader_open and image_reader_read, but for the orientation, which is not applied: the size is that of
-//  the pixels as they are stored.
-int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
+//  As image_reader_open and image_reader_read, but for the orientation, which is not applied: the size is
+//  that of the pixels as they are stored.
+int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
+    size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+    __attribute__ ((warn_unused_result));
 int jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
 //  At how many eighths of its size a request is read: 8, 4, 2 or 1.
 unsigned jpeg_reader_scale (const image_request_t *request);
 
-//  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there is none.
+//  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there
+//  is none.
 const uint8_t *jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p);
 
 #endif

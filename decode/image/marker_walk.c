@@ -35,7 +35,8 @@ marker_walk_next (marker_walk_t *self)
         self->code = at [1];
         self->ended = self->code == MARKER_EOI;
         //  Restart markers outside of scans, too: libjpeg passes over them.
-        if (self->ended || self->code == MARKER_TEM || (self->code >= MARKER_RST0 && self->code <= MARKER_SOI)) {
+        if (self->ended || self->code == MARKER_TEM
+            || (self->code >= MARKER_RST0 && self->code <= MARKER_SOI)) {
             self->at += CODE_BYTES;
             continue;
         }

@@ -1,6 +1,7 @@
 /*  marker_walk -- the markers of a JPEG, one after the other, over the data of scans.
  *
- *  For files that libjpeg has read without a complaint; of others it is bounded and says that they end.  Pure functions.
+ *  For files that libjpeg has read without a complaint; of others it is bounded and says that they end.  Pure
+ *  functions.
  */
 #ifndef MARKER_WALK_H
 #define MARKER_WALK_H

@@ -4,7 +4,8 @@
 #include "instrument.h"
 
 //  ---------------------------------------------------------------------------------------------------------
-//  The number: TIFF's header -> its first directory -> the entry.  In all as Pillow 9.4 walks it, also where it stops.
+//  The number: TIFF's header -> its first directory -> the entry.  In all as Pillow 9.4 walks it, also where
+//  it stops.
 
 enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TAG_ORIENTATION = 0x0112, PREFIX_BYTES = 6 };
 
@@ -41,7 +42,8 @@ s_open (tiff_t *self, const uint8_t *exif, size_t size)
 
 //  Bytes of a value of each TIFF type; 0: unknown, the entry is stepped over.
 static const uint8_t s_type_bytes [] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8 };
-enum { TYPES = sizeof s_type_bytes, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_SIGNED_BYTE = 6, TYPE_SIGNED_SHORT = 8,
+enum { TYPES = sizeof s_type_bytes, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_SIGNED_BYTE = 6,
+    TYPE_SIGNED_SHORT = 8,
        TYPE_SIGNED_LONG = 9, TYPE_IFD = 13 };
 
 static bool
@@ -133,8 +135,8 @@ s_turn_row (const uint8_t *source, ptrdiff_t step, uint32_t width, uint32_t chan
         }
 }
 
-//  Columns that become rows are done in pieces of so many pixels, row after row of the target, so that the lines of the
-//  source that one row brings into the cache serve the next ones.
+//  Columns that become rows are done in pieces of so many pixels, row after row of the target, so that the
+//  lines of the source that one row brings into the cache serve the next ones.
 enum { PIECE = 64 };
 
 void
@@ -142,7 +144,8 @@ orientation_turn (orientation_t self, const image_t *stored, uint8_t *target, si
 {
     assert (stored->channels == 1 || stored->channels == IMAGE_COLOURS);
     ptrdiff_t down = (ptrdiff_t) stored->stride, across = (ptrdiff_t) stored->channels;
-    const uint8_t *first = image_at (stored, self.down? stored->height - 1: 0, self.across? stored->width - 1: 0);
+    const uint8_t *first = image_at (stored, self.down? stored->height - 1: 0,
+        self.across? stored->width - 1: 0);
     ptrdiff_t row_step = self.down? -down: down, column_step = self.across? -across: across;
     uint32_t height = stored->height, width = stored->width, piece = width;
     if (self.swaps) {
@@ -156,7 +159,7 @@ orientation_turn (orientation_t self, const image_t *stored, uint8_t *target, si
     for (uint32_t column = 0; column < width; column += piece) {
         uint32_t count = width - column < piece? width - column: piece;
         for (uint32_t row = 0; row < height; row++)
-            s_turn_row (first + (ptrdiff_t) row * row_step + (ptrdiff_t) column * column_step, column_step, count,
-                stored->channels, target + row * target_stride + (size_t) column * stored->channels);
+            s_turn_row (first + (ptrdiff_t) row * row_step + (ptrdiff_t) column * column_step, column_step,
+                count, stored->channels, target + row * target_stride + (size_t) column * stored->channels);
     }
 }

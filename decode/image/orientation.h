@@ -1,16 +1,16 @@
-/*  orientation -- how a camera was held: the number 1 .. 8 that an EXIF block holds, and turning pixels as Pillow's
- *  ImageOps.exif_transpose does.
+/*  orientation -- how a camera was held: the number 1 .. 8 that an EXIF block holds, and turning pixels as
+ *  Pillow's ImageOps.exif_transpose does.
  *
- *  Why not libexif: it reads all of a block, and again and again what directories in it point at: 64 KiB of hostile bytes
- *  took libexif 0.6.24 three minutes.  Here one directory is walked once.
+ *  Why not libexif: it reads all of a block, and again and again what directories in it point at: 64 KiB of
+ *  hostile bytes took libexif 0.6.24 three minutes.  Here one directory is walked once.
  *  No state; any thread.
  */
 #ifndef ORIENTATION_H
 #define ORIENTATION_H
 #include "image.h"
 
-//  Stored pixels become turned ones: first the rows are taken from below and the columns from the right, then rows and
-//  columns change places.
+//  Stored pixels become turned ones: first the rows are taken from below and the columns from the right, then
+//  rows and columns change places.
 typedef struct {
     bool down;
     bool across;
@@ -19,8 +19,8 @@ typedef struct {
 
 //  Of the EXIF number; all but 2 .. 8 mean: as it is.
 orientation_t orientation_of_number (uint32_t number);
-//  The number in an EXIF block, which may begin with "Exif\0\0" or behind that; 1 where Pillow finds none (no block: NULL)
-//  or something that is no whole number.  Any bytes are fine.
+//  The number in an EXIF block, which may begin with "Exif\0\0" or behind that; 1 where Pillow finds none (no
+//  block: NULL) or something that is no whole number.  Any bytes are fine.
 uint32_t orientation_number (const uint8_t *exif, size_t size);
 
 static inline bool
@@ -30,7 +30,8 @@ orientation_turns (orientation_t self)
 }
 
 //  Where a box of the turned image is in the stored one, which is height x width.
-image_box_t orientation_stored_box (orientation_t self, const image_box_t *turned, uint32_t height, uint32_t width);
+image_box_t orientation_stored_box (orientation_t self, const image_box_t *turned, uint32_t height,
+    uint32_t width);
 
 //  The stored image, turned, to target: rows of target_stride bytes.  They do not overlap.
 void orientation_turn (orientation_t self, const image_t *stored, uint8_t *target, size_t target_stride);

@@ -209,18 +209,20 @@ picture_pixels (const picture_t *self)
     return s_shown (self, &self->box);
 }
 
-//  At another scale: where a span of the source that begins at begin lies in what there is of it.  shown pixels of the
-//  source from shown_begin are `length` of `side` from `from`.  Of the span only the window is left, and it is cut off
-//  where the pixels end: what is beyond does not reach into the window, but for rounding.
+//  At another scale: where a span of the source that begins at begin lies in what there is of it.  shown
+//  pixels of the source from shown_begin are `length` of `side` from `from`.  Of the span only the window is
+//  left, and it is cut off where the pixels end: what is beyond does not reach into the window, but for
+//  rounding.
 static resize_span_t
-s_scaled (resize_span_t span, uint32_t begin, uint32_t shown_begin, uint32_t shown, double from, double length,
-    uint32_t side)
+s_scaled (resize_span_t span, uint32_t begin, uint32_t shown_begin, uint32_t shown, double from,
+    double length, uint32_t side)
 {
     double scale = length / shown, step = span.length * scale / span.full;
     double first = from + ((double) begin - shown_begin) * scale + span.begin * step;
     double last = fmin (first + span.count * step, side);
     first = fmax (first, 0);
-    return (resize_span_t) { .side = side, .from = first, .length = last - first, .full = span.count, .count = span.count };
+    return (resize_span_t) { .side = side, .from = first, .length = last - first, .full = span.count,
+        .count = span.count };
 }
 
 static picture_resample_t

@@ -1,10 +1,12 @@
-/*  picture -- an image that is described and not yet computed: a part of a source, perhaps resized and of that a part,
- *  then flipped, then with other colours.
+/*  picture -- an image that is described and not yet computed: a part of a source, perhaps resized and of
+ *  that a part, then flipped, then with other colours.
  *
- *  Crops, flips, colours and one resize change the description alone, so what a crop drops is never computed, and often
- *  not decoded either: a picture can be described before its source has pixels, and then says which of them it needs.
- *  What does not fit into the description any more must be computed first (stage.h): a resize of what is flipped,
- *  coloured or resized already, and a crop of what has a contrast step, which is about the image before the crop.
+ *  Crops, flips, colours and one resize change the description alone, so what a crop drops is never computed,
+ *  and often not decoded either: a picture can be described before its source has pixels, and then says which
+ *  of them it needs.
+ *  What does not fit into the description any more must be computed first (stage.h): a resize of what is
+ *  flipped, coloured or resized already, and a crop of what has a contrast step, which is about the image
+ *  before the crop.
  *
  *  Only for files of decode/.  Owner: whoever declared it; pixels are lent.
  */
@@ -25,7 +27,8 @@ typedef struct {
     image_pixels_t have;            //  have.image.pixels is NULL while there are none
     //  What is taken of it.
     image_box_t box;                //  of the source
-    bool resizes;                   //  whether that becomes full_height x full_width, of which window is taken
+    bool resizes;                   //  whether that becomes full_height x full_width, of which window is
+                                    //  taken
     resize_filter_t filter;
     uint32_t full_height;
     uint32_t full_width;
@@ -35,8 +38,8 @@ typedef struct {
     colour_program_t colours;       //  not measured
 } picture_t;
 
-//  Which pixels of its source a picture needs, and at which scale it can do with them: this many of them for each of the
-//  source, 1 for all.
+//  Which pixels of its source a picture needs, and at which scale it can do with them: this many of them for
+//  each of the source, 1 for all.
 typedef struct {
     image_box_t box;
     double down;

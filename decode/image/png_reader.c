@@ -30,12 +30,14 @@ struct png_reader {
     size_t size;
     size_t place;
     //  The file
-    bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been image data
+    bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been
+                                        //  image data
     const uint8_t *exif;
     size_t exif_bytes;
     //  The image
     bool is_mask;
-    bool has_values;                    //  one channel, of grey values or indices, where table says what they mean
+    bool has_values;                    //  one channel, of grey values or indices, where table says what they
+                                        //  mean
     uint32_t height;
     uint32_t width;
     uint32_t passes;                    //  more than one of an interlaced image
@@ -169,9 +171,10 @@ s_is_sound (const uint8_t *head, size_t length)
     return sum == png_get_uint_32 (head + CHUNK_HEAD_BYTES + length);
 }
 
-//  Walks over the chunks and finds what is to be known of a file before it is read: whether it has an end, so that rows that
-//  nobody wants need not be read to judge it; and where its EXIF data are.  False: it ends amid the image data, or these
-//  are damaged (checksums cost little beside inflating, and see all of them whatever is wanted).
+//  Walks over the chunks and finds what is to be known of a file before it is read: whether it has an end, so
+//  that rows that nobody wants need not be read to judge it; and where its EXIF data are.  False: it ends
+//  amid the image data, or these are damaged (checksums cost little beside inflating, and see all of them
+//  whatever is wanted).
 static bool
 s_survey (png_reader_t *self)
 {
@@ -195,7 +198,8 @@ s_survey (png_reader_t *self)
         if (has_data && !s_is_sound (head, length)) {
             if (is_data)
                 return s_damaged (self);
-            is_sound = false;               //  its name may have been IDAT: all rows are read, to see whether they are there
+            is_sound = false;               //  its name may have been IDAT: all rows are read, to see whether
+                                            //  they are there
         }
         place += CHUNK_HEAD_BYTES + length + CHUNK_SUM_BYTES;
     }
@@ -229,8 +233,9 @@ s_check_size (png_reader_t *self)
     return false;
 }
 
-//  What values stand for: grey of fewer bits is scaled to 8; in colour, indices are looked up.  As Pillow: of one bit a
-//  mask has truth values.  What lies beyond the palette's end is black (before Pillow 10.1 it was grey: the index three times).
+//  What values stand for: grey of fewer bits is scaled to 8; in colour, indices are looked up.  As Pillow: of
+//  one bit a mask has truth values.  What lies beyond the palette's end is black (before Pillow 10.1 it was
+//  grey: the index three times).
 static void
 s_fill_table (png_reader_t *self, int colour_type, int depth)
 {
@@ -269,7 +274,8 @@ s_ask_for_bytes (png_reader_t *self, int colour_type, int depth)
         png_set_strip_alpha (self->png);
     self->passes = (uint32_t) png_set_interlace_handling (self->png);
     png_read_update_info (self->png, self->info);
-    assert (png_get_rowbytes (self->png, self->info) == (size_t) self->width * (self->has_values? 1: IMAGE_COLOURS));
+    assert (png_get_rowbytes (self->png, self->info)
+        == (size_t) self->width * (self->has_values? 1: IMAGE_COLOURS));
 }
 
 static void
@@ -279,8 +285,8 @@ s_start (png_reader_t *self)
     if (!self->info)
         longjmp (self->escape, ESCAPE_BAD);     //  for want of memory
     png_set_read_fn (self->png, self, s_read_bytes);
-    //  All chunks but those of the image itself are passed over, none is inflated or kept.  So there is no need for a
-    //  limit on their length, which would refuse files for a long comment; nothing may be cached.
+    //  All chunks but those of the image itself are passed over, none is inflated or kept.  So there is no
+    //  need for a limit on their length, which would refuse files for a long comment; nothing may be cached.
     png_set_keep_unknown_chunks (self->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_chunk_cache_max (self->png, 1);
     png_set_chunk_malloc_max (self->png, PNG_UINT_31_MAX);
@@ -398,7 +404,8 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
     self->error_bytes = error_bytes;
     if (!s_is_png (self) || !s_check_size (self) || !s_survey (self))
         return -EBADMSG;
-    self->png = png_create_read_struct_2 (PNG_LIBPNG_VER_STRING, self, s_complain, s_warn, self, s_allocate, s_release);
+    self->png = png_create_read_struct_2 (PNG_LIBPNG_VER_STRING, self, s_complain, s_warn, self, s_allocate,
+        s_release);
     if (!self->png)
         return s_no_memory (self);
     int rc = s_run (self, s_start, error, error_bytes);
@@ -410,7 +417,8 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
 }
 
 int
-png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error, size_t error_bytes)
+png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+    size_t error_bytes)
 {
     assert (self);
     assert (self->magic == PNG_READER_MAGIC);
@@ -432,7 +440,8 @@ png_reader_read (png_reader_t *self, const image_request_t *request, image_pixel
         for (uint32_t row = 0; row < box->height; row++)
             s_look_up (self, first + row * s_stride (self));
     *pixels = (image_pixels_t) {
-        .image = { first + (size_t) box->left * channels, s_stride (self), box->height, box->width, channels },
+        .image = { first + (size_t) box->left * channels, s_stride (self), box->height, box->width,
+        channels },
         .height = box->height,
         .width = box->width
     };

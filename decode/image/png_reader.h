@@ -1,13 +1,15 @@
 /*  png_reader -- image_reader's part for PNG, on libpng: the same two steps, the same results as Pillow.
  *
- *  Pixels are what Image.open (...).convert ("RGB") gives: alpha and transparency are dropped, not blended; of 16 bits
- *  the high byte is kept, but 16-bit grey (Pillow's mode I) is clipped to 255; gamma, colour profiles and texts are not
- *  looked at.  Of an animation it is the first image.
+ *  Pixels are what Image.open (...).convert ("RGB") gives: alpha and transparency are dropped, not blended;
+ *  of 16 bits the high byte is kept, but 16-bit grey (Pillow's mode I) is clipped to 255; gamma, colour
+ *  profiles and texts are not looked at.  Of an animation it is the first image.
  *
- *  Damage: a wrong checksum in the chunks before the image data or in these is bad, and so is a file that ends before its
- *  image data do, whatever the box; one that merely lacks what stands behind them is not.  Data with right checksums that
- *  cannot be inflated, which no accident makes, are seen as far as the box needs them.  Pillow agrees, but that it does not look at checksums of the image data, does without their last few bytes, and fills up
- *  with black where data end with a row too early.  No side may be above PNG_READER_SIDE_MAX: rows cost time, too.
+ *  Damage: a wrong checksum in the chunks before the image data or in these is bad, and so is a file that
+ *  ends before its image data do, whatever the box; one that merely lacks what stands behind them is not.
+ *  Data with right checksums that cannot be inflated, which no accident makes, are seen as far as the box
+ *  needs them.  Pillow agrees, but that it does not look at checksums of the image data, does without their
+ *  last few bytes, and fills up with black where data end with a row too early.  No side may be above
+ *  PNG_READER_SIDE_MAX: rows cost time, too.
  *  Owner: one thread.
  */
 #ifndef PNG_READER_H
@@ -22,15 +24,17 @@ enum { PNG_READER_SIDE_MAX = 1000 * 1000 };
 png_reader_t *png_reader_new (void);
 void png_reader_destroy (png_reader_t **self_p);
 
-//  As image_reader_open and image_reader_read.  The orientation is the caller's business; least_height and least_width
-//  are not looked at: pixels always come at full size.
-int png_reader_open (png_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
-    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
+//  As image_reader_open and image_reader_read.  The orientation is the caller's business; least_height and
+//  least_width are not looked at: pixels always come at full size.
+int png_reader_open (png_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
+    size_t size,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+    __attribute__ ((warn_unused_result));
 int png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
-//  After open: the content of the eXIf chunk, of several the last, before the image data or behind, as Pillow has it; NULL
-//  if there is none.  Lent like bytes.
+//  After open: the content of the eXIf chunk, of several the last, before the image data or behind, as Pillow
+//  has it; NULL if there is none.  Lent like bytes.
 const uint8_t *png_reader_exif (const png_reader_t *self, size_t *size_p);
 
 #endif

@@ -57,7 +57,8 @@ resize_destroy (resize_t **self_p)
 resize_span_t
 resize_whole (uint32_t side, uint32_t full)
 {
-    return (resize_span_t) { .side = side, .from = 0, .length = side, .full = full, .begin = 0, .count = full };
+    return (resize_span_t) { .side = side, .from = 0, .length = side, .full = full, .begin = 0,
+        .count = full };
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -94,8 +95,8 @@ s_taps (const lens_t *lens, const resize_span_t *span, double center)
     return (resize_taps_t) { first, end - first };
 }
 
-//  Of NEAREST: the sums of many steps, as Pillow has them, not products: they may differ where a middle falls on a
-//  border.  Returns the source pixel of position and takes a step.
+//  Of NEAREST: the sums of many steps, as Pillow has them, not products: they may differ where a middle falls
+//  on a border.  Returns the source pixel of position and takes a step.
 static inline uint32_t
 s_step (const resize_span_t *span, double scale, double *position)
 {
@@ -172,7 +173,8 @@ s_weight (resize_filter_t filter, double distance)
 
 //  The weights of one pixel, normalised, then rounded to fixed point.
 static inline void
-s_weigh (resize_filter_t filter, double shrink, double center, resize_taps_t taps, double *exact, int32_t *weights)
+s_weigh (resize_filter_t filter, double shrink, double center, resize_taps_t taps, double *exact,
+    int32_t *weights)
 {
     double total = 0;
     for (uint32_t tap = 0; tap < taps.count; tap++) {
@@ -190,10 +192,12 @@ s_weigh (resize_filter_t filter, double shrink, double center, resize_taps_t tap
 
 //  Fills the axis; its taps count from origin.  False if there is no memory.
 static bool
-s_axis (weights_t *self, resize_filter_t filter, const resize_span_t *span, uint32_t origin, resize_axis_t *axis)
+s_axis (weights_t *self, resize_filter_t filter, const resize_span_t *span, uint32_t origin,
+    resize_axis_t *axis)
 {
     lens_t lens = s_lens (filter, span);
-    //  As many pixels as there may be under the filter, one more where the sums below are rounded, and an even number.
+    //  As many pixels as there may be under the filter, one more where the sums below are rounded, and an
+    //  even number.
     double most = ceil (2 * lens.reach) + 1;
     uint32_t weights_each = ((most < span->side? (uint32_t) most: span->side) + 1) / 2 * 2;
     if (!scratch_need (&self->taps, span->count * sizeof (resize_taps_t))
@@ -236,7 +240,8 @@ s_rows_across (const resize_axis_t *axis, const uint8_t *upper, const uint8_t *l
     const int32_t *weights = axis->weights;
     for (uint32_t index = 0; index < axis->count; index++, weights += axis->weights_each) {
         size_t from = (size_t) axis->taps [index].first * channels, to = (size_t) index * channels;
-        int32_t upper_sums [IMAGE_COLOURS] = { HALF, HALF, HALF }, lower_sums [IMAGE_COLOURS] = { HALF, HALF, HALF };
+        int32_t upper_sums [IMAGE_COLOURS] = { HALF, HALF, HALF },
+            lower_sums [IMAGE_COLOURS] = { HALF, HALF, HALF };
         for (uint32_t tap = 0; tap < axis->taps [index].count; tap++, from += channels)
             for (uint32_t channel = 0; channel < channels; channel++) {
                 upper_sums [channel] += upper [from + channel] * weights [tap];
@@ -323,7 +328,8 @@ s_turns (const resize_axis_t *axis, const image_t *source)
 #endif
 
 static bool
-s_across (resize_t *self, const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride)
+s_across (resize_t *self, const resize_axis_t *axis, const image_t *source, uint8_t *target,
+    size_t target_stride)
 {
 #ifdef TUREEN_AVX2
     if (s_turns (axis, source)) {

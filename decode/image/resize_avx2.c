@@ -26,7 +26,8 @@ s_split (const resize_axis_t *axis)
     const __m256i places = _mm256_setr_epi8 (
         0, 1, 4, 5, 2, 6, 2, 6, 8, 9, 12, 13, 10, 14, 10, 14,
         0, 1, 4, 5, 2, 6, 2, 6, 8, 9, 12, 13, 10, 14, 10, 14);
-    //  Half of 65536 more rounds the upper part; in the lower one it has turned the sign over, which is turned back.
+    //  Half of 65536 more rounds the upper part; in the lower one it has turned the sign over, which is
+    //  turned back.
     const __m256i half = _mm256_set1_epi32 (1 << 15), signs = _mm256_set1_epi64x (0x80008000);
     size_t bytes = (size_t) axis->count * axis->weights_each * sizeof (int32_t);
     for (size_t at = 0; at < bytes; at += sizeof (__m256i)) {
@@ -82,8 +83,8 @@ s_broadcast (const void *four_bytes)
     return _mm256_set1_epi32 (value);
 }
 
-//  The weighted sum of taps vectors, stride bytes apart, two by two.  There is nothing to read behind the last one: it
-//  is its own neighbour then, with weight 0.
+//  The weighted sum of taps vectors, stride bytes apart, two by two.  There is nothing to read behind the
+//  last one: it is its own neighbour then, with weight 0.
 INLINE __m256i
 s_weigh (const uint8_t *from, size_t stride, uint32_t taps, uint32_t pair_count, const pair_t *pairs)
 {
@@ -111,10 +112,11 @@ s_weigh_vectors (const uint8_t *from, size_t stride, uint32_t taps, uint32_t pai
     }
 }
 
-//  The weighted sum of taps rows of bytes >= RESIZE_VECTOR.  Few taps are the usual case: known to the compiler, they
-//  take a sixth off the whole resize.
+//  The weighted sum of taps rows of bytes >= RESIZE_VECTOR.  Few taps are the usual case: known to the
+//  compiler, they take a sixth off the whole resize.
 INLINE void
-s_weigh_row (const uint8_t *from, size_t stride, uint32_t taps, const pair_t *pairs, size_t bytes, uint8_t *target)
+s_weigh_row (const uint8_t *from, size_t stride, uint32_t taps, const pair_t *pairs, size_t bytes,
+    uint8_t *target)
 {
     if (taps <= 2)
         s_weigh_vectors (from, stride, taps, 1, pairs, bytes, target);
@@ -131,18 +133,19 @@ resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *tar
     s_split (axis);
     const pair_t *pairs = s_pairs (axis, 0);
     for (uint32_t row = 0; row < axis->count; row++, pairs += axis->weights_each / 2, target += target_stride)
-        s_weigh_row (image_at (source, axis->taps [row].first, 0), source->stride, axis->taps [row].count, pairs,
-            bytes, target);
+        s_weigh_row (image_at (source, axis->taps [row].first, 0), source->stride, axis->taps [row].count,
+            pairs, bytes, target);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Across: STRIP rows are turned, so that the bytes of a column stand together; then a pixel of the result is a
-//  weighted sum of columns, as above; then they are turned back.
+//  Across: STRIP rows are turned, so that the bytes of a column stand together; then a pixel of the result is
+//  a weighted sum of columns, as above; then they are turned back.
 
 enum {
     STRIP = 32,
     BLOCK = 16,                 //  columns that are turned at once
-    CHUNK = 64                  //  result pixels that are turned at once: with their sources they fit in a near cache
+    CHUNK = 64                  //  result pixels that are turned at once: with their sources they fit in a
+                                //  near cache
 };
 
 typedef struct {
@@ -202,7 +205,8 @@ s_turn_out_block (const uint8_t *columns, uint8_t *const rows [STRIP], size_t at
     EACH_LINE (WRITE_ROWS)
 }
 
-//  bytes of each row from at on become as many columns.  No other byte is read: the last block goes back a little.
+//  bytes of each row from at on become as many columns.  No other byte is read: the last block goes back a
+//  little.
 INSTRUMENT_ROWS static void
 s_turn_in (const strip_t *strip, size_t at, size_t bytes, uint8_t *columns)
 {
@@ -266,8 +270,8 @@ s_chunk (const resize_axis_t *axis, uint32_t begin, uint32_t end, uint32_t chann
     const pair_t *pairs = s_pairs (axis, begin);
     for (uint32_t pixel = begin; pixel < end; pixel++, pairs += axis->weights_each / 2) {
         resize_taps_t taps = axis->taps [pixel];
-        s_weigh_row (columns + (taps.first - all.first) * pixel_bytes, pixel_bytes, taps.count, pairs, pixel_bytes,
-            results + (pixel - begin) * pixel_bytes);
+        s_weigh_row (columns + (taps.first - all.first) * pixel_bytes, pixel_bytes, taps.count, pairs,
+            pixel_bytes, results + (pixel - begin) * pixel_bytes);
     }
     s_turn_out (results, (size_t) (end - begin) * channels, strip, (size_t) begin * channels);
 }

@@ -1,7 +1,7 @@
 /*  resize_rows -- the weights of a resize, and its two passes over the pixels.
  *
- *  A weight is a whole number; those of one result pixel add up to about 1 << RESIZE_PRECISION.  The vectors take it in
- *  two parts:
+ *  A weight is a whole number; those of one result pixel add up to about 1 << RESIZE_PRECISION.  The vectors
+ *  take it in two parts:
  *
  *      weight = high * 65536 + low,    -128 <= high < 128,    -32768 <= low < 32768
  *
@@ -10,10 +10,11 @@
  *
  *      (H + (half >> 16) + (L >> 16)) >> (RESIZE_PRECISION - 16)
  *
- *  exactly: the lower 16 bits of L that are cut off cannot carry into what stays.  The sum in brackets fits in 16 bits,
- *  as the positive weights of a pixel add up to less than RESIZE_WEIGHT_MAX (they are normalised, and the negative ones
- *  add up to less than RESIZE_WEIGHT_MAX - 1), so it may be computed modulo 65536, and L modulo 2^32, whatever the
- *  number of taps.  For the same reason pixel * high of two neighbours fits in 16 bits.
+ *  exactly: the lower 16 bits of L that are cut off cannot carry into what stays.  The sum in brackets fits
+ *  in 16 bits, as the positive weights of a pixel add up to less than RESIZE_WEIGHT_MAX (they are normalised,
+ *  and the negative ones add up to less than RESIZE_WEIGHT_MAX - 1), so it may be computed modulo 65536, and
+ *  L modulo 2^32, whatever the number of taps.  For the same reason pixel * high of two neighbours fits in 16
+ *  bits.
  *
  *  Only for resize*.c.
  */
@@ -41,8 +42,10 @@ typedef struct {
     uint32_t count;
     uint32_t weights_each;                  //  even
     const resize_taps_t *taps;              //  [count]; neither first nor first + count ever goes down
-    int32_t *weights;                       //  [count * weights_each]: of a pixel's taps, and a 0 where they are odd;
-                                            //      aligned, with slack.  Good for one pass, which may change them
+    int32_t *weights;                       //  [count * weights_each]: of a pixel's taps, and a 0 where they
+                                            //  are odd;
+                                            //      aligned, with slack.  Good for one pass, which may change
+                                            //      them
 } resize_axis_t;
 
 enum {
@@ -52,11 +55,12 @@ enum {
 };
 
 //  All rows of source to the width of axis.  work has resize_across_work_avx2 bytes, aligned.
-void resize_across_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride,
-    void *work);
+void resize_across_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target,
+    size_t target_stride, void *work);
 size_t resize_across_work_avx2 (const resize_axis_t *axis, uint32_t channels);
 
 //  All columns of source, whose rows have at least RESIZE_VECTOR bytes, to the height of axis.
-void resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target, size_t target_stride);
+void resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target,
+    size_t target_stride);
 
 #endif

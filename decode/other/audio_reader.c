@@ -14,7 +14,8 @@ enum {
     //  A page of Ogg: this, how long its segments are (a byte each), and the segments.
     PAGE_HEAD_BYTES = 27, PAGE_FLAGS_AT = 5, PAGE_SUM_AT = 22, PAGE_SEGMENTS_AT = 26, PAGE_IS_LAST = 4
 };
-//  What stands in a WAV for a length that was not known when its header was written: 0xffffffff, or near 0x7fffffff.
+//  What stands in a WAV for a length that was not known when its header was written: 0xffffffff, or near
+//  0x7fffffff.
 static const uint32_t s_wav_unknown_min = 0x7fff0000;
 
 //  The file in memory, for libsndfile to read, and where complaints go.
@@ -156,7 +157,8 @@ s_fill_table (uint32_t table [256])
 static size_t
 s_page_bytes (const uint8_t *page, size_t left)
 {
-    if (left < PAGE_HEAD_BYTES || memcmp (page, "OggS", 5) || left - PAGE_HEAD_BYTES < page [PAGE_SEGMENTS_AT])
+    if (left < PAGE_HEAD_BYTES || memcmp (page, "OggS", 5)
+        || left - PAGE_HEAD_BYTES < page [PAGE_SEGMENTS_AT])
         return 0;
     size_t bytes = PAGE_HEAD_BYTES + (size_t) page [PAGE_SEGMENTS_AT];
     for (size_t segment = page [PAGE_SEGMENTS_AT]; segment > 0; segment--)
@@ -164,8 +166,8 @@ s_page_bytes (const uint8_t *page, size_t left)
     return bytes <= left? bytes: 0;
 }
 
-//  Walks over the pages to that which says it is the last, which must all be there and undamaged: libogg would leave out
-//  what is not, and the samples behind would move up.  What follows is not the file's.
+//  Walks over the pages to that which says it is the last, which must all be there and undamaged: libogg
+//  would leave out what is not, and the samples behind would move up.  What follows is not the file's.
 static int
 s_check_pages (audio_t *self)
 {
@@ -198,7 +200,8 @@ s_is_read (audio_t *self)
     switch (self->info.format & SF_FORMAT_TYPEMASK) {
     case SF_FORMAT_WAV:
     case SF_FORMAT_WAVEX:
-        return self->is_float || subtype == SF_FORMAT_PCM_U8 || subtype == SF_FORMAT_PCM_16 || subtype == SF_FORMAT_PCM_24
+        return self->is_float || subtype == SF_FORMAT_PCM_U8 || subtype == SF_FORMAT_PCM_16
+            || subtype == SF_FORMAT_PCM_24
             || subtype == SF_FORMAT_PCM_32 || subtype == SF_FORMAT_ULAW || subtype == SF_FORMAT_ALAW;
     case SF_FORMAT_FLAC:
         return true;
@@ -223,11 +226,13 @@ s_open (audio_t *self, const operation_decode_t *decode)
     self->file = sf_open_virtual (&calls, SFM_READ, &self->info, self);
     if (!self->file) {                  //  why, is in a variable that all threads share
         rc = errno == ENOMEM? -ENOMEM: -EBADMSG;
-        s_bad (self, rc == -ENOMEM? "not enough memory for a file of %s": "damaged or unsupported %s", format);
+        s_bad (self, rc == -ENOMEM? "not enough memory for a file of %s": "damaged or unsupported %s",
+            format);
         return rc;
     }
     if (!s_is_read (self))
-        return s_bad (self, "unsupported %s: only fixed and floating point, FLAC and Vorbis are read", format);
+        return s_bad (self, "unsupported %s: only fixed and floating point, FLAC and Vorbis are read",
+            format);
     if ((uint32_t) self->info.channels != decode->channels) {
         s_bad (self, "channels: %d instead of %u", self->info.channels, decode->channels);
         return -EDOM;
@@ -246,14 +251,16 @@ static size_t
 s_read_frames (audio_t *self, pipeline_dtype_t dtype, block_t *block, size_t frames)
 {
     bool is_narrow = dtype == PIPELINE_INT16;
-    sf_count_t got = is_narrow && !self->is_float? sf_readf_short (self->file, block->narrow, (sf_count_t) frames):
+    sf_count_t got = is_narrow && !self->is_float?
+        sf_readf_short (self->file, block->narrow, (sf_count_t) frames):
         sf_readf_float (self->file, block->wide, (sf_count_t) frames);
     if (got <= 0)
         return 0;
     size_t items = (size_t) got * (size_t) self->info.channels;
     for (size_t item = 0; is_narrow && self->is_float && item < items; item++) {
         float value = block->wide [item] * INT16_MAX;
-        long rounded = value >= INT16_MAX? INT16_MAX: value <= INT16_MIN? INT16_MIN: value != value? 0: lrintf (value);
+        long rounded = value >= INT16_MAX? INT16_MAX: value <= INT16_MIN? INT16_MIN: value != value? 0:
+            lrintf (value);
         //  In place: the narrow ones come after what has been read.
         block->narrow [item] = (int16_t) rounded;
     }
@@ -267,9 +274,11 @@ s_check_end (audio_t *self)
     block_t block;
     sf_count_t last = self->info.frames - 1;
     if ((self->info.format & SF_FORMAT_TYPEMASK) != SF_FORMAT_FLAC || last < 0
-    ||  (sf_seek (self->file, last, SEEK_SET) == last && s_read_frames (self, PIPELINE_FLOAT32, &block, 1) == 1))
+    ||  (sf_seek (self->file, last, SEEK_SET) == last
+    && s_read_frames (self, PIPELINE_FLOAT32, &block, 1) == 1))
         return 0;
-    return s_bad (self, "truncated or damaged FLAC: it ends before its %lld frames do", (long long) self->info.frames);
+    return s_bad (self, "truncated or damaged FLAC: it ends before its %lld frames do",
+        (long long) self->info.frames);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -289,7 +298,8 @@ s_begin (uint64_t frames, uint32_t length, double place)
 
 //  Frames of a block, in which channels alternate, to where each channel has a row of its own.
 INSTRUMENT_ROWS static void
-s_scatter (const block_t *block, size_t frames, uint32_t channels, size_t item_bytes, uint8_t *target, size_t row_bytes)
+s_scatter (const block_t *block, size_t frames, uint32_t channels, size_t item_bytes, uint8_t *target,
+    size_t row_bytes)
 {
     for (uint32_t channel = 0; channel < channels; channel++) {
         uint8_t *row = target + channel * row_bytes;
@@ -302,8 +312,8 @@ s_scatter (const block_t *block, size_t frames, uint32_t channels, size_t item_b
     }
 }
 
-//  To frame begin.  Through a Vorbis stream all is read: libsndfile (1.2) finds wrong frames in its last page, and
-//  dereferences NULL where a packet that it seeks past has a mode that there is not.
+//  To frame begin.  Through a Vorbis stream all is read: libsndfile (1.2) finds wrong frames in its last
+//  page, and dereferences NULL where a packet that it seeks past has a mode that there is not.
 static bool
 s_go_to (audio_t *self, uint64_t begin)
 {
@@ -317,7 +327,8 @@ s_go_to (audio_t *self, uint64_t begin)
 }
 
 static int
-s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length, double place, uint8_t *target)
+s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length, double place,
+    uint8_t *target)
 {
     uint64_t frames = (uint64_t) self->info.frames, begin = s_begin (frames, length, place);
     size_t wanted = frames < length? (size_t) frames: length, done = 0;
@@ -341,8 +352,8 @@ s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length
 }
 
 int
-audio_read (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
-    uint8_t *target, char *error, size_t error_bytes)
+audio_read (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+    size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && (decode->dtype == PIPELINE_FLOAT32 || decode->dtype == PIPELINE_INT16));
     assert (decode->channels > 0);

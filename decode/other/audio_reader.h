@@ -1,11 +1,11 @@
 /*  audio_reader -- tensor_reader's part for audio, on libsndfile: excerpts of WAV, FLAC and Ogg Vorbis files.
  *
- *  Samples of fixed point are what sf_readf_short and sf_readf_float give: the upper 16 bits, or -1 .. 1.  Those of floating
- *  point (Vorbis, some WAV) become int16 by x 32767, rounded and cut off at the ends of the range, where
- *  sf_readf_short would wrap round.
+ *  Samples of fixed point are what sf_readf_short and sf_readf_float give: the upper 16 bits, or -1 .. 1.
+ *  Those of floating point (Vorbis, some WAV) become int16 by x 32767, rounded and cut off at the ends of the
+ *  range, where sf_readf_short would wrap round.
  *
- *  A file that ends before its header says is bad, whatever the excerpt.  Other containers and codecs that libsndfile knows
- *  never get to it: each is one more way in for a hostile file.
+ *  A file that ends before its header says is bad, whatever the excerpt.  Other containers and codecs that
+ *  libsndfile knows never get to it: each is one more way in for a hostile file.
  *  Any thread.
  */
 #ifndef AUDIO_READER_H
@@ -15,8 +15,8 @@
 #include "operation.h"
 
 //  As tensor_read_audio.
-int audio_read (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
-    uint8_t *target, char *error, size_t error_bytes);
+int audio_read (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+    size_t size, uint8_t *target, char *error, size_t error_bytes);
 const char *audio_formats (void);
 
 #endif

@@ -9,7 +9,8 @@
 #include "file_kind.h"
 
 //  Of .npy; NumPy's own bounds on a header's length and on dimensions.
-enum { PREFIX_BYTES = 8, HEADER_BYTES_MAX = 10000, DIMENSIONS_MAX = 32, DESCR_BYTES = 24, SHAPE_TEXT_BYTES = 100 };
+enum { PREFIX_BYTES = 8, HEADER_BYTES_MAX = 10000, DIMENSIONS_MAX = 32, DESCR_BYTES = 24,
+    SHAPE_TEXT_BYTES = 100 };
 enum { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, KEYS = KEY_DESCR | KEY_ORDER | KEY_SHAPE };
 
 //  Where a reason goes.
@@ -33,11 +34,13 @@ typedef struct {
 static const struct { const char *kind; pipeline_dtype_t dtype; } s_kinds [] = {
     { "u1", PIPELINE_UINT8 }, { "i1", PIPELINE_INT8 }, { "u2", PIPELINE_UINT16 }, { "i2", PIPELINE_INT16 },
     { "u4", PIPELINE_UINT32 }, { "i4", PIPELINE_INT32 }, { "u8", PIPELINE_UINT64 }, { "i8", PIPELINE_INT64 },
-    { "f2", PIPELINE_FLOAT16 }, { "f4", PIPELINE_FLOAT32 }, { "f8", PIPELINE_FLOAT64 }, { "b1", PIPELINE_BOOL }
+    { "f2", PIPELINE_FLOAT16 }, { "f4", PIPELINE_FLOAT32 }, { "f8", PIPELINE_FLOAT64 },
+    { "b1", PIPELINE_BOOL }
 };
 
 static int s_bad (const reason_t *reason, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
-static int s_unsuitable (const reason_t *reason, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+static int s_unsuitable (const reason_t *reason, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
 
 static int
 s_bad (const reason_t *reason, const char *format, ...)
@@ -61,7 +64,8 @@ s_unsuitable (const reason_t *reason, const char *format, ...)
 
 //  Not the kind that was expected.  What is read as another one is as good as it was.
 static int
-s_is_other (const reason_t *reason, const char *complaint, file_kind_t expected, const uint8_t *bytes, size_t size)
+s_is_other (const reason_t *reason, const char *complaint, file_kind_t expected, const uint8_t *bytes,
+    size_t size)
 {
     const char *name;
     file_kind_t kind = file_kind (bytes, size, &name);
@@ -197,7 +201,8 @@ s_take_header (header_t *self)
 
 //  The header's text and where the items begin; 0, or the complaint.
 static int
-s_find_header (const uint8_t *bytes, size_t size, header_t *header, size_t *items_at_p, const reason_t *reason)
+s_find_header (const uint8_t *bytes, size_t size, header_t *header, size_t *items_at_p,
+    const reason_t *reason)
 {
     if (size < PREFIX_BYTES || memcmp (bytes, "\x93NUMPY", 6))
         return s_is_other (reason, "not a .npy file", FILE_KIND_ARRAY, bytes, size);
@@ -209,7 +214,8 @@ s_find_header (const uint8_t *bytes, size_t size, header_t *header, size_t *item
     for (size_t index = length_bytes; index-- > 0;)
         length = length << 8 | bytes [PREFIX_BYTES + index];
     if (length > HEADER_BYTES_MAX)
-        return s_bad (reason, ".npy with a header of %zu bytes, above the limit of %d", length, HEADER_BYTES_MAX);
+        return s_bad (reason, ".npy with a header of %zu bytes, above the limit of %d", length,
+            HEADER_BYTES_MAX);
     if (length > size - at)
         return s_bad (reason, "truncated .npy: it ends in the header");
     header->at = (const char *) bytes + at;
@@ -265,8 +271,8 @@ s_check_declared (const operation_decode_t *decode, const header_t *header, cons
         s_shape_text (shape, decode->dimensions, declared));
 }
 
-//  Items of which the file has another order: of the bytes in an item, or of the items themselves.  Shapes with fewer
-//  dimensions than PIPELINE_DIMENSIONS_MAX have sides of one in front.
+//  Items of which the file has another order: of the bytes in an item, or of the items themselves.  Shapes
+//  with fewer dimensions than PIPELINE_DIMENSIONS_MAX have sides of one in front.
 typedef struct {
     size_t item_bytes;
     bool is_swapped;
@@ -352,8 +358,8 @@ tensor_read_array (const operation_decode_t *decode, const uint8_t *bytes, size_
 //  Audio, where the build has it
 
 int
-tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
-    uint8_t *target, char *error, size_t error_bytes)
+tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+    size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_AUDIO && length > 0 && place < 1);
     assert ((bytes || !size) && target && error && error_bytes > 0);

@@ -1,5 +1,5 @@
-/*  tensor_reader -- samples that are no images: raw bytes of one length, NumPy .npy arrays of one dtype and shape, and
- *  excerpts of audio files (libsndfile, if the build has it).
+/*  tensor_reader -- samples that are no images: raw bytes of one length, NumPy .npy arrays of one dtype and
+ *  shape, and excerpts of audio files (libsndfile, if the build has it).
  *
  *  Untrusted bytes, as image_reader.h.  Owner: one thread.
  */
@@ -9,25 +9,27 @@
 #include <stdint.h>
 #include "operation.h"
 
-//  Each: 0, and the sample as DECODE says in target (of exactly that many bytes); or one of these, and error (always ended) says
-//  what was found and what was expected:
+//  Each: 0, and the sample as DECODE says in target (of exactly that many bytes); or one of these, and error
+//  (always ended) says what was found and what was expected:
 //    -EBADMSG  empty, damaged, cut short, or of a kind that nothing here reads: no good, whatever is declared
-//    -EDOM     whole, as far as it was looked at, but not what was asked for: an image, an array or audio where another of them
-//              is expected; another length, dtype, shape, rate or number of channels than declared; audio that this build
-//              does not read
+//    -EDOM     whole, as far as it was looked at, but not what was asked for: an image, an array or audio
+//              where another of them is expected; another length, dtype, shape, rate or number of channels
+//              than declared; audio that this build does not read
 //    -ENOMEM
 
 //  The file as it is; its length must be the declared one.
 int tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes);
-//  A .npy of the declared dtype (of either byte order) and shape (C or Fortran order), written in C order, native.
+//  A .npy of the declared dtype (of either byte order) and shape (C or Fortran order), written in C order,
+//  native.
 int tensor_read_array (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes);
 
-//  Where an excerpt of length frames begins in a file of frames: place in [0, 1) of a random one, below 0: the middle.
+//  Where an excerpt of length frames begins in a file of frames: place in [0, 1) of a random one, below 0:
+//  the middle.
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
-int tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
-    uint8_t *target, char *error, size_t error_bytes);
+int tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+    size_t size, uint8_t *target, char *error, size_t error_bytes);
 //  The audio formats this build reads, "WAV, FLAC, Ogg", or NULL; static.
 const char *tensor_audio_formats (void);
 

@@ -63,7 +63,8 @@ typedef struct {
     size_t target_bytes;            //  room in each
 } field_t;
 
-//  A stage is the operations [begin, end) of the plan.  What is written, and where to, is the caller's to say.
+//  A stage is the operations [begin, end) of the plan.  What is written, and where to, is the caller's to
+//  say.
 static void
 s_field_begin (field_t *self, const passage_t *first, size_t begin, size_t end)
 {
@@ -176,7 +177,8 @@ typedef struct {
 static decoder_status_t
 s_status (int rc)
 {
-    return rc == 0? DECODER_OK: rc == -ENOMEM? DECODER_NO_MEMORY: rc == -EDOM? DECODER_UNSUITABLE: DECODER_BAD;
+    return rc == 0? DECODER_OK: rc == -ENOMEM? DECODER_NO_MEMORY: rc == -EDOM? DECODER_UNSUITABLE:
+        DECODER_BAD;
 }
 
 static decoder_status_t
@@ -202,7 +204,8 @@ s_check_size (shared_t *self, uint32_t height, uint32_t width)
         return DECODER_UNSUITABLE;
     }
     if (self->file > 0 && (height != self->height || width != self->width)) {
-        snprintf (self->error, self->error_bytes, "the %s is %u x %u pixels, the %s %u x %u: fields must have one size",
+        snprintf (self->error, self->error_bytes,
+            "the %s is %u x %u pixels, the %s %u x %u: fields must have one size",
             s_file_name (self, self->file), width, height, s_file_name (self, 0), self->width, self->height);
         return DECODER_UNSUITABLE;
     }
@@ -228,8 +231,8 @@ s_open (shared_t *self)
         return DECODER_NO_MEMORY;
     }
     uint32_t height, width;
-    decoder_status_t status = s_status (image_reader_open (*reader, &options, file->bytes, file->size, &height, &width,
-        self->error, self->error_bytes));
+    decoder_status_t status = s_status (image_reader_open (*reader, &options, file->bytes, file->size,
+        &height, &width, self->error, self->error_bytes));
     return status? status: s_check_size (self, height, width);
 }
 
@@ -307,8 +310,8 @@ s_shared_tensor (shared_t *self)
     keyed_random_t random;
     keyed_random_init (&random, self->key, 0, excerpt->place);
     double place = excerpt->excerpt.random? keyed_random_uniform (&random): -1;
-    return s_status (tensor_read_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size, self->version,
-        self->error, self->error_bytes));
+    return s_status (tensor_read_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size,
+        self->version, self->error, self->error_bytes));
 }
 
 decoder_status_t
@@ -331,8 +334,8 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
 }
 
 decoder_status_t
-decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p, uint32_t *width_p,
-    char *error, size_t error_bytes)
+decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p,
+    uint32_t *width_p, char *error, size_t error_bytes)
 {
     assert (self);
     assert (self->magic == DECODER_MAGIC);
@@ -340,7 +343,8 @@ decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_
     *error = 0;
     *height_p = *width_p = 0;
     shared_t shared = {
-        .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample, .error = error,
+        .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample,
+        .error = error,
         .error_bytes = error_bytes
     };
     if (shared.plan->operations [0].decode.as != DECODE_IMAGE)
@@ -376,7 +380,8 @@ s_version_image (const plan_t *plan, const plan_plane_t *plane, const uint8_t *v
         memcpy (&size, pixels, sizeof size);
         pixels += PLAN_HEADER_BYTES;
     }
-    return (image_t) { pixels, image_bytes (1, size.width, plane->channels), size.height, size.width, plane->channels };
+    return (image_t) { pixels, image_bytes (1, size.width, plane->channels), size.height, size.width,
+        plane->channels };
 }
 
 //  files: how many fields a view has.
@@ -398,7 +403,8 @@ s_private_plane (decoder_t *self, const plan_t *plan, const pipeline_key_t *key,
     for (size_t view = 0; view < field.views; view++)
         field.targets [view] = targets [(plane->view + view) * files + plane->file];
     stage_status_t status = s_field_finish (&field);
-    assert (status != STAGE_UNSUITABLE);    //  the plan allows no operation there that an image can be unfit for
+    assert (status != STAGE_UNSUITABLE);    //  the plan allows no operation there that an image can be unfit
+                                            //  for
     return status == STAGE_DONE;
 }
 
@@ -416,7 +422,8 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
     }
     bool good = true;
     for (size_t index = 0; index < plan->plane_count && good; index++)
-        good = s_private_plane (self, plan, key, &plan->planes [index], version, pipeline_files (pipeline), targets);
+        good = s_private_plane (self, plan, key, &plan->planes [index], version, pipeline_files (pipeline),
+            targets);
     return good;
 }
 

@@ -1,4 +1,5 @@
-/*  decoder -- runs the two stages of a pipeline on samples: compressed bytes to a version, a version to a job's batch.
+/*  decoder -- runs the two stages of a pipeline on samples: compressed bytes to a version, a version to a
+ *  job's batch.
  *
  *  Untrusted bytes: whatever they are, the answer is a version or a reason, in bounded time and memory
  *  (at most DECODER_PIXELS_MAX pixels, DECODER_SCANS_MAX progressive scans), and never an abort.
@@ -15,8 +16,8 @@ typedef struct decoder decoder_t;
 typedef enum {
     DECODER_OK,
     DECODER_BAD,                //  the sample is at fault: unreadable, whatever the pipeline
-    DECODER_UNSUITABLE,         //  the pipeline is: the sample is whole, as far as it was looked at, but not what this one
-                                //  declares or can do; another may well read it
+    DECODER_UNSUITABLE,         //  the pipeline is: the sample is whole, as far as it was looked at, but not
+                                //  what this one declares or can do; another may well read it
     DECODER_NO_MEMORY           //  the server's trouble: the same call may go well later
 } decoder_status_t;
 
@@ -38,21 +39,23 @@ typedef struct {
 decoder_t *decoder_new (void);
 void decoder_destroy (decoder_t **self_p);
 
-//  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's content is
-//  undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error (error_bytes > 0, always ended)
-//  says why, for people.  Of several faults it is the first that is come upon.
+//  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's
+//  content is undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error
+//  (error_bytes > 0, always ended) says why, for people.  Of several faults it is the first that is come
+//  upon.
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 
-//  The size of a sample's images, all of them, as the shared stage would begin with it: the first one's header is read, nothing
-//  decoded.  Both 0 where the pipeline makes no images.  Else as decoder_shared.
-decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p,
-    uint32_t *width_p, char *error, size_t error_bytes);
+//  The size of a sample's images, all of them, as the shared stage would begin with it: the first one's
+//  header is read, nothing decoded.  Both 0 where the pipeline makes no images.  Else as decoder_shared.
+decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample,
+    uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes);
 
 //  How many images it has read from windows of tiled JPEGs (tile_window.h); the pixels do not show it.
 uint64_t decoder_windows (const decoder_t *self);
 
-//  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).  Nothing overlaps.
+//  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).
+//  Nothing overlaps.
 //  False: no memory, the targets' content is undefined; the same call may go well later.
 bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets) __attribute__ ((warn_unused_result));

@@ -5,7 +5,8 @@
 #include "plan.h"
 #include "stage.h"
 
-//  On the way through the list.  All views have one size at every operation: a share point and a batch could not hold others.
+//  On the way through the list.  All views have one size at every operation: a share point and a batch could
+//  not hold others.
 typedef struct {
     const pipeline_t *pipeline;
     const plan_t *plan;
@@ -37,8 +38,8 @@ s_enter_window (walk_t *self, const geometry_window_t *window)
 {
     self->height = window->height;
     self->width = window->width;
-    return s_box ((json_int_t) window->from.top - window->to_top, (json_int_t) window->from.left - window->to_left,
-        window->height, window->width);
+    return s_box ((json_int_t) window->from.top - window->to_top,
+        (json_int_t) window->from.left - window->to_left, window->height, window->width);
 }
 
 //  ---- each operation: its parameters, and the size behind it
@@ -68,7 +69,8 @@ s_random_crop (walk_t *self, const operation_t *operation, keyed_random_t *rando
     geometry_window_t window;
     if (geometry_random_crop (operation, self->height, self->width, random, &window))
         return s_enter_window (self, &window);
-    snprintf (self->error, self->error_bytes, "an image of %u x %u pixels, with its padding, is smaller than the random_crop of "
+    snprintf (self->error, self->error_bytes,
+        "an image of %u x %u pixels, with its padding, is smaller than the random_crop of "
         "%u x %u", self->width, self->height, operation->width, operation->height);
     return NULL;
 }
@@ -78,7 +80,8 @@ static json_t *
 s_jitter (const operation_t *operation, keyed_random_t *random)
 {
     static const char *const names [] = {
-        [COLOUR_BRIGHTNESS] = "brightness", [COLOUR_CONTRAST] = "contrast", [COLOUR_SATURATION] = "saturation",
+        [COLOUR_BRIGHTNESS] = "brightness", [COLOUR_CONTRAST] = "contrast",
+            [COLOUR_SATURATION] = "saturation",
         [COLOUR_HUE] = "hue", [COLOUR_GREY] = "grey"
     };
     colour_program_t program = { .count = 0 };
@@ -86,7 +89,8 @@ s_jitter (const operation_t *operation, keyed_random_t *random)
     assert (fits);
     json_t *steps = json_array ();
     for (size_t index = 0; index < program.count; index++)
-        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", names [program.steps [index].kind], "factor",
+        json_array_append_new (steps,
+            json_pack ("{s:s,s:f}", "step", names [program.steps [index].kind], "factor",
             program.steps [index].factor));
     return json_pack ("{s:o}", "steps", steps);
 }
@@ -94,7 +98,8 @@ s_jitter (const operation_t *operation, keyed_random_t *random)
 static json_t *
 s_excerpt (const operation_t *operation, keyed_random_t *random)
 {
-    return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)): json_object ();
+    return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)):
+        json_object ();
 }
 
 //  NULL: it cannot be done.
@@ -143,7 +148,8 @@ static bool
 s_is_of_colours (const operation_t *operation)
 {
     return operation->kind == OPERATION_COLOR_JITTER || operation->kind == OPERATION_GRAYSCALE
-        || operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST || operation->kind == OPERATION_LAYOUT;
+        || operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST
+        || operation->kind == OPERATION_LAYOUT;
 }
 
 //  The fields' names are those of the first view's outputs.
@@ -156,9 +162,10 @@ s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *pa
         bool is_mask = decode->as == DECODE_IMAGE && decode->is_mask [field];
         if (is_mask && s_is_of_colours (operation))
             continue;
-        json_array_append_new (self->array, json_pack ("{s:s,s:s,s:I,s:s,s:O}", "op", operation_name (operation), "field",
-            pipeline_output (self->pipeline, field)->name, "view", (json_int_t) self->view, "stage", is_shared? "shared": "private",
-            "parameters", parameters));
+        json_array_append_new (self->array,
+            json_pack ("{s:s,s:s,s:I,s:s,s:O}", "op", operation_name (operation), "field",
+            pipeline_output (self->pipeline, field)->name, "view", (json_int_t) self->view, "stage",
+            is_shared? "shared": "private", "parameters", parameters));
     }
     json_decref (parameters);
 }
@@ -170,12 +177,14 @@ s_walk (walk_t *self, size_t begin, size_t end)
     for (size_t index = begin; index < end; index++) {
         const operation_t *operation = &self->plan->operations [index];
         bool is_shared = index < self->plan->shared_count;
-        json_t *parameters = s_parameters (self, operation, is_shared? &self->sample->shared_key: &self->sample->private_key);
+        json_t *parameters = s_parameters (self, operation,
+            is_shared? &self->sample->shared_key: &self->sample->private_key);
         if (!parameters)
             return false;
         s_append (self, operation, is_shared, parameters);
         if (self->height == UINT32_MAX || self->width == UINT32_MAX) {
-            snprintf (self->error, self->error_bytes, "%s would make an image with a side of more than %u pixels",
+            snprintf (self->error, self->error_bytes,
+                "%s would make an image with a side of more than %u pixels",
                 operation_name (operation), UINT32_MAX - 1);
             return false;
         }
@@ -184,12 +193,14 @@ s_walk (walk_t *self, size_t begin, size_t end)
 }
 
 json_t *
-describe_operations (const pipeline_t *pipeline, const describe_sample_t *sample, char *error, size_t error_bytes)
+describe_operations (const pipeline_t *pipeline, const describe_sample_t *sample, char *error,
+    size_t error_bytes)
 {
     assert (pipeline && sample && error && error_bytes > 0);
     *error = 0;
     walk_t walk = {
-        .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample, .array = json_array (), .error = error,
+        .pipeline = pipeline, .plan = pipeline_plan (pipeline), .sample = sample, .array = json_array (),
+        .error = error,
         .error_bytes = error_bytes, .height = sample->height, .width = sample->width
     };
     const plan_t *plan = walk.plan;

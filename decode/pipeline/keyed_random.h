@@ -7,8 +7,8 @@
  *      | tag    | seed  | round  | id     | occurrence | view | place | block |
  *
  *  All fields are little-endian; tag is the eight characters "tureen-1"; place is the operation's index in
- *  the pipeline's canonical list, decode counted, the share mark not: so what an operation draws does not depend on
- *  where the share point is.  block counts from 0.
+ *  the pipeline's canonical list, decode counted, the share mark not: so what an operation draws does not
+ *  depend on where the share point is.  block counts from 0.
  *  Owner: whoever declared it; lives on the stack, needs no destroy.
  */
 #ifndef KEYED_RANDOM_H
@@ -25,7 +25,8 @@ typedef struct {
     uint32_t used;              //  of numbers
 } keyed_random_t;
 
-//  Begins the stream of the operation at place, in a view, under key.  What stands before the views are split has view 0.
+//  Begins the stream of the operation at place, in a view, under key.  What stands before the views are split
+//  has view 0.
 void keyed_random_init (keyed_random_t *self, const pipeline_key_t *key, uint32_t view, uint32_t place);
 uint64_t keyed_random_next (keyed_random_t *self);
 //  Uniform in [0, 1): the upper 53 bits of one number.

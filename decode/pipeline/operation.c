@@ -32,8 +32,10 @@ static const char *const s_jitter_words [JITTER_KINDS] = { "brightness", "contra
 static const operation_factor_t s_jitter_limits [JITTER_KINDS] = {
     { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 0, 0.5, -0.5, 0.5, true }
 };
-_Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1 && RESIZE_BICUBIC == 2, "s_filter_words is in this order");
-_Static_assert (PAD_CONSTANT == 0 && PAD_EDGE == 1 && PAD_REFLECT == 2 && PAD_SYMMETRIC == 3, "s_mode_words, too");
+_Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1
+    && RESIZE_BICUBIC == 2, "s_filter_words is in this order");
+_Static_assert (PAD_CONSTANT == 0 && PAD_EDGE == 1 && PAD_REFLECT == 2
+    && PAD_SYMMETRIC == 3, "s_mode_words, too");
 
 #define COUNT(words) (sizeof (words) / sizeof *(words))
 
@@ -95,7 +97,8 @@ static int
 s_parse_views (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
 {
     (void) source;
-    return operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX, &self->views.count);
+    return operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX,
+        &self->views.count);
 }
 
 static void
@@ -127,11 +130,14 @@ s_parse_resize (operation_t *self, const operation_keys_t *keys, const pipeline_
     (void) source;
     uint32_t *side_max = &self->resize.side_max;
     int rc = operation_keys_size (keys, &self->height, &self->width, &self->resize.shorter_side);
-    rc = rc? rc: operation_keys_whole (keys, "max_size", OPERATION_KEY_OPTIONAL, 1, PIPELINE_SIDE_MAX, side_max);
+    rc = rc? rc: operation_keys_whole (keys, "max_size", OPERATION_KEY_OPTIONAL, 1, PIPELINE_SIDE_MAX,
+        side_max);
     if (!rc && *side_max && !self->resize.shorter_side)
-        return operation_complain (keys->complaint, "\"max_size\" with two sides; expected \"size\" to be one number");
+        return operation_complain (keys->complaint,
+            "\"max_size\" with two sides; expected \"size\" to be one number");
     if (!rc && *side_max && *side_max <= self->height)
-        return operation_keys_refuse (keys, "max_size", "a whole number above \"size\", up to %d", PIPELINE_SIDE_MAX);
+        return operation_keys_refuse (keys, "max_size", "a whole number above \"size\", up to %d",
+            PIPELINE_SIDE_MAX);
     return rc? rc: s_parse_filter (keys, &self->resize.filter);
 }
 
@@ -198,7 +204,8 @@ s_parse_border (operation_t *self, const operation_keys_t *keys, operation_key_n
     int rc = operation_keys_padding (keys, "padding", need, self->pad.border);
     rc = rc? rc: operation_keys_fill (keys, "fill", self->pad.fill);
     rc = rc? rc: operation_keys_whole (keys, "mask_fill", OPERATION_KEY_OPTIONAL, 0, UINT8_MAX, &mask_fill);
-    rc = rc? rc: operation_keys_word (keys, "mode", OPERATION_KEY_OPTIONAL, s_mode_words, COUNT (s_mode_words), &mode);
+    rc = rc? rc: operation_keys_word (keys, "mode", OPERATION_KEY_OPTIONAL, s_mode_words,
+        COUNT (s_mode_words), &mode);
     self->pad.mask_fill = (uint8_t) mask_fill;
     self->pad.mode = (pad_mode_t) mode;
     return rc;
@@ -228,7 +235,8 @@ s_parse_random_crop (operation_t *self, const operation_keys_t *keys, const pipe
     //  torchvision would mirror the border that it has just mirrored: that is a pad and a crop.
     bool mirrors = self->pad.mode == PAD_REFLECT || self->pad.mode == PAD_SYMMETRIC;
     if (!rc && self->pad.if_needed && mirrors && s_has_border (self))
-        return operation_complain (keys->complaint, "\"padding\" and \"pad_if_needed\" both mirror the image; "
+        return operation_complain (keys->complaint,
+            "\"padding\" and \"pad_if_needed\" both mirror the image; "
             "expected the padding as a pad before this operation");
     return rc;
 }
@@ -241,7 +249,8 @@ s_write_border (const operation_t *self, operation_text_t *text)
     operation_text_put (text, ",\"padding\":[%u,%u,%u,%u]", border [0], border [1], border [2], border [3]);
     if (self->kind == OPERATION_RANDOM_CROP)
         operation_text_flag (text, "pad_if_needed", self->pad.if_needed);
-    operation_text_put (text, ",\"fill\":[%u,%u,%u],\"mask_fill\":%u", fill [0], fill [1], fill [2], self->pad.mask_fill);
+    operation_text_put (text, ",\"fill\":[%u,%u,%u],\"mask_fill\":%u", fill [0], fill [1], fill [2],
+        self->pad.mask_fill);
     operation_text_put (text, ",\"mode\":\"%s\"", s_mode_words [self->pad.mode]);
 }
 
@@ -311,7 +320,8 @@ s_parse_grayscale (operation_t *self, const operation_keys_t *keys, const pipeli
     if (rc || channels == 2)
         return operation_keys_refuse (keys, "channels", "1 or 3");
     if (channels == 1 && !always)
-        return operation_complain (keys->complaint, "\"channels\" 1 with \"p\" below 1; expected 3, or \"p\" to be 1");
+        return operation_complain (keys->complaint,
+            "\"channels\" 1 with \"p\" below 1; expected 3, or \"p\" to be 1");
     self->grayscale.channels = channels;
     return 0;
 }
@@ -362,7 +372,8 @@ s_write_normalize (const operation_t *self, const pipeline_source_t *source, ope
     s_write_channels (text, "std", self->normalize.std, self->normalize.count);
 }
 
-static const pipeline_dtype_t s_cast_dtypes [] = { PIPELINE_UINT8, PIPELINE_FLOAT16, PIPELINE_BFLOAT16, PIPELINE_FLOAT32 };
+static const pipeline_dtype_t s_cast_dtypes [] = { PIPELINE_UINT8, PIPELINE_FLOAT16, PIPELINE_BFLOAT16,
+    PIPELINE_FLOAT32 };
 
 static int
 s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
@@ -389,7 +400,8 @@ s_parse_layout (operation_t *self, const operation_keys_t *keys, const pipeline_
 {
     (void) source;
     unsigned word = 0;
-    int rc = operation_keys_word (keys, "layout", OPERATION_KEY_REQUIRED, s_layout_words, COUNT (s_layout_words), &word);
+    int rc = operation_keys_word (keys, "layout", OPERATION_KEY_REQUIRED, s_layout_words,
+        COUNT (s_layout_words), &word);
     self->layout.planar = word == 1;
     return rc;
 }
@@ -410,16 +422,22 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "views", OPERATION_VIEWS, SHARED | PRIVATE, { "count" }, s_parse_views, s_write_views },
     { "resize", OPERATION_RESIZE, SHARED | PRIVATE, { "size", "max_size", "interpolation" },
         s_parse_resize, s_write_resize },
-    { "center_crop", OPERATION_CENTER_CROP, SHARED | PRIVATE, { "size" }, s_parse_center_crop, s_write_center_crop },
+    { "center_crop", OPERATION_CENTER_CROP, SHARED | PRIVATE, { "size" }, s_parse_center_crop,
+        s_write_center_crop },
     { "random_resized_crop", OPERATION_RANDOM_RESIZED_CROP, SHARED | PRIVATE | DRAWS,
-        { "size", "scale", "ratio", "interpolation", "share" }, s_parse_random_resized_crop, s_write_random_resized_crop },
+        { "size", "scale", "ratio", "interpolation", "share" }, s_parse_random_resized_crop,
+        s_write_random_resized_crop },
     { "random_crop", OPERATION_RANDOM_CROP, SHARED | PRIVATE | DRAWS,
-        { "size", "padding", "pad_if_needed", "fill", "mask_fill", "mode", "share" }, s_parse_random_crop, s_write_pad },
-    { "pad", OPERATION_PAD, SHARED | PRIVATE, { "padding", "fill", "mask_fill", "mode" }, s_parse_pad, s_write_pad },
+        { "size", "padding", "pad_if_needed", "fill", "mask_fill", "mode", "share" }, s_parse_random_crop,
+        s_write_pad },
+    { "pad", OPERATION_PAD, SHARED | PRIVATE, { "padding", "fill", "mask_fill", "mode" }, s_parse_pad,
+        s_write_pad },
     { "flip", OPERATION_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip, s_write_flip },
-    { "vertical_flip", OPERATION_VERTICAL_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip, s_write_flip },
+    { "vertical_flip", OPERATION_VERTICAL_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip,
+        s_write_flip },
     { "color_jitter", OPERATION_COLOR_JITTER, SHARED | PRIVATE | DRAWS,
-        { "brightness", "contrast", "saturation", "hue", "share" }, s_parse_color_jitter, s_write_color_jitter },
+        { "brightness", "contrast", "saturation", "hue", "share" }, s_parse_color_jitter,
+        s_write_color_jitter },
     { "grayscale", OPERATION_GRAYSCALE, SHARED | PRIVATE | DRAWS, { "p", "channels", "share" },
         s_parse_grayscale, s_write_grayscale },
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
@@ -458,7 +476,8 @@ s_complain_unknown (const complaint_t *complaint, const char *name)
 }
 
 static int
-s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys_t *keys,
+    const pipeline_source_t *source)
 {
     self->kind = row->kind;
     self->sent = keys->complaint->place;
@@ -470,7 +489,8 @@ s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys
 }
 
 int
-operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source, complaint_t *complaint)
+operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source,
+    complaint_t *complaint)
 {
     assert (self);
     assert (source);
@@ -563,7 +583,8 @@ operation_is_shareable (const operation_t *self)
 }
 
 size_t
-operation_write (const operation_t *self, const pipeline_source_t *source, char text [OPERATION_TEXT_BYTES_MAX])
+operation_write (const operation_t *self, const pipeline_source_t *source,
+    char text [OPERATION_TEXT_BYTES_MAX])
 {
     const operation_row_t *row = s_row (self);
     operation_text_t writer = { text, 0 };

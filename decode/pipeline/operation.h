@@ -1,7 +1,7 @@
 /*  operation -- one entry of a pipeline's list: its parameters, checked, and its canonical text.
  *
- *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.  Foreign input
- *  throughout: text from it is quoted into messages in printable ASCII only and cut short.
+ *  Parsing is table driven: one row an operation, with its keys, what it may do and where, and its parser.
+ *  Foreign input throughout: text from it is quoted into messages in printable ASCII only and cut short.
  */
 #ifndef OPERATION_H
 #define OPERATION_H
@@ -25,7 +25,8 @@ typedef enum {
     OPERATION_VERTICAL_FLIP,
     OPERATION_COLOR_JITTER,
     OPERATION_GRAYSCALE,
-    OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any order
+    OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
+                                    //  order
     OPERATION_CAST,
     OPERATION_LAYOUT,
     OPERATION_EXCERPT,              //  of audio only
@@ -34,7 +35,8 @@ typedef enum {
 
 typedef enum { DECODE_IMAGE, DECODE_BYTES, DECODE_ARRAY, DECODE_AUDIO } decode_as_t;
 typedef enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } pad_mode_t;
-typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE, JITTER_KINDS } jitter_kind_t;
+typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE,
+    JITTER_KINDS } jitter_kind_t;
 
 typedef struct {
     decode_as_t as;
@@ -53,22 +55,28 @@ typedef struct {
 
 typedef struct {
     operation_kind_t kind;
-    uint32_t place;                 //  index in the canonical list, the share mark not counted: of its random numbers
+    uint32_t place;                 //  index in the canonical list, the share mark not counted: of its random
+                                    //  numbers
     size_t sent;                    //  index in the list as it was sent, or OPERATION_NOT_SENT
-    bool may_be_shared;             //  random ones: "share": true stands in it; others: always, where their kind may
+    bool may_be_shared;             //  random ones: "share": true stands in it; others: always, where their
+                                    //  kind may
     uint32_t height;                //  of what has a size
     uint32_t width;
     union {
         operation_decode_t decode;
         struct { uint32_t count; } views;
-        struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;    //  side_max: of the longer, 0: none
+        //  side_max: of the longer, 0: none
+        struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
         struct { double scale [2]; double ratio [2]; resize_filter_t filter; } random_resized_crop;
         //  pad, random_crop: left, top, right, bottom; and what the border is filled with
-        struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } pad;
+        struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS];
+            uint8_t mask_fill; } pad;
         struct { double probability; } chance;                                              //  the flips
-        struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;         //  1 .. 1 (hue 0 .. 0): not at all
+        //  1 .. 1 (hue 0 .. 0): not at all
+        struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;
         struct { double probability; uint32_t channels; } grayscale;
-        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;    //  count: 1 or 3 given
+        //  count: 1 or 3 given
+        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { pipeline_dtype_t dtype; } cast;
         struct { bool planar; } layout;
         struct { uint32_t length; bool random; } excerpt;
@@ -79,7 +87,8 @@ typedef struct {
 typedef struct {
     char *text;
     size_t text_bytes;
-    size_t place;                   //  in the list as it was sent, from 0; OPERATION_NOT_SENT: the list as a whole
+    size_t place;                   //  in the list as it was sent, from 0; OPERATION_NOT_SENT: the list as a
+                                    //  whole
     const char *name;               //  of the operation; NULL while it is not known
 } complaint_t;
 
@@ -93,11 +102,13 @@ int operation_complain (const complaint_t *complaint, const char *format, ...)
 int operation_refuse (const operation_t *self, const complaint_t *complaint, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
-//  Fills *self from one object of the list, all but its place; names of fields are looked up in source.  0, or -EINVAL
-//  with a complaint.
-int operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source, complaint_t *complaint);
+//  Fills *self from one object of the list, all but its place; names of fields are looked up in source.  0,
+//  or -EINVAL with a complaint.
+int operation_parse (operation_t *self, const json_t *value, const pipeline_source_t *source,
+    complaint_t *complaint);
 //  The decode of a list that does not begin with one: an image of the source's first field.
-int operation_parse_default (operation_t *self, const pipeline_source_t *source, const complaint_t *complaint);
+int operation_parse_default (operation_t *self, const pipeline_source_t *source,
+    const complaint_t *complaint);
 const char *operation_name (const operation_t *self);
 //  Whether its result depends on random numbers at all: flip with p 0 or 1 does not.
 bool operation_is_random (const operation_t *self);
@@ -106,9 +117,10 @@ bool operation_may_be_shared (const operation_t *self);
 bool operation_may_be_private (const operation_t *self);
 //  Whether a list without a mark may have it in its shared stage.
 bool operation_is_shareable (const operation_t *self);
-//  Writes the canonical object (every key that has a value, defaults too; "share" not) and returns its length, below
-//  OPERATION_TEXT_BYTES_MAX.
-size_t operation_write (const operation_t *self, const pipeline_source_t *source, char text [OPERATION_TEXT_BYTES_MAX]);
+//  Writes the canonical object (every key that has a value, defaults too; "share" not) and returns its
+//  length, below OPERATION_TEXT_BYTES_MAX.
+size_t operation_write (const operation_t *self, const pipeline_source_t *source,
+    char text [OPERATION_TEXT_BYTES_MAX]);
 //  text in printable ASCII, cut to what target holds (others become '?'); returns target.
 const char *operation_printable (const char *text, char *target, size_t target_bytes);
 

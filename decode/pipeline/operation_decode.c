@@ -56,7 +56,8 @@ s_parse_fields (operation_decode_t *self, const operation_keys_t *keys, const pi
     size_t count = json_array_size (list);
     self->field_count = 1;
     if (list && (count < 1 || count > PIPELINE_FIELDS_MAX))
-        return operation_keys_refuse (keys, "fields", "a list of 1 to %d names of fields", PIPELINE_FIELDS_MAX);
+        return operation_keys_refuse (keys, "fields", "a list of 1 to %d names of fields",
+            PIPELINE_FIELDS_MAX);
     for (size_t index = 0; index < count; index++) {
         const char *name = json_string_value (json_array_get (list, index));
         if (!name)
@@ -79,7 +80,8 @@ s_parse_image (operation_decode_t *self, const operation_keys_t *keys, const pip
     int rc = operation_keys_only (keys, names);
     rc = rc? rc: operation_keys_flag (keys, "exact", &self->exact);
     rc = rc? rc: operation_keys_flag (keys, "orientation", &self->orientation);
-    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX, &pixels_max);
+    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX,
+        &pixels_max);
     self->pixels_max = pixels_max;
     return rc? rc: s_parse_fields (self, keys, source);
 }
@@ -91,7 +93,8 @@ s_parse_bytes (operation_decode_t *self, const operation_keys_t *keys)
     self->dtype = PIPELINE_UINT8;
     self->dimensions = 1;
     int rc = operation_keys_only (keys, names);
-    return rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX, self->shape);
+    return rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
+        self->shape);
 }
 
 //  What a .npy may hold: all but bfloat16, which NumPy does not know.
@@ -111,7 +114,8 @@ s_parse_array (operation_decode_t *self, const operation_keys_t *keys)
     int rc = operation_keys_only (keys, names);
     rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, count, &word);
     self->dtype = dtypes [word];
-    return rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions, self->shape);
+    return rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions,
+        self->shape);
 }
 
 static int
@@ -123,7 +127,8 @@ s_parse_audio (operation_decode_t *self, const operation_keys_t *keys)
     self->channels = 1;
     int rc = operation_keys_only (keys, names);
     rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_OPTIONAL, words, COUNT (words), &word);
-    rc = rc? rc: operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, AUDIO_CHANNELS_MAX, &self->channels);
+    rc = rc? rc: operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, AUDIO_CHANNELS_MAX,
+        &self->channels);
     rc = rc? rc: operation_keys_whole (keys, "rate", OPERATION_KEY_OPTIONAL, 1, AUDIO_RATE_MAX, &self->rate);
     self->dtype = word? PIPELINE_INT16: PIPELINE_FLOAT32;
     return rc;
@@ -185,8 +190,10 @@ operation_excerpt_parse (operation_t *self, const operation_keys_t *keys, const 
 {
     (void) source;
     unsigned word = 1;
-    int rc = operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX, &self->excerpt.length);
-    rc = rc? rc: operation_keys_word (keys, "place", OPERATION_KEY_OPTIONAL, s_place_words, COUNT (s_place_words), &word);
+    int rc = operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
+        &self->excerpt.length);
+    rc = rc? rc: operation_keys_word (keys, "place", OPERATION_KEY_OPTIONAL, s_place_words,
+        COUNT (s_place_words), &word);
     self->excerpt.random = word == 1;
     if (!rc && json_is_false (json_object_get (keys->object, "share")))
         return operation_keys_refuse (keys, "share", "true: an excerpt is always in the shared stage");
@@ -198,5 +205,6 @@ void
 operation_excerpt_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
 {
     (void) source;
-    operation_text_put (text, ",\"length\":%u,\"place\":\"%s\"", self->excerpt.length, s_place_words [self->excerpt.random]);
+    operation_text_put (text, ",\"length\":%u,\"place\":\"%s\"", self->excerpt.length,
+        s_place_words [self->excerpt.random]);
 }

@@ -1,4 +1,5 @@
-/*  operation_decode -- what stands at the beginning of a list: decode with its four kinds of samples, and excerpt.
+/*  operation_decode -- what stands at the beginning of a list: decode with its four kinds of samples, and
+ *  excerpt.
  *
  *  Rows of operation.c's table; nobody else calls them.
  */
@@ -9,8 +10,11 @@
 
 //  decode checks for unknown keys itself: which there are depends on "as".
 int operation_decode_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source);
-void operation_decode_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text);
-int operation_excerpt_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source);
-void operation_excerpt_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text);
+void operation_decode_write (const operation_t *self, const pipeline_source_t *source,
+    operation_text_t *text);
+int operation_excerpt_parse (operation_t *self, const operation_keys_t *keys,
+    const pipeline_source_t *source);
+void operation_excerpt_write (const operation_t *self, const pipeline_source_t *source,
+    operation_text_t *text);
 
 #endif

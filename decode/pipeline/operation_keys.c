@@ -137,7 +137,8 @@ operation_keys_whole (const operation_keys_t *self, const char *key, operation_k
 }
 
 int
-operation_keys_number (const operation_keys_t *self, const char *key, double least, double most, double *value_p)
+operation_keys_number (const operation_keys_t *self, const char *key, double least, double most,
+    double *value_p)
 {
     if (s_may_skip (self, key, OPERATION_KEY_OPTIONAL) || s_number (s_get (self, key), least, most, value_p))
         return 0;
@@ -194,7 +195,8 @@ operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t 
 }
 
 int
-operation_keys_padding (const operation_keys_t *self, const char *key, operation_key_need_t need, uint32_t border_p [4])
+operation_keys_padding (const operation_keys_t *self, const char *key, operation_key_need_t need,
+    uint32_t border_p [4])
 {
     const json_t *padding = s_get (self, key);
     uint32_t given [4];
@@ -247,7 +249,8 @@ operation_keys_factor (const operation_keys_t *self, const char *key, const oper
     }
     else
     if (!s_pair (value, limits->least, limits->most, pair))
-        return operation_keys_refuse (self, key, "a number from 0 to %g, or [least, most] with %g <= least <= most <= %g",
+        return operation_keys_refuse (self, key,
+            "a number from 0 to %g, or [least, most] with %g <= least <= most <= %g",
             limits->x_most, limits->least, limits->most);
     *least_p = pair [0] + 0.0;
     *most_p = pair [1];
@@ -267,11 +270,13 @@ operation_keys_channels (const operation_keys_t *self, const char *key, double l
     double number = 0;
     for (size_t channel = 0; is_valid && channel < IMAGE_COLOURS; channel++) {
         if (channel < count)
-            is_valid = s_number (json_is_array (value)? json_array_get (value, channel): value, least, most, &number);
+            is_valid = s_number (json_is_array (value)? json_array_get (value, channel): value, least, most,
+                &number);
         values_p [channel] = (float) number;
     }
     if (!is_valid)
-        return operation_keys_refuse (self, key, "a number or a list of 1 or 3, each from %g to %g", least, most);
+        return operation_keys_refuse (self, key, "a number or a list of 1 or 3, each from %g to %g", least,
+            most);
     *count_p = (uint32_t) count;
     return 0;
 }

@@ -1,6 +1,8 @@
-/*  operation_keys -- reads the keys of one JSON object: each value is checked, each refusal says what was expected.
+/*  operation_keys -- reads the keys of one JSON object: each value is checked, each refusal says what was
+ *  expected.
  *
- *  A function reads one key into *value_p and leaves the default that is there where an optional key is left out.
+ *  A function reads one key into *value_p and leaves the default that is there where an optional key is left
+ *  out.
  *  All return 0, or -EINVAL with a complaint: "p" is not valid; expected a number from 0 to 1.
  *  Numbers: 1 and 1.0 are the same; booleans and strings are none.  Foreign input throughout.
  */
@@ -24,7 +26,8 @@ int operation_keys_only (const operation_keys_t *self, const char *const *keys);
 int operation_keys_flag (const operation_keys_t *self, const char *key, bool *value_p);
 int operation_keys_whole (const operation_keys_t *self, const char *key, operation_key_need_t need,
     uint32_t least, uint32_t most, uint32_t *value_p);
-int operation_keys_number (const operation_keys_t *self, const char *key, double least, double most, double *value_p);
+int operation_keys_number (const operation_keys_t *self, const char *key, double least, double most,
+    double *value_p);
 //  One of count words; *index_p says which.
 int operation_keys_word (const operation_keys_t *self, const char *key, operation_key_need_t need,
     const char *const *words, size_t count, unsigned *index_p);
@@ -34,7 +37,8 @@ int operation_keys_pair (const operation_keys_t *self, const char *key, double l
 //  "size", required: S or [height, width].  *is_one_p (may be NULL): whether it was S, which goes to both.
 int operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t *width_p, bool *is_one_p);
 //  n, [across, down] or [left, top, right, bottom].
-int operation_keys_padding (const operation_keys_t *self, const char *key, operation_key_need_t need, uint32_t border_p [4]);
+int operation_keys_padding (const operation_keys_t *self, const char *key, operation_key_need_t need,
+    uint32_t border_p [4]);
 //  A value of all three channels or [red, green, blue].
 int operation_keys_fill (const operation_keys_t *self, const char *key, uint8_t fill_p [IMAGE_COLOURS]);
 //  x, which means [max (0, centre - x), centre + x] (signed: no max), or [least, most].

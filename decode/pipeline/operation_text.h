@@ -12,7 +12,8 @@ typedef struct {
     size_t length;
 } operation_text_t;
 
-void operation_text_put (operation_text_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+void operation_text_put (operation_text_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
 //  The shortest decimal that reads back as the same double (is_float: the same float).
 void operation_text_number (operation_text_t *self, double number, bool is_float);
 //  ,"key":[a,b]

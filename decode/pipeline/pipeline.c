@@ -65,7 +65,8 @@ static const struct { const char *name; size_t bytes; } s_dtypes [PIPELINE_DTYPE
     [PIPELINE_UINT32] = { "uint32", 4 }, [PIPELINE_INT32] = { "int32", 4 },
     [PIPELINE_UINT64] = { "uint64", 8 }, [PIPELINE_INT64] = { "int64", 8 },
     [PIPELINE_FLOAT16] = { "float16", 2 }, [PIPELINE_BFLOAT16] = { "bfloat16", 2 },
-    [PIPELINE_FLOAT32] = { "float32", 4 }, [PIPELINE_FLOAT64] = { "float64", 8 }, [PIPELINE_BOOL] = { "bool", 1 },
+    [PIPELINE_FLOAT32] = { "float32", 4 }, [PIPELINE_FLOAT64] = { "float64", 8 },
+    [PIPELINE_BOOL] = { "bool", 1 },
 };
 
 const char *
@@ -115,10 +116,12 @@ s_check_source (const draft_t *draft)
     const pipeline_source_t *source = draft->source;
     complaint_t whole = s_whole (draft);
     if (source->count < 1 || source->count > PIPELINE_FIELDS_MAX)
-        return operation_complain (&whole, "the data have %zu fields; expected 1 to %d", source->count, PIPELINE_FIELDS_MAX);
+        return operation_complain (&whole, "the data have %zu fields; expected 1 to %d", source->count,
+            PIPELINE_FIELDS_MAX);
     for (size_t field = 0; field < source->count; field++) {
         if (!s_is_name (source->fields [field].name))
-            return operation_complain (&whole, "the name of field %zu of the data is not valid; expected letters, digits "
+            return operation_complain (&whole,
+                "the name of field %zu of the data is not valid; expected letters, digits "
                 "and underscores, %d at most", field + 1, PIPELINE_NAME_BYTES_MAX);
         for (size_t other = 0; other < field; other++)
             if (strcmp (source->fields [field].name, source->fields [other].name) == 0)
@@ -133,8 +136,8 @@ s_append (draft_t *draft, const operation_t *operation)
 {
     pipeline_t *self = draft->self;
     if (self->count == PIPELINE_OPERATIONS_MAX)
-        return operation_refuse (operation, &draft->complaint, "one too many; expected %d operations at most beside decode",
-            PIPELINE_OPERATIONS_MAX - 1);
+        return operation_refuse (operation, &draft->complaint,
+            "one too many; expected %d operations at most beside decode", PIPELINE_OPERATIONS_MAX - 1);
     self->operations [self->count] = *operation;
     self->operations [self->count].place = (uint32_t) self->count;
     self->count++;
@@ -226,7 +229,8 @@ s_is_present (const draft_t *draft, size_t count)
     const char *all = draft->self->shared_text;
     size_t length = draft->ends [count - 1];
     for (size_t index = 0; index < draft->present_count; index++)
-        if (strncmp (draft->present [index], all, length) == 0 && strcmp (draft->present [index] + length, "]") == 0)
+        if (strncmp (draft->present [index], all, length) == 0
+            && strcmp (draft->present [index] + length, "]") == 0)
             return true;
     return false;
 }
@@ -248,8 +252,9 @@ s_longest (const pipeline_t *self)
     return count;
 }
 
-//  Whether the share point may be where others have theirs: only if no pixel depends on where it is.  At a smaller scale one
-//  does: what stands before it decides which pixels a resize is asked for, and so at which scale they are decoded.
+//  Whether the share point may be where others have theirs: only if no pixel depends on where it is.  At a
+//  smaller scale one does: what stands before it decides which pixels a resize is asked for, and so at which
+//  scale they are decoded.
 static bool
 s_may_meet (const pipeline_t *self)
 {
@@ -301,7 +306,8 @@ s_check_names (const draft_t *draft)
         for (size_t other = 0; other < index; other++)
             if (strcmp (self->outputs [index].name, self->outputs [other].name) == 0)
                 return operation_refuse (&self->operations [self->plan.views_at], &draft->complaint,
-                    "makes a second array \"%s\"; expected other names of fields", self->outputs [index].name);
+                    "makes a second array \"%s\"; expected other names of fields",
+                    self->outputs [index].name);
     return 0;
 }
 
@@ -354,7 +360,8 @@ s_parse_recipe (draft_t *draft, const char *name)
     }
     char quoted [41];
     complaint_t whole = s_whole (draft);
-    return operation_complain (&whole, "unknown recipe \"%s\"; expected \"train\", \"eval\" or a list of operations",
+    return operation_complain (&whole,
+        "unknown recipe \"%s\"; expected \"train\", \"eval\" or a list of operations",
         operation_printable (name, quoted, sizeof quoted));
 }
 
@@ -369,7 +376,8 @@ s_parse (draft_t *draft, const json_t *value)
     if (json_is_array (value))
         return s_parse_list (draft, value);
     complaint_t whole = s_whole (draft);
-    return operation_complain (&whole, "expected a list of operations, or a recipe's name: \"train\" or \"eval\"");
+    return operation_complain (&whole,
+        "expected a list of operations, or a recipe's name: \"train\" or \"eval\"");
 }
 
 int

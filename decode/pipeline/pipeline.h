@@ -1,8 +1,8 @@
 /*  pipeline -- a job's list of operations, validated once and then read by many threads.
  *
- *  What stands before {"share": true} is the *shared stage*: its result, a *version*, is prepared once and serves every
- *  job with the same shared stage.  What stands behind it is the *private stage*: it runs as the copy from the version
- *  into the job's batch.  Without a mark the share point is inferred (below).
+ *  What stands before {"share": true} is the *shared stage*: its result, a *version*, is prepared once and
+ *  serves every job with the same shared stage.  What stands behind it is the *private stage*: it runs as the
+ *  copy from the version into the job's batch.  Without a mark the share point is inferred (below).
  *
  *      [{"op":"random_resized_crop","size":[224,224],"scale":[0.08,1],"ratio":[0.75,1.3333333333333333]},
  *       {"share":true},
@@ -10,12 +10,13 @@
  *
  *  docs/pipeline.md has the schema.  An operation's meaning is torchvision's on a Pillow image.
  *
- *  A sample has one or more *fields* (its image; masks and further images with the same stem), and a job takes one or
- *  more *views* of it.  Geometry is drawn once for a view and is the same for all its fields.  A *plane* is one
- *  field of one view: each has its place in the version, and each is one output, an array of the batch.
+ *  A sample has one or more *fields* (its image; masks and further images with the same stem), and a job
+ *  takes one or more *views* of it.  Geometry is drawn once for a view and is the same for all its fields.  A
+ *  *plane* is one field of one view: each has its place in the version, and each is one output, an array of
+ *  the batch.
  *
- *  Immutable after pipeline_new, so it may be used by any number of threads; whoever holds it last destroys it
- *  (pipeline_hold / pipeline_destroy count, atomically).
+ *  Immutable after pipeline_new, so it may be used by any number of threads; whoever holds it last destroys
+ *  it (pipeline_hold / pipeline_destroy count, atomically).
  */
 #ifndef PIPELINE_H
 #define PIPELINE_H
@@ -28,20 +29,25 @@ typedef struct pipeline pipeline_t;
 
 enum {
     PIPELINE_DIMENSIONS_MAX = 4, PIPELINE_SIDE_MAX = 4096, PIPELINE_OPERATIONS_MAX = 32,
-    PIPELINE_FIELDS_MAX = 8, PIPELINE_VIEWS_MAX = 8, PIPELINE_OUTPUTS_MAX = 16,     //  fields x views, at most
+    PIPELINE_FIELDS_MAX = 8, PIPELINE_VIEWS_MAX = 8, PIPELINE_OUTPUTS_MAX = 16,     //  fields x views, at
+                                                                                    //  most
     PIPELINE_NAME_BYTES_MAX = 64,
-    PIPELINE_SAMPLE_BYTES_MAX = 1 << 30                 //  of a version; and of all outputs of one sample together
+    PIPELINE_SAMPLE_BYTES_MAX = 1 << 30                 //  of a version; and of all outputs of one sample
+                                                        //  together
 };
 
 //  NumPy's names, and "bfloat16".
 typedef enum {
-    PIPELINE_UINT8, PIPELINE_INT8, PIPELINE_UINT16, PIPELINE_INT16, PIPELINE_UINT32, PIPELINE_INT32, PIPELINE_UINT64,
-    PIPELINE_INT64, PIPELINE_FLOAT16, PIPELINE_BFLOAT16, PIPELINE_FLOAT32, PIPELINE_FLOAT64, PIPELINE_BOOL, PIPELINE_DTYPES
+    PIPELINE_UINT8, PIPELINE_INT8, PIPELINE_UINT16, PIPELINE_INT16, PIPELINE_UINT32, PIPELINE_INT32,
+        PIPELINE_UINT64,
+    PIPELINE_INT64, PIPELINE_FLOAT16, PIPELINE_BFLOAT16, PIPELINE_FLOAT32, PIPELINE_FLOAT64, PIPELINE_BOOL,
+        PIPELINE_DTYPES
 } pipeline_dtype_t;
 const char *pipeline_dtype_name (pipeline_dtype_t dtype);
 size_t pipeline_dtype_bytes (pipeline_dtype_t dtype);
 
-//  What the data have: the first field is the sample's own file, "image".  Names are lent for the call of pipeline_new.
+//  What the data have: the first field is the sample's own file, "image".  Names are lent for the call of
+//  pipeline_new.
 typedef struct {
     const char *name;           //  letters, digits, '_'; at most PIPELINE_NAME_BYTES_MAX
     bool is_mask;
@@ -54,21 +60,23 @@ typedef struct {
 
 //  One array of the batch: what a job gets of one sample, row-major.
 typedef struct {
-    char name [PIPELINE_NAME_BYTES_MAX + 8];    //  the field's; of the second view and on "image_2" ...; or "audio",
+    char name [PIPELINE_NAME_BYTES_MAX + 8];    //  the field's; of the second view and on "image_2" ...; or
+                                                //  "audio",
     pipeline_dtype_t dtype;                     //      "array", "bytes"
     uint32_t dimensions;
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     size_t bytes;
 } pipeline_output_t;
 
-//  Parses and validates a JSON value: a list of operations, or the name of a standard recipe ("train", "eval").
-//  source: NULL for data with the one field "image".  present: the shared texts (pipeline_shared_text) of the jobs that
-//  are there on the same data; a list without a mark gets the longest share point that its declarations allow among
-//  theirs, else the longest they allow (random operations only where they say "share": true; views not as the last); with
-//  "exact": false theirs are not looked at.
-//  0 and *self_p with one reference; or -EINVAL (-ENOMEM without memory), *self_p NULL and in error (of error_bytes > 0,
-//  always ended, printable ASCII) a sentence that names the operation and what was expected.  Foreign input: bounded,
-//  never aborts.
+//  Parses and validates a JSON value: a list of operations, or the name of a standard recipe ("train",
+//  "eval").
+//  source: NULL for data with the one field "image".  present: the shared texts (pipeline_shared_text) of the
+//  jobs that are there on the same data; a list without a mark gets the longest share point that its
+//  declarations allow among theirs, else the longest they allow (random operations only where they say
+//  "share": true; views not as the last); with "exact": false theirs are not looked at.
+//  0 and *self_p with one reference; or -EINVAL (-ENOMEM without memory), *self_p NULL and in error (of
+//  error_bytes > 0, always ended, printable ASCII) a sentence that names the operation and what was expected.
+//  Foreign input: bounded, never aborts.
 int pipeline_new (const pipeline_t **self_p, const json_t *value, const pipeline_source_t *source,
     const char *const *present, size_t present_count, char *error, size_t error_bytes);
 //  One reference more; returns self.
@@ -76,8 +84,9 @@ const pipeline_t *pipeline_hold (const pipeline_t *self);
 //  One reference less and NULL into *self_p; NULL inside is fine.  The last one frees.
 void pipeline_destroy (const pipeline_t **self_p);
 
-//  The canonical text of the shared stage, decode first: with equal texts, two pipelines share versions.  Key order,
-//  spelling of numbers and defaults make no difference to it; lists that merely come to the same (a crop of a crop) do.
+//  The canonical text of the shared stage, decode first: with equal texts, two pipelines share versions.  Key
+//  order, spelling of numbers and defaults make no difference to it; lists that merely come to the same (a
+//  crop of a crop) do.
 const char *pipeline_shared_text (const pipeline_t *self);
 //  The canonical text of the whole list, mark included, as a JSON array.
 const char *pipeline_text (const pipeline_t *self);
@@ -94,9 +103,10 @@ const pipeline_output_t *pipeline_output (const pipeline_t *self, size_t index);
 //  Of all outputs together.
 size_t pipeline_sample_bytes (const pipeline_t *self);
 
-//  Where an operation's random numbers come from: never from timing.  Shared stage: seed is the server's, round the version's
-//  draw number.  Private stage: seed is the job's, round the epoch, occurrence the how-manyeth time that the id comes
-//  in this epoch's list (0 but for repeats).  The operation's place in the list and the view are mixed in.
+//  Where an operation's random numbers come from: never from timing.  Shared stage: seed is the server's,
+//  round the version's draw number.  Private stage: seed is the job's, round the epoch, occurrence the
+//  how-manyeth time that the id comes in this epoch's list (0 but for repeats).  The operation's place in the
+//  list and the view are mixed in.
 typedef struct {
     uint64_t seed;
     uint64_t round;

@@ -87,10 +87,12 @@ s_check_other (const operation_t *operations, size_t index, const complaint_t *c
     const operation_t *operation = &operations [index];
     decode_as_t as = operations [0].decode.as;
     if (as != DECODE_AUDIO)
-        return operation_refuse (operation, complaint, "for images; expected no operation behind a decode as %s",
+        return operation_refuse (operation, complaint,
+            "for images; expected no operation behind a decode as %s",
             as == DECODE_BYTES? "\"bytes\"": "\"array\"");
     if (operation->kind != OPERATION_EXCERPT)
-        return operation_refuse (operation, complaint, "for images; expected excerpt behind a decode as \"audio\", "
+        return operation_refuse (operation, complaint,
+            "for images; expected excerpt behind a decode as \"audio\", "
             "and nothing else");
     return index == 1? 0: operation_refuse (operation, complaint, "a second one; expected one at most");
 }
@@ -108,7 +110,8 @@ pipeline_order_check (const operation_t *operations, size_t count, const complai
         if (operations [index].kind == OPERATION_DECODE)
             return operation_refuse (&operations [index], complaint,
                 "not the first; expected it as the first of the list, or not at all");
-        rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint): s_check_other (operations, index, complaint);
+        rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint):
+            s_check_other (operations, index, complaint);
     }
     return rc? rc: s_check_cast (operations, count, complaint);
 }

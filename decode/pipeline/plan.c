@@ -82,7 +82,8 @@ s_follow_random_crop (const operation_t *crop, plan_images_t *images, const comp
     if (rc)
         return rc;
     *images = (plan_images_t) { .size = { crop->height, crop->width } };
-    bool fits = crop->height <= size.height + border [1] + border [3] && crop->width <= size.width + border [0] + border [2];
+    bool fits = crop->height <= size.height + border [1] + border [3]
+        && crop->width <= size.width + border [0] + border [2];
     if (!size.height || fits || crop->pad.if_needed)
         return 0;
     return operation_refuse (crop, complaint, "makes %u x %u of an image of %u x %u, padding not counted; "
@@ -124,7 +125,8 @@ plan_follow (const operation_t *operations, size_t count, plan_images_t *images,
         return rc;
     complaint_t whole = *complaint;
     whole.place = OPERATION_NOT_SENT;
-    return operation_complain (&whole, "images come out in different sizes; expected a center_crop, random_resized_crop, "
+    return operation_complain (&whole,
+        "images come out in different sizes; expected a center_crop, random_resized_crop, "
         "random_crop or a resize to [height, width]");
 }
 
@@ -153,8 +155,10 @@ s_check_bound (const plan_t *self, const plan_images_t *images, const complaint_
     if (shared->size.height || shared->pixels_max)
         return 0;
     if (complaint->place != OPERATION_NOT_SENT)
-        return operation_complain (complaint, "the images before {\"share\": true} differ in size, without a bound; "
-            "expected a crop, a resize to [height, width] or with \"max_size\", or \"max_pixels\" in decode, before it");
+        return operation_complain (complaint,
+            "the images before {\"share\": true} differ in size, without a bound; "
+            "expected a crop, a resize to [height, width] or with \"max_size\", or \"max_pixels\" in decode, "
+            "before it");
     size_t blocking = self->shared_count;
     while (blocking + 1 < self->count && operation_is_shareable (&self->operations [blocking]))
         blocking++;
@@ -174,12 +178,15 @@ s_check_private (const plan_t *self, const plan_images_t *images, const complain
         if (operation->kind == OPERATION_RANDOM_CROP && !operation->pad.if_needed)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"pad_if_needed\": true, or the share point behind it");
-        if (operation->kind == OPERATION_RESIZE && operation->resize.shorter_side && !operation->resize.side_max)
+        if (operation->kind == OPERATION_RESIZE && operation->resize.shorter_side
+            && !operation->resize.side_max)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"max_size\", \"size\" as [height, width], or the share point behind it");
         if (images [index].pixels_max > DECODER_PIXELS_MAX)
-            return operation_refuse (operation, complaint, "private, and makes images of up to %llu pixels; expected %d "
-                "at most, or the share point behind it", (unsigned long long) images [index].pixels_max, DECODER_PIXELS_MAX);
+            return operation_refuse (operation, complaint,
+                "private, and makes images of up to %llu pixels; expected %d "
+                "at most, or the share point behind it", (unsigned long long) images [index].pixels_max,
+                DECODER_PIXELS_MAX);
     }
     return 0;
 }
@@ -214,14 +221,16 @@ s_lay_out_images (plan_t *self, const plan_images_t *shared)
 {
     const operation_decode_t *decode = &self->operations [0].decode;
     uint32_t views = self->views_at < self->shared_count? self->views: 1;
-    uint64_t pixels = shared->size.height? (uint64_t) shared->size.height * shared->size.width: shared->pixels_max;
+    uint64_t pixels = shared->size.height? (uint64_t) shared->size.height * shared->size.width:
+        shared->pixels_max;
     size_t header = shared->size.height? 0: PLAN_HEADER_BYTES;
     for (uint32_t view = 0; view < views; view++)
         for (size_t file = 0; file < decode->field_count; file++) {
             bool is_mask = decode->is_mask [file];
             uint32_t channels = is_mask? 1: IMAGE_COLOURS;
             s_append_plane (self, (plan_plane_t) {
-                .file = file, .view = view, .is_mask = is_mask, .channels = channels, .bytes = header + pixels * channels
+                .file = file, .view = view, .is_mask = is_mask, .channels = channels,
+                .bytes = header + pixels * channels
             });
         }
 }
@@ -240,7 +249,8 @@ s_tensor_bytes (const plan_t *self)
 }
 
 static const pipeline_dtype_t s_dtypes [FINISH_DTYPES] = {
-    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16, [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
+    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16,
+        [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
     [FINISH_FLOAT32] = PIPELINE_FLOAT32
 };
 

@@ -1,12 +1,13 @@
-/*  plan -- a pipeline as decode/ sees it: its operations in two stages, and where each plane lies in a version.
+/*  plan -- a pipeline as decode/ sees it: its operations in two stages, and where each plane lies in a
+ *  version.
  *
- *  A version is the planes of the shared stage, each at an offset that is a multiple of 64.  A plane of images of one
- *  size is their pixels, row by row without gaps.  Where images differ in size at the share point (it stands behind
- *  decode with max_pixels, or behind a resize with max_size), a plane begins with its plan_size_t, the pixels follow at
- *  PLAN_HEADER_BYTES, and room is reserved for the largest.
+ *  A version is the planes of the shared stage, each at an offset that is a multiple of 64.  A plane of
+ *  images of one size is their pixels, row by row without gaps.  Where images differ in size at the share
+ *  point (it stands behind decode with max_pixels, or behind a resize with max_size), a plane begins with its
+ *  plan_size_t, the pixels follow at PLAN_HEADER_BYTES, and room is reserved for the largest.
  *
- *  A sample that is no image (operations [0].decode.as) is one plane without a header, its bytes as they go into the
- *  batch; sizes are 0 and the format means nothing.
+ *  A sample that is no image (operations [0].decode.as) is one plane without a header, its bytes as they go
+ *  into the batch; sizes are 0 and the format means nothing.
  *
  *  Only for files of decode/.
  */
@@ -61,7 +62,8 @@ typedef struct {
 } plan_images_t;
 
 //  Finds images [index] behind each operation of the list, which has a decode of images first.
-int plan_follow (const operation_t *operations, size_t count, plan_images_t *images, const complaint_t *complaint);
+int plan_follow (const operation_t *operations, size_t count, plan_images_t *images,
+    const complaint_t *complaint);
 //  Sets all of *self for a share point behind shared_count operations, but its format's table.
 int plan_make (plan_t *self, const operation_t *operations, size_t count, size_t shared_count,
     const plan_images_t *images, const complaint_t *complaint);

@@ -47,7 +47,8 @@ s_wait (passage_t *self)
 static stage_status_t
 s_no_memory (const passage_t *self)
 {
-    snprintf (self->error, self->error_bytes, "not enough memory for the pipeline on an image of %u x %u pixels",
+    snprintf (self->error, self->error_bytes,
+        "not enough memory for the pipeline on an image of %u x %u pixels",
         picture_width (&self->picture), picture_height (&self->picture));
     return STAGE_NO_MEMORY;
 }
@@ -90,13 +91,14 @@ static void
 s_enter (passage_t *self, int room, uint32_t height, uint32_t width)
 {
     uint32_t channels = self->picture.channels;
-    image_t image = { self->stage->rooms [room].data, image_bytes (1, width, channels), height, width, channels };
+    image_t image = { self->stage->rooms [room].data, image_bytes (1, width, channels), height, width,
+        channels };
     picture_of (&self->picture, &image);
     self->room = room;
 }
 
-//  Resizes a window, in pieces where what is between the resize's passes would be above the limit: it never fails for
-//  the shape of an image, which the private stage could not say.
+//  Resizes a window, in pieces where what is between the resize's passes would be above the limit: it never
+//  fails for the shape of an image, which the private stage could not say.
 static bool
 s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *target, size_t stride)
 {
@@ -181,8 +183,8 @@ s_settle (passage_t *self)
     int room;
     status = s_open_room (self, height, width, &room);
     if (!status)
-        status = s_write_finished (self, stage_plain (self->stage, self->is_mask), self->stage->rooms [room].data,
-            image_bytes (1, width, picture->channels));
+        status = s_write_finished (self, stage_plain (self->stage, self->is_mask),
+            self->stage->rooms [room].data, image_bytes (1, width, picture->channels));
     if (!status)
         s_enter (self, room, height, width);
     return status;
@@ -192,7 +194,8 @@ s_settle (passage_t *self)
 static bool
 s_format_is_plain (const finish_format_t *format, uint32_t channels)
 {
-    return format->dtype == FINISH_UINT8 && format->channels == channels && (!format->planar || channels == 1);
+    return format->dtype == FINISH_UINT8 && format->channels == channels
+        && (!format->planar || channels == 1);
 }
 
 stage_status_t
@@ -292,7 +295,8 @@ s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_
 {
     picture_t *picture = &self->picture;
     bool empty = s_is_empty (&window->from);
-    //  A crop that lies in the border needs nothing of the image, but whether that is fit is no matter of chance.
+    //  A crop that lies in the border needs nothing of the image, but whether that is fit is no matter of
+    //  chance.
     stage_status_t status = !empty? s_narrow (self, &window->from)
         : picture_may_narrow (picture)? STAGE_DONE: s_settle (self);
     if (!status && !picture_has_pixels (picture))
@@ -327,7 +331,8 @@ s_shown_at (pad_mode_t mode, int64_t at, uint32_t side)
 }
 
 INSTRUMENT_ROWS static void
-s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uint32_t channels, uint8_t *target)
+s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uint32_t channels,
+    uint8_t *target)
 {
     for (uint32_t index = 0; index < width; index++)
         for (uint32_t channel = 0; channel < channels; channel++)
@@ -336,7 +341,8 @@ s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uin
 
 //  From the first to the last row or column of the source that a window shows whose first one is at `first`.
 static void
-s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uint32_t *begin_p, uint32_t *length_p)
+s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uint32_t *begin_p,
+    uint32_t *length_p)
 {
     uint32_t least = UINT32_MAX, most = 0;
     for (uint32_t index = 0; index < count; index++) {
@@ -348,13 +354,15 @@ s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uin
     *length_p = most + 1 - least;
 }
 
-//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.  No more than the window
-//  shows is computed, whose size is allowed: else a sample would be fit or not as the crop is drawn.
+//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.  No
+//  more than the window shows is computed, whose size is allowed: else a sample would be fit or not as the
+//  crop is drawn.
 static stage_status_t
 s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const border_t *border)
 {
     uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
-    int64_t top = (int64_t) window->from.top - window->to_top, left = (int64_t) window->from.left - window->to_left;
+    int64_t top = (int64_t) window->from.top - window->to_top,
+        left = (int64_t) window->from.left - window->to_left;
     image_box_t shown;
     s_shown_span (border->mode, top, window->height, height, &shown.top, &shown.height);
     s_shown_span (border->mode, left, window->width, width, &shown.left, &shown.width);
@@ -433,7 +441,8 @@ static stage_status_t
 s_resize (passage_t *self, const operation_t *operation)
 {
     uint32_t height, width;
-    geometry_resize (operation, picture_height (&self->picture), picture_width (&self->picture), &height, &width);
+    geometry_resize (operation, picture_height (&self->picture), picture_width (&self->picture), &height,
+        &width);
     //  A line of pixels that became longer than 32 bits can say.
     if (height == UINT32_MAX || width == UINT32_MAX)
         return s_check_pixels (self, height, width);
@@ -464,7 +473,8 @@ s_random_crop (passage_t *self, const operation_t *operation)
     geometry_window_t window;
     if (geometry_random_crop (operation, height, width, &random, &window))
         return s_take (self, operation, &window);
-    snprintf (self->error, self->error_bytes, "an image of %u x %u pixels, with its padding, is smaller than the "
+    snprintf (self->error, self->error_bytes,
+        "an image of %u x %u pixels, with its padding, is smaller than the "
         "random_crop of %u x %u; \"pad_if_needed\": true pads such images", width, height, operation->width,
         operation->height);
     return STAGE_UNSUITABLE;

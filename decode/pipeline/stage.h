@@ -1,10 +1,11 @@
-/*  stage -- runs a range of a plan's operations on one field of one view: on a picture (picture.h), for as long as its
- *  description can take them, and on pixels in the stage's own rooms where it cannot.
+/*  stage -- runs a range of a plan's operations on one field of one view: on a picture (picture.h), for as
+ *  long as its description can take them, and on pixels in the stage's own rooms where it cannot.
  *
- *  A passage may begin before its source has pixels: it runs until it needs some, or to its end, and can say then which
- *  ones.  Whoever has several passages that come from one source asks all of them before reading it.
- *  The same operation draws the same numbers whenever it is run, so all fields of a view agree, and a passage that waited
- *  runs the operation again.
+ *  A passage may begin before its source has pixels: it runs until it needs some, or to its end, and can say
+ *  then which ones.  Whoever has several passages that come from one source asks all of them before reading
+ *  it.
+ *  The same operation draws the same numbers whenever it is run, so all fields of a view agree, and a passage
+ *  that waited runs the operation again.
  *
  *  Only for files of decode/.  Owner: one thread.  The rooms are kept, so the steady state allocates nothing.
  */
@@ -23,7 +24,8 @@ typedef struct {
     scratch_t rooms [STAGE_ROOMS];
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
-    uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in tests
+    uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
+                                    //  tests
 } stage_t;
 
 typedef enum {

@@ -3,11 +3,14 @@
 #include "decoder.h"
 
 enum {
-    MARKER_SOF0 = 0xc0, MARKER_SOF1 = 0xc1, MARKER_DHT = 0xc4, MARKER_JPG = 0xc8, MARKER_DAC = 0xcc, MARKER_SOF15 = 0xcf,
-    MARKER_RST0 = 0xd0, MARKER_RST7 = 0xd7, MARKER_SOI = 0xd8, MARKER_EOI = 0xd9, MARKER_SOS = 0xda, MARKER_DQT = 0xdb,
+    MARKER_SOF0 = 0xc0, MARKER_SOF1 = 0xc1, MARKER_DHT = 0xc4, MARKER_JPG = 0xc8, MARKER_DAC = 0xcc,
+        MARKER_SOF15 = 0xcf,
+    MARKER_RST0 = 0xd0, MARKER_RST7 = 0xd7, MARKER_SOI = 0xd8, MARKER_EOI = 0xd9, MARKER_SOS = 0xda,
+        MARKER_DQT = 0xdb,
     MARKER_DRI = 0xdd, MARKER_APP0 = 0xe0, MARKER_APP1 = 0xe1, MARKER_APP14 = 0xee, MARKER_TEM = 0x01
 };
-//  Offsets in a frame's header, from its marker; and how much each component takes there and in a scan's header.
+//  Offsets in a frame's header, from its marker; and how much each component takes there and in a scan's
+//  header.
 enum { FRAME_PRECISION = 4, FRAME_HEIGHT = 5, FRAME_WIDTH = 7, FRAME_COUNT = 9, FRAME_FIRST = 10 };
 enum { FRAME_COMPONENT_BYTES = 3 };
 enum { SCAN_COUNT = 4, SCAN_FIRST = 5, SCAN_COMPONENT_BYTES = 2, SCAN_END_BYTES = 3, LAST_COEFFICIENT = 63 };
@@ -53,7 +56,8 @@ s_keep (reading_t *self, const segment_t *segment)
     return true;
 }
 
-//  Sampling of all components: the size of an MCU.  A single component has MCUs of one block, whatever it says.
+//  Sampling of all components: the size of an MCU.  A single component has MCUs of one block, whatever it
+//  says.
 static bool
 s_read_sampling (reading_t *self, const uint8_t *component)
 {
@@ -166,7 +170,8 @@ s_segment (reading_t *self, const uint8_t *bytes, size_t size, size_t at, segmen
     if (size - at < SEGMENT_HEAD_BYTES || bytes [at] != 0xff)
         return s_refuse (self, "no marker where one must be");
     *segment = (segment_t) { bytes + at, at, TILE_MARKER_BYTES + s_big_16 (bytes + at + 2), bytes [at + 1] };
-    bool stands_alone = segment->code == MARKER_TEM || (segment->code >= MARKER_RST0 && segment->code <= MARKER_EOI)
+    bool stands_alone = segment->code == MARKER_TEM
+        || (segment->code >= MARKER_RST0 && segment->code <= MARKER_EOI)
         || segment->code == 0xff;
     if (stands_alone || segment->size < SEGMENT_HEAD_BYTES || segment->size > size - at)
         return s_refuse (self, "a damaged marker");

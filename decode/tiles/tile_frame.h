@@ -1,10 +1,11 @@
 /*  tile_frame -- the header of a tiled JPEG, and what a window of it needs of that.
  *
- *  Tiled is a JPEG of one Huffman-coded, sequential scan of 8 bits that holds all components, with restart markers so that
- *  a whole number of intervals makes a row of MCUs (those are what the scan is made of: 8 x 8 pixels, or 16 x 16 where
- *  colours have half the resolution, and so on).  Then a rectangle of intervals is a picture in itself.  Restart intervals
- *  count MCUs over the whole scan: one that does not divide the row begins in each row at another column, and no rectangle
- *  can be cut out.  Any decoder reads a tiled JPEG, and many that others wrote with restart markers are tiled already.
+ *  Tiled is a JPEG of one Huffman-coded, sequential scan of 8 bits that holds all components, with restart
+ *  markers so that a whole number of intervals makes a row of MCUs (those are what the scan is made of: 8 x 8
+ *  pixels, or 16 x 16 where colours have half the resolution, and so on).  Then a rectangle of intervals is a
+ *  picture in itself.  Restart intervals count MCUs over the whole scan: one that does not divide the row
+ *  begins in each row at another column, and no rectangle can be cut out.  Any decoder reads a tiled JPEG,
+ *  and many that others wrote with restart markers are tiled already.
  *
  *  Untrusted bytes: a bounded parse; offsets lie inside the bytes.  Pure functions.
  */
@@ -29,11 +30,13 @@ typedef struct {
     uint32_t mcu_width;
     uint32_t rows;              //  in MCUs
     uint32_t columns;
-    bool mixed_down;            //  components have different resolutions: decoders smooth over the border of an MCU
+    bool mixed_down;            //  components have different resolutions: decoders smooth over the border of
+                                //  an MCU
     bool mixed_across;
     uint32_t interval;          //  in MCUs; divides columns
-    //  What a window's header is made of, in the file's order: tables, the frame and the scan's header, and the markers that
-    //  say what the colours mean.  No profiles, no comments, no EXIF, and not the restart interval.
+    //  What a window's header is made of, in the file's order: tables, the frame and the scan's header, and
+    //  the markers that say what the colours mean.  No profiles, no comments, no EXIF, and not the restart
+    //  interval.
     tile_piece_t pieces [TILE_PIECES_MAX];
     size_t piece_count;         //  the last is the scan's header
     size_t frame_piece;         //  which of them is the frame's header

@@ -11,7 +11,8 @@
 enum {
     VERSION = 1, MARKER_KEPT = MARKER_APP_FIRST + 9, SOI_BYTES = 2,
     SEGMENT_BYTES_MAX = 2 + 65535, SEGMENT_HEAD_BYTES = 4,
-    SKELETON_BYTES_MAX = 1 << 20,           //  of files that anybody made for looking at it is a thousandth of that
+    SKELETON_BYTES_MAX = 1 << 20,           //  of files that anybody made for looking at it is a thousandth
+                                            //  of that
     TABLES = 2,                             //  of each kind in Annex K
     DEFLATE_BITS = -15, DEFLATE_MEMORY = 9  //  no header; the most that there is
 };
@@ -27,7 +28,8 @@ typedef enum {
 //  Of the skeleton: who says where the next bytes of the original come from.
 typedef enum {
     STEP_BYTES = 0,                         //  two bytes say how many follow
-    STEP_METADATA = 1,                      //  the tiled file's next metadata segment, the one that we add left out
+    STEP_METADATA = 1,                      //  the tiled file's next metadata segment, the one that we add
+                                            //  left out
     STEP_SCAN = 2                           //  the coded data of the next scan
 } step_t;
 
@@ -48,7 +50,8 @@ typedef struct {
     kept_t kept;
     bool is_another_version;
     jpeg_output_t skeleton;
-    jpeg_output_t literals;                 //  STEP_BYTES only: the original's header, with nothing in its scans
+    jpeg_output_t literals;                 //  STEP_BYTES only: the original's header, with nothing in its
+                                            //  scans
     jpeg_output_t dictionary;
     jpeg_output_t scans;                    //  a JPEG with the original's coded data
     jpeg_output_t original;
@@ -69,7 +72,8 @@ s_begin (const uint8_t *tiled, size_t tiled_bytes, char *error, size_t error_byt
     jpeg_trouble_init (&self->trouble, error, error_bytes);
     self->tiled = tiled;
     self->tiled_bytes = tiled_bytes;
-    jpeg_output_t *outputs [] = { &self->skeleton, &self->literals, &self->dictionary, &self->scans, &self->original };
+    jpeg_output_t *outputs [] = { &self->skeleton, &self->literals, &self->dictionary, &self->scans,
+        &self->original };
     for (size_t index = 0; index < sizeof outputs / sizeof *outputs; index++)
         jpeg_output_begin (outputs [index], &self->trouble);
     return self;
@@ -80,8 +84,8 @@ s_free (job_t *self)
 {
     jpeg_coefficients_free (&self->coefficients);
     jpeg_recode_free (&self->recode);
-    uint8_t *bytes [] = { self->skeleton.bytes, self->literals.bytes, self->dictionary.bytes, self->scans.bytes,
-        self->original.bytes };
+    uint8_t *bytes [] = { self->skeleton.bytes, self->literals.bytes, self->dictionary.bytes,
+        self->scans.bytes, self->original.bytes };
     for (size_t index = 0; index < sizeof bytes / sizeof *bytes; index++)
         free (bytes [index]);
     free (self);
@@ -184,8 +188,8 @@ s_step (job_t *self, step_t step)
     jpeg_output_append (&self->skeleton, &byte, 1);
 }
 
-//  The next scan's coded data behind walk, which is at a scan's header and goes on to the marker behind; NULL: none is.  Filling
-//  bytes before a marker are none of the data.
+//  The next scan's coded data behind walk, which is at a scan's header and goes on to the marker behind;
+//  NULL: none is.  Filling bytes before a marker are none of the data.
 static const uint8_t *
 s_coded (marker_walk_t *walk, size_t *count_p)
 {
@@ -241,7 +245,8 @@ s_follow (job_t *self, step_seen_t *seen)
             count = (size_t) (at [0] << 8 | at [1]);
             at += 2;
         }
-        s_require (self, step <= STEP_SCAN && (step != STEP_BYTES || count > 0) && count <= (size_t) (end - at));
+        s_require (self, step <= STEP_SCAN && (step != STEP_BYTES || count > 0)
+            && count <= (size_t) (end - at));
         seen (self, (step_t) step, at, count);
         at += count;
     }
@@ -267,8 +272,8 @@ s_append_table (job_t *self, const JHUFF_TBL *table, uint8_t name)
     jpeg_output_append (&self->dictionary, table->huffval, values < 256? values: 256);
 }
 
-//  What the original's header is likely to have in it: the tables that most encoders use, and what the tiled file has.  The writer
-//  has the former.
+//  What the original's header is likely to have in it: the tables that most encoders use, and what the tiled
+//  file has.  The writer has the former.
 static void
 s_make_dictionary (job_t *self)
 {
@@ -285,21 +290,24 @@ s_make_dictionary (job_t *self)
     }
 }
 
-//  Into target, of so many bytes; returns how many it took.  Of zlib's objects nothing may take the escape between their begin and
-//  their end, here and below.
+//  Into target, of so many bytes; returns how many it took.  Of zlib's objects nothing may take the escape
+//  between their begin and their end, here and below.
 static size_t
 s_deflate (job_t *self, uint8_t *target, size_t room)
 {
-    z_stream stream = { .next_in = self->skeleton.bytes, .avail_in = (uInt) self->skeleton.size, .next_out = target,
+    z_stream stream = { .next_in = self->skeleton.bytes, .avail_in = (uInt) self->skeleton.size,
+        .next_out = target,
         .avail_out = (uInt) room };
-    int status = deflateInit2 (&stream, Z_BEST_COMPRESSION, Z_DEFLATED, DEFLATE_BITS, DEFLATE_MEMORY, Z_DEFAULT_STRATEGY);
+    int status = deflateInit2 (&stream, Z_BEST_COMPRESSION, Z_DEFLATED, DEFLATE_BITS, DEFLATE_MEMORY,
+        Z_DEFAULT_STRATEGY);
     if (status == Z_OK) {
         deflateSetDictionary (&stream, self->dictionary.bytes, (uInt) self->dictionary.size);
         status = deflate (&stream, Z_FINISH);
         deflateEnd (&stream);
     }
     if (status != Z_STREAM_END)
-        jpeg_trouble (&self->trouble, status == Z_MEM_ERROR? -ENOMEM: -EDOM, "no room for what stands around its data");
+        jpeg_trouble (&self->trouble, status == Z_MEM_ERROR? -ENOMEM: -EDOM,
+            "no room for what stands around its data");
     return room - stream.avail_out;
 }
 
@@ -309,7 +317,8 @@ s_inflate (job_t *self)
     uint8_t *skeleton = jpeg_output_extend (&self->skeleton, self->kept.skeleton_bytes);
     const size_t head = SEGMENT_HEAD_BYTES + KEPT_BYTES;
     z_stream stream = { .next_in = (uint8_t *) (uintptr_t) (self->tiled + self->at + head),
-        .avail_in = (uInt) (self->segment_bytes - head), .next_out = skeleton, .avail_out = self->kept.skeleton_bytes };
+        .avail_in = (uInt) (self->segment_bytes - head), .next_out = skeleton,
+        .avail_out = self->kept.skeleton_bytes };
     int status = inflateInit2 (&stream, DEFLATE_BITS);
     if (status == Z_OK) {
         inflateSetDictionary (&stream, self->dictionary.bytes, (uInt) self->dictionary.size);
@@ -358,13 +367,15 @@ static void
 s_restore (job_t *self)
 {
     s_read_kept (self);
-    jpeg_coefficients_read (&self->coefficients, &self->trouble, self->tiled, self->tiled_bytes, TILE_PIXELS_MAX);
+    jpeg_coefficients_read (&self->coefficients, &self->trouble, self->tiled, self->tiled_bytes,
+        TILE_PIXELS_MAX);
     jpeg_recode_open (&self->recode, &self->scans, &self->coefficients);
     s_make_dictionary (self);
     s_inflate (self);
     s_follow (self, s_collect_literals);
     self->scans.size_max = self->kept.original_bytes + (size_t) DECODER_SCANS_MAX * SCAN_TABLES_BYTES;
-    jpeg_recode_write (&self->recode, self->literals.bytes, self->literals.size, self->kept.method == METHOD_OPTIMAL);
+    jpeg_recode_write (&self->recode, self->literals.bytes, self->literals.size,
+        self->kept.method == METHOD_OPTIMAL);
     self->metadata = marker_walk_begin (self->tiled, self->tiled_bytes);
     self->coded = marker_walk_begin (self->scans.bytes, self->scans.size);
     s_follow (self, s_rebuild);
@@ -378,8 +389,8 @@ s_restore (job_t *self)
 //  ---- from outside
 
 int
-tile_original_restore (const uint8_t *bytes, size_t size, uint8_t **original_p, size_t *original_bytes_p, char *error,
-    size_t error_bytes)
+tile_original_restore (const uint8_t *bytes, size_t size, uint8_t **original_p, size_t *original_bytes_p,
+    char *error, size_t error_bytes)
 {
     job_t *self = s_begin (bytes, size, error, error_bytes);
     if (!self)
@@ -393,8 +404,10 @@ tile_original_restore (const uint8_t *bytes, size_t size, uint8_t **original_p, 
         self->original.bytes = NULL;
     }
     int rc = self->trouble.rc;
-    if (self->segment_bytes && rc && rc != -ENOMEM) {       //  whatever the reason: it was another file, or another libjpeg
-        snprintf (error, error_bytes, "%s", self->is_another_version? "its original was kept by a later version: use that"
+    if (self->segment_bytes && rc && rc != -ENOMEM) {       //  whatever the reason: it was another file, or
+                                                            //  another libjpeg
+        snprintf (error, error_bytes, "%s",
+            self->is_another_version? "its original was kept by a later version: use that"
             : "its original does not come back: damaged, or of another version of libjpeg");
         rc = -EBADMSG;
     }
@@ -419,7 +432,8 @@ s_add_segment (job_t *self, const uint8_t *original, size_t original_bytes, meth
     size_t begin = self->original.size, head = SEGMENT_HEAD_BYTES + KEPT_BYTES;
     uint8_t *segment = jpeg_output_extend (&self->original, SEGMENT_BYTES_MAX);
     size_t count = head + s_deflate (self, segment + head, SEGMENT_BYTES_MAX - head), content = count - 2;
-    memcpy (segment, (uint8_t []) { 0xff, MARKER_KEPT, (uint8_t) (content >> 8), (uint8_t) content }, SEGMENT_HEAD_BYTES);
+    memcpy (segment, (uint8_t []) { 0xff, MARKER_KEPT, (uint8_t) (content >> 8), (uint8_t) content },
+        SEGMENT_HEAD_BYTES);
     uint8_t *at = segment + SEGMENT_HEAD_BYTES;
     memcpy (at, s_signature, sizeof s_signature);
     at += sizeof s_signature;
@@ -446,7 +460,8 @@ s_add_kept (job_t *self, const uint8_t *original, size_t original_bytes, method_
 
 //  What is kept has to come back.
 static int
-s_try (const uint8_t *bytes, size_t size, const uint8_t *original, size_t original_bytes, char *error, size_t error_bytes)
+s_try (const uint8_t *bytes, size_t size, const uint8_t *original, size_t original_bytes, char *error,
+    size_t error_bytes)
 {
     uint8_t *restored;
     size_t restored_bytes;
@@ -460,7 +475,8 @@ s_try (const uint8_t *bytes, size_t size, const uint8_t *original, size_t origin
 
 //  One of both frees the other's bytes.
 static int
-s_keep (const uint8_t *original, size_t original_bytes, method_t method, tiled_t *tiled, char *error, size_t error_bytes)
+s_keep (const uint8_t *original, size_t original_bytes, method_t method, tiled_t *tiled, char *error,
+    size_t error_bytes)
 {
     job_t *self = s_begin (tiled->bytes, tiled->size, error, error_bytes);
     if (!self)
@@ -481,11 +497,13 @@ s_keep (const uint8_t *original, size_t original_bytes, method_t method, tiled_t
 }
 
 int
-tile_original_keep (const uint8_t *original, size_t original_bytes, tiled_t *tiled, char *error, size_t error_bytes)
+tile_original_keep (const uint8_t *original, size_t original_bytes, tiled_t *tiled, char *error,
+    size_t error_bytes)
 {
     int rc = -EDOM;
     //  Of progressive files there is but one way.
-    for (int method = tiled->was_progressive? METHOD_OPTIMAL: METHOD_TABLES; method < METHODS && rc == -EDOM; method++)
+    for (int method = tiled->was_progressive? METHOD_OPTIMAL: METHOD_TABLES; method < METHODS
+        && rc == -EDOM; method++)
         rc = s_keep (original, original_bytes, (method_t) method, tiled, error, error_bytes);
     if (rc == -EDOM)
         snprintf (error, error_bytes, "JPEG that would not come back byte for byte");

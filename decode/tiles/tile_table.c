@@ -14,7 +14,8 @@ tile_table_free (tile_table_t *self)
     *self = (tile_table_t) { .count = 0 };
 }
 
-//  Room for all segments, of which each has at least its marker: no header makes it larger than the file deserves.
+//  Room for all segments, of which each has at least its marker: no header makes it larger than the file
+//  deserves.
 static tile_table_status_t
 s_begin (tile_table_t *self, const tile_frame_t *frame, size_t size)
 {
@@ -37,8 +38,8 @@ s_marker (const tile_table_t *self, uint32_t index)
     return index + 1 < self->count? (uint8_t) (MARKER_RST0 + index % RESTARTS): MARKER_EOI;
 }
 
-//  What is left to look at, and how far one has come.  A marker is 0xff before anything but 0 (which says that the 0xff was
-//  data), so the last byte cannot begin one.
+//  What is left to look at, and how far one has come.  A marker is 0xff before anything but 0 (which says
+//  that the 0xff was data), so the last byte cannot begin one.
 typedef struct {
     const uint8_t *bytes;
     const uint8_t *at;

@@ -29,8 +29,8 @@ typedef struct {
 
 //  ---- metadata
 
-//  What stands behind the end marker may be a picture of its own; an index of such says where, which would not be right
-//  any more.
+//  What stands behind the end marker may be a picture of its own; an index of such says where, which would
+//  not be right any more.
 static void
 s_survey (job_t *self)
 {
@@ -77,7 +77,8 @@ s_same_metadata (const uint8_t *one, size_t one_bytes, const uint8_t *other, siz
 
 //  ---- writing
 
-//  Leaves the whole tiled file in output.  What libjpeg writes begins with two bytes that metadata stand behind.
+//  Leaves the whole tiled file in output.  What libjpeg writes begins with two bytes that metadata stand
+//  behind.
 static void
 s_write (job_t *self, uint32_t interval)
 {
@@ -132,12 +133,13 @@ s_fits (job_t *self, uint32_t interval, uint32_t thousandths)
     return (uint64_t) self->output.size * THOUSAND <= (uint64_t) self->size * thousandths;
 }
 
-//  Segments that are wider are fewer, and cost less: mostly the narrowest fit, and where the widest do not, nothing else does.  Between
-//  them the place is halved, for each try writes the whole file.
+//  Segments that are wider are fewer, and cost less: mostly the narrowest fit, and where the widest do not,
+//  nothing else does.  Between them the place is halved, for each try writes the whole file.
 static void
 s_write_within (job_t *self, uint32_t columns, uint32_t thousandths)
 {
-    uint32_t intervals [INTERVALS_MAX], least = s_divisor (columns, TILE_SPAN_LEAST / s_mcu_width (&self->original.info));
+    uint32_t intervals [INTERVALS_MAX],
+        least = s_divisor (columns, TILE_SPAN_LEAST / s_mcu_width (&self->original.info));
     size_t count = 0;
     for (uint32_t interval = least; interval <= columns; interval++)
         if (columns % interval == 0)
@@ -199,9 +201,11 @@ s_check (job_t *self)
     const char *what;
     if (!tile_frame_read (&frame, self->output.bytes, self->output.size, &what))
         jpeg_trouble (&self->trouble, -EDOM, what);
-    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output.bytes, self->output.size);
+    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->output.bytes,
+        self->output.size);
     if (status)             //  UNTESTED: libjpeg writes the markers that it is told to
-        jpeg_trouble (&self->trouble, status == TILE_TABLE_NO_MEMORY? -ENOMEM: -EDOM, "restart markers are missing");
+        jpeg_trouble (&self->trouble, status == TILE_TABLE_NO_MEMORY? -ENOMEM: -EDOM,
+            "restart markers are missing");
     s_compare (self, self->output.bytes, self->output.size);
 }
 
@@ -232,7 +236,8 @@ s_begin (const uint8_t *bytes, size_t size, char *error, size_t error_bytes)
 }
 
 int
-tile_transcode (const uint8_t *bytes, size_t size, tile_layout_t layout, tiled_t *tiled_p, char *error, size_t error_bytes)
+tile_transcode (const uint8_t *bytes, size_t size, tile_layout_t layout, tiled_t *tiled_p, char *error,
+    size_t error_bytes)
 {
     job_t *self = s_begin (bytes, size, error, error_bytes);
     if (!self)

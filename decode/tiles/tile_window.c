@@ -5,7 +5,8 @@
 
 enum { MARKER_RST0 = 0xd0, MARKER_SOI = 0xd8, MARKER_EOI = 0xd9, MARKER_DRI = 0xdd, RESTARTS = 8 };
 enum { FRAME_HEIGHT = 5, FRAME_WIDTH = 7, INTERVAL_BYTES = 6 };
-//  Decoders smooth colours of half the width over three of their pixels, and leave it where a row has no more than two.
+//  Decoders smooth colours of half the width over three of their pixels, and leave it where a row has no more
+//  than two.
 //  No scale makes fewer than two of one MCU.
 enum { SMOOTHED_COLUMNS_MIN = 2 };
 
@@ -17,13 +18,14 @@ typedef struct {
 
 //  ---- which segments
 
-//  The MCUs of one axis that hold [begin, begin + length) at a scale, and `reach` scaled pixels around it, as far as there
-//  are any.
+//  The MCUs of one axis that hold [begin, begin + length) at a scale, and `reach` scaled pixels around it, as
+//  far as there are any.
 static range_t
 s_cover (uint32_t begin, uint32_t length, unsigned scale, uint32_t reach, uint32_t mcu, uint32_t count)
 {
     uint64_t first = (uint64_t) begin * scale / JPEG_READER_SCALE_WHOLE;
-    uint64_t end = ((uint64_t) (begin + length) * scale + JPEG_READER_SCALE_WHOLE - 1) / JPEG_READER_SCALE_WHOLE + reach;
+    uint64_t end = ((uint64_t) (begin + length) * scale + JPEG_READER_SCALE_WHOLE
+        - 1) / JPEG_READER_SCALE_WHOLE + reach;
     uint32_t side = mcu * scale / JPEG_READER_SCALE_WHOLE;
     first -= first < reach? first: reach;
     range_t range = { (uint32_t) (first / side), (uint32_t) ((end + side - 1) / side) };
@@ -58,9 +60,11 @@ s_cover_box (const tile_frame_t *frame, const image_request_t *request)
     const image_box_t *box = &request->box;
     unsigned scale = jpeg_reader_scale (request);
     uint32_t margin = scale < JPEG_READER_SCALE_WHOLE? JPEG_READER_SCALED_MARGIN: 0;
-    range_t mcus = s_cover (box->left, box->width, scale, margin + frame->mixed_across, frame->mcu_width, frame->columns);
+    range_t mcus = s_cover (box->left, box->width, scale, margin + frame->mixed_across, frame->mcu_width,
+        frame->columns);
     return (cover_t) {
-        .rows = s_cover (box->top, box->height, scale, margin + frame->mixed_down, frame->mcu_height, frame->rows),
+        .rows = s_cover (box->top, box->height, scale, margin + frame->mixed_down, frame->mcu_height,
+        frame->rows),
         .columns = s_segments (mcus, frame)
     };
 }
@@ -110,7 +114,8 @@ s_put_head (uint8_t *target, const tile_frame_t *frame, const uint8_t *bytes, co
     for (size_t index = 0; index < frame->piece_count; index++) {
         const tile_piece_t *piece = &frame->pieces [index];
         if (index + 1 == frame->piece_count) {
-            const uint8_t interval [INTERVAL_BYTES] = { 0xff, MARKER_DRI, 0, INTERVAL_BYTES - TILE_MARKER_BYTES,
+            const uint8_t interval [INTERVAL_BYTES] = { 0xff, MARKER_DRI, 0,
+                INTERVAL_BYTES - TILE_MARKER_BYTES,
                 (uint8_t) (frame->interval >> 8), (uint8_t) frame->interval };
             target = s_put (target, interval, INTERVAL_BYTES);
         }
@@ -126,7 +131,8 @@ s_put_head (uint8_t *target, const tile_frame_t *frame, const uint8_t *bytes, co
 
 //  The segments of one row lie beside each other, with markers that only want another number.
 static uint8_t *
-s_put_row (uint8_t *target, const tile_table_t *table, const uint8_t *bytes, range_t segments, uint32_t *restarts)
+s_put_row (uint8_t *target, const tile_table_t *table, const uint8_t *bytes, range_t segments,
+    uint32_t *restarts)
 {
     const size_t *begins = table->begins;
     size_t from = begins [segments.begin];
@@ -156,8 +162,8 @@ s_part (range_t mcus, uint32_t mcu, uint32_t side, uint32_t *begin_p, uint32_t *
 }
 
 bool
-tile_window_write (tile_window_t *self, const tile_frame_t *frame, const tile_table_t *table, const uint8_t *bytes,
-    const image_request_t *request, scratch_t *room)
+tile_window_write (tile_window_t *self, const tile_frame_t *frame, const tile_table_t *table,
+    const uint8_t *bytes, const image_request_t *request, scratch_t *room)
 {
     assert (table->count == tile_frame_segments (frame));
     cover_t cover = s_cover_box (frame, request);
@@ -170,7 +176,8 @@ tile_window_write (tile_window_t *self, const tile_frame_t *frame, const tile_ta
     uint8_t *begin = room->data, *at = s_put_head (begin, frame, bytes, &self->part);
     uint32_t restarts = 0, count = tile_frame_columns (frame);
     for (uint32_t row = rows.begin; row < rows.end; row++)
-        at = s_put_row (at, table, bytes, (range_t) { row * count + columns.begin, row * count + columns.end }, &restarts);
+        at = s_put_row (at, table, bytes,
+            (range_t) { row * count + columns.begin, row * count + columns.end }, &restarts);
     at [-1] = MARKER_EOI;
     self->bytes = begin;
     self->size = (size_t) (at - begin);

@@ -101,7 +101,8 @@ dataset_t *
 broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 {
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (strcmp (self->datasets [index]->name, name) == 0 && tenant_may_use (tenant, self->datasets [index]))
+        if (strcmp (self->datasets [index]->name, name) == 0
+            && tenant_may_use (tenant, self->datasets [index]))
             return self->datasets [index];
     return NULL;
 }
@@ -390,7 +391,8 @@ broker_advance (broker_t *self, int64_t now_ms)
     bool dispatched = dispatch_work (self);
     dispatched = raw_prefetch_dispatch (self) && dispatched;
     if (!dispatched && self->preparing == 0 && self->copying == 0 && self->reading == 0)
-        broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try again
+        broker_wake (self, now_ms + 100);       //  the system had no memory for a version or a sample: try
+                                                //  again
     waits_look (self, now_ms);
     sharing_judge (self, now_ms);
     bad_tell_due (self, now_ms);

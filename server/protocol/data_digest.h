@@ -1,8 +1,10 @@
 /*  data_digest -- stands for a job's own ids: which of the data set's samples, and of a list in which order.
  *
- *  It is told to clients, kept in their states and compared with another server's, so what is hashed does not change.
+ *  It is told to clients, kept in their states and compared with another server's, so what is hashed does not
+ *  change.
  *  XXH3, 64 bits, of 8 bytes and then little-endian numbers:
- *      a set       "set", 5 zeros; words of 64 bits, bit i of word w for id 64 w + i, up to the last that is not 0
+ *      a set       "set", 5 zeros; words of 64 bits, bit i of word w for id 64 w + i, up to the last that is
+ *                  not 0
  *      a list      "list", 4 zeros; each id, 32 bits
  */
 #ifndef DATA_DIGEST_H

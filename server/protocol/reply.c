@@ -9,7 +9,8 @@
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
 
-//  Only want of memory makes it fail, and these texts are small: a server that has none for them cannot go on.
+//  Only want of memory makes it fail, and these texts are small: a server that has none for them cannot go
+//  on.
 static void
 s_need (bool is_there)
 {

@@ -47,7 +47,8 @@ char *reply_joined (const reply_joined_t *joined);
 char *reply_error (const char *code, const char *message);
 char *reply_ended (const char *reason, const char *message);
 char *reply_notice (const char *notice, const char *message);
-//  NOTICE `unreadable`; epoch_samples: of one epoch of the job from now on; unreadable: the object, taken over.
+//  NOTICE `unreadable`; epoch_samples: of one epoch of the job from now on; unreadable: the object, taken
+//  over.
 char *reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable);
 //  jobs: that are still there.
 char *reply_draining (uint64_t jobs);

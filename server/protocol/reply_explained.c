@@ -23,7 +23,8 @@ reply_explained (const reply_explained_t *explained, json_t *operations)
     json_object_set_new (object, "row", s_number (is_placed, explained->row));
     json_object_set_new (object, "name", json_string (name));
     json_object_set_new (object, "version", s_number (!explained->has_no_version, explained->version));
-    json_object_set_new (object, "prepared_for", is_placed? json_integer (explained->prepared_for): json_null ());
+    json_object_set_new (object, "prepared_for",
+        is_placed? json_integer (explained->prepared_for): json_null ());
     json_object_set_new (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
     json_object_set_new (object, "operations", operations);
     char *text = json_dumps (object, JSON_COMPACT);

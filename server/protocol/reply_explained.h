@@ -7,7 +7,8 @@
 
 typedef struct {
     uint64_t id, epoch;
-    bool is_placed;             //  in a batch; else index, row, prepared_for and is_reused mean nothing, and are told as null
+    bool is_placed;             //  in a batch; else index, row, prepared_for and is_reused mean nothing, and
+                                //  are told as null
     uint64_t index;
     uint32_t row;
     const char *name;           //  bytes that are no UTF-8 are replaced by U+FFFD

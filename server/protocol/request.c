@@ -199,10 +199,12 @@ s_take_seed (const char *key, const json_t *value, request_join_t *join, refusal
 static bool
 s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    return request_take_integer (key, value, WIRE_POOL_MIN, WIRE_POOL_MAX, ", in samples", &join->pool, refusal);
+    return request_take_integer (key, value, WIRE_POOL_MIN, WIRE_POOL_MAX, ", in samples", &join->pool,
+        refusal);
 }
 
-//  Notes that a frame of a kind stands at a place of the list; false: others stand between it and those before it.
+//  Notes that a frame of a kind stands at a place of the list; false: others stand between it and those
+//  before it.
 static bool
 s_note_frame (size_t place, size_t *first_p, size_t *frames_p)
 {
@@ -219,7 +221,8 @@ s_take_frames (const char *key, const json_t *value, request_join_t *join, refus
     static const char *const words [] = { "subset", "list", "taken", "recent" };
     enum { SUBSET, LIST, TAKEN, RECENT, WORDS };
     if (!json_is_array (value))
-        return request_refuse_value (refusal, key, "a list of \"subset\", \"list\", \"taken\" or \"recent\"", value);
+        return request_refuse_value (refusal, key, "a list of \"subset\", \"list\", \"taken\" or \"recent\"",
+            value);
     size_t index, subset_frames = 0;
     json_t *entry;
     json_array_foreach (value, index, entry) {
@@ -227,7 +230,8 @@ s_take_frames (const char *key, const json_t *value, request_join_t *join, refus
         char place [48];
         snprintf (place, sizeof place, "%s [%zu]", key, index);
         if (word < 0)
-            return request_refuse_value (refusal, place, "\"subset\", \"list\", \"taken\" or \"recent\"", entry);
+            return request_refuse_value (refusal, place, "\"subset\", \"list\", \"taken\" or \"recent\"",
+                entry);
         if (word == SUBSET && subset_frames > 0)
             return refuse (refusal, "bad_request", "%s: \"subset\" stands there once at most", place);
         bool follows = word == SUBSET? s_note_frame (index, &join->subset_first, &subset_frames)
@@ -235,8 +239,8 @@ s_take_frames (const char *key, const json_t *value, request_join_t *join, refus
             : word == TAKEN? s_note_frame (index, &join->taken_first, &join->taken_frames)
             : s_note_frame (index, &join->recent_first, &join->recent_frames);
         if (!follows)
-            return refuse (refusal, "bad_request", "%s: \"%s\" must follow the \"%s\" before it", place, words [word],
-                words [word]);
+            return refuse (refusal, "bad_request", "%s: \"%s\" must follow the \"%s\" before it", place,
+                words [word], words [word]);
     }
     join->subset_given = subset_frames > 0;
     return true;
@@ -253,7 +257,8 @@ static const struct {
     { "slots", s_take_slots }, { "transport", s_take_transport }, { "seed", s_take_seed },
     { "pool", s_take_pool }, { "name", s_take_name }, { "job", request_take_job },
     { "instance", request_take_instance }, { "run", request_take_run }, { "resume", request_take_resume },
-    { "world_size", request_take_world_size }, { "rank", request_take_rank }, { "gather", request_take_gather },
+    { "world_size", request_take_world_size }, { "rank", request_take_rank },
+    { "gather", request_take_gather },
     { "rank_wait", request_take_rank_wait }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
 };
 #define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, name, " \
@@ -275,7 +280,8 @@ static bool
 s_check_pool (const request_join_t *join, refusal_t *refusal)
 {
     return join->pool == 0 || join->order == REQUEST_SEEDED
-        || refuse (refusal, "bad_request", "pool: only order \"seeded\" takes it; leave pool out, or join with "
+        || refuse (refusal, "bad_request",
+        "pool: only order \"seeded\" takes it; leave pool out, or join with "
             "order \"seeded\"");
 }
 
@@ -309,7 +315,8 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
         return refuse (refusal, "bad_request", "dataset is missing: the name of a data set");
     if (!join->batch_size)
         return refuse (refusal, "bad_request", "batch_size is missing: an integer from 1 to 65536");
-    return s_check_pool (join, refusal) && s_check_frames (join, count, refusal) && request_check_resume (join, refusal)
+    return s_check_pool (join, refusal) && s_check_frames (join, count, refusal)
+        && request_check_resume (join, refusal)
         && request_check_ranks (join, refusal);
 }
 

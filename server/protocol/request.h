@@ -99,17 +99,19 @@ void request_join_clear (request_join_t *join);
 
 //  Form 1 or 2, ids below sample_count, not empty.  True and *set_p the caller's, without run containers, fit
 //  to be drawn from.  Takes about 4 ns an id where whole blocks of 65536 are not set: 50 ms for 10 million.
-bool request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal);
-//  What an earlier job has taken: form 1 or 2, the frames joined, ids below sample_count.  True and *set_p the caller's, as
-//  request_subset's, but it may be empty.  An id that is none is refused as `bad_state`.
-bool request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal);
+bool request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p,
+    refusal_t *refusal);
+//  What an earlier job has taken: form 1 or 2, the frames joined, ids below sample_count.  True and *set_p
+//  the caller's, as request_subset's, but it may be empty.  An id that is none is refused as `bad_state`.
+bool request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p,
+    refusal_t *refusal);
 //  Form 3, the frames joined, ids below sample_count, not empty.  True and *ids_p malloc'ed, *count_p of
 //  them.
 bool request_list (const frame_t *frames, size_t count, uint32_t sample_count,
     uint32_t **ids_p, size_t *count_p, refusal_t *refusal);
-//  The steps and ends of epochs that a rank received last; frames are the whole message of the join, which has some such.  Each
-//  record continues the one before, the last ends where resume says, ids are below sample_count.  True and *records_p
-//  malloc'ed, one block with all that it points to.
+//  The steps and ends of epochs that a rank received last; frames are the whole message of the join, which
+//  has some such.  Each record continues the one before, the last ends where resume says, ids are below
+//  sample_count.  True and *records_p malloc'ed, one block with all that it points to.
 bool request_recent (const frame_t *frames, const request_join_t *join, uint32_t sample_count,
     broker_record_t **records_p, size_t *count_p, refusal_t *refusal);
 //  How large such a block is.

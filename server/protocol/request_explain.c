@@ -12,7 +12,8 @@ s_take (const char *key, const json_t *value, request_explain_t *explain, refusa
     if (strcmp (key, "epoch") == 0) {
         explain->epoch_given = true;
         return request_count (value, REQUEST_EPOCHS_MAX, &explain->epoch)
-            || request_refuse_value (refusal, key, "an epoch, from 0 to 2^53, as a string of decimal digits", value);
+            || request_refuse_value (refusal, key, "an epoch, from 0 to 2^53, as a string of decimal digits",
+                value);
     }
     char shown [REQUEST_SHOWN_BYTES];
     utf8_visible (key, strlen (key), shown, sizeof shown);
@@ -27,7 +28,8 @@ s_read (json_t *object, request_explain_t *explain, refusal_t *refusal)
     json_object_foreach (object, key, value)
         if (!s_take (key, value, explain, refusal))
             return false;
-    return json_object_get (object, "id") != NULL || refuse (refusal, "bad_request", "id: it is missing; expected a sample's id");
+    return json_object_get (object, "id") != NULL
+        || refuse (refusal, "bad_request", "id: it is missing; expected a sample's id");
 }
 
 bool

@@ -159,7 +159,8 @@ s_take_ranges (gather_t *self, const frame_t *frame, refusal_t *refusal)
 static bool
 s_check_words (const gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    size_t words = self->word_count + request_ids_count (frame), expected = ((size_t) self->sample_count + 63) / 64;
+    size_t words = self->word_count + request_ids_count (frame),
+        expected = ((size_t) self->sample_count + 63) / 64;
     if (words > expected)
         return refuse (refusal, "malformed", "%s: %" PRIu32 " samples make %zu words, got %zu",
             self->what, self->sample_count, expected, words);
@@ -190,7 +191,8 @@ s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
 static bool
 s_take_frame (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
-    return frame->data [0] == WIRE_IDS_RANGES? s_take_ranges (self, frame, refusal): s_take_words (self, frame, refusal);
+    return frame->data [0] == WIRE_IDS_RANGES? s_take_ranges (self, frame, refusal):
+        s_take_words (self, frame, refusal);
 }
 
 //  The set of frames, joined, whose forms are known; NULL and the reason.
@@ -250,7 +252,8 @@ request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **
     return true;
 }
 
-//  One frame of those that say what was taken.  Words are counted on from frame to frame, so all but the last are full.
+//  One frame of those that say what was taken.  Words are counted on from frame to frame, so all but the last
+//  are full.
 static bool
 s_check_taken (const frame_t *frames, size_t position, size_t count, refusal_t *refusal)
 {
@@ -261,15 +264,17 @@ s_check_taken (const frame_t *frames, size_t position, size_t count, refusal_t *
     if (!request_ids_check (frame, what, refusal) || !s_check_form (frame, what, refusal))
         return false;
     if (frame->data [0] != frames [0].data [0])
-        return refuse (refusal, "bad_request", "%s: expected form %u as in the first, got %u", what, frames [0].data [0],
-            frame->data [0]);
-    return frame->data [0] != WIRE_IDS_WORDS || position + 1 == count || request_ids_count (frame) == FULL_WORDS
+        return refuse (refusal, "bad_request", "%s: expected form %u as in the first, got %u", what,
+            frames [0].data [0], frame->data [0]);
+    return frame->data [0] != WIRE_IDS_WORDS || position + 1 == count
+        || request_ids_count (frame) == FULL_WORDS
         || refuse (refusal, "malformed", "%s: another follows, so it has %d words; got %zu", what, FULL_WORDS,
             request_ids_count (frame));
 }
 
 bool
-request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p, refusal_t *refusal)
+request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p,
+    refusal_t *refusal)
 {
     *set_p = NULL;
     for (size_t index = 0; index < count; index++)

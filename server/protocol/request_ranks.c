@@ -1,4 +1,5 @@
-//  What processes that take one job together say in JOIN (docs/protocol.md: Ranks): the keys, and the frames "recent".
+//  What processes that take one job together say in JOIN (docs/protocol.md: Ranks): the keys, and the frames
+//  "recent".
 
 #include <assert.h>
 #include <inttypes.h>
@@ -23,13 +24,15 @@ request_take_rank (const char *key, const json_t *value, request_join_t *join, r
 bool
 request_take_gather (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    return request_take_integer (key, value, 1, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->gather_seconds, refusal);
+    return request_take_integer (key, value, 1, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->gather_seconds,
+        refusal);
 }
 
 bool
 request_take_rank_wait (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    return request_take_integer (key, value, 0, WIRE_RANK_SECONDS_MAX, ", in seconds", &join->rank_wait_seconds, refusal);
+    return request_take_integer (key, value, 0, WIRE_RANK_SECONDS_MAX, ", in seconds",
+        &join->rank_wait_seconds, refusal);
 }
 
 //  What they need of each other and of the other keys.
@@ -38,13 +41,17 @@ request_check_ranks (const request_join_t *join, refusal_t *refusal)
 {
     uint32_t world_size = join->world_size;
     if (join->rank >= world_size)
-        return refuse (refusal, "bad_request", "rank: %" PRIu32 " of world_size %" PRIu32 ": ranks are counted from 0%s",
-            join->rank, world_size, world_size == 1? "; say in world_size how many processes take the job together": "");
+        return refuse (refusal, "bad_request",
+            "rank: %" PRIu32 " of world_size %" PRIu32 ": ranks are counted from 0%s",
+            join->rank, world_size, world_size == 1?
+            "; say in world_size how many processes take the job together": "");
     if (world_size > 1 && !*join->job)
-        return refuse (refusal, "bad_request", "world_size: ranks find each other by their job's name: give `job`");
+        return refuse (refusal, "bad_request",
+            "world_size: ranks find each other by their job's name: give `job`");
     uint64_t window = (uint64_t) join->batch_size * join->slots * world_size;
     if (world_size > 1 && window > REQUEST_WINDOW_MAX)
-        return refuse (refusal, "bad_request", "batch_size x slots x world_size is %" PRIu64 " samples; at most %d: take smaller "
+        return refuse (refusal, "bad_request",
+            "batch_size x slots x world_size is %" PRIu64 " samples; at most %d: take smaller "
             "batches or fewer slots", window, REQUEST_WINDOW_MAX);
     if (join->recent_frames && world_size == 1)
         return refuse (refusal, "bad_request", "frames: \"recent\" needs ranks: a world_size above 1");
@@ -68,9 +75,11 @@ typedef struct {
 
 //  The frames' numbers, joined; as many as there may be at most.  NULL and the reason.
 static uint64_t *
-s_join_frames (const frame_t *frames, size_t count, uint32_t world_size, size_t *numbers_p, refusal_t *refusal)
+s_join_frames (const frame_t *frames, size_t count, uint32_t world_size, size_t *numbers_p,
+    refusal_t *refusal)
 {
-    size_t most = WIRE_RECENT_RECORDS_MAX * (RECORD_NUMBERS + (size_t) world_size) + WIRE_RECENT_IDS_MAX, total = 0;
+    size_t most = WIRE_RECENT_RECORDS_MAX * (RECORD_NUMBERS + (size_t) world_size) + WIRE_RECENT_IDS_MAX,
+        total = 0;
     char what [48];
     for (size_t index = 0; index < count; index++) {
         snprintf (what, sizeof what, "recent frame %zu", index);
@@ -84,7 +93,8 @@ s_join_frames (const frame_t *frames, size_t count, uint32_t world_size, size_t 
         total += request_ids_count (&frames [index]);
     }
     if (total == 0 || total > most) {
-        refuse (refusal, "malformed", "recent: expected records of at most %zu numbers in all, got %zu", most, total);
+        refuse (refusal, "malformed", "recent: expected records of at most %zu numbers in all, got %zu", most,
+            total);
         return NULL;
     }
     uint64_t *numbers = malloc (total * sizeof *numbers);
@@ -94,7 +104,8 @@ s_join_frames (const frame_t *frames, size_t count, uint32_t world_size, size_t 
     for (size_t index = 0; numbers && index < count; index++) {
         size_t here = request_ids_count (&frames [index]);
         if (here)
-            memcpy (numbers + *numbers_p, frames [index].data + REQUEST_IDS_HEAD_BYTES, here * sizeof *numbers);
+            memcpy (numbers + *numbers_p, frames [index].data + REQUEST_IDS_HEAD_BYTES,
+                here * sizeof *numbers);
         *numbers_p += here;
     }
     return numbers;
@@ -107,20 +118,25 @@ s_read_step (recent_t *self, size_t index, broker_record_t *record, refusal_t *r
     uint32_t world_size = self->join->world_size;
     size_t left = self->count - self->at;
     if (left < world_size || record->samples > left - world_size)
-        return refuse (refusal, "malformed", "recent record %zu: a step of %" PRIu64 " ids has %" PRIu32 " counts and so many "
+        return refuse (refusal, "malformed",
+            "recent record %zu: a step of %" PRIu64 " ids has %" PRIu32 " counts and so many "
             "numbers; %zu are left", index, record->samples, world_size, left);
     const uint64_t *counts = self->numbers + self->at, *ids = counts + world_size;
     uint64_t sum = 0;
     for (uint32_t rank = 0; rank < world_size; sum += counts [rank++])
         if (counts [rank] > self->join->batch_size)
-            return refuse (refusal, "bad_state", "recent record %zu: rank %" PRIu32 " has %" PRIu64 " samples, and batch_size is "
-                "%" PRIu32 ": a job goes on so with the same one only", index, rank, counts [rank], self->join->batch_size);
+            return refuse (refusal, "bad_state",
+                "recent record %zu: rank %" PRIu32 " has %" PRIu64 " samples, and batch_size is "
+                "%" PRIu32 ": a job goes on so with the same one only", index, rank, counts [rank],
+                self->join->batch_size);
     if (sum != record->samples || sum == 0)
-        return refuse (refusal, "malformed", "recent record %zu: a step of %" PRIu64 " ids, and its ranks have %" PRIu64, index,
+        return refuse (refusal, "malformed",
+            "recent record %zu: a step of %" PRIu64 " ids, and its ranks have %" PRIu64, index,
             record->samples, sum);
     for (size_t place = 0; place < record->samples; place++)
         if (ids [place] >= self->sample_count)
-            return refuse (refusal, "bad_state", "recent record %zu: id %zu is sample %" PRIu64 ", the data set has %" PRIu32
+            return refuse (refusal, "bad_state",
+                "recent record %zu: id %zu is sample %" PRIu64 ", the data set has %" PRIu32
                 " samples", index, place, ids [place], self->sample_count);
     record->step = counts;
     self->at += world_size + (size_t) sum;
@@ -134,23 +150,26 @@ static bool
 s_read_record (recent_t *self, size_t index, broker_record_t *record, refusal_t *refusal)
 {
     if (self->count - self->at < RECORD_NUMBERS)
-        return refuse (refusal, "malformed", "recent record %zu: it begins with %d numbers; %zu are left", index, RECORD_NUMBERS,
-            self->count - self->at);
+        return refuse (refusal, "malformed", "recent record %zu: it begins with %d numbers; %zu are left",
+            index, RECORD_NUMBERS, self->count - self->at);
     const uint64_t *head = self->numbers + self->at;
     self->at += RECORD_NUMBERS;
     if (head [0] != WIRE_RECENT_STEP && head [0] != WIRE_RECENT_END)
-        return refuse (refusal, "malformed", "recent record %zu: expected kind %d (a step) or %d (an epoch's end), got %" PRIu64,
+        return refuse (refusal, "malformed",
+            "recent record %zu: expected kind %d (a step) or %d (an epoch's end), got %" PRIu64,
             index, WIRE_RECENT_STEP, WIRE_RECENT_END, head [0]);
     *record = (broker_record_t) { .is_end = head [0] == WIRE_RECENT_END, .epoch = head [1], .index = head [2],
         .samples = head [3] };
     if (record->epoch > REQUEST_EPOCHS_MAX || record->index > REQUEST_EPOCHS_MAX)
-        return refuse (refusal, "malformed", "recent record %zu: expected an epoch and a number of steps of at most 2^53, got %"
+        return refuse (refusal, "malformed",
+            "recent record %zu: expected an epoch and a number of steps of at most 2^53, got %"
             PRIu64 " and %" PRIu64, index, record->epoch, record->index);
     const broker_position_t *before = &self->position;
     if (index > 0 && (record->epoch != before->epoch || record->index != before->batches))
-        return refuse (refusal, "malformed", "recent record %zu: it is at epoch %" PRIu64 ", step %" PRIu64 ", and the one "
-            "before ended at epoch %" PRIu64 ", step %" PRIu64, index, record->epoch, record->index, before->epoch,
-            before->batches);
+        return refuse (refusal, "malformed",
+            "recent record %zu: it is at epoch %" PRIu64 ", step %" PRIu64 ", and the one "
+            "before ended at epoch %" PRIu64 ", step %" PRIu64, index, record->epoch, record->index,
+            before->epoch, before->batches);
     self->position = record->is_end? (broker_position_t) { record->epoch + 1, 0 }
         : (broker_position_t) { record->epoch, record->index + 1 };
     return record->is_end || s_read_step (self, index, record, refusal);
@@ -163,7 +182,8 @@ s_read_all (recent_t *self, broker_record_t *records, size_t *count_p, refusal_t
     size_t count = 0;
     while (self->at < self->count) {
         if (count == WIRE_RECENT_RECORDS_MAX)
-            return refuse (refusal, "malformed", "recent: at most %d records are taken", WIRE_RECENT_RECORDS_MAX);
+            return refuse (refusal, "malformed", "recent: at most %d records are taken",
+                WIRE_RECENT_RECORDS_MAX);
         if (!s_read_record (self, count, &records [count], refusal))
             return false;
         count++;
@@ -171,8 +191,10 @@ s_read_all (recent_t *self, broker_record_t *records, size_t *count_p, refusal_t
     *count_p = count;
     const request_resume_t *resume = &self->join->resume;
     return (self->position.epoch == resume->epoch && self->position.batches == resume->batches)
-        || refuse (refusal, "bad_request", "recent: it ends at epoch %" PRIu64 ", step %" PRIu64 ", and resume says epoch "
-            "%" PRIu64 ", step %" PRIu64, self->position.epoch, self->position.batches, resume->epoch, resume->batches);
+        || refuse (refusal, "bad_request",
+            "recent: it ends at epoch %" PRIu64 ", step %" PRIu64 ", and resume says epoch "
+            "%" PRIu64 ", step %" PRIu64, self->position.epoch, self->position.batches, resume->epoch,
+            resume->batches);
 }
 
 //  Into one block: the records, then the numbers of their steps.
@@ -208,15 +230,15 @@ request_recent_bytes (const broker_record_t *records, size_t count, uint32_t wor
 }
 
 bool
-request_recent (const frame_t *frames, const request_join_t *join, uint32_t sample_count, broker_record_t **records_p,
-    size_t *count_p, refusal_t *refusal)
+request_recent (const frame_t *frames, const request_join_t *join, uint32_t sample_count,
+    broker_record_t **records_p, size_t *count_p, refusal_t *refusal)
 {
     assert (join->recent_frames > 0);
     *records_p = NULL;
     *count_p = 0;
     recent_t reading = { .join = join, .sample_count = sample_count };
-    uint64_t *numbers = s_join_frames (&frames [join->recent_first], join->recent_frames, join->world_size, &reading.count,
-        refusal);
+    uint64_t *numbers = s_join_frames (&frames [join->recent_first], join->recent_frames, join->world_size,
+        &reading.count, refusal);
     if (!numbers)
         return false;
     reading.numbers = numbers;

@@ -1,5 +1,5 @@
-/*  request_recent -- where a job's client stands, and what its ranks received last (docs/protocol.md, Ranks), as requests say it and
- *  the broker keeps it.
+/*  request_recent -- where a job's client stands, and what its ranks received last (docs/protocol.md, Ranks),
+ *  as requests say it and the broker keeps it.
  */
 #ifndef REQUEST_RECENT_H
 #define REQUEST_RECENT_H

@@ -8,7 +8,8 @@ static bool
 s_take_fingerprint (const char *key, const json_t *value, request_resume_t *resume, refusal_t *refusal)
 {
     return request_text (value, 1, resume->fingerprint)
-        || request_refuse_value (refusal, key, "the fingerprint that JOINED told, a printable text of 1 to 64 bytes", value);
+        || request_refuse_value (refusal, key,
+            "the fingerprint that JOINED told, a printable text of 1 to 64 bytes", value);
 }
 
 static bool
@@ -42,15 +43,16 @@ s_take (const char *key, const json_t *value, request_resume_t *resume, refusal_
         return s_take_number (place, value, &resume->batches, refusal);
     if (strcmp (key, "places") == 0)
         return s_take_number (place, value, &resume->places, refusal);
-    return refuse (refusal, "bad_request", "resume: unknown key '%s'; there are fingerprint, data, epoch, batches, places",
-        shown);
+    return refuse (refusal, "bad_request",
+        "resume: unknown key '%s'; there are fingerprint, data, epoch, batches, places", shown);
 }
 
 bool
 request_take_resume (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
     if (!json_is_object (value))
-        return request_refuse_value (refusal, key, "an object: fingerprint, data, epoch, batches, places", value);
+        return request_refuse_value (refusal, key, "an object: fingerprint, data, epoch, batches, places",
+            value);
     request_resume_t *resume = &join->resume;
     const char *inner;
     json_t *entry;
@@ -58,11 +60,14 @@ request_take_resume (const char *key, const json_t *value, request_join_t *join,
         if (!s_take (inner, entry, resume, refusal))
             return false;
     if (!*resume->fingerprint)
-        return refuse (refusal, "bad_request", "resume.fingerprint is missing: what JOINED told the job that is gone on with");
+        return refuse (refusal, "bad_request",
+            "resume.fingerprint is missing: what JOINED told the job that is gone on with");
     if (!*resume->data)
-        return refuse (refusal, "bad_request", "resume.data is missing: what JOINED told the job that is gone on with");
+        return refuse (refusal, "bad_request",
+            "resume.data is missing: what JOINED told the job that is gone on with");
     if (!json_object_get (value, "epoch"))
-        return refuse (refusal, "bad_request", "resume.epoch is missing: the first epoch that has not been consumed whole");
+        return refuse (refusal, "bad_request",
+            "resume.epoch is missing: the first epoch that has not been consumed whole");
     return resume->given = true;
 }
 
@@ -93,10 +98,12 @@ request_check_resume (const request_join_t *join, refusal_t *refusal)
     if (join->taken_frames && !join->resume.given)
         return refuse (refusal, "bad_request", "frames: \"taken\" needs resume");
     if (join->taken_frames && join->list_frames)
-        return refuse (refusal, "bad_request", "frames: of a job that gives a list, resume.places says what was taken; leave "
+        return refuse (refusal, "bad_request",
+            "frames: of a job that gives a list, resume.places says what was taken; leave "
             "\"taken\" out");
     if (join->resume.places > 0 && !join->list_frames)
-        return refuse (refusal, "bad_request", "resume.places: only of a job that gives a list; frames \"taken\" say which "
+        return refuse (refusal, "bad_request",
+            "resume.places: only of a job that gives a list; frames \"taken\" say which "
             "samples were taken");
     return true;
 }

@@ -90,8 +90,8 @@ request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *numb
 }
 
 bool
-request_take_integer (const char *key, const json_t *value, uint32_t min, uint32_t max, const char *unit, uint32_t *number_p,
-    refusal_t *refusal)
+request_take_integer (const char *key, const json_t *value, uint32_t min, uint32_t max, const char *unit,
+    uint32_t *number_p, refusal_t *refusal)
 {
     uint64_t number;
     if (!request_integer (value, min, max, &number)) {

@@ -1,4 +1,5 @@
-/*  request_values -- JSON from outside, and single values of it, each taken within its bounds.  For the files that read requests;
+/*  request_values -- JSON from outside, and single values of it, each taken within its bounds.  For the files
+ *  that read requests;
  *  nobody else includes this.
  */
 #ifndef REQUEST_VALUES_H

@@ -102,8 +102,8 @@ dataset_table (const catalogue_t *catalogue, const request_table_t *request, dat
         return refuse (refusal, "bad_request", "label: data set '%s' has none called '%s'", request->dataset,
             request->label);
     if (request->first > rows)
-        return refuse (refusal, "bad_request", "first: %" PRIu64 ", and the table has %u rows", request->first,
-            rows);
+        return refuse (refusal, "bad_request", "first: %" PRIu64 ", and the table has %u rows",
+            request->first, rows);
     bool good = is_label? s_labels (catalogue, request, rows, table)
         : s_texts (catalogue, request, rows, table);
     return good || refuse (refusal, "busy", "no memory for the table: try again in a moment");

@@ -1,8 +1,9 @@
-/*  dataset_table -- what a data set is, and its tables, a part at a time: names of classes and samples, labels.
+/*  dataset_table -- what a data set is, and its tables, a part at a time: names of classes and samples,
+ *  labels.
  *
  *  A part has as many rows as fit into a bound, at least one if any is left.  Texts are a uint32 length for
- *  each row, then the bytes of all, as they are on the disk (UTF-8 is not guaranteed).  Labels are the columns'
- *  values, row by row.
+ *  each row, then the bytes of all, as they are on the disk (UTF-8 is not guaranteed).  Labels are the
+ *  columns' values, row by row.
  *  Owner: any thread; the catalogue is immutable.
  */
 #ifndef DATASET_TABLE_H

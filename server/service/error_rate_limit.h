@@ -1,7 +1,9 @@
-/*  error_rate_limit -- how many ERROR replies a user gets: ERROR_RATE_LIMIT_A_SECOND for long, ERROR_RATE_LIMIT_BURST at once.
+/*  error_rate_limit -- how many ERROR replies a user gets: ERROR_RATE_LIMIT_A_SECOND for long,
+ *  ERROR_RATE_LIMIT_BURST at once.
  *
- *  Who sends nonsense as fast as it can costs the server the reading of it, and no more.  At most ERROR_RATE_LIMIT_USERS_MAX are told
- *  apart; of more, the one that was refused nothing for longest makes room.  Owner: the broker's thread.
+ *  Who sends nonsense as fast as it can costs the server the reading of it, and no more.  At most
+ *  ERROR_RATE_LIMIT_USERS_MAX are told apart; of more, the one that was refused nothing for longest makes
+ *  room.  Owner: the broker's thread.
  */
 #ifndef ERROR_RATE_LIMIT_H
 #define ERROR_RATE_LIMIT_H

@@ -61,7 +61,8 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
 {
     const pipeline_t *pipeline = self->explanation.pipeline;
     catalogue_buffer_t buffer = { .bytes = NULL };
-    int rc = catalogue_read (self->source->catalogue, self->explanation.id, pipeline_file (pipeline, 0), &buffer);
+    int rc = catalogue_read (self->source->catalogue, self->explanation.id, pipeline_file (pipeline, 0),
+        &buffer);
     if (rc)
         s_fail (self, "cannot be read: %s", strerror (-rc));
     decoder_file_t file = { buffer.bytes, buffer.size };
@@ -83,7 +84,8 @@ s_write (const question_t *self, json_t *operations)
     char path [PATH_BYTES];
     catalogue_path (self->source->catalogue, what->id, 0, path, sizeof path);
     reply_explained_t explained = {
-        .id = what->id, .epoch = what->epoch, .is_placed = what->is_placed, .index = what->index, .row = what->row,
+        .id = what->id, .epoch = what->epoch, .is_placed = what->is_placed, .index = what->index,
+        .row = what->row,
         .name = path, .version = what->version, .has_no_version = !what->is_version_told,
         .prepared_for = what->prepared_for, .is_reused = what->is_reused
     };
@@ -94,7 +96,8 @@ static void
 s_work (side_task_t *side_task, decoder_t *decoder)
 {
     question_t *self = (question_t *) side_task;
-    describe_sample_t sample = { .shared_key = self->explanation.shared_key, .private_key = self->explanation.private_key };
+    describe_sample_t sample = { .shared_key = self->explanation.shared_key,
+        .private_key = self->explanation.private_key };
     if (!s_find_size (self, decoder, &sample))
         return;
     char what [WHAT_BYTES];
@@ -136,13 +139,16 @@ explaining_destroy (explaining_t **self_p)
 static void
 s_send (explaining_t *self, question_t *question)
 {
-    atomic_size_t *account = send_backlog_account (self->unread, &question->peer, tenant_number (question->tenant),
+    atomic_size_t *account = send_backlog_account (self->unread, &question->peer,
+        tenant_number (question->tenant),
         (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
-    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others of its tenant have
-    //  taken that since, it is answered all the same: at most EXPLAINING_MAX answers are beyond it.
+    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others
+    //  of its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers are
+    //  beyond it.
     if (account)
-        outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag, question->text, account);
+        outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag,
+            question->text, account);
     else
         outbox_send_text (self->router, &question->peer, kind, question->job, question->tag, question->text);
 }
@@ -170,18 +176,21 @@ s_find_room (explaining_t *self, const job_t *job)
         of_tenant += question->is_asked && question->tenant == job_tenant (job);
         room = question->is_asked? room: question;
     }
-    return of_job < EXPLAINING_OF_JOB_MAX && of_tenant < broker_share (self->broker, job_tenant (job), EXPLAINING_MAX)? room: NULL;
+    return of_job < EXPLAINING_OF_JOB_MAX
+        && of_tenant < broker_share (self->broker, job_tenant (job), EXPLAINING_MAX)? room: NULL;
 }
 
 bool
-explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame, refusal_t *refusal)
+explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame,
+    refusal_t *refusal)
 {
     request_explain_t request;
     if (!request_explain (frame, &request, refusal))
         return false;
     question_t *question = s_find_room (self, job);
     if (!question)
-        return refuse (refusal, "busy", "too many samples are being explained at once (at most %d of a job): wait for an answer",
+        return refuse (refusal, "busy",
+            "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
     *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done }, .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };

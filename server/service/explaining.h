@@ -1,12 +1,16 @@
-/*  explaining -- EXPLAIN from the question to the answer: what the broker knows now, and what a worker finds out later.
+/*  explaining -- EXPLAIN from the question to the answer: what the broker knows now, and what a worker finds
+ *  out later.
  *
- *  happy path:     explaining_begin (broker_explain) .. its tenant's turn (side_jobs.h): a worker reads the sample's first file, looks
- *                  at its size, describes the operations, writes the answer .. which is sent, with the asker's tag
- *  failure modes:  no such sample, or too many questions at once: refused.  A sample that can no longer be read: ERROR later.
+ *  happy path:     explaining_begin (broker_explain) .. its tenant's turn (side_jobs.h): a worker reads the
+ *                  sample's first file, looks at its size, describes the operations, writes the answer ..
+ *                  which is sent, with the asker's tag
+ *  failure modes:  no such sample, or too many questions at once: refused.  A sample that can no longer be
+ *                  read: ERROR later.
  *                  An asker that has gone meanwhile: nobody gets the answer.
  *  on close:       side_jobs_collect gives back what was not begun.
  *
- *  At most EXPLAINING_MAX are out at once, EXPLAINING_OF_JOB_MAX of them for one job, its share by weight for one tenant.
+ *  At most EXPLAINING_MAX are out at once, EXPLAINING_OF_JOB_MAX of them for one job, its share by weight for
+ *  one tenant.
  *  Owner: the broker's thread.
  */
 #ifndef EXPLAINING_H
@@ -26,6 +30,7 @@ explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_
 //  Nothing may be out.
 void explaining_destroy (explaining_t **self_p);
 //  Of a job of this peer; frame: what it asks.  False: refused.
-bool explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame, refusal_t *refusal);
+bool explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame,
+    refusal_t *refusal);
 
 #endif

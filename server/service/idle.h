@@ -1,6 +1,7 @@
 /*  idle -- when a server that is to end once nobody needs it (--until-idle) has nobody.
  *
- *  It counts from its start too, with more patience: who starts a server for a job needs a while to import what the job needs.
+ *  It counts from its start too, with more patience: who starts a server for a job needs a while to import
+ *  what the job needs.
  *  Knows no clock.  Owner: the broker's thread.
  */
 #ifndef IDLE_H
@@ -23,7 +24,8 @@ void idle_begin (idle_t *self, int64_t limit_ms, int64_t now_ms);
 bool idle_look (idle_t *self, uint64_t jobs, uint64_t jobs_total, int64_t now_ms);
 //  When idle_look wants to be asked again, should nothing happen; INT64_MAX: never.
 int64_t idle_due_ms (const idle_t *self, uint64_t jobs);
-//  {"seconds": limit, "left": seconds or null while there are jobs}, or null without a limit; a new reference.
+//  {"seconds": limit, "left": seconds or null while there are jobs}, or null without a limit; a new
+//  reference.
 json_t *idle_status (const idle_t *self, uint64_t jobs, int64_t now_ms);
 
 #endif

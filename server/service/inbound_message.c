@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-//  A frame above this is not copied; one below lies with others in a buffer of ZeroMQ's, which would be held with it.
+//  A frame above this is not copied; one below lies with others in a buffer of ZeroMQ's, which would be held
+//  with it.
 enum { COPIED_BYTES_MAX = 8192 };
 
 static bool
@@ -22,7 +23,8 @@ inbound_message_keep (const inbound_message_t *self, zmq_msg_t *messages)
         held += !is_copied;
     }
     //  One block: the mail, its held messages, its frames, their bytes.
-    inbound_message_t *kept = malloc (sizeof *kept + held * sizeof *kept->held + self->count * sizeof *kept->frames + bytes);
+    inbound_message_t *kept = malloc (sizeof *kept + held * sizeof *kept->held
+        + self->count * sizeof *kept->frames + bytes);
     if (!kept)
         return NULL;
     *kept = *self;

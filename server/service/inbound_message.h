@@ -1,4 +1,5 @@
-/*  inbound_message -- one message from a client, with all that is known of whose it is; lent by the socket, or kept until its turn comes.  */
+/*  inbound_message -- one message from a client, with all that is known of whose it is; lent by the socket,
+ *  or kept until its turn comes.  */
 #ifndef INBOUND_MESSAGE_H
 #define INBOUND_MESSAGE_H
 #include <stddef.h>
@@ -20,11 +21,12 @@ typedef struct {
     size_t held_count;
 } inbound_message_t;
 
-//  A copy that stays until inbound_message_destroy.  messages, unless NULL, are those that the frames lie in, in their order: large ones are
-//  taken out of them.  NULL: no memory.
+//  A copy that stays until inbound_message_destroy.  messages, unless NULL, are those that the frames lie in,
+//  in their order: large ones are taken out of them.  NULL: no memory.
 inbound_message_t *inbound_message_keep (const inbound_message_t *self, zmq_msg_t *messages);
 void inbound_message_destroy (inbound_message_t **self_p);
-//  Of kept mail: its frames go before it does; what giving them back takes is not the broker's thread's then.  Any thread.
+//  Of kept mail: its frames go before it does; what giving them back takes is not the broker's thread's then.
+//  Any thread.
 void inbound_message_drop_frames (inbound_message_t *self);
 
 //  What keeping it costs.

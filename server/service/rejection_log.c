@@ -64,7 +64,8 @@ s_tell (rejection_log_t *self, const rejection_log_one_t *one, uint64_t repeated
     char user [24] = "";
     if (one->user != BROKER_USER_UNKNOWN)
         snprintf (user, sizeof user, "%" PRIu64, one->user);
-    log_event (self->log, LOG_LEVEL_NOTICE, "refused", LOG_FIELDS (LOG_TEXT ("tenant", one->name), LOG_TEXT ("code", one->code),
+    log_event (self->log, LOG_LEVEL_NOTICE, "refused",
+        LOG_FIELDS (LOG_TEXT ("tenant", one->name), LOG_TEXT ("code", one->code),
         LOG_TEXT ("user", *user? user: NULL), LOG_NUMBER ("times", repeated)), "%s", one->message);
 }
 

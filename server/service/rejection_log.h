@@ -1,7 +1,8 @@
-/*  rejection_log -- every request that was refused, counted by tenant and code; and told in the log, at most once a second for each.
+/*  rejection_log -- every request that was refused, counted by tenant and code; and told in the log, at most
+ *  once a second for each.
  *
- *  What was refused meanwhile is told by its number, with the last message.  A tenant's number is the broker's; one more,
- *  REJECTION_LOG_NOBODY, is for those who are nobody's.  Owner: the broker's thread.
+ *  What was refused meanwhile is told by its number, with the last message.  A tenant's number is the
+ *  broker's; one more, REJECTION_LOG_NOBODY, is for those who are nobody's.  Owner: the broker's thread.
  */
 #ifndef REJECTION_LOG_H
 #define REJECTION_LOG_H
@@ -12,7 +13,8 @@
 
 typedef struct rejection_log rejection_log_t;
 
-enum { REJECTION_LOG_NOBODY = BROKER_TENANTS_MAX, REJECTION_LOG_LINES_MAX, REJECTION_LOG_CODES_MAX = 48, REJECTION_LOG_TELL_MS = 1000 };
+enum { REJECTION_LOG_NOBODY = BROKER_TENANTS_MAX, REJECTION_LOG_LINES_MAX, REJECTION_LOG_CODES_MAX = 48,
+    REJECTION_LOG_TELL_MS = 1000 };
 
 //  log is lent.  NULL: no memory.
 rejection_log_t *rejection_log_new (log_t *log);
@@ -30,8 +32,8 @@ void rejection_log_add (rejection_log_t *self, const rejection_log_one_t *one, i
 //  About twice a second.
 void rejection_log_beat (rejection_log_t *self, int64_t now_ms);
 
-//  {"busy": 3}: those of one tenant, or of all where it is REJECTION_LOG_LINES_MAX; codes that were never used are left out.  A new
-//  reference.
+//  {"busy": 3}: those of one tenant, or of all where it is REJECTION_LOG_LINES_MAX; codes that were never
+//  used are left out.  A new reference.
 json_t *rejection_log_status (const rejection_log_t *self, uint32_t tenant);
 
 #endif

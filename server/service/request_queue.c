@@ -94,7 +94,8 @@ s_fits (const request_queue_t *self, const line_t *line, const waiting_t *reques
         && (self->large_bytes == 0 || self->large_bytes + request->bytes <= WAITING_LARGE_MAX);
 }
 
-//  The newest small request of the connection that has the most; NULL: none has more by two than the one that comes.
+//  The newest small request of the connection that has the most; NULL: none has more by two than the one that
+//  comes.
 static waiting_t *
 s_find_greedy (line_t *line, const waiting_t *request)
 {
@@ -199,7 +200,8 @@ request_queue_release (request_queue_t *self, waiting_t *request)
 }
 
 waiting_t *
-request_queue_take_if (request_queue_t *self, bool (*is_gone) (void *context, const waiting_t *request), void *context)
+request_queue_take_if (request_queue_t *self, bool (*is_gone) (void *context, const waiting_t *request),
+    void *context)
 {
     for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++)
         for (waiting_t *request = self->lines [number].first; request; request = request->after)
@@ -229,13 +231,15 @@ s_find (const line_t *line, uint64_t connection, bool firsts_only)
 bool
 request_queue_holds_back (const request_queue_t *self, uint32_t line, uint64_t connection)
 {
-    return self->lines [line].firsts [s_bucket (connection)] > 0 && s_find (&self->lines [line], connection, true);
+    return self->lines [line].firsts [s_bucket (connection)] > 0
+        && s_find (&self->lines [line], connection, true);
 }
 
 bool
 request_queue_has (const request_queue_t *self, uint32_t line, uint64_t connection)
 {
-    return self->lines [line].of [s_bucket (connection)] > 0 && s_find (&self->lines [line], connection, false);
+    return self->lines [line].of [s_bucket (connection)] > 0
+        && s_find (&self->lines [line], connection, false);
 }
 
 size_t
@@ -270,7 +274,8 @@ s_check_line (const request_queue_t *self, const line_t *line, uint32_t number)
         large += s_is_large (request);
         *(s_is_large (request)? &large_bytes: &small_bytes) += request->bytes;
         of [s_bucket (request->connection)]++;
-        firsts [s_bucket (request->connection)] = (uint16_t) (firsts [s_bucket (request->connection)] + request->is_first);
+        firsts [s_bucket (request->connection)] =
+            (uint16_t) (firsts [s_bucket (request->connection)] + request->is_first);
     }
     assert (count == line->count && small_bytes == line->small_bytes && large_bytes == line->large_bytes);
     assert (count <= WAITING_LINE_MAX && small_bytes <= WAITING_LINE_BYTES_MAX);

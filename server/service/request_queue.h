@@ -1,19 +1,22 @@
-/*  request_queue -- requests that cost the broker's thread much, until it is their turn: by weight over tenants.
+/*  request_queue -- requests that cost the broker's thread much, until it is their turn: by weight over
+ *  tenants.
  *
- *  Each tenant has a line, in which its requests stand as they came.  Who is served next is decided by stride scheduling
- *  (Waldspurger 1995) over the thread's time: a line has a pass, which grows by cost / weight of what was done for it; the line with
- *  the lowest pass is next (of equals the lowest number).  A line that was empty begins where the others stand, or later by
- *  WAITING_DEBT_MAX / weight at most: nobody saves up time, and nobody pays for long for time that no one else wanted.  While two
- *  lines both have requests waiting, what was done for them divided by their weights differs by no more than one request of each
- *  and that debt.
+ *  Each tenant has a line, in which its requests stand as they came.  Who is served next is decided by stride
+ *  scheduling (Waldspurger 1995) over the thread's time: a line has a pass, which grows by cost / weight of
+ *  what was done for it; the line with the lowest pass is next (of equals the lowest number).  A line that
+ *  was empty begins where the others stand, or later by WAITING_DEBT_MAX / weight at most: nobody saves up
+ *  time, and nobody pays for long for time that no one else wanted.  While two lines both have requests
+ *  waiting, what was done for them divided by their weights differs by no more than one request of each and
+ *  that debt.
  *
- *  All is bounded.  Where a line is full of small requests, the connection with the most of them gives way to one that has two
- *  less: one user of a tenant, or one broken client, does not shut out the others.
+ *  All is bounded.  Where a line is full of small requests, the connection with the most of them gives way to
+ *  one that has two less: one user of a tenant, or one broken client, does not shut out the others.
  *
  *  Invariants, checked by request_queue_check ():
- *    W1  a line has at most WAITING_LINE_MAX requests, WAITING_CONNECTION_MAX of one connection; the small ones (up to
- *        WAITING_SMALL_BYTES) at most WAITING_LINE_BYTES_MAX together, the large ones WAITING_LINE_LARGE_MAX unless there is one
- *        alone; the large ones of all lines WAITING_LARGE_MAX, unless there is one alone.
+ *    W1  a line has at most WAITING_LINE_MAX requests, WAITING_CONNECTION_MAX of one connection; the small
+ *        ones (up to WAITING_SMALL_BYTES) at most WAITING_LINE_BYTES_MAX together, the large ones
+ *        WAITING_LINE_LARGE_MAX unless there is one alone; the large ones of all lines WAITING_LARGE_MAX,
+ *        unless there is one alone.
  *    W2  counts and bytes are those of the requests that wait.
  *    W3  no line that waits has a pass below the room's, unless its head is held.
  *  It knows no message, tenant or clock.  Owner: the broker's thread.
@@ -34,14 +37,17 @@ enum {
     WAITING_LINE_BYTES_MAX = 8 << 20,
     WAITING_LINE_LARGE_MAX = 128 << 20,
     WAITING_LARGE_MAX = 256 << 20,
-    WAITING_DEBT_MAX = 100 << 20            //  in the caller's unit of cost: nanoseconds, so a tenth of a second
+    WAITING_DEBT_MAX = 100 << 20            //  in the caller's unit of cost: nanoseconds, so a tenth of a
+                                            //  second
 };
 
-//  What waits: part of whatever the caller keeps of it, and its own until it is put, and from when it is taken.
+//  What waits: part of whatever the caller keeps of it, and its own until it is put, and from when it is
+//  taken.
 typedef struct waiting {
     uint64_t connection;                    //  whose; any number that two connections hardly share
     size_t bytes;                           //  that are held for it
-    bool is_first;                          //  nothing else of its connection may overtake it (request_queue_holds_back)
+    bool is_first;                          //  nothing else of its connection may overtake it
+                                            //  (request_queue_holds_back)
     uint32_t line;                          //  the room's from here on
     struct waiting *before, *after;
 } waiting_t;
@@ -51,17 +57,18 @@ request_queue_t *request_queue_new (void);
 //  The room must be empty.
 void request_queue_destroy (request_queue_t **self_p);
 
-//  The request stands at its line's end.  weight: the line's, 1 or more.  Returns who cannot wait: NULL, the request itself, or
-//  another one, which is the caller's again.
+//  The request stands at its line's end.  weight: the line's, 1 or more.  Returns who cannot wait: NULL, the
+//  request itself, or another one, which is the caller's again.
 waiting_t *request_queue_put (request_queue_t *self, uint32_t line, uint32_t weight, waiting_t *request);
 //  Who is next, the caller's again; NULL: nobody waits.
 waiting_t *request_queue_take (request_queue_t *self);
-//  What was just taken is not done with yet: it stands at its line's head again, and nobody of its line is next before
-//  request_queue_release, which takes it for good.  At most one of a line.
+//  What was just taken is not done with yet: it stands at its line's head again, and nobody of its line is
+//  next before request_queue_release, which takes it for good.  At most one of a line.
 void request_queue_hold (request_queue_t *self, waiting_t *request);
 void request_queue_release (request_queue_t *self, waiting_t *request);
 //  Takes one of those for whom is_gone says so, but none that is held; NULL: there is none.
-waiting_t *request_queue_take_if (request_queue_t *self, bool (*is_gone) (void *context, const waiting_t *request), void *context);
+waiting_t *request_queue_take_if (request_queue_t *self,
+    bool (*is_gone) (void *context, const waiting_t *request), void *context);
 //  So much was done for the line: for a request that was taken, or on the side.
 void request_queue_charge (request_queue_t *self, uint32_t line, uint32_t weight, uint64_t cost);
 

@@ -20,7 +20,8 @@ service_count_outside (service_t *self)
     broker_t *broker = self->options.broker;
     for (uint32_t number = 0; number < broker_tenants (broker); number++) {
         tenant_t *tenant = broker_tenant_of (broker, number);
-        broker_outside (broker, tenant, arrivals_count (self->arrivals, tenant), atomic_load (&self->outgoing [number])
+        broker_outside (broker, tenant, arrivals_count (self->arrivals, tenant),
+            atomic_load (&self->outgoing [number])
             + closing_rings_bytes (&self->closing_rings, number) + arrivals_bytes (self->arrivals, tenant));
     }
 }
@@ -38,7 +39,8 @@ static void
 s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
 {
     service_t *self = context;
-    rejection_log_one_t one = { .tenant = tenant_number (caller->tenant), .name = service_tenant_name (self, caller->tenant),
+    rejection_log_one_t one = { .tenant = tenant_number (caller->tenant),
+        .name = service_tenant_name (self, caller->tenant),
         .user = caller->user, .code = refusal->code, .message = refusal->message };
     rejection_log_add (self->rejection_log, &one, self->now_ms);
 }
@@ -52,7 +54,8 @@ service_new (const service_options_t *options)
     self->unread = send_backlog_new ();
     self->rejection_log = rejection_log_new (options->log);
     self->room = request_queue_new ();
-    arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server, .router = options->router,
+    arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server,
+        .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
         .refused = s_count_refusal, .unread = self->unread, .context = self };
     self->options = *options;
@@ -61,9 +64,11 @@ service_new (const service_options_t *options)
     self->rows = calloc (REQUEST_BATCH_MAX, sizeof *self->rows);
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
     self->side_jobs = side_jobs_new (options->broker, options->tasks);
-    self->explaining = self->side_jobs? explaining_new (options->router, options->broker, self->side_jobs, self->unread): NULL;
+    self->explaining = self->side_jobs?
+        explaining_new (options->router, options->broker, self->side_jobs, self->unread): NULL;
     self->arrivals = arrivals_new (&arrivals);
-    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread || !self->rejection_log || !self->room)
+    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread
+        || !self->rejection_log || !self->room)
         service_destroy (&self);
     return self;
 }
@@ -102,7 +107,8 @@ service_label (const service_t *self, rank_t *rank, service_label_t *label)
 {
     job_t *job = rank_job (rank);
     const connection_t *connection = rank_user (rank);
-    bool has_ranks = job_world_size (job) > 1, has_user = connection && connection->caller.user != BROKER_USER_UNKNOWN;
+    bool has_ranks = job_world_size (job) > 1, has_user = connection
+        && connection->caller.user != BROKER_USER_UNKNOWN;
     int used = snprintf (label->text, sizeof label->text, "job %" PRIu64, job_id (job));
     if (has_ranks)
         snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
@@ -120,7 +126,8 @@ service_label (const service_t *self, rank_t *rank, service_label_t *label)
 
 //  A line about a rank; reason: NULL, or a word of ours.
 static void
-s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event, const char *reason, const char *what)
+s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event, const char *reason,
+    const char *what)
 {
     service_label_t label;
     service_label (self, rank, &label);
@@ -155,7 +162,8 @@ service_attend (service_t *self, int64_t now_ms)
             broker_attached (self->options.broker, rank, now_ms);
         }
         else {
-            s_log_rank (self, rank, LOG_LEVEL_NOTICE, "lost", NULL, " is gone: its client closed the ring's socket");
+            s_log_rank (self, rank, LOG_LEVEL_NOTICE, "lost", NULL,
+                " is gone: its client closed the ring's socket");
             broker_lost (self->options.broker, rank, now_ms);
         }
     }
@@ -184,8 +192,10 @@ s_send_batch (service_t *self, const action_t *action)
     uint32_t count = rank_batch_rows (rank, slot, self->rows, self->ids);
     assert (count == action->batch.count);
     s_close_holes (&connection->layout, connection_slot (connection, slot), self->rows, count);
-    outbox_batch_t batch = { .batch = &action->batch, .ids = self->ids, .step = action->step, .step_words = action->step_words,
-        .inline_slot = connection_take_inline (connection, slot), .slot_bytes = connection->layout.slot_bytes };
+    outbox_batch_t batch = { .batch = &action->batch, .ids = self->ids, .step = action->step,
+        .step_words = action->step_words,
+        .inline_slot = connection_take_inline (connection, slot),
+        .slot_bytes = connection->layout.slot_bytes };
     if (outbox_send_batch (self->options.router, &connection->peer, s_job_of (rank), &batch) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
 }
@@ -199,13 +209,15 @@ s_copy (service_t *self, place_t *place)
     if (!slot) {
         //  No memory for an inline batch: the job cannot go on, others can.
         broker_copied (self->options.broker, place);
-        broker_end (self->options.broker, rank_job (rank), "memory", "the server has no memory for the job's batches");
+        broker_end (self->options.broker, rank_job (rank), "memory",
+            "the server has no memory for the job's batches");
         return;
     }
     tasks_copy (self->options.tasks, place, &connection->layout, slot);
 }
 
-//  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say when it is done.
+//  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say
+//  when it is done.
 static bool
 s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
@@ -217,7 +229,8 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
     }
     if (!ring_server_part (self->options.ring_server, connection->key))
         return false;
-    closing_rings_keep (&self->closing_rings, self->options.ring_server, connection->key, tenant_number (tenant),
+    closing_rings_keep (&self->closing_rings, self->options.ring_server, connection->key,
+        tenant_number (tenant),
         (size_t) broker_share (self->options.broker, tenant, CLOSING_RINGS_MAX), &connection->ring);
     return true;
 }
@@ -262,7 +275,8 @@ s_send_notice (service_t *self, const action_t *action)
     const char *message = unreadable? unreadable: action->message;
     snprintf (what, sizeof what, ", %s: %s", action->reason, message);
     s_log_rank (self, rank, LOG_LEVEL_NOTICE, "notice", action->reason, what);
-    if (rank_is_there (rank) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE, s_job_of (rank), 0,
+    if (rank_is_there (rank) && outbox_send_text (self->options.router, &connection->peer, WIRE_NOTICE,
+        s_job_of (rank), 0,
             unreadable? reply_notice_unreadable (message, job_epoch_samples (job), job_unreadable (job))
                 : reply_notice (action->reason, message)) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
@@ -274,7 +288,8 @@ s_send_epoch_end (service_t *self, const action_t *action)
 {
     rank_t *rank = action->rank;
     const connection_t *connection = rank_user (rank);
-    if (rank_is_there (rank) && outbox_send (self->options.router, &connection->peer, WIRE_EPOCH_END, s_job_of (rank), 0,
+    if (rank_is_there (rank) && outbox_send (self->options.router, &connection->peer, WIRE_EPOCH_END,
+        s_job_of (rank), 0,
             &action->epoch_end, sizeof action->epoch_end) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
 }
@@ -346,8 +361,10 @@ s_log_bad_samples (service_t *self)
     uint32_t id;
     const char *reason;
     while (broker_next_bad (self->options.broker, &dataset, &id, &reason))
-        log_event (self->options.log, LOG_LEVEL_WARNING, "bad_sample", LOG_FIELDS (LOG_TEXT ("dataset", dataset_name (dataset)),
-            LOG_NUMBER ("sample", id)), "sample %u of data set '%s' cannot be read: %s", id, dataset_name (dataset), reason);
+        log_event (self->options.log, LOG_LEVEL_WARNING, "bad_sample",
+            LOG_FIELDS (LOG_TEXT ("dataset", dataset_name (dataset)),
+            LOG_NUMBER ("sample", id)), "sample %u of data set '%s' cannot be read: %s", id,
+            dataset_name (dataset), reason);
 }
 
 //  Reads that fail for a while, once; and that they do so no more.
@@ -358,12 +375,16 @@ s_log_trouble (service_t *self)
     while (broker_next_trouble (self->options.broker, &trouble)) {
         const char *name = dataset_name (trouble.dataset);
         if (trouble.is_over)
-            log_event (self->options.log, LOG_LEVEL_NOTICE, "storage", LOG_FIELDS (LOG_TEXT ("dataset", name)),
-                "data set '%s' can be read again; reads failed for %.1f s", name, (double) trouble.lasted_ms / 1000);
+            log_event (self->options.log, LOG_LEVEL_NOTICE, "storage",
+                LOG_FIELDS (LOG_TEXT ("dataset", name)),
+                "data set '%s' can be read again; reads failed for %.1f s", name,
+                (double) trouble.lasted_ms / 1000);
         else
-            log_event (self->options.log, LOG_LEVEL_WARNING, "storage", LOG_FIELDS (LOG_TEXT ("dataset", name)),
+            log_event (self->options.log, LOG_LEVEL_WARNING, "storage",
+                LOG_FIELDS (LOG_TEXT ("dataset", name)),
                 "data set '%s' %s: %s; tried again for %lld s (--patience)", name,
-                trouble.is_still? "stands still": "has reads that fail", trouble.reason, (long long) (trouble.patience_ms / 1000));
+                trouble.is_still? "stands still": "has reads that fail", trouble.reason,
+                (long long) (trouble.patience_ms / 1000));
     }
 }
 
@@ -390,7 +411,8 @@ s_beat (void *context, rank_t *rank)
     const connection_t *connection = rank_user (rank);
     if (connection->attached)
         return;
-    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
+    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
+        == OUTBOX_GONE) {
         s_log_rank (self, rank, LOG_LEVEL_NOTICE, "lost", NULL, " is gone: its connection is closed");
         broker_lost (self->options.broker, rank, self->now_ms);
     }
@@ -447,7 +469,8 @@ s_revoke (void *context, rank_t *rank)
 }
 
 size_t
-service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context, int64_t now_ms)
+service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context,
+    int64_t now_ms)
 {
     self->now_ms = now_ms;
     revoking_t revoking = { .service = self, .is_gone = is_gone, .context = context };

@@ -1,8 +1,9 @@
 //  JOIN: from the room to arrivals.h.
 //
-//  happy path:     what it asks for is looked at; its ids are read; a job.  Where there are many ids a worker reads them, as a side job
-//                  of its tenant's: meanwhile the JOIN is held at the head of its tenant's line, so that no tenant has more than one
-//                  in work, and nothing of it overtakes another.
+//  happy path:     what it asks for is looked at; its ids are read; a job.  Where there are many ids a worker
+//                  reads them, as a side job of its tenant's: meanwhile the JOIN is held at the head of its
+//                  tenant's line, so that no tenant has more than one in work, and nothing of it overtakes
+//                  another.
 //  failure modes:  refused at any of these.  Its key is revoked while it is read: refused when that is done.
 //  on close:       what is being read is refused: `stopping`.
 
@@ -89,8 +90,8 @@ service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal)
 {
     if (self->stopping)
         return service_refuse_stopping (refusal);
-    //  A routing id that the client chose may be one that another client had: what is still on its way to that one would
-    //  reach this one.
+    //  A routing id that the client chose may be one that another client had: what is still on its way to
+    //  that one would reach this one.
     if (inbound->peer.size != AUTOMATIC_ID_BYTES || inbound->peer.bytes [0] != 0)
         return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
     if (!service_account (self, inbound, refusal))
@@ -116,7 +117,8 @@ service_is_reading (const service_t *self, const inbound_message_t *inbound)
 }
 
 void
-service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context)
+service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context)
 {
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++) {
         reading_join_t *reading = self->reading [number];

@@ -1,10 +1,11 @@
 //  What clients ask: from the socket to the answer.
 //
-//  happy path:     a message is received, its caller found, its head read.  What costs little is done at once.  What costs much
-//                  (JOIN, STATUS, EXPLAIN, DATASET) waits in the room, and with it what must not overtake it; from the room it is
-//                  served by weight over tenants, a slice a turn.
-//  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is full: `busy`.  More
-//                  errors than a user's ration: counted, not answered.
+//  happy path:     a message is received, its caller found, its head read.  What costs little is done at
+//                  once.  What costs much (JOIN, STATUS, EXPLAIN, DATASET) waits in the room, and with it
+//                  what must not overtake it; from the room it is served by weight over tenants, a slice a
+//                  turn.
+//  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is
+//                  full: `busy`.  More errors than a user's ration: counted, not answered.
 //  on close:       the room is emptied: each request gets its answer, a JOIN `stopping`.
 //  service_joins.c: JOIN.
 
@@ -29,10 +30,11 @@ enum {
     FRAMES_MAX = WIRE_FRAMES_MAX + 1,       //  the routing id before them
     RECEIVE_NS = 1000000,                   //  a turn's receiving
     SLICE_NS = 2000000,                     //  a turn's serving: at least one request
-    //  While other tenants' jobs run, the room has one part in so many of the thread's time: a request of 50 ms cannot be divided,
-    //  and workers run dry behind a row of them.
+    //  While other tenants' jobs run, the room has one part in so many of the thread's time: a request of 50
+    //  ms cannot be divided, and workers run dry behind a row of them.
     REST_PARTS = 10,
-    //  But nobody waits for long because of what was done for another: to put a ring of some gigabytes away takes a second.
+    //  But nobody waits for long because of what was done for another: to put a ring of some gigabytes away
+    //  takes a second.
     REST_MS_MAX = 1000,
     //  What libzmq's thread takes to receive, a byte: the kernel's copy, and memory that is new each time.
     RECEIVED_NS_A_BYTE = 2
@@ -58,11 +60,14 @@ void
 service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal)
 {
     const caller_t *caller = &inbound->caller;
-    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant): REJECTION_LOG_NOBODY,
-        .name = caller->tenant? service_tenant_name (self, caller->tenant): NULL, .user = caller->user, .code = refusal->code,
+    rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant):
+        REJECTION_LOG_NOBODY,
+        .name = caller->tenant? service_tenant_name (self, caller->tenant): NULL, .user = caller->user,
+        .code = refusal->code,
         .message = refusal->message };
     rejection_log_add (self->rejection_log, &one, self->now_ms);
-    if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user, self->now_ms > 0? self->now_ms: 1)) {
+    if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user,
+        self->now_ms > 0? self->now_ms: 1)) {
         self->dropped [one.tenant]++;
         return;
     }
@@ -116,10 +121,12 @@ s_own_rank (service_t *self, const inbound_message_t *inbound, refusal_t *refusa
     rank_t *rank = s_find_own (self, inbound);
     if (rank)
         return rank;
-    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that the server is not the
-    //  one that the client knew, and the client would join anew, which a fenced one must not.
+    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that
+    //  the server is not the one that the client knew, and the client would join anew, which a fenced one
+    //  must not.
     service_carry_out_all (self);
-    refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)", inbound->head.job);
+    refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)",
+        inbound->head.job);
     return NULL;
 }
 
@@ -144,8 +151,8 @@ s_leave (service_t *self, const inbound_message_t *inbound, rank_t *rank)
     service_label_t label;
     service_label (self, rank, &label);
     log_event (self->options.log, LOG_LEVEL_INFO, "left", label.fields, "%s left", label.text);
-    outbox_send_text (self->options.router, &inbound->peer, WIRE_ENDED, job_id (rank_job (rank)), inbound->head.tag,
-        reply_ended ("left", "the job has left"));
+    outbox_send_text (self->options.router, &inbound->peer, WIRE_ENDED, job_id (rank_job (rank)),
+        inbound->head.tag, reply_ended ("left", "the job has left"));
     broker_left (self->options.broker, rank);
 }
 
@@ -153,7 +160,8 @@ static bool
 s_explain (service_t *self, const inbound_message_t *inbound, rank_t *rank, refusal_t *refusal)
 {
     return service_account (self, inbound, refusal)
-        && explaining_begin (self->explaining, rank_job (rank), &inbound->peer, inbound->head.tag, &inbound->frames [1], refusal);
+        && explaining_begin (self->explaining, rank_job (rank), &inbound->peer, inbound->head.tag,
+            &inbound->frames [1], refusal);
 }
 
 static bool
@@ -194,8 +202,8 @@ s_status (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     if (rank)
         broker_heartbeat (self->options.broker, rank, self->now_ms);        //  whatever it asks, it lives
     if (text)
-        outbox_send_counted (self->options.router, &inbound->peer, WIRE_STATUS_REPLY, rank? inbound->head.job: 0, inbound->head.tag, text,
-            account);
+        outbox_send_counted (self->options.router, &inbound->peer, WIRE_STATUS_REPLY,
+            rank? inbound->head.job: 0, inbound->head.tag, text, account);
     return true;
 }
 
@@ -216,7 +224,8 @@ s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal
     uint64_t tag = inbound->head.tag;
     char *text = dataset_table_text (source_of (dataset)->catalogue, &request, &table);
     if (table.bytes)
-        outbox_send_bytes (router, &inbound->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size, account);
+        outbox_send_bytes (router, &inbound->peer, WIRE_DATASET_REPLY, tag, text, table.bytes, table.size,
+            account);
     else
         outbox_send_counted (router, &inbound->peer, WIRE_DATASET_REPLY, 0, tag, text, account);
     return true;
@@ -232,7 +241,8 @@ s_drain (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
         return refuse (refusal, "forbidden", "only an operator may drain the server");
     if (!broker_is_draining (self->options.broker))
         log_event (self->options.log, LOG_LEVEL_NOTICE, "draining", LOG_FIELDS (LOG_NUMBER ("jobs",
-            broker_jobs (self->options.broker))), "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
+            broker_jobs (self->options.broker))),
+            "draining: no new jobs and no new epochs; %" PRIu64 " job%s left",
             broker_jobs (self->options.broker), broker_jobs (self->options.broker) == 1? " is": "s are");
     broker_drain (self->options.broker);
     arrivals_drain (self->arrivals);
@@ -333,13 +343,15 @@ s_serve_one (service_t *self)
     return true;
 }
 
-//  Who stands before the room comes in, as soon as there is room; requests are served for that, unless the first is being read.
+//  Who stands before the room comes in, as soon as there is room; requests are served for that, unless the
+//  first is being read.
 static void
 s_let_in (service_t *self)
 {
     while (self->stuck) {
         const tenant_t *tenant = self->stuck->caller.tenant;
-        waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant), &self->stuck->waiting);
+        waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant),
+            &self->stuck->waiting);
         self->stuck = (inbound_message_t *) refused;
         if (refused && !s_serve_one (self))
             return;
@@ -422,9 +434,11 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
         return;
     }
     const tenant_t *tenant = inbound->caller.tenant;
-    kept->waiting = (waiting_t) { .connection = inbound_message_connection (inbound), .bytes = inbound_message_bytes (inbound),
+    kept->waiting = (waiting_t) { .connection = inbound_message_connection (inbound),
+        .bytes = inbound_message_bytes (inbound),
         .is_first = inbound->head.kind == WIRE_JOIN };
-    waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant), &kept->waiting);
+    waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant),
+        &kept->waiting);
     inbound_message_t *loser = (inbound_message_t *) refused;
     //  Where there is one tenant, nobody is hurt by who waits at the socket instead: behind this one.
     if (loser && broker_tenants (self->options.broker) == 1 && !self->stuck) {
@@ -437,9 +451,9 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
     inbound_message_destroy (&loser);
 }
 
-//  What costs much waits; so does what must not come before something of its connection that waits: anything before a JOIN,
-//  since it is about that job; and before a question what ends the job, but not PROGRESS, or a job would stand still
-//  while its question waits.
+//  What costs much waits; so does what must not come before something of its connection that waits: anything
+//  before a JOIN, since it is about that job; and before a question what ends the job, but not PROGRESS, or a
+//  job would stand still while its question waits.
 static bool
 s_must_wait (const service_t *self, const inbound_message_t *inbound)
 {
@@ -497,7 +511,8 @@ s_refuse_key (service_t *self, inbound_message_t *inbound)
 void
 service_take (service_t *self, const service_message_t *message, int64_t now_ms)
 {
-    inbound_message_t inbound = { .peer = *message->peer, .frames = message->frames, .count = message->count };
+    inbound_message_t inbound = { .peer = *message->peer, .frames = message->frames,
+        .count = message->count };
     self->now_ms = now_ms;
     if (tenants_caller (self->options.tenants, message->uid, message->key, &inbound.caller))
         s_take (self, &inbound, message->messages);
@@ -509,8 +524,9 @@ service_take (service_t *self, const service_message_t *message, int64_t now_ms)
         self->strangers++;
 }
 
-//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is known: -1.  The
-//  name is on what the peer has sent; the routing id that stands before it has it only where nobody polled first (4.3.4).
+//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is
+//  known: -1.  The name is on what the peer has sent; the routing id that stands before it has it only where
+//  nobody polled first (4.3.4).
 static uid_t
 s_peer_uid (zmq_msg_t *message)
 {
@@ -521,8 +537,8 @@ s_peer_uid (zmq_msg_t *message)
     return (uid_t) -1;
 }
 
-//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.  *bytes_p: of all but
-//  the first, which was not on the wire.
+//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
+//  *bytes_p: of all but the first, which was not on the wire.
 static size_t
 s_receive_frames (void *router, zmq_msg_t *messages, size_t *bytes_p)
 {
@@ -561,9 +577,11 @@ s_receive_one (service_t *self, int64_t now_ms)
     //  A message with too many frames is told by its count, which request_head refuses.
     if (count > 1) {
         uid_t uid = s_peer_uid (&messages [1]);
-        receive_quota_taken (uid == (uid_t) -1? RECEIVE_QUOTA_REMOTE: uid, zmq_msg_get (&messages [1], ZMQ_SRCFD), count - 1, bytes);
+        receive_quota_taken (uid == (uid_t) -1? RECEIVE_QUOTA_REMOTE: uid,
+            zmq_msg_get (&messages [1], ZMQ_SRCFD), count - 1, bytes);
         service_message_t message = { .peer = &peer, .uid = uid,
-            .key = zmq_msg_gets (&messages [1], "User-Id"), .frames = frames, .count = count - 1, .messages = &messages [1] };
+            .key = zmq_msg_gets (&messages [1], "User-Id"), .frames = frames, .count = count - 1,
+            .messages = &messages [1] };
         service_take (self, &message, now_ms);
     }
     for (size_t index = 0; index < held; index++)

@@ -1,4 +1,5 @@
-/*  service_state -- what a service is made of: for service.c (actions), service_messages.c (requests) and service_status.c.  */
+/*  service_state -- what a service is made of: for service.c (actions), service_messages.c (requests) and
+ *  service_status.c.  */
 #ifndef SERVICE_STATE_H
 #define SERVICE_STATE_H
 #include <stdatomic.h>
@@ -24,13 +25,15 @@ struct service {
     explaining_t *explaining;
     arrivals_t *arrivals;
     closing_rings_t closing_rings;
-    atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has not sent yet; its
-                                                    //  threads count down
+    atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
+                                                    //  not sent yet; its threads count down
     //  requests: those that wait, and answers
     request_queue_t *room;
-    struct reading_join *reading [BROKER_TENANTS_MAX];      //  a JOIN of each tenant whose ids a worker reads, NULL: none; it is
-                                                            //  its line's head, and held
-    inbound_message_t *stuck;              //  one that found the room full, where there is one tenant; nothing is received until it is in
+    struct reading_join *reading [BROKER_TENANTS_MAX];      //  a JOIN of each tenant whose ids a worker
+                                                            //  reads, NULL: none; it is its line's head, and
+                                                            //  held
+    inbound_message_t *stuck;              //  one that found the room full, where there is one tenant;
+                                           //  nothing is received until it is in
     int64_t resting_until_ms;   //  nobody is taken from the room before
     uint64_t rest_ns;           //  that are to be rested besides: less than a millisecond
     uint64_t reclaimed_ns;         //  charged for reclaims so far
@@ -65,9 +68,11 @@ uint64_t service_nanoseconds (const service_t *self);
 //  The same without reclaims, which are charged by themselves: for what lies between two looks.
 uint64_t service_unreclaimed_ns (const service_t *self);
 void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
-//  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go without a word).
+//  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go
+//  without a word).
 void service_empty_room (service_t *self);
-void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context);
 
 //  Where the answer to this connection is counted; NULL: refused, it does not read what it has.
 atomic_size_t *service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal);
@@ -76,12 +81,13 @@ bool service_refuse_revoked (refusal_t *refusal);
 bool service_refuse_stopping (refusal_t *refusal);
 
 //  ---- service_joins.c
-//  mail is kept, and has just been taken from the room.  True: it was answered, or will be, perhaps later (service_is_reading: the
-//  mail is not the caller's any more).  False: refusal is the answer.
+//  mail is kept, and has just been taken from the room.  True: it was answered, or will be, perhaps later
+//  (service_is_reading: the mail is not the caller's any more).  False: refusal is the answer.
 bool service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal);
 bool service_is_reading (const service_t *self, const inbound_message_t *inbound);
 //  Those of callers that are gone will be refused.
-void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context);
 
 //  STATUS_REPLY: JSON, malloc'ed, the caller's.  NULL: no memory.
 char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);

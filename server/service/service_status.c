@@ -33,7 +33,8 @@ s_describe_tenants (const service_t *self, json_t *status)
 {
     size_t index;
     json_t *object, *own = json_object_get (status, "tenant");
-    const tenant_t *tenant = own? broker_tenant (self->options.broker, json_string_value (json_object_get (own, "name"))): NULL;
+    const tenant_t *tenant = own?
+        broker_tenant (self->options.broker, json_string_value (json_object_get (own, "name"))): NULL;
     if (tenant)
         s_describe_tenant (self, own, tenant_number (tenant));
     json_array_foreach (json_object_get (status, "tenants"), index, object) {
@@ -65,7 +66,8 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "cpu_seconds", json_real (s_cpu_seconds ()));
     json_object_set_new (status, "until_idle", idle_status (self->options.idle, service_jobs (self), now_ms));
     s_put (status, "restarts", self->options.restarts);
-    json_object_set_new (status, "refusals", rejection_log_status (self->rejection_log, REJECTION_LOG_LINES_MAX));
+    json_object_set_new (status, "refusals",
+        rejection_log_status (self->rejection_log, REJECTION_LOG_LINES_MAX));
     s_put (status, "unanswered", unanswered);
     s_put (status, "ignored", self->ignored);
     s_put (status, "strangers", self->strangers);
@@ -89,7 +91,8 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     connection_describe_datasets (self->options.broker, status, sees_all);
     json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
-    json_object_set_new (status, "gathering", arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
+    json_object_set_new (status, "gathering",
+        arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
     json_object_set_new (status, "version", json_string (TUREEN_VERSION));
     if (sees_all)
         s_describe_server (self, status, now_ms);

@@ -1,6 +1,7 @@
 /*  caller -- who is at the other end of a connection, as the kernel says (ipc) or a key proves (tcp).
  *
- *  Told anew with every message (tenants.h); a job belongs to the caller that made it, whatever the routing id.
+ *  Told anew with every message (tenants.h); a job belongs to the caller that made it, whatever the routing
+ *  id.
  */
 #ifndef CALLER_H
 #define CALLER_H

@@ -12,8 +12,8 @@ s_is_memory (int rc)
 }
 
 int
-connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key, const layout_t *layout,
-    uint32_t slots, bool wants_ring, atomic_size_t *outgoing)
+connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key,
+    const layout_t *layout, uint32_t slots, bool wants_ring, atomic_size_t *outgoing)
 {
     *self_p = NULL;
     connection_t *self = calloc (1, sizeof *self);
@@ -64,7 +64,8 @@ s_search (void *context, rank_t *rank)
 {
     search_t *search = context;
     const connection_t *connection = rank_user (rank);
-    if (search->peer? connection_is_of (connection, search->peer, search->caller): connection->key == search->key)
+    if (search->peer? connection_is_of (connection, search->peer, search->caller):
+        connection->key == search->key)
         search->rank = rank;
 }
 
@@ -170,7 +171,8 @@ connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all)
     size_t index;
     json_t *object;
     json_array_foreach (json_object_get (status, "datasets"), index, object) {
-        dataset_t *dataset = broker_dataset (broker, NULL, json_string_value (json_object_get (object, "name")));
+        dataset_t *dataset = broker_dataset (broker, NULL,
+            json_string_value (json_object_get (object, "name")));
         s_describe (source_of (dataset), object, sees_all);
     }
 }

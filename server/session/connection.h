@@ -1,8 +1,9 @@
-/*  connection -- what the server knows of a job's client, or of one of its ranks: whom to send to, and the memory its batches
- *  are written to.
+/*  connection -- what the server knows of a job's client, or of one of its ranks: whom to send to, and the
+ *  memory its batches are written to.
  *
  *  Ring: slots in shared memory.  Inline: one block of memory a slot, made when its first row is written and
- *  given away with the message that sends it; so is, whatever the others are, that of the batch that is in no slot.
+ *  given away with the message that sends it; so is, whatever the others are, that of the batch that is in no
+ *  slot.
  *  Owner: the broker's thread; workers write into slots that it gave them.
  */
 #ifndef CONNECTION_H
@@ -32,8 +33,8 @@ typedef struct {
 
 //  Memory as shared (wants_ring) or inline; falls back to inline where no ring is to be had for another
 //  reason than memory.  0 and *self_p, or -ENOMEM.
-int connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key, const layout_t *layout,
-    uint32_t slots, bool wants_ring, atomic_size_t *outgoing);
+int connection_new (connection_t **self_p, const peer_t *peer, const caller_t *caller, uint64_t key,
+    const layout_t *layout, uint32_t slots, bool wants_ring, atomic_size_t *outgoing);
 //  The ring, if it still has one, is emptied.
 void connection_destroy (connection_t **self_p);
 

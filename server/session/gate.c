@@ -19,7 +19,8 @@ enum {
     TELL_MS = 1000,
     DESCRIPTORS_LEAST = 24,             //  a context and its sockets take ten; and somebody is to connect
     //  Frames of a ZAP request.
-    ZAP_VERSION = 0, ZAP_REQUEST, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_ROUTING_ID, ZAP_MECHANISM, ZAP_CREDENTIAL, ZAP_FRAMES,
+    ZAP_VERSION = 0, ZAP_REQUEST, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_ROUTING_ID, ZAP_MECHANISM, ZAP_CREDENTIAL,
+        ZAP_FRAMES,
     ZAP_BYTES_MAX = 255
 };
 
@@ -78,7 +79,8 @@ s_set (void *socket, int option, int value)
 static int
 s_set_keepalive (void *router)
 {
-    return s_set (router, ZMQ_TCP_KEEPALIVE, 1) || s_set (router, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
+    return s_set (router, ZMQ_TCP_KEEPALIVE, 1)
+        || s_set (router, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
         || s_set (router, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_INTERVAL_SECONDS)
         || s_set (router, ZMQ_TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT);
 }
@@ -90,18 +92,20 @@ s_set_router (const gate_t *self)
     int64_t frame = WIRE_FRAME_BYTES_MAX + (self->options.keys? CURVE_FRAME_BYTES: 0);
     return s_set (router, ZMQ_ROUTER_MANDATORY, 1) || s_set (router, ZMQ_LINGER, LINGER_MS)
         || s_set (router, ZMQ_SNDHWM, SEND_HIGH_WATER) || s_set (router, ZMQ_RCVHWM, RECEIVE_HIGH_WATER)
-        || s_set (router, ZMQ_HANDSHAKE_IVL, GATE_HANDSHAKE_MS) || s_set (router, ZMQ_IPV6, 1) || s_set_keepalive (router)
+        || s_set (router, ZMQ_HANDSHAKE_IVL, GATE_HANDSHAKE_MS) || s_set (router, ZMQ_IPV6, 1)
+            || s_set_keepalive (router)
         || zmq_setsockopt (router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
 }
 
-//  Whoever listens at this name is asked.  If nobody does, everybody is let in (4.3.4; the option against it is in no release's
-//  headers): so it is there before the ROUTER listens, and goes after it.
+//  Whoever listens at this name is asked.  If nobody does, everybody is let in (4.3.4; the option against it
+//  is in no release's headers): so it is there before the ROUTER listens, and goes after it.
 static int
 s_guard (gate_t *self)
 {
     const char *secret = keys_server_secret (self->options.keys);
     self->questions = zmq_socket (self->context, ZMQ_REP);
-    if (!self->questions || s_set (self->questions, ZMQ_LINGER, 0) || zmq_bind (self->questions, "inproc://zeromq.zap.01"))
+    if (!self->questions || s_set (self->questions, ZMQ_LINGER, 0)
+        || zmq_bind (self->questions, "inproc://zeromq.zap.01"))
         return -1;
     return s_set (self->router, ZMQ_CURVE_SERVER, 1)
         || zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, secret, strlen (secret) + 1)
@@ -118,7 +122,8 @@ s_make (gate_t *self, char *error, size_t error_bytes)
     }
     rc = s_check_descriptors ();
     if (rc) {
-        snprintf (error, error_bytes, "connections take descriptors, and fewer than %d are left (%s): raise the limit of open "
+        snprintf (error, error_bytes,
+            "connections take descriptors, and fewer than %d are left (%s): raise the limit of open "
             "files (ulimit -n, LimitNOFILE=)", DESCRIPTORS_LEAST, strerror (-rc));
         return rc;
     }
@@ -132,7 +137,8 @@ s_make (gate_t *self, char *error, size_t error_bytes)
     if (zmq_bind (self->router, self->options.text) == 0)
         return 0;
     rc = zmq_errno ();
-    snprintf (error, error_bytes, "cannot listen on %s: %s; choose another --listen", self->options.text, zmq_strerror (rc));
+    snprintf (error, error_bytes, "cannot listen on %s: %s; choose another --listen", self->options.text,
+        zmq_strerror (rc));
     return -rc;
 }
 
@@ -200,7 +206,8 @@ gate_status (const gate_t *self)
 
 //  ---- answering
 
-//  One request, of which no frame is kept but the first ZAP_FRAMES.  Returns how many frames it had; 0: nothing there.
+//  One request, of which no frame is kept but the first ZAP_FRAMES.  Returns how many frames it had; 0:
+//  nothing there.
 static size_t
 s_receive (void *questions, zap_frame_t frames [ZAP_FRAMES])
 {
@@ -243,15 +250,18 @@ s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64
         return;
     }
     if (self->untold)
-        snprintf (others, sizeof others, " (and %llu more since the last line)", (unsigned long long) self->untold);
+        snprintf (others, sizeof others, " (and %llu more since the last line)",
+            (unsigned long long) self->untold);
     s_text (address, from, sizeof from);
     const keys_grant_t *grant = keys_find (self->options.keys, key);
     log_field_t fields [] = { LOG_TEXT ("address", from), LOG_TEXT ("key", key), { .key = NULL } };
     if (grant)
-        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields, "the key '%s' is refused: this server has no "
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields,
+            "the key '%s' is refused: this server has no "
             "tenant '%s'%s", grant->label, grant->tenant, others);
     else
-        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields, "a key that is not let in is refused%s", others);
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "key_refused", fields,
+            "a key that is not let in is refused%s", others);
     self->told_ms = now_ms;
     self->untold = 0;
 }
@@ -305,6 +315,7 @@ gate_answer (gate_t *self, int64_t now_ms)
         bool is_let_in = s_judge (self, frames, count, now_ms, key);
         self->let_in += is_let_in;
         //  A REP must answer before it hears the next.
-        s_reply (self->questions, count > ZAP_REQUEST? &frames [ZAP_REQUEST]: &(zap_frame_t) { .size = 0 }, is_let_in, key);
+        s_reply (self->questions, count > ZAP_REQUEST? &frames [ZAP_REQUEST]: &(zap_frame_t) { .size = 0 },
+            is_let_in, key);
     }
 }

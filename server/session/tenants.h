@@ -1,8 +1,10 @@
 /*  tenants -- which callers there are: from users of this machine and from keys to tenants and their rights.
  *
- *  Without tenants in the settings there is one, the broker's first, whose users are the server's own and root; with `open`
- *  whoever can connect.  With tenants, a user or a key that is no tenant's is nobody's: it is not served.
- *  The server's own user and root are operators, also where they are users of a tenant, and so are keys that were let in as such.
+ *  Without tenants in the settings there is one, the broker's first, whose users are the server's own and
+ *  root; with `open` whoever can connect.  With tenants, a user or a key that is no tenant's is nobody's: it
+ *  is not served.
+ *  The server's own user and root are operators, also where they are users of a tenant, and so are keys that
+ *  were let in as such.
  *
  *  Owner: the broker's thread.
  */
@@ -23,17 +25,20 @@ typedef struct {
     uint32_t jobs_max;              //  of the tenant, from 1
 } tenants_user_t;
 
-//  users: count of them by ascending uid, none twice; copied.  broker and keys (NULL: none) are lent.  open: a user that is
-//  not among them is served too.  NULL: no memory.
-tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users, size_t count)
+//  users: count of them by ascending uid, none twice; copied.  broker and keys (NULL: none) are lent.  open:
+//  a user that is not among them is served too.  NULL: no memory.
+tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const tenants_user_t *users,
+    size_t count)
     __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
 
-//  The caller with this uid ((uid_t) -1: it came by tcp) and this public key (Z85; NULL: none).  False: nobody that is served.
+//  The caller with this uid ((uid_t) -1: it came by tcp) and this public key (Z85; NULL: none).  False:
+//  nobody that is served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
-//  The most connections on ipc that the users of the uid's tenant may have together; *tenant_p: whose, NULL: nobody's, and then
-//  of this user alone.  SIZE_MAX: as many as it likes, which is the operator's.
-size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max, const tenant_t **tenant_p);
+//  The most connections on ipc that the users of the uid's tenant may have together; *tenant_p: whose, NULL:
+//  nobody's, and then of this user alone.  SIZE_MAX: as many as it likes, which is the operator's.
+size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max,
+    const tenant_t **tenant_p);
 
 #endif

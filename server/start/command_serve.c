@@ -32,10 +32,12 @@
 #include "supervise.h"
 
 enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where there is that much
-//  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless there is one.
+//  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless
+//  there is one.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
 enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
-enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who asks
+enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who
+                                    //  asks
 
 //  What comes a thousand times, as the log has it.
 typedef struct {
@@ -145,13 +147,14 @@ s_make_broker (server_t *self, size_t descriptors)
     size_t least = broker_cache_least (self->options.workers, pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
     if (self->options.cache_bytes < least) {
-        fprintf (stderr, "tureen serve: a cache of %llu bytes is too small: with %u workers the standard recipes need "
-            "at least %zu; start with --cache %zu or fewer --workers\n",
+        fprintf (stderr, "tureen serve: a cache of %llu bytes is too small: with %u workers the standard "
+            "recipes need at least %zu; start with --cache %zu or fewer --workers\n",
             (unsigned long long) self->options.cache_bytes, self->options.workers, least, least);
         return false;
     }
     broker_options_t options = {
-        .cache_bytes = self->options.cache_bytes, .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
+        .cache_bytes = self->options.cache_bytes,
+        .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
         .workers = self->options.workers,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
@@ -174,7 +177,8 @@ static bool
 s_open_keys (server_t *self)
 {
     char error [ERROR_BYTES];
-    return !self->options.keys || keys_open (&self->keys, self->options.keys, &self->log, error, sizeof error) == 0
+    return !self->options.keys || keys_open (&self->keys, self->options.keys, &self->log, error, sizeof error)
+        == 0
         || s_complain (error);
 }
 
@@ -182,7 +186,8 @@ static bool
 s_open_gate (server_t *self)
 {
     char error [ERROR_BYTES];
-    gate_options_t options = { .text = endpoint_text (self->endpoint), .keys = self->keys, .tenants = self->tenants,
+    gate_options_t options = { .text = endpoint_text (self->endpoint), .keys = self->keys,
+        .tenants = self->tenants,
         .log = &self->log };
     if (self->keys)
         keys_judge (self->keys, s_is_tenant, self);
@@ -196,9 +201,11 @@ static bool
 s_start_tasks (server_t *self)
 {
     const char *path;
-    size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES? sources_buffer_part (&self->options): BUFFER_BYTES;
+    size_t buffer_bytes = sources_buffer_part (&self->options) < BUFFER_BYTES?
+        sources_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
-        .devices = self->sources.devices, .device_count = self->sources.device_count, .buffer_bytes = buffer_bytes };
+        .devices = self->sources.devices, .device_count = self->sources.device_count,
+        .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;
@@ -207,7 +214,8 @@ s_start_tasks (server_t *self)
     if (is_short)
         return s_complain_shortage ("cannot start the threads that read and prepare");
     if (*rlimits_remedy (-rc) && !path)
-        return complain ("serve", "cannot start the threads that read and prepare: %s%s", strerror (-rc), rlimits_remedy (-rc));
+        return complain ("serve", "cannot start the threads that read and prepare: %s%s", strerror (-rc),
+            rlimits_remedy (-rc));
     return s_complain_errno (path? path: "cannot start the threads that read and prepare");
 }
 
@@ -219,7 +227,8 @@ s_claim (server_t *self)
     endpoint_access_t access = { .open = options->open, .keys = options->keys, .group = options->group,
         .group_id = options->group_id };
     for (size_t index = 0; index < options->user_count; index++)
-        access.users = access.users || (options->users [index].uid != 0 && options->users [index].uid != geteuid ());
+        access.users = access.users
+            || (options->users [index].uid != 0 && options->users [index].uid != geteuid ());
     int rc = endpoint_claim (&self->endpoint, options->listen, &access, error, sizeof error);
     if (rc == -EADDRINUSE)
         self->failure = STATUS_TAKEN;
@@ -231,7 +240,8 @@ s_connections_max (void *context, uid_t uid, const void **group_p)
 {
     const server_t *self = context;
     const tenant_t *tenant;
-    size_t most = tenants_connections_max (self->tenants, uid, connection_limit_descriptors_max (self->connection_limit), &tenant);
+    size_t most = tenants_connections_max (self->tenants, uid,
+        connection_limit_descriptors_max (self->connection_limit), &tenant);
     *group_p = tenant;
     return most;
 }
@@ -239,7 +249,8 @@ s_connections_max (void *context, uid_t uid, const void **group_p)
 static bool
 s_make_connection_limit (server_t *self)
 {
-    const char *path = endpoint_is_ipc (self->endpoint)? endpoint_text (self->endpoint) + strlen ("ipc://"): NULL;
+    const char *path = endpoint_is_ipc (self->endpoint)? endpoint_text (self->endpoint) + strlen ("ipc://"):
+        NULL;
     int rc = connection_limit_new (&self->connection_limit, path, s_connections_max, self);
     errno = -rc;
     return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
@@ -280,9 +291,12 @@ s_start (server_t *self)
     //  Those whom the sockets are shared with can connect from here on.
     if (endpoint_share (self->endpoint, error, sizeof error))
         return s_complain (error);
-    service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks, .ring_server = self->ring_server,
-        .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint), .log = &self->log,
-        .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit, .restarts = self->restarts };
+    service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
+        .ring_server = self->ring_server,
+        .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
+        .log = &self->log,
+        .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
+        .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -299,14 +313,14 @@ s_announce_users (const server_t *self)
             users += options->users [user].tenant == index;
         printf ("tenant '%s': %zu user%s, weight %u\n", tenant->name, users, plural (users), tenant->weight);
         if (!tenant->datasets)
-            printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * for all\n",
-                tenant->name, tenant->name);
+            printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * "
+                "for all\n", tenant->name, tenant->name);
         if (users == 0 && endpoint_is_ipc (self->endpoint))
             printf ("warning: tenant '%s' has no users, and without keys nobody can be one\n", tenant->name);
     }
     if (options->open)
-        printf ("warning: open: whoever can reach %s can read these data sets, see all jobs and end the server's service\n",
-            endpoint_text (self->endpoint));
+        printf ("warning: open: whoever can reach %s can read these data sets, see all jobs and end the "
+            "server's service\n", endpoint_text (self->endpoint));
 }
 
 static void
@@ -316,9 +330,10 @@ s_announce_keys (const server_t *self)
         return;
     size_t count;
     keys_grants (self->keys, &count);
-    printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, count, keys_server_public (self->keys));
-    printf ("clients need it (TUREEN_SERVER_KEY) beside their own (TUREEN_KEY): `tureen key new FILE`, and here "
-        "`tureen key allow %s FILE --tenant NAME`\n", self->options.keys);
+    printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, count,
+        keys_server_public (self->keys));
+    printf ("clients need it (TUREEN_SERVER_KEY) beside their own (TUREEN_KEY): `tureen key new FILE`, and "
+        "here `tureen key allow %s FILE --tenant NAME`\n", self->options.keys);
 }
 
 static void
@@ -328,8 +343,9 @@ s_announce (const server_t *self)
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
     if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
-        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take more get them "
-            "through the socket, which costs copies\n", sources_size (rlimits_file_bytes (), size, sizeof size));
+        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take "
+            "more get them through the socket, which costs copies\n",
+            sources_size (rlimits_file_bytes (), size, sizeof size));
     if (broker_reads_max (self->broker) > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
             tasks_reads_direct (self->tasks)? " and O_DIRECT": " through the page cache",
@@ -347,7 +363,8 @@ s_announce (const server_t *self)
 static int
 s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
 {
-    int64_t next = broker_wakeup (self->broker), due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
+    int64_t next = broker_wakeup (self->broker),
+        due_ms = idle_due_ms (&self->idle, service_jobs (self->service));
     if (beat_ms < next)
         next = beat_ms;
     if (connection_limit_due_ms (self->connection_limit) < next)
@@ -395,16 +412,21 @@ static void
 s_look_at_connection_limit (server_t *self, int64_t now_ms)
 {
     connection_limit_look (self->connection_limit, now_ms);
-    uint64_t times = s_to_tell (&self->turned_away, connection_limit_turned_away (self->connection_limit), now_ms);
+    uint64_t times = s_to_tell (&self->turned_away, connection_limit_turned_away (self->connection_limit),
+        now_ms);
     if (times == 0)
         return;
     caller_t caller;
     uid_t uid = connection_limit_last (self->connection_limit);
     bool known = tenants_caller (self->tenants, uid, NULL, &caller);
-    log_event (&self->log, LOG_LEVEL_NOTICE, "crowd", LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
-        LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)), "%llu connections were closed again, the last of user %u, because "
-        "their tenants or users had more than their share; %zu of %zu descriptors are in use", (unsigned long long) times,
-        (unsigned) uid, connection_limit_descriptors (self->connection_limit), connection_limit_descriptors_max (self->connection_limit));
+    log_event (&self->log, LOG_LEVEL_NOTICE, "crowd",
+        LOG_FIELDS (LOG_TEXT ("tenant", known? tenant_name (caller.tenant): NULL),
+        LOG_NUMBER ("user", uid), LOG_NUMBER ("times", times)),
+        "%llu connections were closed again, the last of user %u, because "
+        "their tenants or users had more than their share; %zu of %zu descriptors are in use",
+        (unsigned long long) times,
+        (unsigned) uid, connection_limit_descriptors (self->connection_limit),
+        connection_limit_descriptors_max (self->connection_limit));
 }
 
 static void
@@ -414,9 +436,9 @@ s_look_at_receive_quota (server_t *self, int64_t now_ms)
     if (times == 0)
         return;
     log_event (&self->log, LOG_LEVEL_WARNING, "flood", LOG_FIELDS (LOG_NUMBER ("times", times)),
-        "%llu connections were closed because of what they had sent: messages of too many frames or without an end, no ZMTP 3, or "
-        "more than may wait (%zu MiB of one connection, %zu of one user)", (unsigned long long) times,
-        RECEIVE_QUOTA_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
+        "%llu connections were closed because of what they had sent: messages of too many frames or without "
+        "an end, no ZMTP 3, or more than may wait (%zu MiB of one connection, %zu of one user)",
+        (unsigned long long) times, RECEIVE_QUOTA_CONNECTION_MAX >> 20, s_waiting_max () >> 20);
 }
 
 static void
@@ -425,9 +447,12 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
     uint64_t times = s_to_tell (&self->shortages, tasks_shortages (self->tasks), now_ms);
     if (times == 0)
         return;
-    log_event (&self->log, LOG_LEVEL_WARNING, "shortage", LOG_FIELDS (LOG_NUMBER ("times", times)), "memory or descriptors are short: "
-        "reading or preparing was put off %llu times, and goes on when there are some; %zu of %zu descriptors are in use",
-        (unsigned long long) times, connection_limit_descriptors (self->connection_limit), connection_limit_descriptors_max (self->connection_limit));
+    log_event (&self->log, LOG_LEVEL_WARNING, "shortage", LOG_FIELDS (LOG_NUMBER ("times", times)),
+        "memory or descriptors are short: "
+        "reading or preparing was put off %llu times, and goes on when there are some; %zu of %zu "
+        "descriptors are in use",
+        (unsigned long long) times, connection_limit_descriptors (self->connection_limit),
+        connection_limit_descriptors_max (self->connection_limit));
 }
 
 static void
@@ -507,7 +532,8 @@ s_is_out_of_time (server_t *self)
     while (read (self->signals, &signal, sizeof signal) == sizeof signal)
         if (signal.ssi_signo == SIGXCPU) {
             log_event (&self->log, LOG_LEVEL_ERROR, "ending", LOG_FIELDS (LOG_TEXT ("reason", "cpu_limit")),
-                "the limit of processor time is reached (ulimit -t, LimitCPU=): ending, before the system kills this process");
+                "the limit of processor time is reached (ulimit -t, LimitCPU=): ending, before the system "
+                "kills this process");
             return true;
         }
     return false;

@@ -192,11 +192,13 @@ machine_shortage (int error, char text [MACHINE_SHORTAGE_BYTES])
 {
     uint64_t limit;
     if (s_is_at_limit (&limit))
-        snprintf (text, MACHINE_SHORTAGE_BYTES, "the limit of address space (ulimit -v), %" PRIu64 " MiB, is too low: raise it, or "
+        snprintf (text, MACHINE_SHORTAGE_BYTES,
+            "the limit of address space (ulimit -v), %" PRIu64 " MiB, is too low: raise it, or "
             "remove it with `ulimit -v unlimited`", limit >> 20);
     else
     if (error == EAGAIN)
-        snprintf (text, MACHINE_SHORTAGE_BYTES, "no more threads are to be had: raise the limit of processes and threads "
+        snprintf (text, MACHINE_SHORTAGE_BYTES,
+            "no more threads are to be had: raise the limit of processes and threads "
             "(ulimit -u, LimitNPROC=, TasksMax=), or give fewer --workers");
     else
         snprintf (text, MACHINE_SHORTAGE_BYTES, "%s: free memory, or give fewer --workers", strerror (error));

@@ -10,9 +10,10 @@
 #include "nearest.h"
 #include "utf8.h"
 
-const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "patience", "workers", "policy", "until-idle", "group",
-    "keys", "open", "supervise", "dataset", "field", "extensions", "on-bad", "jpeg-warnings", "tier", "piece", "tenant", "tenant-datasets",
-    "tenant-weight", "tenant-jobs", "tenant-batches", "tenant-cache" };
+const char *const options_names [SET_COUNT] = { "listen", "cache", "raw", "reads", "patience", "workers",
+    "policy", "until-idle", "group",
+    "keys", "open", "supervise", "dataset", "field", "extensions", "on-bad", "jpeg-warnings", "tier", "piece",
+    "tenant", "tenant-datasets", "tenant-weight", "tenant-jobs", "tenant-batches", "tenant-cache" };
 static const char *const s_policies [] = { "follow", "dsa" };
 
 bool
@@ -108,8 +109,8 @@ options_bytes (settings_t *self, setting_t setting, const char *value, uint64_t 
     char shown [OPTIONS_SHOWN_BYTES];
     if (options_size (value, bytes_p) && *bytes_p > 0)
         return true;
-    return options_fail (self, "%s: expected a size in bytes, as in 512M or 4G, got '%s'", options_names [setting],
-        options_shown (value, shown));
+    return options_fail (self, "%s: expected a size in bytes, as in 512M or 4G, got '%s'",
+        options_names [setting], options_shown (value, shown));
 }
 
 bool
@@ -119,8 +120,8 @@ options_number (settings_t *self, setting_t setting, const char *value, uint32_t
     size_t digits = strspn (value, "0123456789");
     unsigned long number = digits && digits < 9 && !value [digits]? strtoul (value, NULL, 10): 0;
     if (number < 1 || number > most)
-        return options_fail (self, "%s: expected a number from 1 to %u, got '%s'", options_names [setting], most,
-            options_shown (value, shown));
+        return options_fail (self, "%s: expected a number from 1 to %u, got '%s'", options_names [setting],
+            most, options_shown (value, shown));
     *number_p = (uint32_t) number;
     return true;
 }
@@ -138,7 +139,8 @@ s_set_switch (settings_t *self, setting_t setting, const char *value, bool *on_p
     char shown [OPTIONS_SHOWN_BYTES];
     *on_p = strcmp (value, "1") == 0;
     return *on_p || strcmp (value, "0") == 0
-        || options_fail (self, "%s: expected 1 or 0, got '%s'", options_names [setting], options_shown (value, shown));
+        || options_fail (self, "%s: expected 1 or 0, got '%s'", options_names [setting],
+        options_shown (value, shown));
 }
 
 static bool
@@ -280,8 +282,8 @@ s_take_option (settings_t *self, const char *name, const char *value)
     if (!value && setting == SET_UNTIL_IDLE)
         value = seconds;
     if (!value)
-        return options_fail (self, "--%s needs a value%s%s", name, options_is_named (setting) && !is_config? ": ": "",
-            options_is_named (setting) && !is_config? options_form (setting): "");
+        return options_fail (self, "--%s needs a value%s%s", name, options_is_named (setting)
+            && !is_config? ": ": "", options_is_named (setting) && !is_config? options_form (setting): "");
     if (!is_config)
         return options_set (self, setting, value);
     if (self->config)

@@ -1,13 +1,14 @@
 /*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
  *
- *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience SECONDS
- *      workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
+ *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
+ *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
  *  and of who is served, those with a NAME repeatable:
  *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
- *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight NAME=N
+ *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight
+ *      NAME=N
  *      tenant-jobs NAME=N   tenant-batches NAME=BYTES   tenant-cache NAME=BYTES
  *
  *  A ZPL file has the same settings; what the command line says wins, data sets, fields and users add up:
@@ -45,7 +46,8 @@ enum {
 
 //  A further file of every sample.
 typedef struct {
-    char *name;                 //  letters, digits, '_'; at most 63 bytes; not "image"; no two of a data set the same
+    char *name;                 //  letters, digits, '_'; at most 63 bytes; not "image"; no two of a data set
+                                //  the same
     bool is_mask;
     char *path;
 } options_field_t;
@@ -79,7 +81,8 @@ typedef struct {
     options_dataset_t datasets [OPTIONS_DATASETS_MAX];
     size_t dataset_count;
     char *listen;               //  NULL: the default endpoint
-    uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit included
+    uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
+                                //  included
     uint64_t raw_bytes;         //  default: an eighth of it
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
@@ -88,7 +91,8 @@ typedef struct {
     uint32_t until_idle;        //  seconds; 0: not set
     options_tenant_t tenants [OPTIONS_TENANTS_MAX];
     size_t tenant_count;
-    options_tenant_t own;       //  what the operator may have, beside tenants; name is NULL, datasets are not looked at
+    options_tenant_t own;       //  what the operator may have, beside tenants; name is NULL, datasets are not
+                                //  looked at
     options_user_t *users;      //  ascending uids, none twice
     size_t user_count;
     char *group;                //  that may reach the socket; NULL: nobody but the server's own user

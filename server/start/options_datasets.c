@@ -15,9 +15,12 @@ const char *
 options_form (setting_t setting)
 {
     static const char *const forms [SET_COUNT] = {
-        [SET_DATASET] = "NAME=PATH", [SET_FIELD] = "NAME.FIELD=mask:DIR", [SET_EXTENSIONS] = "NAME=.wav,.flac",
-        [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N", [SET_TIER] = "NAME=stream|redox|direct",
-        [SET_PIECE] = "NAME=N", [SET_TENANT] = "NAME=USER,USER", [SET_TENANT_DATASETS] = "NAME=DATASET,DATASET",
+        [SET_DATASET] = "NAME=PATH", [SET_FIELD] = "NAME.FIELD=mask:DIR",
+            [SET_EXTENSIONS] = "NAME=.wav,.flac",
+        [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N",
+            [SET_TIER] = "NAME=stream|redox|direct",
+        [SET_PIECE] = "NAME=N", [SET_TENANT] = "NAME=USER,USER",
+            [SET_TENANT_DATASETS] = "NAME=DATASET,DATASET",
         [SET_TENANT_WEIGHT] = "NAME=N", [SET_TENANT_JOBS] = "NAME=N", [SET_TENANT_BATCHES] = "NAME=BYTES",
         [SET_TENANT_CACHE] = "NAME=BYTES"
     };
@@ -63,11 +66,13 @@ s_add_dataset (settings_t *self, const char *name, size_t size, const char *path
         return options_fail (self, "dataset %s: the path is missing, as in %s=/data/%s", shown, shown, shown);
     const options_dataset_t *other = options_dataset (options, name, size);
     if (other)
-        return options_fail (self, "dataset %s: there are two of that name: %s and %s", shown, other->path, path);
+        return options_fail (self, "dataset %s: there are two of that name: %s and %s", shown, other->path,
+            path);
     if (options->dataset_count == OPTIONS_DATASETS_MAX)
         return options_fail (self, "dataset %s: there are more than %d", shown, OPTIONS_DATASETS_MAX);
     options->datasets [options->dataset_count++] = (options_dataset_t) {
-        .name = options_copy (name, size), .path = options_copy (path, strlen (path)), .jpeg_warnings_max = UINT32_MAX };
+        .name = options_copy (name, size), .path = options_copy (path, strlen (path)),
+        .jpeg_warnings_max = UINT32_MAX };
     return true;
 }
 
@@ -94,8 +99,8 @@ options_set_named (settings_t *self, setting_t setting, const char *key, size_t 
     if (setting == SET_TENANT)
         return options_add_tenant (self, key, size, value);
     if (size == 0 || !*value)
-        return options_fail (self, "%s: expected %s, got '%s%s'", options_names [setting], options_form (setting),
-            utf8_visible (key, size, shown, sizeof shown), size? "=": "=...");
+        return options_fail (self, "%s: expected %s, got '%s%s'", options_names [setting],
+            options_form (setting), utf8_visible (key, size, shown, sizeof shown), size? "=": "=...");
     if (self->note_count == OPTIONS_NOTES_MAX)
         return options_fail (self, "more than %d settings of data sets and tenants", OPTIONS_NOTES_MAX);
     self->notes [self->note_count++] = (note_t) { .setting = setting, .key = options_copy (key, size),
@@ -133,8 +138,8 @@ s_add_field (settings_t *self, options_dataset_t *dataset, const char *name, con
     char shown [OPTIONS_SHOWN_BYTES];
     size_t size = strlen (name);
     if (!s_is_name (name, size, LETTERS "_") || size > OPTIONS_FIELD_BYTES_MAX || strcmp (name, "image") == 0)
-        return options_fail (self, "field: a name has 1 to %d letters, digits or '_' and is not 'image', got '%s'",
-            OPTIONS_FIELD_BYTES_MAX, options_shown (name, shown));
+        return options_fail (self, "field: a name has 1 to %d letters, digits or '_' and is not 'image', got "
+            "'%s'", OPTIONS_FIELD_BYTES_MAX, options_shown (name, shown));
     bool is_mask = strncmp (value, "mask:", 5) == 0;
     const char *path = strchr (value, ':');
     if ((!is_mask && strncmp (value, "image:", 6) != 0) || !path [1])
@@ -142,10 +147,11 @@ s_add_field (settings_t *self, options_dataset_t *dataset, const char *name, con
             options_shown (value, shown));
     for (size_t index = 0; index < dataset->field_count; index++)
         if (strcmp (dataset->fields [index].name, name) == 0)
-            return options_fail (self, "field %s: data set '%s' has two of that name: %s and %s", name, dataset->name,
-                dataset->fields [index].path, path + 1);
+            return options_fail (self, "field %s: data set '%s' has two of that name: %s and %s", name,
+                dataset->name, dataset->fields [index].path, path + 1);
     if (dataset->field_count == OPTIONS_FIELDS_MAX)
-        return options_fail (self, "field %s: data set '%s' has more than %d", name, dataset->name, OPTIONS_FIELDS_MAX);
+        return options_fail (self, "field %s: data set '%s' has more than %d", name, dataset->name,
+            OPTIONS_FIELDS_MAX);
     dataset->fields [dataset->field_count++] = (options_field_t) { .name = options_copy (name, size),
         .is_mask = is_mask, .path = options_copy (path + 1, strlen (path + 1)) };
     return true;
@@ -159,7 +165,8 @@ s_set_extensions (settings_t *self, options_dataset_t *dataset, const char *valu
     for (const char *at = value; at;) {
         size_t size = strcspn (at, ",");
         if (size < 2 || size > EXTENSION_BYTES_MAX || *at != '.' || strcspn (at, "/ ") < size)
-            return options_fail (self, "extensions: expected NAME=.wav,.flac, got '%s'", options_shown (value, shown));
+            return options_fail (self, "extensions: expected NAME=.wav,.flac, got '%s'",
+                options_shown (value, shown));
         at = at [size]? at + size + 1: NULL;
     }
     free (dataset->extensions);
@@ -173,7 +180,8 @@ s_set_on_bad (settings_t *self, options_dataset_t *dataset, const char *value)
     char shown [OPTIONS_SHOWN_BYTES];
     dataset->bad_is_fatal = strcmp (value, "fail") == 0;
     return dataset->bad_is_fatal || strcmp (value, "drop") == 0
-        || options_fail (self, "on-bad: there is no '%s'; there is: drop, fail", options_shown (value, shown));
+        || options_fail (self, "on-bad: there is no '%s'; there is: drop, fail",
+        options_shown (value, shown));
 }
 
 static bool
@@ -186,7 +194,8 @@ s_set_tier (settings_t *self, options_dataset_t *dataset, const char *value)
             dataset->tier = names [index];
             return true;
         }
-    return options_fail (self, "tier: there is no '%s'; there is: stream, redox, direct", options_shown (value, shown));
+    return options_fail (self, "tier: there is no '%s'; there is: stream, redox, direct",
+        options_shown (value, shown));
 }
 
 static bool
@@ -246,8 +255,8 @@ s_apply (settings_t *self, const note_t *note)
         return s_fail_without_dataset (self, note, size);
     const note_t *other = options_said_before (self, note);
     if (other && other->file)
-        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting], dataset->name,
-            options_shown (note->value, shown));
+        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting],
+            dataset->name, options_shown (note->value, shown));
     options_dataset_t checked = { .name = NULL };
     bool good = s_apply_value (self, other? &checked: dataset, note, size);
     options_clear_dataset (&checked);
@@ -262,7 +271,8 @@ options_apply (settings_t *self)
         self->file = self->notes [index].file;
         self->line = self->notes [index].line;
         const note_t *note = &self->notes [index];
-        good = options_is_of_tenant (note->setting)? options_apply_to_tenant (self, note): s_apply (self, note);
+        good = options_is_of_tenant (note->setting)? options_apply_to_tenant (self, note):
+            s_apply (self, note);
     }
     return good;
 }

@@ -1,6 +1,6 @@
-/*  options_file -- settings from a ZPL file.  Its syntax is checked line by line here before czmq parses it: zconfig tells
- *  its errors on standard output instead of to its caller, keeps no line numbers, and in some versions overruns after a
- *  line of more than 1024 bytes.
+/*  options_file -- settings from a ZPL file.  Its syntax is checked line by line here before czmq parses it:
+ *  zconfig tells its errors on standard output instead of to its caller, keeps no line numbers, and in some
+ *  versions overruns after a line of more than 1024 bytes.
  */
 #include "options_state.h"
 #include "input.h"
@@ -145,10 +145,11 @@ s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char *
     const char *name = options_names [setting], *form = options_form (setting);
     int key = (int) strcspn (form, "=");
     if (*zconfig_value (item))
-        return options_fail (self, "%s: expected no value here, but lines '    %.*s = %s' below it", name, key, form,
-            form + key + 1);
+        return options_fail (self, "%s: expected no value here, but lines '    %.*s = %s' below it", name,
+            key, form, form + key + 1);
     if (!zconfig_child (item))
-        return options_fail (self, "%s: expected lines '    %.*s = %s' below it", name, key, form, form + key + 1);
+        return options_fail (self, "%s: expected lines '    %.*s = %s' below it", name, key, form,
+            form + key + 1);
     for (zconfig_t *child = zconfig_child (item); child; child = zconfig_next (child)) {
         s_next_setting (self, text);
         const char *of = zconfig_name (child);
@@ -168,9 +169,9 @@ s_take_item (settings_t *self, zconfig_t *item, const char **text)
         char shown [OPTIONS_SHOWN_BYTES];
         const char *nearest = nearest_name (name, options_names, SET_COUNT);
         return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
-            nearest? "did you mean '": "there are dataset, listen, cache, raw, reads, workers, policy, field, extensions, "
-            "on-bad, jpeg-warnings, tier, piece, tenant, tenant-datasets, tenant-weight, tenant-jobs, tenant-batches, "
-            "tenant-cache, group, keys, open and supervise",
+            nearest? "did you mean '": "there are dataset, listen, cache, raw, reads, workers, policy, "
+            "field, extensions, on-bad, jpeg-warnings, tier, piece, tenant, tenant-datasets, tenant-weight, "
+            "tenant-jobs, tenant-batches, tenant-cache, group, keys, open and supervise",
             nearest? nearest: "", nearest? "'?": "");
     }
     if (options_is_named (setting))

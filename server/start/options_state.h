@@ -1,8 +1,10 @@
-/*  options_state -- what is known while settings are read, for the files that read them: options.c (the command line, and
- *  all settings of the server), options_file.c (the ZPL file), options_datasets.c (data sets and what belongs to them).
+/*  options_state -- what is known while settings are read, for the files that read them: options.c (the
+ *  command line, and all settings of the server), options_file.c (the ZPL file), options_datasets.c (data
+ *  sets and what belongs to them).
  *  Nobody else includes this.
  *
- *  Settings of data sets and tenants are noted as they come and applied when all is read, because what they name may come later.
+ *  Settings of data sets and tenants are noted as they come and applied when all is read, because what they
+ *  name may come later.
  */
 #ifndef OPTIONS_STATE_H
 #define OPTIONS_STATE_H
@@ -16,10 +18,11 @@ enum {
     OPTIONS_NOTES_MAX = 1024
 };
 
-//  From SET_DATASET on: settings of a data set, and from SET_TENANT on those of a tenant: "NAME...=VALUE" on the command line,
-//  lines below the setting in the file.
+//  From SET_DATASET on: settings of a data set, and from SET_TENANT on those of a tenant: "NAME...=VALUE" on
+//  the command line, lines below the setting in the file.
 typedef enum {
-    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_PATIENCE, SET_WORKERS, SET_POLICY, SET_UNTIL_IDLE, SET_GROUP, SET_KEYS, SET_OPEN, SET_SUPERVISE,
+    SET_LISTEN, SET_CACHE, SET_RAW, SET_READS, SET_PATIENCE, SET_WORKERS, SET_POLICY, SET_UNTIL_IDLE,
+        SET_GROUP, SET_KEYS, SET_OPEN, SET_SUPERVISE,
     SET_DATASET, SET_FIELD, SET_EXTENSIONS, SET_ON_BAD, SET_JPEG_WARNINGS, SET_TIER, SET_PIECE,
     SET_TENANT, SET_TENANT_DATASETS, SET_TENANT_WEIGHT, SET_TENANT_JOBS, SET_TENANT_BATCHES, SET_TENANT_CACHE,
     SET_COUNT
@@ -57,7 +60,8 @@ void *options_need (void *memory);
 char *options_copy (const char *text, size_t size);
 bool options_find (const char *name, setting_t *setting);
 //  A number from 1 to most.
-bool options_number (settings_t *self, setting_t setting, const char *value, uint32_t most, uint32_t *number_p);
+bool options_number (settings_t *self, setting_t setting, const char *value, uint32_t most,
+    uint32_t *number_p);
 //  A size of at least one byte.
 bool options_bytes (settings_t *self, setting_t setting, const char *value, uint64_t *bytes_p);
 //  Checks a value and keeps it, unless the command line has already said something else.
@@ -88,7 +92,8 @@ bool options_is_name (const char *name, size_t size);
 options_dataset_t *options_dataset (options_t *options, const char *name, size_t size);
 //  Of a data set or a tenant, or a new one: key is NAME or NAME.FIELD, size bytes of it.
 bool options_set_named (settings_t *self, setting_t setting, const char *key, size_t size, const char *value);
-//  What stands in the file and has been said before, by the command line, which wins, or in the file, which is an error; NULL: nothing.
+//  What stands in the file and has been said before, by the command line, which wins, or in the file, which
+//  is an error; NULL: nothing.
 const note_t *options_said_before (const settings_t *self, const note_t *note);
 //  When all is read: every note becomes part of its data set or tenant.
 bool options_apply (settings_t *self);

@@ -19,7 +19,8 @@ static bool
 s_is_number (const char *text, uint32_t *number_p)
 {
     size_t digits = strspn (text, "0123456789");
-    unsigned long long number = digits && digits <= 10 && !text [digits]? strtoull (text, NULL, 10): UINT32_MAX;
+    unsigned long long number = digits && digits <= 10
+        && !text [digits]? strtoull (text, NULL, 10): UINT32_MAX;
     *number_p = (uint32_t) number;
     return number < UINT32_MAX;
 }
@@ -43,8 +44,8 @@ options_set_group (settings_t *self, const char *value, char **name_p, gid_t *gr
     bool is_number = s_is_number (value, &number);
     const struct group *group = is_number? NULL: getgrnam (value);
     if (!is_number && !group)
-        return options_fail (self, "group: this machine has no group '%s': make it (groupadd), or give the name or number of "
-            "one that there is", options_shown (value, shown));
+        return options_fail (self, "group: this machine has no group '%s': make it (groupadd), or give the "
+            "name or number of one that there is", options_shown (value, shown));
     free (*name_p);
     *name_p = options_copy (value, strlen (value));
     *group_p = group? group->gr_gid: (gid_t) number;
@@ -77,13 +78,15 @@ s_add_user (settings_t *self, size_t tenant, uid_t uid)
     if (at < options->user_count && options->users [at].uid == uid) {
         const options_tenant_t *other = &options->tenants [options->users [at].tenant];
         return options->users [at].tenant == tenant
-            || options_fail (self, "tenant %s: %s (%u) is one of tenant '%s' already, and a user has one tenant: take one of "
-                "the two out", options->tenants [tenant].name, s_user_name (uid, shown), (unsigned) uid, other->name);
+            || options_fail (self, "tenant %s: %s (%u) is one of tenant '%s' already, and a user has one "
+                "tenant: take one of the two out", options->tenants [tenant].name, s_user_name (uid, shown),
+                (unsigned) uid, other->name);
     }
     if (options->user_count == OPTIONS_USERS_MAX)
-        return options_fail (self, "tenant %s: there are more than %d users of tenants", options->tenants [tenant].name,
-            OPTIONS_USERS_MAX);
-    options_user_t *users = options_need (realloc (options->users, (options->user_count + 1) * sizeof *users));
+        return options_fail (self, "tenant %s: there are more than %d users of tenants",
+            options->tenants [tenant].name, OPTIONS_USERS_MAX);
+    options_user_t *users = options_need (realloc (options->users,
+        (options->user_count + 1) * sizeof *users));
     memmove (&users [at + 1], &users [at], (options->user_count - at) * sizeof *users);
     users [at] = (options_user_t) { .uid = uid, .tenant = tenant };
     options->users = users;
@@ -100,18 +103,20 @@ s_take_user (settings_t *self, size_t tenant, const char *text, size_t size)
     uint32_t number;
     utf8_visible (text, size, shown, sizeof shown);
     if (size == 0)
-        return options_fail (self, "tenant %s: a user is missing between commas; expected %s", of, options_form (SET_TENANT));
+        return options_fail (self, "tenant %s: a user is missing between commas; expected %s", of,
+            options_form (SET_TENANT));
     snprintf (name, sizeof name, "%.*s", (int) (size <= ACCOUNT_BYTES_MAX? size: 0), text);
     if (s_is_number (name, &number))
         return s_add_user (self, tenant, number);
     const struct passwd *account = *name? getpwnam (name): NULL;
     if (!account)
-        return options_fail (self, "tenant %s: this machine has no user '%s': give the names or numbers of users that there are, "
-            "or - for none", of, shown);
+        return options_fail (self, "tenant %s: this machine has no user '%s': give the names or numbers of "
+            "users that there are, or - for none", of, shown);
     return s_add_user (self, tenant, account->pw_uid);
 }
 
-//  The next part of a list with commas, without blanks around it: moves *list_p behind it, and past the last to NULL.
+//  The next part of a list with commas, without blanks around it: moves *list_p behind it, and past the last
+//  to NULL.
 static const char *
 s_part (const char **list_p, size_t *size_p)
 {
@@ -135,16 +140,18 @@ s_declare (settings_t *self, const char *name, size_t size)
     if (known)
         return (size_t) (known - options->tenants);
     if (!options_is_name (name, size))
-        options_fail (self, "tenant: a name has 1 to %d letters, digits, '.', '_' or '-', got '%s'", OPTIONS_NAME_BYTES_MAX, shown);
+        options_fail (self, "tenant: a name has 1 to %d letters, digits, '.', '_' or '-', got '%s'",
+            OPTIONS_NAME_BYTES_MAX, shown);
     else
     if (strcmp (shown, OPTIONS_OPERATOR) == 0)
-        options_fail (self, "tenant: '%s' is there without being named, for the server's own user and root: take another name",
-            OPTIONS_OPERATOR);
+        options_fail (self, "tenant: '%s' is there without being named, for the server's own user and root: "
+            "take another name", OPTIONS_OPERATOR);
     else
     if (options->tenant_count == OPTIONS_TENANTS_MAX)
         options_fail (self, "tenant %s: there are more than %d", shown, OPTIONS_TENANTS_MAX);
     else {
-        options->tenants [options->tenant_count] = (options_tenant_t) { .name = options_copy (name, size), .weight = 1 };
+        options->tenants [options->tenant_count] = (options_tenant_t) { .name = options_copy (name, size),
+            .weight = 1 };
         return options->tenant_count++;
     }
     return OPTIONS_TENANTS_MAX;
@@ -154,7 +161,8 @@ bool
 options_add_tenant (settings_t *self, const char *name, size_t size, const char *users)
 {
     if (!*users)
-        return options_fail (self, "tenant: expected %s, or NAME=- where there are only keys", options_form (SET_TENANT));
+        return options_fail (self, "tenant: expected %s, or NAME=- where there are only keys",
+            options_form (SET_TENANT));
     size_t tenant = s_declare (self, name, size);
     bool good = tenant < OPTIONS_TENANTS_MAX;
     for (const char *rest = strcmp (users, "-") == 0? NULL: users; rest && good;) {
@@ -194,8 +202,8 @@ s_set_datasets (settings_t *self, options_tenant_t *tenant, const char *name, co
         const char *part = s_part (&rest, &size);
         const options_dataset_t *dataset = options_dataset (self->options, part, size);
         if (!dataset)
-            return options_fail (self, "tenant-datasets %s: there is no data set '%s'; there is: %s, or * for all", name,
-                utf8_visible (part, size, shown, sizeof shown),
+            return options_fail (self, "tenant-datasets %s: there is no data set '%s'; there is: %s, or * "
+                "for all", name, utf8_visible (part, size, shown, sizeof shown),
                 s_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
         tenant->datasets |= UINT64_C (1) << (dataset - options->datasets);
     }
@@ -226,14 +234,14 @@ s_fail_without_tenant (settings_t *self, const note_t *note)
     const options_t *options = self->options;
     char names [NAMES_SHOWN_BYTES], shown [OPTIONS_SHOWN_BYTES];
     if (options->tenant_count == 0 && strcmp (note->key, OPTIONS_OPERATOR) == 0)
-        return options_fail (self, "%s: %s has everything as long as there is no tenant beside it: declare one, as in tenant "
-            "NAME=USER, or take this out", options_names [note->setting], OPTIONS_OPERATOR);
+        return options_fail (self, "%s: %s has everything as long as there is no tenant beside it: declare "
+            "one, as in tenant NAME=USER, or take this out", options_names [note->setting], OPTIONS_OPERATOR);
     if (options->tenant_count == 0)
-        return options_fail (self, "%s: there is no tenant '%s', and none at all: declare it with tenant %s=USER",
-            options_names [note->setting], options_shown (note->key, shown), shown);
+        return options_fail (self, "%s: there is no tenant '%s', and none at all: declare it with tenant "
+            "%s=USER", options_names [note->setting], options_shown (note->key, shown), shown);
     return options_fail (self, "%s: there is no tenant '%s'; there is: %s, %s", options_names [note->setting],
-        options_shown (note->key, shown), s_list (names, options->tenants, options->tenant_count, sizeof *options->tenants),
-        OPTIONS_OPERATOR);
+        options_shown (note->key, shown),
+        s_list (names, options->tenants, options->tenant_count, sizeof *options->tenants), OPTIONS_OPERATOR);
 }
 
 bool
@@ -249,8 +257,8 @@ options_apply_to_tenant (settings_t *self, const note_t *note)
         return s_fail_without_tenant (self, note);
     const note_t *other = options_said_before (self, note);
     if (other && other->file)
-        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting], note->key,
-            options_shown (note->value, shown));
+        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting],
+            note->key, options_shown (note->value, shown));
     options_tenant_t checked = { .name = NULL };
     return s_apply_value (self, other? &checked: tenant, note);
 }
@@ -266,12 +274,13 @@ options_check_tenants (settings_t *self)
     if (!options->own.weight)
         options->own.weight = 1;
     if (options->open && options->keys)
-        return options_fail (self, "open and keys: open lets everybody in, keys only those that were allowed: take one of them");
+        return options_fail (self, "open and keys: open lets everybody in, keys only those that were "
+            "allowed: take one of them");
     if (options->open && options->tenant_count > 0)
         return options_fail (self, "open and tenant: with open all are one, the operator: take one of them");
     if (options->group && options->tenant_count == 0 && !options->open)
-        return options_fail (self, "group: its members could reach the socket, and would not be served: declare tenants, as in "
-            "tenant NAME=USER, or say open");
+        return options_fail (self, "group: its members could reach the socket, and would not be served: "
+            "declare tenants, as in tenant NAME=USER, or say open");
     return true;
 }
 

@@ -11,8 +11,9 @@
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
-    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is read, members of
-                                        //  a piece are up to 64 places apart, and a chunk is 64 or more
+    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is
+                                        //  read, members of a piece are up to 64 places apart, and a chunk is
+                                        //  64 or more
     READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
     REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
     PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
@@ -55,7 +56,8 @@ static void
 s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
 {
     char size [32];
-    printf ("data set '%s': %u sample%s", wanted->name, catalogue_samples (catalogue), plural (catalogue_samples (catalogue)));
+    printf ("data set '%s': %u sample%s", wanted->name, catalogue_samples (catalogue),
+        plural (catalogue_samples (catalogue)));
     if (catalogue_classes (catalogue))
         printf (" in %u class%s", catalogue_classes (catalogue), plural_es (catalogue_classes (catalogue)));
     else
@@ -111,13 +113,14 @@ s_piece (void *user, uint64_t pool_samples)
     const source_t *source = user;
     uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
     double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
-    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool is large.
+    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool
+    //  is large.
     uint64_t least = pool_samples / PIECES_OF_POOL;
     least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
     if (source->piece_set)
         return source->piece_set < RAW_PIECE_MAX? source->piece_set: RAW_PIECE_MAX;
-    return cost_piece (device_cost (source_device (source, 0)), sample_bytes, READS_TOGETHER, pool_samples, (uint32_t) least,
-        RAW_PIECE_MAX);
+    return cost_piece (device_cost (source_device (source, 0)), sample_bytes, READS_TOGETHER, pool_samples,
+        (uint32_t) least, RAW_PIECE_MAX);
 }
 
 static bool
@@ -127,7 +130,8 @@ s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t ran
     //  Whole blocks are read, also where files are empty.
     double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
     double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
-    return cost_prefers_singles (device_cost (source_device (source, 0)), samples, single_bytes, together_bytes, READS_TOGETHER);
+    return cost_prefers_singles (device_cost (source_device (source, 0)), samples, single_bytes,
+        together_bytes, READS_TOGETHER);
 }
 
 //  The volume joins the files of its device.  False: that cannot be said, and errno has the reason.
@@ -175,10 +179,11 @@ static void
 s_describe_redox (const options_dataset_t *wanted, const pack_t *pack)
 {
     uint32_t chunks = (pack_samples (pack) - 1) / pack_chunk_samples (pack) + 1;
-    printf ("data set '%s': tier redox is for comparison with the paper; train with tier stream", wanted->name);
+    printf ("data set '%s': tier redox is for comparison with the paper; train with tier stream",
+        wanted->name);
     if (chunks < REDOX_CHUNKS_FEW)
-        printf (". With only %u chunks its epochs are not fresh: samples of one chunk come near each other, so that one epoch's "
-            "order tells of the next one's", chunks);
+        printf (". With only %u chunks its epochs are not fresh: samples of one chunk come near each other, "
+            "so that one epoch's order tells of the next one's", chunks);
     printf ("\n");
 }
 
@@ -188,14 +193,15 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
     source_t *source = source_of (dataset);
     uint32_t chunk = pack_chunk_samples (source->pack);
     if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
-        return complain ("serve", "data set '%s': tier redox takes chunks of at most %d samples, this pack has %u: pack "
-            "it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
+        return complain ("serve", "data set '%s': tier redox takes chunks of at most %d samples, this pack "
+            "has %u: pack it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
     source->piece_set = wanted->piece;
     size_t largest = 0, least, half = sources_buffer_part (self->options) / 2;
     for (uint32_t id = 0; id < pack_samples (source->pack); id++)
         if (pack_sample_bytes (source->pack, id) > largest)
             largest = pack_sample_bytes (source->pack, id);
-    size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX, together = largest > read_bytes? largest: read_bytes;
+    size_t read_bytes = half < READ_BYTES_MAX? half: READ_BYTES_MAX,
+        together = largest > read_bytes? largest: read_bytes;
     size_t room = reader_span (READER_ALIGN_BYTES - 1, together + CHUNK_ENDS * READER_ALIGN_BYTES);
     if (!s_place_volumes (self, source, room))
         return false;
@@ -208,8 +214,9 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
         s_describe_redox (wanted, source->pack);
     if (broker_set_pack (self->broker, dataset, &pack, &least))
         return true;
-    return complain ("serve", "data set '%s': %llu bytes for compressed samples are too few for samples of this size: "
-        "start with --raw %zu", wanted->name, (unsigned long long) self->options->raw_bytes, broker_raw_setting (least));
+    return complain ("serve", "data set '%s': %llu bytes for compressed samples are too few for samples of "
+        "this size: start with --raw %zu", wanted->name, (unsigned long long) self->options->raw_bytes,
+        broker_raw_setting (least));
 }
 
 static bool
@@ -223,14 +230,15 @@ s_open_dataset (sources_t *self, size_t index)
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
     source->pack = catalogue_pack (source->catalogue);
     s_describe (wanted, source->catalogue);
-    dataset_t *dataset = broker_add_dataset (self->broker, wanted->name, catalogue_samples (source->catalogue),
+    dataset_t *dataset = broker_add_dataset (self->broker, wanted->name,
+        catalogue_samples (source->catalogue),
         wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)
         return s_place_folder (self, source);
-    return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make a pack "
-        "of it with `tureen pack %s DIR`", wanted->name, wanted->path);
+    return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make "
+        "a pack of it with `tureen pack %s DIR`", wanted->name, wanted->path);
 }
 
 bool

@@ -1,6 +1,8 @@
-/*  sources -- the data sets of the settings, opened: files listed, packs checked and measured, each told to the broker.
+/*  sources -- the data sets of the settings, opened: files listed, packs checked and measured, each told to
+ *  the broker.
  *
- *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; devices are the broker's thread's.
+ *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; devices are the broker's
+ *  thread's.
  */
 #ifndef SOURCES_H
 #define SOURCES_H
@@ -19,7 +21,8 @@ typedef struct {
     size_t device_count;
 } sources_t;
 
-//  Opens them in the order of the settings, and says on standard output what was found.  False: standard error says why.
+//  Opens them in the order of the settings, and says on standard output what was found.  False: standard
+//  error says why.
 //  sources_close in either case, when no thread uses them any more.
 bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
 void sources_close (sources_t *self);

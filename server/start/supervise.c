@@ -42,7 +42,8 @@ supervise_is_child (uint64_t *restarts_p)
     const char *text = getenv (VARIABLE);
     *restarts_p = 0;
     //  What was inherited from further above is not meant.
-    bool is_child = text && sscanf (text, "%ld:%" SCNu64, &parent, restarts_p) == 2 && parent == (long) getppid ();
+    bool is_child = text && sscanf (text, "%ld:%" SCNu64, &parent, restarts_p) == 2
+        && parent == (long) getppid ();
     unsetenv (VARIABLE);
     if (is_child)
         prctl (PR_SET_NAME, "tureen");          //  else it is called after the link that was executed
@@ -92,7 +93,8 @@ s_wait (const supervise_t *self, int64_t time_ms)
     return number < 0? 0: number;
 }
 
-//  True: the child has ended, with this status.  As the first process of a container it has others' children too.
+//  True: the child has ended, with this status.  As the first process of a container it has others' children
+//  too.
 static bool
 s_reap (supervise_t *self, int *status_p)
 {
@@ -147,13 +149,15 @@ s_again (supervise_t *self, int status)
 {
     int number = WTERMSIG (status);
     int64_t lived_ms = clock_now_ms () - self->began_ms;
-    self->pause_ms = supervise_pause_ms (self->options->pause_ms? self->options->pause_ms: SUPERVISE_PAUSE_MS, self->pause_ms,
-        lived_ms);
+    self->pause_ms = supervise_pause_ms (self->options->pause_ms? self->options->pause_ms: SUPERVISE_PAUSE_MS,
+        self->pause_ms, lived_ms);
     self->restarts++;
-    log_event (self->options->log, LOG_LEVEL_ERROR, "restart", LOG_FIELDS (LOG_NUMBER ("signal", (uint64_t) number),
-        LOG_NUMBER ("restarts", self->restarts)), "the server died of signal %d (%s%s) after %.1f s; it is started again in %.1f s, "
-        "for the %" PRIu64 ". time", number, strsignal (number), WCOREDUMP (status)? ", core dumped": "", (double) lived_ms / 1000,
-        (double) self->pause_ms / 1000, self->restarts);
+    log_event (self->options->log, LOG_LEVEL_ERROR, "restart",
+        LOG_FIELDS (LOG_NUMBER ("signal", (uint64_t) number),
+        LOG_NUMBER ("restarts", self->restarts)),
+        "the server died of signal %d (%s%s) after %.1f s; it is started again in %.1f s, "
+        "for the %" PRIu64 ". time", number, strsignal (number), WCOREDUMP (status)? ", core dumped": "",
+        (double) lived_ms / 1000, (double) self->pause_ms / 1000, self->restarts);
     return s_pause (self, self->pause_ms);
 }
 
@@ -164,7 +168,8 @@ s_ended (const supervise_t *self, int status)
     int number = WTERMSIG (status);
     if (number == self->passed)
         return 0;                               //  it had not even begun
-    log_event (self->options->log, LOG_LEVEL_ERROR, "ended", LOG_FIELDS (LOG_NUMBER ("signal", (uint64_t) number)),
+    log_event (self->options->log, LOG_LEVEL_ERROR, "ended",
+        LOG_FIELDS (LOG_NUMBER ("signal", (uint64_t) number)),
         "the server died of signal %d (%s) while it was ending", number, strsignal (number));
     return 1;
 }

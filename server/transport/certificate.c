@@ -22,7 +22,8 @@ bool
 certificate_is_name (const char *text)
 {
     size_t size = strnlen (text, CERTIFICATE_NAME_MAX + 1);
-    return size > 0 && size <= CERTIFICATE_NAME_MAX && text [0] != '.' && strspn (text, LETTERS "._-") == size;
+    return size > 0 && size <= CERTIFICATE_NAME_MAX && text [0] != '.'
+        && strspn (text, LETTERS "._-") == size;
 }
 
 static bool
@@ -37,8 +38,8 @@ certificate_is_key (const char *text)
 {
     uint8_t key [CERTIFICATE_KEY_BYTES], product [CERTIFICATE_KEY_BYTES];
     static const uint8_t any [CERTIFICATE_KEY_BYTES] = { 8 };
-    //  Points of low order (zero, which czmq writes where it has no key, is one) give the same product with every secret, and
-    //  that is what libsodium refuses.
+    //  Points of low order (zero, which czmq writes where it has no key, is one) give the same product with
+    //  every secret, and that is what libsodium refuses.
     return s_decode (key, text) && crypto_scalarmult (product, any, key) == 0;
 }
 
@@ -46,7 +47,8 @@ certificate_is_key (const char *text)
 static bool
 s_is_pair (const certificate_t *self)
 {
-    uint8_t public_key [CERTIFICATE_KEY_BYTES], secret_key [CERTIFICATE_KEY_BYTES], product [CERTIFICATE_KEY_BYTES];
+    uint8_t public_key [CERTIFICATE_KEY_BYTES], secret_key [CERTIFICATE_KEY_BYTES],
+        product [CERTIFICATE_KEY_BYTES];
     bool is_pair = s_decode (public_key, self->public_text) && s_decode (secret_key, self->secret_text)
         && crypto_scalarmult_base (product, secret_key) == 0
         && sodium_memcmp (product, public_key, sizeof product) == 0;
@@ -130,7 +132,8 @@ s_take_operator (parser_t *self, line_t value)
         return "says something twice";
     self->had_operator = true;
     self->certificate->is_operator = s_is_word (value, "yes");
-    return self->certificate->is_operator || s_is_word (value, "no")? NULL: "has an operator that is neither yes nor no";
+    return self->certificate->is_operator
+        || s_is_word (value, "no")? NULL: "has an operator that is neither yes nor no";
 }
 
 static const char *
@@ -176,7 +179,8 @@ s_parse_setting (parser_t *self, line_t line)
 static const char *
 s_parse_section (parser_t *self, line_t line)
 {
-    bool *had = s_is_word (line, "metadata")? &self->had_metadata: s_is_word (line, "curve")? &self->had_curve: NULL;
+    bool *had = s_is_word (line, "metadata")? &self->had_metadata:
+        s_is_word (line, "curve")? &self->had_curve: NULL;
     if (!had)
         return "has a section that is neither metadata nor curve";
     if (*had)
@@ -285,7 +289,8 @@ certificate_read (certificate_t *self, int folder, const char *path, certificate
     *reason_p = NULL;
     *self = (certificate_t) { .public_text = "" };
     //  NONBLOCK: it may be a fifo.
-    int fd = openat (folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guard == CERTIFICATE_ANY? 0: O_NOFOLLOW));
+    int fd = openat (folder, path,
+        O_RDONLY | O_CLOEXEC | O_NONBLOCK | (guard == CERTIFICATE_ANY? 0: O_NOFOLLOW));
     if (fd < 0 && errno == ELOOP && guard != CERTIFICATE_ANY) {
         *reason_p = "is a link";
         return -EBADMSG;
@@ -312,7 +317,8 @@ static size_t
 s_print (const certificate_t *self, bool with_secret, char text [CERTIFICATE_BYTES_MAX])
 {
     int used = snprintf (text, CERTIFICATE_BYTES_MAX, "#   ZeroMQ CURVE %s\n", with_secret?
-        "**Secret** Certificate\n#   DO NOT GIVE THIS FILE TO ANYBODY, nor let others read it": "Public Certificate");
+        "**Secret** Certificate\n#   DO NOT GIVE THIS FILE TO ANYBODY, nor let others read it":
+        "Public Certificate");
     if (self->tenant [0])
         used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used,
             "metadata\n    tenant = \"%s\"\n    operator = \"%s\"\n    since = \"%s\"\n", self->tenant,
@@ -320,7 +326,8 @@ s_print (const certificate_t *self, bool with_secret, char text [CERTIFICATE_BYT
     used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used, "curve\n    public-key = \"%s\"\n",
         self->public_text);
     if (with_secret)
-        used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used, "    secret-key = \"%s\"\n", self->secret_text);
+        used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used, "    secret-key = \"%s\"\n",
+            self->secret_text);
     assert (used > 0 && used < CERTIFICATE_BYTES_MAX);
     return (size_t) used;
 }

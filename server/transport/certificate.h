@@ -9,8 +9,9 @@
  *          public-key = "...40 characters of Z85..."
  *          secret-key = "..."              in FILE_secret only
  *
- *  A parser of its own reads them: czmq's prints lines that it does not understand, which may hold a secret.  It takes a part of
- *  ZPL strictly: what is unclear is refused, and no text that it gives tells anything of the content.
+ *  A parser of its own reads them: czmq's prints lines that it does not understand, which may hold a secret.
+ *  It takes a part of ZPL strictly: what is unclear is refused, and no text that it gives tells anything of
+ *  the content.
  *  Threads: no state.
  */
 #ifndef CERTIFICATE_H
@@ -37,24 +38,30 @@ typedef struct {
 
 //  Letters, digits, '.', '_', '-', 1 to CERTIFICATE_NAME_MAX of them, the first no '.'.
 bool certificate_is_name (const char *text);
-//  40 characters of Z85 that stand for 32 bytes, which are a key: not one of the few points whose secret anyone knows.
+//  40 characters of Z85 that stand for 32 bytes, which are a key: not one of the few points whose secret
+//  anyone knows.
 bool certificate_is_key (const char *text);
 
 //  NULL: *self is what the text says; else what is wrong with it, static, and *self is wiped.
 const char *certificate_parse (certificate_t *self, const char *text, size_t size);
 
 typedef enum {
-    CERTIFICATE_ANY,                        //  a file that somebody sent: whoever can write it, links are followed
+    CERTIFICATE_ANY,                        //  a file that somebody sent: whoever can write it, links are
+                                            //  followed
     CERTIFICATE_GUARDED,                    //  no link; the owner's or root's, and nobody else may write it
-    CERTIFICATE_SECRET                      //  the same, nobody else may read it, and both keys are in it and belong together
+    CERTIFICATE_SECRET                      //  the same, nobody else may read it, and both keys are in it and
+                                            //  belong together
 } certificate_guard_t;
 
-//  The file at path, from folder (AT_FDCWD).  0; -EBADMSG: *reason_p (static) says what is wrong with it; else -errno.
-int certificate_read (certificate_t *self, int folder, const char *path, certificate_guard_t guard, uid_t owner,
-    const char **reason_p);
-//  Writes a new file in the folder, whole or not at all, that its owner alone may read from its first moment, and gives it to
-//  that owner if we are somebody else (root).  with_secret: both keys.  0; -EEXIST: there is one, which stays; else -errno.
-int certificate_write (const certificate_t *self, int folder, const char *name, bool with_secret, uid_t owner);
+//  The file at path, from folder (AT_FDCWD).  0; -EBADMSG: *reason_p (static) says what is wrong with it;
+//  else -errno.
+int certificate_read (certificate_t *self, int folder, const char *path, certificate_guard_t guard,
+    uid_t owner, const char **reason_p);
+//  Writes a new file in the folder, whole or not at all, that its owner alone may read from its first moment,
+//  and gives it to that owner if we are somebody else (root).  with_secret: both keys.  0; -EEXIST: there is
+//  one, which stays; else -errno.
+int certificate_write (const certificate_t *self, int folder, const char *name, bool with_secret,
+    uid_t owner);
 
 //  A fresh pair of keys, and no metadata.
 void certificate_make (certificate_t *self);

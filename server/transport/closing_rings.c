@@ -19,7 +19,8 @@ s_count (const closing_rings_t *self, uint32_t tenant)
     return count;
 }
 
-//  The tenant's oldest; where it has none, which is when others' have more than their shares, the oldest of all.
+//  The tenant's oldest; where it has none, which is when others' have more than their shares, the oldest of
+//  all.
 static void
 s_end_oldest (closing_rings_t *self, ring_server_t *ring_server, uint32_t tenant)
 {
@@ -33,7 +34,8 @@ s_end_oldest (closing_rings_t *self, ring_server_t *ring_server, uint32_t tenant
 }
 
 void
-closing_rings_keep (closing_rings_t *self, ring_server_t *ring_server, uint64_t key, uint32_t tenant, size_t rings_max, ring_t **ring_p)
+closing_rings_keep (closing_rings_t *self, ring_server_t *ring_server, uint64_t key, uint32_t tenant,
+    size_t rings_max, ring_t **ring_p)
 {
     if (self->count == CLOSING_RINGS_MAX || s_count (self, tenant) >= rings_max)
         s_end_oldest (self, ring_server, tenant);

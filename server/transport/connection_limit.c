@@ -30,7 +30,8 @@ struct connection_limit {
     connection_limit_rule_t *rule;
     void *context;
     DIR *descriptors;               //  /proc/self/fd
-    int nothing, own;               //  /dev/null; and what a descriptor of ZeroMQ's is copied to, else /dev/null too
+    int nothing, own;               //  /dev/null; and what a descriptor of ZeroMQ's is copied to, else
+                                    //  /dev/null too
     visitor_t *visitors;
     size_t count, room;
     visitor_t *before;              //  of the look before
@@ -50,7 +51,8 @@ s_check (const connection_limit_t *self)
 }
 
 int
-connection_limit_new (connection_limit_t **self_p, const char *path, connection_limit_rule_t *rule, void *context)
+connection_limit_new (connection_limit_t **self_p, const char *path, connection_limit_rule_t *rule,
+    void *context)
 {
     assert (self_p); assert (!path || rule);
     *self_p = NULL;
@@ -101,8 +103,8 @@ connection_limit_destroy (connection_limit_t **self_p)
 
 //  ---- looking
 
-//  Whether fd is a connection that was accepted at the path now; then whose.  Of a descriptor that other threads may close and open
-//  meanwhile the answer may be a mixture of two, which is good enough to count by.
+//  Whether fd is a connection that was accepted at the path now; then whose.  Of a descriptor that other
+//  threads may close and open meanwhile the answer may be a mixture of two, which is good enough to count by.
 static bool
 s_recognize (const connection_limit_t *self, int fd, visitor_t *visitor)
 {
@@ -112,7 +114,8 @@ s_recognize (const connection_limit_t *self, int fd, visitor_t *visitor)
     struct stat status;
     int listens = 0;
     if (getsockname (fd, (struct sockaddr *) &name, &size) != 0 || name.sun_family != AF_UNIX
-    ||  size <= offsetof (struct sockaddr_un, sun_path) || strncmp (name.sun_path, self->path, sizeof self->path) != 0)
+    ||  size <= offsetof (struct sockaddr_un, sun_path)
+    || strncmp (name.sun_path, self->path, sizeof self->path) != 0)
         return false;
     //  The socket that listens there has the name too.
     if (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_size) != 0 || listens
@@ -205,12 +208,14 @@ s_together (const visitor_t *one, const visitor_t *other)
     return one->group == other->group && (one->group || one->uid == other->uid);
 }
 
-//  ZeroMQ's threads may have closed fd, and opened another under its number: a descriptor of our own stays what it is.
+//  ZeroMQ's threads may have closed fd, and opened another under its number: a descriptor of our own stays
+//  what it is.
 static bool
 s_shut (connection_limit_t *self, visitor_t *visitor)
 {
     visitor_t now;
-    visitor->shut = dup3 (visitor->fd, self->own, O_CLOEXEC) == self->own && s_recognize (self, self->own, &now)
+    visitor->shut = dup3 (visitor->fd, self->own, O_CLOEXEC) == self->own
+        && s_recognize (self, self->own, &now)
         && now.inode == visitor->inode && now.uid == visitor->uid && shutdown (self->own, SHUT_RDWR) == 0;
     //  Or we would keep what ZeroMQ closes.
     dup3 (self->nothing, self->own, O_CLOEXEC);
@@ -263,8 +268,10 @@ connection_limit_look (connection_limit_t *self, int64_t now_ms)
     size_t turned_away = s_turn_away (self);
     s_swap (self);
     self->turned_away += turned_away;
-    bool soon = turned_away || self->fresh >= CONNECTION_LIMIT_MANY || self->open_max - self->open < self->open_max / CONNECTION_LIMIT_LEFT_PART;
-    int64_t least_ms = (int64_t) (self->open / CONNECTION_LIMIT_DESCRIPTORS_A_MS), wanted_ms = soon? CONNECTION_LIMIT_SOON_MS: CONNECTION_LIMIT_LOOK_MS;
+    bool soon = turned_away || self->fresh >= CONNECTION_LIMIT_MANY
+        || self->open_max - self->open < self->open_max / CONNECTION_LIMIT_LEFT_PART;
+    int64_t least_ms = (int64_t) (self->open / CONNECTION_LIMIT_DESCRIPTORS_A_MS),
+        wanted_ms = soon? CONNECTION_LIMIT_SOON_MS: CONNECTION_LIMIT_LOOK_MS;
     self->due_ms = now_ms + (wanted_ms > least_ms? wanted_ms: least_ms);
     return turned_away;
 }

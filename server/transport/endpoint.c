@@ -1,7 +1,8 @@
 /*  endpoint.c -- see endpoint.h.
  *
- *  happy path:  parse -> may those come who are to -> look at the directory (make it where it is ours to make) ->
- *               lock -> clear away what a dead server left -> give it to the group -> say who we are in the lock file.
+ *  happy path:  parse -> may those come who are to -> look at the directory (make it where it is ours to
+ *               make) -> lock -> clear away what a dead server left -> give it to the group -> say who we are
+ *               in the lock file.
  *  failure:     each step writes its sentence and endpoint_claim destroys what there is; only our own
  *               files go.
  *  on close:    sockets, then the lock file while we still hold it, then the directory if it is empty.
@@ -272,20 +273,26 @@ static int
 s_check_tcp (const endpoint_t *self, const endpoint_access_t *access)
 {
     if (access->group)
-        return s_fail (self, -EACCES, "group '%s' is for sockets with a path, and '%s' has none: listen at ipc:///PATH, or let "
+        return s_fail (self, -EACCES,
+            "group '%s' is for sockets with a path, and '%s' has none: listen at ipc:///PATH, or let "
             "keys in (--keys DIR) in place of the group", access->group, self->text);
     if (access->users)
-        return s_fail (self, -EACCES, "tenants have users of this machine, and who comes by '%s' cannot be told by a user: give "
+        return s_fail (self, -EACCES,
+            "tenants have users of this machine, and who comes by '%s' cannot be told by a user: give "
             "them - in place of users (--tenant NAME=-), and keys (tureen key allow)", self->text);
     if (access->keys)
         return 0;
     if (!access->open)
-        return s_fail (self, -EACCES, "whoever reaches '%s' could read the data sets: let in only those with a key (--keys DIR, "
-            "see tureen key --help)%s", self->text, self->is_remote? "": ", or say that every user and program of this machine "
+        return s_fail (self, -EACCES,
+            "whoever reaches '%s' could read the data sets: let in only those with a key (--keys DIR, "
+            "see tureen key --help)%s", self->text,
+            self->is_remote? "": ", or say that every user and program of this machine "
             "may (--open)");
     if (self->is_remote)
-        return s_fail (self, -EACCES, "'%s' can be reached from other machines, and open is for this machine alone: let in only "
-            "those with a key (--keys DIR in place of --open), or listen at tcp://127.0.0.1:PORT", self->text);
+        return s_fail (self, -EACCES,
+            "'%s' can be reached from other machines, and open is for this machine alone: let in only "
+            "those with a key (--keys DIR in place of --open), or listen at tcp://127.0.0.1:PORT",
+            self->text);
     return 0;
 }
 
@@ -304,7 +311,8 @@ s_is_in_group (gid_t group)
     return found;
 }
 
-//  Below a folder that is its owner's alone nobody of the group could reach ours: one on the way there, "" where there is none.
+//  Below a folder that is its owner's alone nobody of the group could reach ours: one on the way there, ""
+//  where there is none.
 static void
 s_closed_folder (const char *path, char closed [PATH_MAX])
 {
@@ -323,19 +331,24 @@ s_check_ipc (const endpoint_t *self, const endpoint_access_t *access)
 {
     char closed [PATH_MAX];
     if (access->keys)
-        return s_fail (self, -EACCES, "keys are for tcp, and at '%s' users are told apart by the system: take --keys out, or "
+        return s_fail (self, -EACCES,
+            "keys are for tcp, and at '%s' users are told apart by the system: take --keys out, or "
             "listen at tcp://HOST:PORT", self->text);
     if (access->users && !access->group)
-        return s_fail (self, -EACCES, "tenants have other users than the server's own, and those could not reach '%s': name a "
+        return s_fail (self, -EACCES,
+            "tenants have other users than the server's own, and those could not reach '%s': name a "
             "group that all of them are in (--group NAME)", self->text);
     if (!access->group)
         return 0;
     if (!s_is_in_group (access->group_id))
-        return s_fail (self, -EACCES, "user %u, who runs the server, is not in group '%s', and could not give it the sockets: make "
-            "it a member (usermod -a -G, then log in anew), or name another group", (unsigned int) geteuid (), access->group);
+        return s_fail (self, -EACCES,
+            "user %u, who runs the server, is not in group '%s', and could not give it the sockets: make "
+            "it a member (usermod -a -G, then log in anew), or name another group", (unsigned int) geteuid (),
+            access->group);
     s_closed_folder (self->directory, closed);
     if (*closed)
-        return s_fail (self, -EACCES, "group '%s' could not reach '%s', because the folder '%s' is its owner's alone: listen in "
+        return s_fail (self, -EACCES,
+            "group '%s' could not reach '%s', because the folder '%s' is its owner's alone: listen in "
             "another, e.g. --listen ipc:///run/tureen/server.sock", access->group, self->text, closed);
     return 0;
 }
@@ -373,7 +386,8 @@ s_check_group (const endpoint_t *self, const struct stat *status)
     const char *path = self->directory;
     if (s_is_for_group (self, status))
         return 0;
-    return s_fail (self, -EPERM, "the folder '%s' must be for the group to enter and nobody else (now: group %u, mode %04o): "
+    return s_fail (self, -EPERM,
+        "the folder '%s' must be for the group to enter and nobody else (now: group %u, mode %04o): "
         "chgrp %u '%s' && chmod 0750 '%s', or listen in another", path, (unsigned int) status->st_gid,
         (unsigned int) status->st_mode & 07777, (unsigned int) self->group, path, path);
 }
@@ -439,8 +453,8 @@ s_fail_to_make (const endpoint_t *self, int rc)
     else
     if (rc == -ENOSPC || rc == -EDQUOT)
         snprintf (remedy, sizeof remedy, "free some space there, or ");
-    return s_fail (self, rc, "cannot make a file in the folder '%s' (%s): %slisten in another one, with --listen "
-        "ipc:///FOLDER/server.sock", self->directory, strerror (-rc), remedy);
+    return s_fail (self, rc, "cannot make a file in the folder '%s' (%s): %slisten in another one, with "
+        "--listen ipc:///FOLDER/server.sock", self->directory, strerror (-rc), remedy);
 }
 
 //  A descriptor; or -EAGAIN: it, or the runtime directory, went away between two looks.
@@ -524,7 +538,8 @@ s_sign (const endpoint_t *self)
     if (ftruncate (self->lock_fd, 0) == 0 && pwrite (self->lock_fd, text, (size_t) length, 0) == length)
         return 0;
     return s_fail (self, -EIO, "cannot write to the lock file '%s'%s", self->lock_path,
-        rlimits_file_bytes () < (uint64_t) length? rlimits_remedy (EFBIG): ": free space, or listen elsewhere");
+        rlimits_file_bytes () < (uint64_t) length? rlimits_remedy (EFBIG):
+        ": free space, or listen elsewhere");
 }
 
 
@@ -587,7 +602,8 @@ s_has_neighbours (const endpoint_t *self)
     DIR *directory = opendir (self->directory);
     for (struct dirent *entry; directory && !found && (entry = readdir (directory));) {
         int length = snprintf (path, sizeof path, "%s/%s", self->directory, entry->d_name);
-        found = length > 0 && length <= (int) SOCKET_PATH_MAX && lstat (path, &status) == 0 && S_ISSOCK (status.st_mode)
+        found = length > 0 && length <= (int) SOCKET_PATH_MAX && lstat (path, &status) == 0
+            && S_ISSOCK (status.st_mode)
             && s_listener (path) != 0;
     }
     if (directory)
@@ -595,7 +611,8 @@ s_has_neighbours (const endpoint_t *self)
     return found;
 }
 
-//  A directory that is ours to make becomes the group's; but not while it is the way of another group's members to a live server.
+//  A directory that is ours to make becomes the group's; but not while it is the way of another group's
+//  members to a live server.
 static int
 s_give_directory (const endpoint_t *self)
 {
@@ -604,11 +621,13 @@ s_give_directory (const endpoint_t *self)
     if (!self->has_group || !self->in_runtime)
         return 0;
     if (lstat (path, &status) != 0)
-        return s_fail (self, -errno, "cannot look at the folder '%s' (%s): listen in another", path, strerror (errno));
+        return s_fail (self, -errno, "cannot look at the folder '%s' (%s): listen in another", path,
+            strerror (errno));
     if (s_is_for_group (self, &status))
         return 0;
     if ((status.st_mode & 010) && s_has_neighbours (self))
-        return s_fail (self, -EPERM, "the folder '%s' is for group %u, and a live server listens in it: take the same group, or "
+        return s_fail (self, -EPERM,
+            "the folder '%s' is for group %u, and a live server listens in it: take the same group, or "
             "listen in another folder", path, (unsigned int) status.st_gid);
     if (chmod (path, 0700) == 0 && lchown (path, (uid_t) -1, self->group) == 0 && chmod (path, 0750) == 0)
         return 0;
@@ -620,7 +639,8 @@ s_give_directory (const endpoint_t *self)
 //  -- claim and release
 
 int
-endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error, size_t error_bytes)
+endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error,
+    size_t error_bytes)
 {
     assert (self_p); assert (error); assert (error_bytes > 0);
     static const endpoint_access_t alone = { .open = false };
@@ -668,12 +688,14 @@ endpoint_share (const endpoint_t *self, char *error, size_t error_bytes)
 {
     assert (self && self->magic == ENDPOINT_MAGIC);
     const char *paths [] = { self->socket_path, self->ring_path };
-    //  Nobody but ourselves can change what is in the folder.  The sockets are ours alone until the last call.
+    //  Nobody but ourselves can change what is in the folder.  The sockets are ours alone until the last
+    //  call.
     for (size_t index = 0; index < 2 && self->has_group; index++)
         if (chmod (paths [index], 0600) != 0 || lchown (paths [index], (uid_t) -1, self->group) != 0
         ||  chmod (paths [index], 0660) != 0) {
             int rc = -errno;
-            snprintf (error, error_bytes, "cannot give the socket '%s' to group %u (%s): listen in another folder", paths [index],
+            snprintf (error, error_bytes,
+                "cannot give the socket '%s' to group %u (%s): listen in another folder", paths [index],
                 (unsigned int) self->group, strerror (-rc));
             return rc;
         }

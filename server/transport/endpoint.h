@@ -5,12 +5,15 @@
  *  or socket (of a dead server) is taken over; a live one never.
  *
  *  Who can reach it:
- *    ipc, alone    the folder and the sockets are this user's (0700, 0600); a folder of one's own choice may be readable for
- *                  others, and the default one be a group's to enter since another server; the sockets in it are not.
- *    ipc, group    the folder is the group's to enter (0750) and nobody else's; the sockets are 0660 and the group's.
- *    tcp           everybody who reaches the port: with keys, or open on an address of this host alone; else refused.
- *  At no moment is a file more open than it will be in the end: what is made is made 0700 or 0600, then given to the group, then
- *  opened for it.
+ *    ipc, alone    the folder and the sockets are this user's (0700, 0600); a folder of one's own choice may
+ *                  be readable for others, and the default one be a group's to enter since another server;
+ *                  the sockets in it are not.
+ *    ipc, group    the folder is the group's to enter (0750) and nobody else's; the sockets are 0660 and the
+ *                  group's.
+ *    tcp           everybody who reaches the port: with keys, or open on an address of this host alone; else
+ *                  refused.
+ *  At no moment is a file more open than it will be in the end: what is made is made 0700 or 0600, then given
+ *  to the group, then opened for it.
  */
 #ifndef ENDPOINT_H
 #define ENDPOINT_H
@@ -25,7 +28,8 @@ typedef struct {
     bool open;                  //  whoever can connect
     bool keys;                  //  those who have a key
     bool users;                 //  users of this machine beside our own
-    const char *group;          //  may reach the sockets, group_id is its number; NULL: nobody but our own user
+    const char *group;          //  may reach the sockets, group_id is its number; NULL: nobody but our own
+                                //  user
     gid_t group_id;
 } endpoint_access_t;
 
@@ -35,14 +39,17 @@ typedef struct {
 int endpoint_default (char *buffer, size_t size);
 
 //  Claims text (ipc:// or tcp://; NULL: the default) for those whom access names (NULL: ourselves): makes the
-//  directory (0700; 0750 for a group) of the default endpoint and of a tcp endpoint's files, refuses a directory of
-//  another owner or one that others may write (unless sticky and the file is ours), takes the lock.  0 and *self_p; or -errno and in error a sentence with the
-//  remedy: a live server holds it (-EADDRINUSE, naming its process id where the lock file tells it), path too
-//  long for a socket (the limit named), no such directory, an unknown transport, a port that is no number; -EACCES: an access
-//  that it cannot have or could not guard.
+//  directory (0700; 0750 for a group) of the default endpoint and of a tcp endpoint's files, refuses a
+//  directory of another owner or one that others may write (unless sticky and the file is ours), takes the
+//  lock.  0 and *self_p; or -errno and in error a sentence with the remedy: a live server holds it
+//  (-EADDRINUSE, naming its process id where the lock file tells it), path too long for a socket (the limit
+//  named), no such directory, an unknown transport, a port that is no number; -EACCES: an access that it
+//  cannot have or could not guard.
 //  A lock file that is gone is no proof of death: a socket that answers is a live server's too.
-int endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error, size_t error_bytes);
-//  Once both sockets of an ipc endpoint listen: lets the group reach them, if there is one.  0; or -errno and a sentence.
+int endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error,
+    size_t error_bytes);
+//  Once both sockets of an ipc endpoint listen: lets the group reach them, if there is one.  0; or -errno and
+//  a sentence.
 int endpoint_share (const endpoint_t *self, char *error, size_t error_bytes);
 //  Unlocks, removes lock file, socket files and a directory it made (if empty).  NULL inside is fine.
 void endpoint_destroy (endpoint_t **self_p);

@@ -1,11 +1,12 @@
 /*  keys.c -- see keys.h.
  *
- *  happy path:  keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants by key, each with the
- *               user's number that it had.
- *  failure:     for want of something (descriptors, memory, a disk that works) the file, or all of them, stay as they were.
+ *  happy path:  keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants by
+ *               key, each with the user's number that it had.
+ *  failure:     for want of something (descriptors, memory, a disk that works) the file, or all of them, stay
+ *               as they were.
  *
- *  What was written within the same tick as it was read may be changed again without a sign of it, so a young file is read anew
- *  until it is not young any more.
+ *  What was written within the same tick as it was read may be changed again without a sign of it, so a young
+ *  file is read anew until it is not young any more.
  */
 #include "keys.h"
 #include <assert.h>
@@ -88,7 +89,8 @@ s_is_young (const file_t *file)
 static bool
 s_is_want (int rc)
 {
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || rc == -EINTR || rc == -EAGAIN || rc == -ESTALE
+    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EIO || rc == -EINTR || rc == -EAGAIN
+        || rc == -ESTALE
         || rc == -ENOBUFS || rc == -ETIMEDOUT;
 }
 
@@ -194,9 +196,10 @@ s_merge (keys_t *self, grants_t *grants)
         if (agree)
             grants->grants [kept++] = grants->grants [first];
         else
-            log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", grants->grants [first].label)),
-                "the key of '%s' lets nobody in: '%s' says something else of it", grants->grants [first].label,
-                grants->grants [first + 1].label);
+            log_event (self->log, LOG_LEVEL_WARNING, "key_bad",
+                LOG_FIELDS (LOG_TEXT ("label", grants->grants [first].label)),
+                "the key of '%s' lets nobody in: '%s' says something else of it",
+                grants->grants [first].label, grants->grants [first + 1].label);
     }
     grants->count = kept;
 }
@@ -235,16 +238,18 @@ s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after
         if (now && now->user == grant->user)
             continue;
         gone = true;
-        log_event (self->log, LOG_LEVEL_NOTICE, "key_revoked", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
-            grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' of tenant '%s' is revoked", grant->label,
-            grant->tenant);
+        log_event (self->log, LOG_LEVEL_NOTICE, "key_revoked",
+            LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+            grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' of tenant '%s' is revoked",
+            grant->label, grant->tenant);
     }
     for (size_t index = 0; index < after->count; index++) {
         const keys_grant_t *grant = &after->grants [index], *was = s_find (before, grant->key);
         if (!was || was->user != grant->user || was->is_operator != grant->is_operator)
-            log_event (self->log, LOG_LEVEL_INFO, "key_allowed", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
-                grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s", grant->label,
-                grant->tenant, grant->is_operator? ", operator": "");
+            log_event (self->log, LOG_LEVEL_INFO, "key_allowed",
+                LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+                grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s",
+                grant->label, grant->tenant, grant->is_operator? ", operator": "");
     }
     return gone;
 }
@@ -259,8 +264,8 @@ s_tell_bad_files (const keys_t *self, const files_t *before, const files_t *afte
                 "%s/allowed/%s lets nobody in: it %s", self->directory, file->name, file->reason);
     }
     if (after->too_many && !before->too_many)
-        log_event (self->log, LOG_LEVEL_WARNING, "keys_full", NULL, "%s/allowed has more than %d files: those beyond let nobody in",
-            self->directory, KEYS_MAX);
+        log_event (self->log, LOG_LEVEL_WARNING, "keys_full", NULL,
+            "%s/allowed has more than %d files: those beyond let nobody in", self->directory, KEYS_MAX);
 }
 
 //  ---- looking
@@ -288,7 +293,8 @@ s_tell_trouble (keys_t *self, const char *trouble)
     if (*trouble)
         log_event (self->log, LOG_LEVEL_WARNING, "keys_trouble", NULL, "keys stay as they are: %s", trouble);
     else
-        log_event (self->log, LOG_LEVEL_NOTICE, "keys_trouble", NULL, "keys in '%s' can be looked at again", self->directory);
+        log_event (self->log, LOG_LEVEL_NOTICE, "keys_trouble", NULL, "keys in '%s' can be looked at again",
+            self->directory);
     snprintf (self->trouble, sizeof self->trouble, "%s", trouble);
 }
 
@@ -333,17 +339,19 @@ s_find_files (look_t *look, char *error, size_t error_bytes)
     bool is_ours = look->folder.owner == geteuid ();
     rc = is_ours? keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
     if (!is_ours)
-        snprintf (error, error_bytes, "the folder '%s' is another one now, of user %u: put the right one back",
+        snprintf (error, error_bytes,
+            "the folder '%s' is another one now, of user %u: put the right one back",
             look->keys->directory, (unsigned) look->folder.owner);
     else
     if (rc)
-        snprintf (error, error_bytes, "cannot look at the files in '%s/allowed': %s", look->keys->directory, strerror (-rc));
+        snprintf (error, error_bytes, "cannot look at the files in '%s/allowed': %s", look->keys->directory,
+            strerror (-rc));
     keys_folder_close (&look->folder);
     return rc;
 }
 
-//  Without a descriptor to be had: of the files that are known, those that are there still.  Peers who take all descriptors must
-//  keep no revoked key in.
+//  Without a descriptor to be had: of the files that are known, those that are there still.  Peers who take
+//  all descriptors must keep no revoked key in.
 static void
 s_find_known (look_t *look)
 {
@@ -383,8 +391,10 @@ keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), v
     for (size_t index = 0; index < self->grants.count; index++) {
         const keys_grant_t *grant = &self->grants.grants [index];
         if (grant->user >= self->judged_user && !is_tenant (context, grant->tenant))
-            log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
-                grant->tenant)), "the key '%s' lets nobody in: this server has no tenant '%s'", grant->label, grant->tenant);
+            log_event (self->log, LOG_LEVEL_WARNING, "key_bad",
+                LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+                grant->tenant)), "the key '%s' lets nobody in: this server has no tenant '%s'", grant->label,
+                grant->tenant);
     }
     self->judged_user = self->next_user;
 }
@@ -432,7 +442,8 @@ s_make_server (keys_t *self, const keys_folder_t *folder, const failing_t *faili
 {
     if (faccessat (folder->folder, "server", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return s_fail (failing, -ENOENT, "'%s/server' is there, and '%s/server_secret' is not: put it "
-            "back, or remove both (clients then need the server's new key)", self->directory, self->directory);
+            "back, or remove both (clients then need the server's new key)", self->directory,
+            self->directory);
     certificate_make (&self->server);
     int rc = certificate_write (&self->server, folder->folder, "server_secret", true, folder->owner);
     return rc == 0? 0: s_fail (failing, rc, "cannot write '%s/server_secret': %s", self->directory,
@@ -443,7 +454,8 @@ static int
 s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
 {
     const char *reason;
-    int rc = certificate_read (&self->server, folder->folder, "server_secret", CERTIFICATE_SECRET, folder->owner, &reason);
+    int rc = certificate_read (&self->server, folder->folder, "server_secret", CERTIFICATE_SECRET,
+        folder->owner, &reason);
     if (rc == -ENOENT)
         rc = s_make_server (self, folder, failing);
     else
@@ -490,7 +502,8 @@ keys_open (keys_t **self_p, const char *directory, log_t *log, char *error, size
         self->files.files = calloc (KEYS_MAX, sizeof *self->files.files);
         self->grants.grants = calloc (KEYS_MAX, sizeof *self->grants.grants);
     }
-    int rc = self && self->directory && self->files.files && self->grants.grants? s_open (self, &failing): -ENOMEM;
+    int rc = self && self->directory && self->files.files
+        && self->grants.grants? s_open (self, &failing): -ENOMEM;
     if (rc == 0)
         return 0;
     if (!*error)
@@ -530,7 +543,8 @@ const keys_grant_t *
 keys_find (const keys_t *self, const char *key)
 {
     assert (self->magic == KEYS_MAGIC);
-    return strnlen (key, CERTIFICATE_KEY_CHARS + 1) == CERTIFICATE_KEY_CHARS? s_find (&self->grants, key): NULL;
+    return strnlen (key, CERTIFICATE_KEY_CHARS + 1) == CERTIFICATE_KEY_CHARS? s_find (&self->grants, key):
+        NULL;
 }
 
 bool

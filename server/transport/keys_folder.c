@@ -33,11 +33,12 @@ s_check_guard (const failing_t *self, const char *which, int fd, uid_t owner)
     if (fstat (fd, &status))
         return s_fail (self, -errno, "cannot look at the %s '%s': %s", which, self->path, strerror (errno));
     if (status.st_uid != owner)
-        return s_fail (self, -EPERM, "the %s '%s' belongs to user %u, not to user %u whose keys these are: chown it, or take "
+        return s_fail (self, -EPERM,
+            "the %s '%s' belongs to user %u, not to user %u whose keys these are: chown it, or take "
             "another folder", which, self->path, (unsigned) status.st_uid, (unsigned) owner);
     if (status.st_mode & 022)
-        return s_fail (self, -EPERM, "others may write to the %s '%s', and could let themselves in: chmod 700 it", which,
-            self->path);
+        return s_fail (self, -EPERM,
+            "others may write to the %s '%s', and could let themselves in: chmod 700 it", which, self->path);
     return 0;
 }
 
@@ -54,10 +55,11 @@ s_open (const failing_t *self, int above, const char *name, bool make, bool *mad
     if (fd >= 0)
         return fd;
     if (errno == ENOENT)
-        return s_fail (self, -ENOENT, "there is no %s '%s': `tureen key allow` and a server with --keys make it", which,
-            self->path);
+        return s_fail (self, -ENOENT,
+            "there is no %s '%s': `tureen key allow` and a server with --keys make it", which, self->path);
     if (errno == ENOTDIR || errno == ELOOP)
-        return s_fail (self, -ENOTDIR, "the %s '%s' is no folder, or a link to one: name the folder itself", which, self->path);
+        return s_fail (self, -ENOTDIR, "the %s '%s' is no folder, or a link to one: name the folder itself",
+            which, self->path);
     return s_fail (self, -errno, "cannot open the %s '%s': %s", which, self->path, strerror (errno));
 }
 
@@ -126,14 +128,16 @@ keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), 
 }
 
 int
-keys_folder_read (const keys_folder_t *self, const char *name, certificate_t *certificate, const char **reason_p)
+keys_folder_read (const keys_folder_t *self, const char *name, certificate_t *certificate,
+    const char **reason_p)
 {
     *certificate = (certificate_t) { .public_text = "" };
     *reason_p = NULL;
     if (!certificate_is_name (name))
         *reason_p = "has a name of other characters than letters, digits, '.', '_', '-', or of more than 64";
     else {
-        int rc = certificate_read (certificate, self->allowed, name, CERTIFICATE_GUARDED, self->owner, reason_p);
+        int rc = certificate_read (certificate, self->allowed, name, CERTIFICATE_GUARDED, self->owner,
+            reason_p);
         if (rc)
             return rc;
         if (certificate->secret_text [0])

@@ -1,15 +1,17 @@
 /*  libc_interpose -- accept4, recv and close as ZeroMQ calls them, in front of the C library's.
  *
- *  libzmq 4.3.4 aborts the process when a connection on an ipc socket cannot be accepted because the process has no descriptor
- *  left (ipc_listener.cpp: EMFILE is not among the errors that it foresees), so that whoever may connect could end the server by
- *  connecting often enough.  Here that becomes an error that it foresees, "the peer has gone meanwhile".  The peer waits on; the
- *  connection limit (connection_limit.h) sees to it that there are descriptors again.
+ *  libzmq 4.3.4 aborts the process when a connection on an ipc socket cannot be accepted because the process
+ *  has no descriptor left (ipc_listener.cpp: EMFILE is not among the errors that it foresees), so that
+ *  whoever may connect could end the server by connecting often enough.  Here that becomes an error that it
+ *  foresees, "the peer has gone meanwhile".  The peer waits on; the connection limit (connection_limit.h)
+ *  sees to it that there are descriptors again.
  *
  *  What it accepts, receives and closes is written down, and bounded, by the receive quota (receive_quota.h).
  *
- *  The executable's symbols are found before the C library's because libzmq looks them up by name; the door, which can wait by itself,
- *  accepts by asking the kernel directly, so its connections are none of the receive quota's.  All go straight to the kernel: a sanitizer
- *  leaves ZeroMQ alone by who calls, and here that would be us.
+ *  The executable's symbols are found before the C library's because libzmq looks them up by name; the door,
+ *  which can wait by itself, accepts by asking the kernel directly, so its connections are none of the
+ *  receive quota's.  All go straight to the kernel: a sanitizer leaves ZeroMQ alone by who calls, and here
+ *  that would be us.
  *  Threads: any; no state.
  */
 #include <errno.h>
@@ -19,7 +21,8 @@
 #include <unistd.h>
 #include "receive_quota.h"
 
-enum { PAUSE_MS = 1 };              //  the listening socket stays readable: without a pause ZeroMQ's thread would spin
+enum { PAUSE_MS = 1 };              //  the listening socket stays readable: without a pause ZeroMQ's thread
+                                    //  would spin
 
 static uint64_t
 s_user_of (int fd)

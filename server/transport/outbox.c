@@ -76,8 +76,8 @@ s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
 }
 
 outbox_status_t
-outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text,
-    atomic_size_t *account)
+outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    char *text, atomic_size_t *account)
 {
     wire_head_t head = reply_head (kind, job, tag);
     zmq_msg_t message;
@@ -170,9 +170,11 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
     if (s_address (router, peer) == OUTBOX_GONE
     ||  s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
     ||  s_frame (router, batch->batch, sizeof *batch->batch, true) == OUTBOX_GONE
-    ||  s_frame (router, batch->ids, batch->batch->count * sizeof *batch->ids, batch->step || has_bytes) == OUTBOX_GONE
+    ||  s_frame (router, batch->ids, batch->batch->count * sizeof *batch->ids, batch->step
+    || has_bytes) == OUTBOX_GONE
     ||  (batch->step
-            && s_frame (router, batch->step, batch->step_words * sizeof *batch->step, has_bytes) == OUTBOX_GONE)) {
+            && s_frame (router, batch->step, batch->step_words * sizeof *batch->step, has_bytes)
+            == OUTBOX_GONE)) {
         outbox_slot_free (batch->inline_slot);
         return OUTBOX_GONE;
     }

@@ -28,21 +28,22 @@ outbox_status_t outbox_send (void *router, const peer_t *peer, wire_kind_t kind,
 outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag,
     char *text);
-//  The same with a text that may be large: it counts in *account, which outlives the ROUTER, until its bytes have left.
-outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text,
-    atomic_size_t *account);
-//  The same with a frame of malloc'ed bytes behind the text, which may be large: they are taken over, and count
-//  instead.
-outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
-    uint8_t *bytes, size_t size, atomic_size_t *account);
+//  The same with a text that may be large: it counts in *account, which outlives the ROUTER, until its bytes
+//  have left.
+outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
+    uint64_t tag, char *text, atomic_size_t *account);
+//  The same with a frame of malloc'ed bytes behind the text, which may be large: they are taken over, and
+//  count instead.
+outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
+    char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
 //  Memory for one inline batch, zeroed: a short batch is sent whole, and what is behind it must not be
 //  others' pixels. *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the
 //  ROUTER.  NULL: no memory.
 uint8_t *outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing);
 //  For one that was not sent; NULL is fine.
 void outbox_slot_free (uint8_t *slot);
-//  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  inline_slot: NULL, or from
-//  outbox_slot_new and now the message's, whatever the status.
+//  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  inline_slot:
+//  NULL, or from outbox_slot_new and now the message's, whatever the status.
 typedef struct {
     const wire_batch_t *batch;
     const uint64_t *ids;
@@ -52,6 +53,7 @@ typedef struct {
     size_t slot_bytes;
 } outbox_batch_t;
 
-outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch);
+outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job,
+    const outbox_batch_t *batch);
 
 #endif

@@ -7,7 +7,8 @@ enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, SMALL_PART = 128 };
 typedef struct {
     atomic_uint_fast64_t name;          //  and 1; 0: free
     atomic_size_t held;                 //  by its connections
-    atomic_size_t left;                 //  of whole messages, by connections that are closed: they can still be taken
+    atomic_size_t left;                 //  of whole messages, by connections that are closed: they can still
+                                        //  be taken
 } user_t;
 
 //  All zero: pages that are never touched cost nothing.
@@ -103,7 +104,8 @@ receive_quota_may_receive (int fd)
     size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
     bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
     //  One that has nothing much is not the one who is too much.
-    if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX && held < connection_max
+    if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX
+        && held < connection_max
     &&  (!user_is_full || held < connection_max / SMALL_PART))
         return true;
     atomic_fetch_add (&s_resets, 1);

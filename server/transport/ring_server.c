@@ -1,7 +1,7 @@
 /*  ring_server.c -- see door.h.
  *
- *  A pass is what ring_server_expect made: one client's leave to attach.  It ends by being used, by time or by
- *  ring_server_forget.
+ *  A pass is what ring_server_expect made: one client's leave to attach.  It ends by being used, by time or
+ *  by ring_server_forget.
  *  A guest is a connection: a stranger while its token is incomplete, then a client's.
  *
  *          accept           whole token, good pass: 'R' + fd sent
@@ -9,10 +9,11 @@
  *                     |                                           |       any byte, end of stream, error,
  *                     |                                           |       the client's process has ended
  *                     +--> freed without a word                   +--> ring_server_forget: freed, no event
- *                                                                 ring_server_part: as before, and the client sees an end
+ *                                                                 ring_server_part: as before, and the client
+ *                                                                 sees an end
  *
- *  ring_server_next asks epoll for one descriptor at a time.  That costs a call an event, at a few events a job, and
- *  leaves no list of readied guests that could name one that has been freed meanwhile.
+ *  ring_server_next asks epoll for one descriptor at a time.  That costs a call an event, at a few events a
+ *  job, and leaves no list of readied guests that could name one that has been freed meanwhile.
  */
 #include "ring_server.h"
 
@@ -33,7 +34,8 @@
 
 enum {
     RING_SERVER_MAGIC = 0x00d00471,
-    STEPS_MAX = 64,                 //  descriptors that one ring_server_next looks at: a flood must not hold us
+    STEPS_MAX = 64,                 //  descriptors that one ring_server_next looks at: a flood must not hold
+                                    //  us
     BACKLOG = 128
 };
 
@@ -221,9 +223,11 @@ s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
     return s_may_pass (guest->uid, found->uid)? found: NULL;
 }
 
-//  Strangers come and go at the door; when it is full, of the user who has most of them the one that has waited longest goes.
-//  (Refusing the newcomer instead would let 64 idle connections keep every client out, and if the longest waiting one of all
-//  went, whoever comes fastest would keep all others out; who has a token sends it at once.)
+//  Strangers come and go at the door; when it is full, of the user who has most of them the one that has
+//  waited longest goes.
+//  (Refusing the newcomer instead would let 64 idle connections keep every client out, and if the longest
+//  waiting one of all went, whoever comes fastest would keep all others out; who has a token sends it at
+//  once.)
 static void
 s_make_room (ring_server_t *self, uid_t newcomer)
 {

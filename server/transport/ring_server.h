@@ -1,18 +1,22 @@
-/*  ring_server -- the Unix socket at which a client on this host fetches its ring, and whose closing is its death
- *  notice.
+/*  ring_server -- the Unix socket at which a client on this host fetches its ring, and whose closing is its
+ *  death notice.
  *
- *  happy path:   ring_server_expect (key, fd: a token) .. client connects, sends the token .. gets 'R' + fd ..
+ *  happy path:   ring_server_expect (key, fd: a token) .. client connects, sends the token .. gets 'R' + fd
+ *                ..
  *                RING_SERVER_ATTACHED .. the connection stays open .. it closes .. RING_SERVER_CLOSED.
  *  client:       the process that connected.  Children that it forked hold the socket too, so the process is
- *                watched as well (by a pidfd): its end is RING_SERVER_CLOSED, whoever outlives it.  Where the kernel
- *                gives no pidfd (it is old, or the client's pid means nothing here) the socket alone decides.
+ *                watched as well (by a pidfd): its end is RING_SERVER_CLOSED, whoever outlives it.  Where the
+ *                kernel gives no pidfd (it is old, or the client's pid means nothing here) the socket alone
+ *                decides.
  *  failure:      wrong, late or used token, wrong uid, more than the token: closed without a word, no event.
- *                A connection without a token is closed after RING_SERVER_PATIENCE_MS, and at once if it is of a user (other
- *                than root and our own) who has no token left to bring.  At most RING_SERVER_STRANGERS_MAX wait at once; then
- *                of the user who has most of them the one that waited longest is closed, so no user can keep others out.
+ *                A connection without a token is closed after RING_SERVER_PATIENCE_MS, and at once if it is
+ *                of a user (other than root and our own) who has no token left to bring.  At most
+ *                RING_SERVER_STRANGERS_MAX wait at once; then of the user who has most of them the one that
+ *                waited longest is closed, so no user can keep others out.
  *                accept fails with EMFILE: the listening socket rests until the next ring_server_tick.
- *  on close:     ring_server_forget (key) closes the connection from our side; no event follows.  ring_server_part (key) closes only our side
- *                of it: the client sees an end as well, and RING_SERVER_CLOSED comes when it closes its own.
+ *  on close:     ring_server_forget (key) closes the connection from our side; no event follows.
+ *                ring_server_part (key) closes only our side of it: the client sees an end as well, and
+ *                RING_SERVER_CLOSED comes when it closes its own.
  *
  *  A key is the caller's number for a client: of a job, or of one of its ranks.
  *  Non-blocking throughout; all readiness comes through one epoll descriptor, so the caller polls one fd.
@@ -35,7 +39,8 @@ typedef struct {
     uint64_t key;
 } ring_server_event_t;
 
-//  Listens at path (removed first if a stale socket is there), mode 0600, which the caller may widen.  0, or -errno with *self_p NULL.
+//  Listens at path (removed first if a stale socket is there), mode 0600, which the caller may widen.  0, or
+//  -errno with *self_p NULL.
 int ring_server_new (ring_server_t **self_p, const char *path);
 //  Closes every connection and removes the socket file.
 void ring_server_destroy (ring_server_t **self_p);
@@ -43,15 +48,15 @@ void ring_server_destroy (ring_server_t **self_p);
 //  Readable when ring_server_next may have an event.
 int ring_server_descriptor (const ring_server_t *self);
 //  Makes a token (random, hexadecimal, and a final zero) good for one connection of a process of uid (or of
-//  root, or of the server's own uid) until now_ms + RING_SERVER_PATIENCE_MS.  descriptor is lent until the client
-//  attaches or is forgotten.  A key that has a token or a connection must be
+//  root, or of the server's own uid) until now_ms + RING_SERVER_PATIENCE_MS.  descriptor is lent until the
+//  client attaches or is forgotten.  A key that has a token or a connection must be
 //  forgotten before it gets another token.  0, or -errno and token empty.
 int ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
     char token [RING_SERVER_TOKEN_BYTES + 1]);
 //  The client is done with: its token is void, its connection closed.  Unknown keys are fine.
 void ring_server_forget (ring_server_t *self, uint64_t key);
-//  The same for a client that may keep what it has: where it is attached the connection stays, closed from our side, until
-//  the client closes it.  False: it is not attached.
+//  The same for a client that may keep what it has: where it is attached the connection stays, closed from
+//  our side, until the client closes it.  False: it is not attached.
 bool ring_server_part (ring_server_t *self, uint64_t key);
 //  Takes the next event; false when there is none, or when many connections had none to give: then the
 //  descriptor stays readable.  Never blocks.

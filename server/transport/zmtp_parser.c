@@ -3,8 +3,8 @@
 
 enum {
     FLAG_MORE = 1, FLAG_LONG = 2, FLAG_COMMAND = 4,
-    SIGNATURE_FIRST = 0xff, SIGNATURE_LAST = 0x7f, SIGNATURE_LAST_AT = 9, VERSION_AT = 10, VERSION = 3, MECHANISM_AT = 12,
-    SHORT_HEAD_BYTES = 2
+    SIGNATURE_FIRST = 0xff, SIGNATURE_LAST = 0x7f, SIGNATURE_LAST_AT = 9, VERSION_AT = 10, VERSION = 3,
+    MECHANISM_AT = 12, SHORT_HEAD_BYTES = 2
 };
 
 //  One byte of the greeting: who speaks an older version is told by the first that differs.
@@ -60,7 +60,8 @@ s_take_head (zmtp_parser_t *self, uint8_t byte, uint64_t body_max, zmtp_parser_n
 }
 
 void
-zmtp_parser_pass (zmtp_parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max, zmtp_parser_news_t *news)
+zmtp_parser_pass (zmtp_parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max,
+    zmtp_parser_news_t *news)
 {
     *news = (zmtp_parser_news_t) { .frames = 0 };
     size_t at = 0;

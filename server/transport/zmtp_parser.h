@@ -1,6 +1,8 @@
-/*  zmtp_parser -- the frames of a ZMTP 3 connection, as its bytes pass by: how many, how large, and where messages end.
+/*  zmtp_parser -- the frames of a ZMTP 3 connection, as its bytes pass by: how many, how large, and where
+ *  messages end.
  *
- *  From the ZMTP 3.0 specification: a greeting of 64 bytes, then frames: a byte of flags, a size of one byte or eight, the body.
+ *  From the ZMTP 3.0 specification: a greeting of 64 bytes, then frames: a byte of flags, a size of one byte
+ *  or eight, the body.
  *  Under CURVE whether more frames follow is encrypted: each frame is a message then.  Owner: one thread.
  */
 #ifndef ZMTP_PARSER_H
@@ -22,7 +24,8 @@ typedef struct {
     uint32_t frames;            //  of the message that has not ended
 } zmtp_parser_t;
 
-//  What bytes brought.  Frames that carry commands (handshake, heartbeats) are no part of messages, and not counted.
+//  What bytes brought.  Frames that carry commands (handshake, heartbeats) are no part of messages, and not
+//  counted.
 typedef struct {
     uint64_t frames;
     uint64_t body_bytes;        //  of these frames, whether they have come or are to come
@@ -32,6 +35,7 @@ typedef struct {
 } zmtp_parser_news_t;
 
 //  A body of more than body_max counts as that: whoever bounds sizes will not take it.
-void zmtp_parser_pass (zmtp_parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max, zmtp_parser_news_t *news);
+void zmtp_parser_pass (zmtp_parser_t *self, const uint8_t *bytes, size_t size, uint64_t body_max,
+    zmtp_parser_news_t *news);
 
 #endif

@@ -62,8 +62,8 @@ slow_job_quota_witness (slow_job_quota_t *self, uint32_t job)
 }
 
 size_t
-slow_job_quota_served (const slow_job_quota_t *self, consumer_t *const *consumers, size_t count, uint64_t residents, uint64_t room,
-    size_t *bearable_p)
+slow_job_quota_served (const slow_job_quota_t *self, consumer_t *const *consumers, size_t count,
+    uint64_t residents, uint64_t room, size_t *bearable_p)
 {
     size_t served = count, bearable = count;
     double fill = room > 0? (double) residents / (double) room / SLOW_JOB_QUOTA_WITNESSES: 0;
@@ -73,7 +73,8 @@ slow_job_quota_served (const slow_job_quota_t *self, consumer_t *const *consumer
         seen += self->seen [job];
         drawn += self->drawn [job];
         double share = (double) seen * fill;
-        double due = self->drawn_all? 0.25 + SLOW_JOB_QUOTA_DUE * (double) drawn / (double) self->drawn_all: 1;
+        double due = self->drawn_all? 0.25 + SLOW_JOB_QUOTA_DUE * (double) drawn / (double) self->drawn_all:
+            1;
         if (share > due)
             served = place;
         if (share > due + 1.0 / SLOW_JOB_QUOTA_SLACK_PARTS)

@@ -10,7 +10,8 @@
 
 enum {
     TIER_MAGIC = 0x71e20d15,
-    //  Tries of each preference before a draw gives it up; up to SCAN_MAX residents are all looked at instead.
+    //  Tries of each preference before a draw gives it up; up to SCAN_MAX residents are all looked at
+    //  instead.
     TRIES = 64, SCAN_MAX = 1024,
     WITNESSES = 2,                  //  a draw
     NO_ID = 0xffffffff
@@ -38,7 +39,8 @@ struct tier {
     //  Where jobs do not follow, the samples that may be drawn may be of several strata.
     strata_t *strata;
     bool has_mark [SAMPLER_JOBS_MAX];
-    bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, of which some was taken before
+    bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, of which some was taken
+                                                //  before
     size_t unknown;                 //  jobs that do not follow and have no mark
     size_t partial;                 //  jobs that have not all the samples
     //  By job number: the draws of its past epochs, for jobs that do not follow; else NULL.
@@ -59,16 +61,16 @@ s_need_memory (void *memory)
 
 //  ---- the samples that jobs need
 
-//  Whether all that remains to the job may be resident: its pass is over then, and there is room for samples of its next
-//  epoch.  Earlier these would push out samples of the present one.
+//  Whether all that remains to the job may be resident: its pass is over then, and there is room for samples
+//  of its next epoch.  Earlier these would push out samples of the present one.
 static bool
 s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
 {
     return !self->stops [job] && sampler_remaining (self->sampler, job) <= residents;
 }
 
-//  Whether jobs that are not throttled need the sample.  Called for each sample of a piece, so the version index, which costs
-//  most, comes last.
+//  Whether jobs that are not throttled need the sample.  Called for each sample of a piece, so the version
+//  index, which costs most, comes last.
 static raw_need_t
 s_need (void *context, uint32_t id)
 {
@@ -117,8 +119,8 @@ s_share (tier_t *self)
     self->served = self->job_count;
     //  Redox would have to look at all its chunks at each change.  If all samples fit, no job needs a quota.
     if (figures.resident_max > 0 && figures.resident_max <= self->samples)
-        self->served = slow_job_quota_served (&self->quota, self->consumers, self->job_count, figures.resident,
-            figures.resident_max, &bearable);
+        self->served = slow_job_quota_served (&self->quota, self->consumers, self->job_count,
+            figures.resident, figures.resident_max, &bearable);
     self->bearable = bearable;
     if (self->served > before)
         raw_pool_needs_grew (self->pool);
@@ -128,7 +130,8 @@ s_share (tier_t *self)
 static void
 s_apply_quota (tier_t *self)
 {
-    slow_job_quota_rank (&self->quota, self->consumers, self->job_count, raw_pool_resident_count (self->pool));
+    slow_job_quota_rank (&self->quota, self->consumers, self->job_count,
+        raw_pool_resident_count (self->pool));
     if (self->job_count < 2 || self->policy != RAW_STREAM)
         return;
     bool gave = false;
@@ -138,7 +141,8 @@ s_apply_quota (tier_t *self)
             break;
         uint32_t id = raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents));
         size_t place = s_first_to_need (self, id);
-        slow_job_quota_witness (&self->quota, place < self->job_count? self->consumers [place]->sampler_job: SLOW_JOB_QUOTA_NOBODY);
+        slow_job_quota_witness (&self->quota,
+            place < self->job_count? self->consumers [place]->sampler_job: SLOW_JOB_QUOTA_NOBODY);
         if (place >= self->bearable && place < self->job_count && !gave) {
             raw_pool_drawn (self->pool, id);
             gave = true;
@@ -259,8 +263,8 @@ s_gone (const tier_t *self, uint32_t job)
     return gone.ids;
 }
 
-//  A job that goes on refines the strata also by the samples that it has had: two such jobs may still need more of some samples
-//  than of others (strata.h).
+//  A job that goes on refines the strata also by the samples that it has had: two such jobs may still need
+//  more of some samples than of others (strata.h).
 static bool
 s_refine_gone (tier_t *self, uint32_t job)
 {
@@ -347,8 +351,8 @@ s_notice_merges (tier_t *self)
 
 //  ---- coming and going
 
-//  The sampler keeps no quotas of a job that does not follow.  But the residents tell of the job's last epoch: a sample that no job
-//  drew in one pass is there in the next.
+//  The sampler keeps no quotas of a job that does not follow.  But the residents tell of the job's last
+//  epoch: a sample that no job drew in one pass is there in the next.
 static void
 s_remember (tier_t *self, uint32_t job)
 {
@@ -491,16 +495,18 @@ s_consider (pick_t *pick, uint32_t id)
     return true;
 }
 
-//  Uniform over the samples that are resident, accepted and allowed.  A random resident that passes is uniform over them, and so
-//  is a random sample that may be drawn and is resident.  The second finds them where the first does not: at an epoch's
-//  end few residents may be drawn, but nearly all samples that may be drawn are resident.
+//  Uniform over the samples that are resident, accepted and allowed.  A random resident that passes is
+//  uniform over them, and so is a random sample that may be drawn and is resident.  The second finds them
+//  where the first does not: at an epoch's end few residents may be drawn, but nearly all samples that may be
+//  drawn are resident.
 static void
 s_try_residents (pick_t *pick)
 {
     tier_t *self = pick->tier;
     uint32_t residents = raw_pool_resident_count (self->pool);
     for (int tries = 0; residents > 0 && tries < TRIES; tries++) {
-        if (s_consider (pick, raw_pool_resident_at (self->pool, (uint32_t) random_below (&self->random, residents))))
+        if (s_consider (pick, raw_pool_resident_at (self->pool,
+            (uint32_t) random_below (&self->random, residents))))
             return;
         uint32_t id = sampler_try (self->sampler);
         if (raw_pool_is_resident (self->pool, id) && s_consider (pick, id))
@@ -574,9 +580,10 @@ s_settle_draw (tier_t *self, uint32_t id)
     self->drawing_count = 0;
 }
 
-//  Direct reads are never redirected.  Other reads are not while the strata do not know the data of some job: other jobs'
-//  draws would show these data.  Redox reads are not while a job lacks some samples: redox loads the fullest chunk, so chunks
-//  with more of the job's data would come earlier in every epoch (z = 88 in 400 epochs of one pack).
+//  Direct reads are never redirected.  Other reads are not while the strata do not know the data of some job:
+//  other jobs' draws would show these data.  Redox reads are not while a job lacks some samples: redox loads
+//  the fullest chunk, so chunks with more of the job's data would come earlier in every epoch (z = 88 in 400
+//  epochs of one pack).
 static bool
 s_redirects (const tier_t *self)
 {

@@ -1,33 +1,37 @@
-/*  tier -- a raw pool under a sampler: the jobs that it serves, the samples that they need, and the choice of a draw.
+/*  tier -- a raw pool under a sampler: the jobs that it serves, the samples that they need, and the choice of
+ *  a draw.
  *
  *  The broker and bench/sim/tier_sim use it alike, so the simulator measures the code that runs here.
  *
  *  A tier serves jobs without a given order that may know of each other:
  *    - under `follow` all jobs of a data set that follow (sampler_follows); under `dsa` all SHARED jobs;
- *    - or a single job: a PRIVATE one, since two jobs that read one stream would not be independent, or one that draws
- *      apart, because the strata do not know its data.
+ *    - or a single job: a PRIVATE one, since two jobs that read one stream would not be independent, or one
+ *      that draws apart, because the strata do not know its data.
  *
  *      while (sampler_offer (sampler, &offer)) {
  *          id = tier_pick (tier, consumers, count);
  *          version_index_draw (version_index, consumers, count, id, versions, &scheduled);
- *          if (scheduled)  taken = tier_take (tier, id)    //  TIER_ABSENT: one read, for all the versions together
+ *          if (scheduled)  taken = tier_take (tier, id)    //  TIER_ABSENT: one read, for all the versions
+ *          together
  *          else            tier_drawn (tier, id)
  *          while (tier_next (tier, &read))         carry it out
  *      }
  *
  *  A draw takes the first of these that exists:
- *    1. the sampler's proposal, if existing versions serve it (under `follow` the sampler proposes a sample with a reusable
- *       version if there is one);
- *    2. a resident sample of the proposal's *stratum* that no version serves and that the quotas of each job's history allow
- *       (history.h; under `follow` the sampler keeps them, else the tier does).  Quotas keep orders fresh whatever is
- *       resident;
- *    3. a sample of the same kind that the present pass has gone past, so that samples still to come are not read twice;
+ *    1. the sampler's proposal, if existing versions serve it (under `follow` the sampler proposes a sample
+ *       with a reusable version if there is one);
+ *    2. a resident sample of the proposal's *stratum* that no version serves and that the quotas of each
+ *       job's history allow (history.h; under `follow` the sampler keeps them, else the tier does).  Quotas
+ *       keep orders fresh whatever is resident;
+ *    3. a sample of the same kind that the present pass has gone past, so that samples still to come are not
+ *    read twice;
  *    4. the proposal.
- *  Redox takes 1, else the sample that the proposal is redirected to; while a job lacks some samples, the proposal.
+ *  Redox takes 1, else the sample that the proposal is redirected to; while a job lacks some samples, the
+ *  proposal.
  *
- *  Each choice is uniform.  Samples of one stratum are in the data of the same jobs (strata.h).  Within a stratum, served or
- *  not, no choice looks at which sample it is; and the proposal gives each stratum, served or not, as often as an
- *  independent draw would.  So every order stays uniform (docs/randomness.md).
+ *  Each choice is uniform.  Samples of one stratum are in the data of the same jobs (strata.h).  Within a
+ *  stratum, served or not, no choice looks at which sample it is; and the proposal gives each stratum, served
+ *  or not, as often as an independent draw would.  So every order stays uniform (docs/randomness.md).
  *
  *  Samples that only slow jobs need do not fill the pool: slow_job_quota.h throttles these jobs.
  *
@@ -44,8 +48,8 @@
 
 typedef struct tier tier_t;
 
-//  version_index, sampler and the memory that options lend belong to the caller and outlive the tier.  The tier fills in need,
-//  sample_bytes, context and random of options.  seed: of all choices.  Never NULL.
+//  version_index, sampler and the memory that options lend belong to the caller and outlive the tier.  The
+//  tier fills in need, sample_bytes, context and random of options.  seed: of all choices.  Never NULL.
 tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed);
 //  Jobs may still be there.
@@ -53,7 +57,8 @@ void tier_destroy (tier_t **self_p);
 //  The pool, for its limit, its figures and its leave callback; lent.
 raw_pool_t *tier_pool (tier_t *self);
 
-//  The job, which has joined the sampler and the version index, draws through this tier.  Lent until tier_leave.
+//  The job, which has joined the sampler and the version index, draws through this tier.  Lent until
+//  tier_leave.
 void tier_join (tier_t *self, consumer_t *consumer);
 //  The job leaves; the version index and the sampler forget it after this call, not before.
 void tier_leave (tier_t *self, const consumer_t *consumer);
@@ -70,10 +75,11 @@ uint32_t tier_pick (tier_t *self, consumer_t *const *consumers, size_t count);
 typedef enum {
     TIER_ABSENT,                //  it was not resident: read it by itself
     TIER_HANDED,                //  it was and has left: what was held for the pool is the caller's
-    TIER_STAYED                 //  it was and stayed: the pool has it still, or has told that it left (raw_pool_on_leave)
+    TIER_STAYED                 //  it was and stayed: the pool has it still, or has told that it left
+                                //  (raw_pool_on_leave)
 } tier_taken_t;
-//  The draw of id has been committed and a version scheduled.  May make room: other samples leave, and so may one that has
-//  just stayed.
+//  The draw of id has been committed and a version scheduled.  May make room: other samples leave, and so may
+//  one that has just stayed.
 tier_taken_t tier_take (tier_t *self, uint32_t id);
 //  The draw of id has been committed, and versions that were there served it.
 void tier_drawn (tier_t *self, uint32_t id);

@@ -6,7 +6,8 @@
 
 enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
 
-_Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX, "a version knows every job that may have used it");
+_Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX,
+    "a version knows every job that may have used it");
 
 static void *
 s_need (void *memory)
@@ -72,7 +73,8 @@ version_index_on_kind_end (version_index_t *self, void (*ended) (void *context, 
 }
 
 void
-version_index_on_leave (version_index_t *self, void (*left) (void *context, version_t *version), void *context)
+version_index_on_leave (version_index_t *self, void (*left) (void *context, version_t *version),
+    void *context)
 {
     self->left = left;
     self->left_context = context;
@@ -301,8 +303,8 @@ s_enter_draw (consumer_t *consumer, uint32_t id)
     consumer->drawing = true;
 }
 
-//  Enters the claims that are left: a list may hold the id twice, and a row of an epoch that is over leaves the need
-//  of the new epoch as it is.
+//  Enters the claims that are left: a list may hold the id twice, and a row of an epoch that is over leaves
+//  the need of the new epoch as it is.
 static void
 s_leave_draw (consumer_t *consumer, uint32_t id)
 {
@@ -312,14 +314,16 @@ s_leave_draw (consumer_t *consumer, uint32_t id)
 
 //  ---- coming and going
 
-//  For prepared_each.  Without this, a restarted job would find versions of its old epoch in its next one while other jobs go
-//  on.  The strata know the samples taken before, as they must know all that decides here (randomness.md).
+//  For prepared_each.  Without this, a restarted job would find versions of its old epoch in its next one
+//  while other jobs go on.  The strata know the samples taken before, as they must know all that decides here
+//  (randomness.md).
 static void
 s_see_taken (void *context, version_t *version)
 {
     const consumer_t *consumer = context;
     const version_set_t *kind = consumer->kind;
-    if (version->class == kind->number && version_index_is_own (consumer, version) && !s_wants (consumer, version->id)
+    if (version->class == kind->number && version_index_is_own (consumer, version)
+        && !s_wants (consumer, version->id)
     &&  sampler_has (kind->sampler, consumer->sampler_job, version->id))
         s_see (version, consumer);
 }
@@ -377,8 +381,8 @@ s_gather_all (version_index_t *self, gather_t *gather)
     prepared_each (self->prepared, s_gather, gather);
 }
 
-//  After the last consumer has left, random versions serve no job: the draws of a new job would rarely find them, and they would
-//  keep the table of draw numbers alive.
+//  After the last consumer has left, random versions serve no job: the draws of a new job would rarely find
+//  them, and they would keep the table of draw numbers alive.
 static void
 s_drop_versions (version_set_t *kind)
 {
@@ -421,9 +425,9 @@ s_unshelve (version_set_t *kind, version_t *version)
     version_index_share (kind, version);
 }
 
-//  Strata merge.  The existing versions still tell whose data a sample was in, so followers must not prefer them.  Random
-//  versions go.  Deterministic versions may be the whole cost of a data set: they move to the other side, and a follower
-//  that draws one brings it back while the cache has room.
+//  Strata merge.  The existing versions still tell whose data a sample was in, so followers must not prefer
+//  them.  Random versions go.  Deterministic versions may be the whole cost of a data set: they move to the
+//  other side, and a follower that draws one brings it back while the cache has room.
 static void
 s_merging (void *context, sampler_t *sampler)
 {
@@ -448,7 +452,8 @@ version_index_leave (version_index_t *self, consumer_t *consumer)
     s_claim_all (consumer, -1);
     prepared_each (self->prepared, s_unsee, consumer);
     version_index_tenant_leaves (consumer);
-    //  The last consumer stays until the versions are gone, so that the set does not end inside this function.
+    //  The last consumer stays until the versions are gone, so that the set does not end inside this
+    //  function.
     if (kind->is_random && kind->consumers == consumer && !consumer->next)
         s_drop_versions (kind);
     consumer_t **link = &kind->consumers;
@@ -475,7 +480,8 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
 
 //  ---- the version that serves a consumer
 
-//  From now on the version counts followers, and they may take it.  The other consumers that it has served must not matter to them.
+//  From now on the version counts followers, and they may take it.  The other consumers that it has served
+//  must not matter to them.
 static void
 s_shelve (const consumer_t *taker, version_t *version)
 {
@@ -493,8 +499,8 @@ s_shelve (const consumer_t *taker, version_t *version)
     s_set_count (kind, version, count);
 }
 
-//  Consumers inside the draw do not count until they leave it: they hold their pins, and eviction sees the claims of all
-//  others.
+//  Consumers inside the draw do not count until they leave it: they hold their pins, and eviction sees the
+//  claims of all others.
 static version_t *
 s_new_version (const consumer_t *consumer, uint32_t id)
 {
@@ -505,13 +511,14 @@ s_new_version (const consumer_t *consumer, uint32_t id)
     for (const consumer_t *other = kind->consumers; other; other = other->next)
         count += !other->drawing && other->follows == consumer->follows && s_wants (other, id);
     kind->versions++;
-    return prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw, kind->version_bytes, count);
+    return prepared_insert (kind->version_index->prepared, consumer->tenant, kind->number, id, draw,
+        kind->version_bytes, count);
 }
 
-//  An indexed version that the consumer may use, a random one of several; NULL: none.  The two sides are apart, because the
-//  strata do not know the data of the other side.  A consumer uses a version of the other side only if a new version would push
-//  out none; otherwise samples that the other side has too would be pushed out less often than the rest, and so be taken
-//  earlier.
+//  An indexed version that the consumer may use, a random one of several; NULL: none.  The two sides are
+//  apart, because the strata do not know the data of the other side.  A consumer uses a version of the other
+//  side only if a new version would push out none; otherwise samples that the other side has too would be
+//  pushed out less often than the rest, and so be taken earlier.
 static version_t *
 s_indexed (const consumer_t *consumer, uint32_t id)
 {
@@ -520,7 +527,8 @@ s_indexed (const consumer_t *consumer, uint32_t id)
     uint64_t candidates = 0;
     version_t *version = prepared_find (self->prepared, consumer->kind->number, id);
     for (; version; version = prepared_find_next (version)) {
-        bool own = version_index_is_own (consumer, version), chosen_is_own = chosen && version_index_is_own (consumer, chosen);
+        bool own = version_index_is_own (consumer, version), chosen_is_own = chosen
+            && version_index_is_own (consumer, chosen);
         if (s_used_up (version, consumer) || (chosen_is_own && !own))
             continue;
         candidates = own && !chosen_is_own? 1: candidates + 1;
@@ -530,9 +538,10 @@ s_indexed (const consumer_t *consumer, uint32_t id)
     return chosen && (version_index_is_own (consumer, chosen) || s_has_room (consumer))? chosen: NULL;
 }
 
-//  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that will not be pushed out:
-//  data that its draws must not show decide which versions exist (private jobs with overlapping data: z = 5 in 1,500 epochs
-//  of 72 samples).
+//  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that
+//  will not be pushed out:
+//  data that its draws must not show decide which versions exist (private jobs with overlapping data: z = 5
+//  in 1,500 epochs of 72 samples).
 static bool
 s_is_served (const consumer_t *consumer, uint32_t id)
 {
@@ -608,8 +617,8 @@ s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *co
     return version;
 }
 
-//  Whether no present consumer will use the version again.  Of a reusable version only followers matter; a version of the
-//  other side may serve both.
+//  Whether no present consumer will use the version again.  Of a reusable version only followers matter; a
+//  version of the other side may serve both.
 static bool
 s_seen_by_all (const version_set_t *kind, const version_t *version)
 {
@@ -620,9 +629,10 @@ s_seen_by_all (const version_set_t *kind, const version_t *version)
     return true;
 }
 
-//  A sample keeps few versions at a time.  Versions that every consumer has used go; of too many, the one that the fewest
-//  consumers may still use goes, as in any eviction.  Otherwise versions would pile up beside a stopped job, and every draw
-//  walks them.  Reusable versions are thinned out apart, so that those that stay depend on followers only.
+//  A sample keeps few versions at a time.  Versions that every consumer has used go; of too many, the one
+//  that the fewest consumers may still use goes, as in any eviction.  Otherwise versions would pile up beside
+//  a stopped job, and every draw walks them.  Reusable versions are thinned out apart, so that those that
+//  stay depend on followers only.
 static void
 s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
 {
@@ -648,8 +658,8 @@ s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
 }
 
 void
-version_index_draw (version_index_t *self, consumer_t **consumers, size_t count, uint32_t id, version_t **versions,
-    uint64_t *scheduled)
+version_index_draw (version_index_t *self, consumer_t **consumers, size_t count, uint32_t id,
+    version_t **versions, uint64_t *scheduled)
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     assert (count > 0);

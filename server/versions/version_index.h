@@ -1,34 +1,37 @@
 /*  version_index -- which scheduled version serves which job, and how many jobs a version may still serve.
  *
- *  The sampler and the prepared cache do not know each other; the version index brings them together.  The broker and the
- *  simulators of bench/sim use it alike, so a simulator measures the code that runs here.
+ *  The sampler and the prepared cache do not know each other; the version index brings them together.  The
+ *  broker and the simulators of bench/sim use it alike, so a simulator measures the code that runs here.
  *
- *  A *version set* holds all versions of one shared stage on one data set.  A *consumer* is a job as its set sees it.  A
- *  consumer *may use* a version if the sampler says that it still needs the sample and, in a random stage, if it has not
- *  used this very version.
+ *  A *version set* holds all versions of one shared stage on one data set.  A *consumer* is a job as its set
+ *  sees it.  A consumer *may use* a version if the sampler says that it still needs the sample and, in a
+ *  random stage, if it has not used this very version.
  *
- *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the side of the
- *  consumer that schedules it; the versions of followers are the sampler's reusable versions.  A version's count in the
- *  cache is the number of consumers of its side that may use it.  The sides are apart for this reason: followers take
- *  the versions that stay, so the versions that stay must not depend on data that the strata do not know
- *  (docs/randomness.md).  A consumer uses versions of its own side.  It uses one of the other side only while the cache has
- *  room for more; a follower then brings that version over to its own side.
+ *  A set has two *sides*: consumers that follow (sampler_follows), and the others.  A version belongs to the
+ *  side of the consumer that schedules it; the versions of followers are the sampler's reusable versions.  A
+ *  version's count in the cache is the number of consumers of its side that may use it.  The sides are apart
+ *  for this reason: followers take the versions that stay, so the versions that stay must not depend on data
+ *  that the strata do not know (docs/randomness.md).  A consumer uses versions of its own side.  It uses one
+ *  of the other side only while the cache has room for more; a follower then brings that version over to its
+ *  own side.
  *
- *  Tenants share the cost of versions (version_index_tenants.c).  A tenant shares a version that one of its consumers has
- *  used and one may use again; one of the sharers, each as likely, has the version on its account.  An eviction hits the
- *  tenant that has most for its weight (prepared.h).  So tenants, weights and numbers of versions decide, and never the samples
- *  that the versions are of.  A single tenant has everything, and none of this changes anything.
+ *  Tenants share the cost of versions (version_index_tenants.c).  A tenant shares a version that one of its
+ *  consumers has used and one may use again; one of the sharers, each as likely, has the version on its
+ *  account.  An eviction hits the tenant that has most for its weight (prepared.h).  So tenants, weights and
+ *  numbers of versions decide, and never the samples that the versions are of.  A single tenant has
+ *  everything, and none of this changes anything.
  *
  *  Invariants, checked by version_index_check ():
  *    K1  the count of an indexed version is the number of consumers of its side that may use it.
- *    K2  a reusable version is indexed, and is allowed to exactly the following consumers that may use it; every indexed
- *        random version that a follower has used is reusable.
- *    K3  with several tenants: the sharers of an indexed version are the tenants with a consumer of its side that has used it
- *        and one that may use it in this epoch or a later one; the account is that of a tenant with a consumer in the
- *        set, or none.
- *    K4  each tenant's memory outside of the index is the number given to version_index_reserve times its largest version.
- *    K5  every drop is on one account; no more versions are prepared again than are scheduled, and no more on tenants'
- *        accounts than in all.
+ *    K2  a reusable version is indexed, and is allowed to exactly the following consumers that may use it;
+ *        every indexed random version that a follower has used is reusable.
+ *    K3  with several tenants: the sharers of an indexed version are the tenants with a consumer of its side
+ *        that has used it and one that may use it in this epoch or a later one; the account is that of a
+ *        tenant with a consumer in the set, or none.
+ *    K4  each tenant's memory outside of the index is the number given to version_index_reserve times its
+ *        largest version.
+ *    K5  every drop is on one account; no more versions are prepared again than are scheduled, and no more on
+ *        tenants' accounts than in all.
  *  Owner: the broker's thread.  Bookkeeping allocations abort when there is no memory.
  */
 #ifndef VERSION_INDEX_H
@@ -45,7 +48,8 @@ typedef struct version_set version_set_t;
 
 enum { VERSION_INDEX_TENANTS_MAX = PREPARED_NOBODY };
 
-//  Versions that a consumer loses (version_index_losses.c): those that a job of its tenant had used, and the others.
+//  Versions that a consumer loses (version_index_losses.c): those that a job of its tenant had used, and the
+//  others.
 enum { VERSION_INDEX_LOST_OWN, VERSION_INDEX_LOST_OTHERS, VERSION_INDEX_LOST_KINDS };
 
 //  A set of samples, a bit each; samples from 64 x room on are not in it.
@@ -58,7 +62,8 @@ typedef struct {
 typedef struct consumer {
     version_set_t *kind;
     uint32_t sampler_job;
-    bool numbers;               //  a `seeded` job, alone in its random set: the draw number of its versions is `number`, its
+    bool numbers;               //  a `seeded` job, alone in its random set: the draw number of its versions
+                                //  is `number`, its
     uint32_t number;            //  epoch, and not the count of the sample's versions
     uint32_t tenant;            //  owns the job
     //  the version index's
@@ -76,49 +81,57 @@ void version_index_destroy (version_index_t **self_p);
 //  The cache, for its limit, memory, pins and figures; lent.
 prepared_t *version_index_prepared (version_index_t *self);
 
-//  Adds or changes a tenant: its weight, and at most bytes_max of the cache on its account (SIZE_MAX: as much as others
-//  leave).  Tenant 0 exists from birth, with weight 1 and no limit.  The first other one must come before any consumer.
+//  Adds or changes a tenant: its weight, and at most bytes_max of the cache on its account (SIZE_MAX: as much
+//  as others leave).  Tenant 0 exists from birth, with weight 1 and no limit.  The first other one must come
+//  before any consumer.
 void version_index_tenant (version_index_t *self, uint32_t number, uint32_t weight, size_t bytes_max);
 //  Bytes on the tenant's account now: its part of the index.
 size_t version_index_tenant_bytes (const version_index_t *self, uint32_t number);
-//  Each tenant may use memory outside of the index for so many of its largest versions, and has that much less of the index.
+//  Each tenant may use memory outside of the index for so many of its largest versions, and has that much
+//  less of the index.
 void version_index_reserve (version_index_t *self, uint32_t versions);
 
 //  A set of versions of version_bytes each.  random: a consumer uses a version once.  user is the caller's.
-version_set_t *version_set_new (version_index_t *self, sampler_t *sampler, size_t version_bytes, bool is_random, void *user);
+version_set_t *version_set_new (version_index_t *self, sampler_t *sampler, size_t version_bytes,
+    bool is_random, void *user);
 void *version_set_user (const version_set_t *self);
 bool version_set_is_random (const version_set_t *self);
 //  The set of a version; never NULL.
 version_set_t *version_set_of (const version_index_t *self, const version_t *version);
-//  Sets the function that is called when a set ends: its last consumer has left and its last version, indexed or pinned, is
-//  gone.  The set is freed after the call.  Random versions are dropped when the last consumer leaves; deterministic ones stay
-//  for the next consumer.
-void version_index_on_kind_end (version_index_t *self, void (*ended) (void *context, void *user), void *context);
+//  Sets the function that is called when a set ends: its last consumer has left and its last version, indexed
+//  or pinned, is gone.  The set is freed after the call.  Random versions are dropped when the last consumer
+//  leaves; deterministic ones stay for the next consumer.
+void version_index_on_kind_end (version_index_t *self, void (*ended) (void *context, void *user),
+    void *context);
 //  Sets the function that is called when a version has left the index and its memory is still there.
-void version_index_on_leave (version_index_t *self, void (*left) (void *context, version_t *version), void *context);
+void version_index_on_leave (version_index_t *self, void (*left) (void *context, version_t *version),
+    void *context);
 //  Whether the set has versions only, and no consumer.
 bool version_set_is_idle (const version_set_t *self);
 //  Drops the versions of an idle set.  The set ends here, or with its last pinned version.
 void version_set_end (version_set_t *self);
 
-//  The job has joined the sampler, and claims the samples that it needs.  A job that goes on with an epoch counts as having used
-//  the random versions of its side of samples taken before: its predecessor may have used them here.
+//  The job has joined the sampler, and claims the samples that it needs.  A job that goes on with an epoch
+//  counts as having used the random versions of its side of samples taken before: its predecessor may have
+//  used them here.
 void version_index_join (version_index_t *self, consumer_t *consumer);
 //  Withdraws the job's claims.  The sampler forgets the job after this call, not before.
 void version_index_leave (version_index_t *self, consumer_t *consumer);
 //  Begins the job's next epoch in the sampler, and claims anew.
 void version_index_epoch_begin (version_index_t *self, consumer_t *consumer);
 
-//  Whether existing versions would serve all of these consumers if they drew id now.  For a consumer that does not follow this is
-//  true only while the cache has room for more: its choices must not depend on the versions of others.
-bool version_index_serves (const version_index_t *self, consumer_t *const *consumers, size_t count, uint32_t id);
-//  Commits id to the sampler and finds for each consumer of the offer the version that serves it: an existing one, or a new
-//  one (also counted in *scheduled, unless NULL).  Pins each version once for each consumer in versions [0 .. count); the caller
-//  unpins them.
-void version_index_draw (version_index_t *self, consumer_t **consumers, size_t count, uint32_t id, version_t **versions,
-    uint64_t *scheduled);
-//  The same for one consumer without a draw: the batch row of an unreadable sample gets this id, which the consumer has drawn
-//  before.
+//  Whether existing versions would serve all of these consumers if they drew id now.  For a consumer that
+//  does not follow this is true only while the cache has room for more: its choices must not depend on the
+//  versions of others.
+bool version_index_serves (const version_index_t *self, consumer_t *const *consumers, size_t count,
+    uint32_t id);
+//  Commits id to the sampler and finds for each consumer of the offer the version that serves it: an existing
+//  one, or a new one (also counted in *scheduled, unless NULL).  Pins each version once for each consumer in
+//  versions [0 .. count); the caller unpins them.
+void version_index_draw (version_index_t *self, consumer_t **consumers, size_t count, uint32_t id,
+    version_t **versions, uint64_t *scheduled);
+//  The same for one consumer without a draw: the batch row of an unreadable sample gets this id, which the
+//  consumer has drawn before.
 version_t *version_index_serve (version_index_t *self, consumer_t *consumer, uint32_t id);
 
 //  Every version of the sample leaves the index.
@@ -137,8 +150,8 @@ typedef struct {
 } version_index_losses_t;
 
 version_index_losses_t version_index_losses (const version_index_t *self);
-//  Of one tenant: versions evicted or dropped from its account, and versions scheduled again for one of its consumers after
-//  another of its consumers had used the lost one.
+//  Of one tenant: versions evicted or dropped from its account, and versions scheduled again for one of its
+//  consumers after another of its consumers had used the lost one.
 version_index_losses_t version_index_tenant_losses (const version_index_t *self, uint32_t number);
 
 void version_index_check (version_index_t *self);

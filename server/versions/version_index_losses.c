@@ -1,20 +1,24 @@
 //  Versions that the cache loses, and versions that are prepared again because of that.
 //
-//  A version is *lost to a consumer* when it leaves the index, or its side, although it could still serve that consumer: in the
-//  present epoch or, in a deterministic set, in a later one.  (A random set has new versions in every epoch anyway.)  A version
-//  of a bad sample, or of one that could not be prepared, is no loss.
+//  A version is *lost to a consumer* when it leaves the index, or its side, although it could still serve
+//  that consumer: in the present epoch or, in a deterministic set, in a later one.  (A random set has new
+//  versions in every epoch anyway.)  A version of a bad sample, or of one that could not be prepared, is no
+//  loss.
 //
-//  A version is *prepared again* when it is scheduled for a consumer that has lost a version of the sample since it last had the
-//  sample.  In a deterministic set these are the same pixels once more.  In a random set a version for several consumers has gone
-//  before all of them had it, and another takes its place.  A consumer that finds an existing version costs nothing and does
-//  not count.  A tenant is told only of its own: one of its jobs had used the lost version.  The others count in the total
-//  only, since they would tell which samples another tenant's jobs had.
+//  A version is *prepared again* when it is scheduled for a consumer that has lost a version of the sample
+//  since it last had the sample.  In a deterministic set these are the same pixels once more.  In a random
+//  set a version for several consumers has gone before all of them had it, and another takes its place.  A
+//  consumer that finds an existing version costs nothing and does not count.  A tenant is told only of its
+//  own: one of its jobs had used the lost version.  The others count in the total only, since they would tell
+//  which samples another tenant's jobs had.
 //
-//  A version is *dropped* when it goes for another reason than room and only the job that it was made for has used it.
+//  A version is *dropped* when it goes for another reason than room and only the job that it was made for has
+//  used it.
 //
-//  A bit a sample for each consumer says what it has lost.  The bits are plain words, because evictions are scattered and one may be
-//  a loss to hundreds of jobs.  The losers are looked up as for a new version's count, so such an eviction costs as much as
-//  that (tenants_sim, 68 jobs: 3.3 us a draw without, 5.8 us with).  No decision reads any of this: `status` shows it.
+//  A bit a sample for each consumer says what it has lost.  The bits are plain words, because evictions are
+//  scattered and one may be a loss to hundreds of jobs.  The losers are looked up as for a new version's
+//  count, so such an eviction costs as much as that (tenants_sim, 68 jobs: 3.3 us a draw without, 5.8 us
+//  with).  No decision reads any of this: `status` shows it.
 
 #include "version_index_state.h"
 #include <assert.h>
@@ -65,14 +69,16 @@ s_could_serve (const consumer_t *consumer, const version_t *version)
     const version_set_t *kind = consumer->kind;
     if (!kind->is_random)
         return sampler_has (kind->sampler, consumer->sampler_job, version->id);
-    return !version_index_has_used (consumer, version) && sampler_needs (kind->sampler, consumer->sampler_job, version->id);
+    return !version_index_has_used (consumer, version)
+        && sampler_needs (kind->sampler, consumer->sampler_job, version->id);
 }
 
 void
 version_index_lose (version_index_t *self, const version_t *version, bool is_shelved)
 {
     const version_set_t *kind = version_set_of (self, version);
-    //  A random version could have served the consumers that it counts; a deterministic one also serves later epochs.
+    //  A random version could have served the consumers that it counts; a deterministic one also serves later
+    //  epochs.
     uint32_t left = kind->is_random? version->count: UINT32_MAX;
     if (left > 0)
         sampler_prefetch (kind->sampler, version->id);
@@ -113,7 +119,8 @@ void
 version_index_count_again (const consumer_t *consumer)
 {
     version_index_t *self = consumer->kind->version_index;
-    self->losses.again += consumer->had_lost [VERSION_INDEX_LOST_OWN] || consumer->had_lost [VERSION_INDEX_LOST_OTHERS];
+    self->losses.again += consumer->had_lost [VERSION_INDEX_LOST_OWN]
+        || consumer->had_lost [VERSION_INDEX_LOST_OTHERS];
     self->account_losses [consumer->tenant].again += consumer->had_lost [VERSION_INDEX_LOST_OWN];
 }
 
@@ -122,7 +129,8 @@ version_index_losses_forget (consumer_t *consumer)
 {
     for (int whose = 0; whose < VERSION_INDEX_LOST_KINDS; whose++)
         if (consumer->lost [whose].words)
-            memset (consumer->lost [whose].words, 0, consumer->lost [whose].room * sizeof *consumer->lost [whose].words);
+            memset (consumer->lost [whose].words, 0,
+                consumer->lost [whose].room * sizeof *consumer->lost [whose].words);
 }
 
 void

@@ -55,14 +55,14 @@ version_index_has_used (const consumer_t *consumer, const version_t *version)
 }
 
 //  ---- version_index_tenants.c: the account that pays
-//  After a consumer has joined its set; saw_versions: it counts as having used versions of its earlier samples.  Before a consumer
-//  leaves its set, when it no longer counts as having used any version.
+//  After a consumer has joined its set; saw_versions: it counts as having used versions of its earlier
+//  samples.  Before a consumer leaves its set, when it no longer counts as having used any version.
 void version_index_tenant_joins (consumer_t *consumer, bool saw_versions);
 void version_index_tenant_leaves (consumer_t *consumer);
 //  After the users of the version, or its side, have changed.
 void version_index_share (version_set_t *kind, version_t *version);
-//  The version moves to the consumer's side, where its earlier users do not count.  False: it did not fit the tenant's account,
-//  and is out of the index.
+//  The version moves to the consumer's side, where its earlier users do not count.  False: it did not fit the
+//  tenant's account, and is out of the index.
 bool version_index_share_alone (const consumer_t *consumer, version_t *version);
 //  After sets or their consumers have changed.
 void version_index_measure_reserve (version_index_t *self);
@@ -71,8 +71,8 @@ void version_index_check_tenants (version_index_t *self);
 //  ---- version_index_losses.c: versions that are lost and prepared again
 //  The version leaves the index, or this side: a loss to each consumer that might have used it there.
 void version_index_lose (version_index_t *self, const version_t *version, bool is_shelved);
-//  A version goes for another reason than room.  The first counts it if one job only has used it; the second also removes it,
-//  a loss to all others.
+//  A version goes for another reason than room.  The first counts it if one job only has used it; the second
+//  also removes it, a loss to all others.
 void version_index_count_drop (version_index_t *self, const version_t *version);
 void version_index_drop (version_index_t *self, version_t *version);
 //  The consumer draws the sample and gets a version: earlier losses of it are over.

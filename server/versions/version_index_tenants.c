@@ -1,17 +1,20 @@
 //  The tenant whose account pays for a version.
 //
-//  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the same one, in a
-//  deterministic set) may use it in this epoch or a later one.  The version is on the account of one of its sharers, each as
-//  likely; so over many versions the tenants that share them split the cost.  If no tenant shares a version, the tenant that made it
-//  pays on while it has a consumer in the set, and loses it first; after that no account has it.  So
+//  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the
+//  same one, in a deterministic set) may use it in this epoch or a later one.  The version is on the account
+//  of one of its sharers, each as likely; so over many versions the tenants that share them split the cost.
+//  If no tenant shares a version, the tenant that made it pays on while it has a consumer in the set, and
+//  loses it first; after that no account has it.  So
 //    - a tenant does not pay for the versions of others unless it uses them;
 //    - a tenant with less than its part keeps the versions that it has used and may use again (prepared.h);
 //    - a tenant loses the versions that it keeps only for others before those that it keeps for itself.
-//  (The alternative, all versions of a set on the accounts of all tenants in it, lets a tenant pay for the versions of others; and
-//  in a set of two tenants, counts alone would decide, which the tenant with more jobs wins: docs/tiers.md.)
+//  (The alternative, all versions of a set on the accounts of all tenants in it, lets a tenant pay for the
+//  versions of others; and in a set of two tenants, counts alone would decide, which the tenant with more
+//  jobs wins: docs/tiers.md.)
 //
-//  Only consumers of the version's side make sharers.  Sharers decide evictions, and the versions that followers find must not depend
-//  on the data of others (version_index.h).  Whether a tenant has a consumer of either side in the set tells no data.
+//  Only consumers of the version's side make sharers.  Sharers decide evictions, and the versions that
+//  followers find must not depend on the data of others (version_index.h).  Whether a tenant has a consumer
+//  of either side in the set tells no data.
 
 #include "version_index_state.h"
 #include <assert.h>
@@ -56,7 +59,8 @@ s_sharers (const version_set_t *kind, const version_t *version, const consumer_t
         bool has_used = version_index_has_used (consumer, version);
         if (has_used)
             used |= bit;
-        if (!(useful & bit) && !(kind->is_random && has_used) && sampler_has (kind->sampler, consumer->sampler_job, version->id))
+        if (!(useful & bit) && !(kind->is_random && has_used)
+            && sampler_has (kind->sampler, consumer->sampler_job, version->id))
             useful |= bit;
         if ((used & useful) == kind->tenants)
             break;
@@ -72,7 +76,8 @@ s_pick_payer (version_index_t *self, const version_t *version, uint64_t tenants)
     uint64_t candidates = 0;
     for (; tenants; tenants &= tenants - 1) {
         uint32_t tenant = (uint32_t) __builtin_ctzll (tenants);
-        if (prepared_account_fits (self->prepared, tenant, version->bytes) && random_below (&self->random, ++candidates) == 0)
+        if (prepared_account_fits (self->prepared, tenant, version->bytes)
+            && random_below (&self->random, ++candidates) == 0)
             payer = tenant;
     }
     return payer;
@@ -130,7 +135,8 @@ s_tenants_but (const consumer_t *gone)
     return tenants;
 }
 
-//  For prepared_each.  A consumer that has used nothing changes nothing, unless others of its tenant have used versions.
+//  For prepared_each.  A consumer that has used nothing changes nothing, unless others of its tenant have
+//  used versions.
 static void
 s_came (void *context, version_t *version)
 {
@@ -170,7 +176,8 @@ version_index_tenant_leaves (consumer_t *consumer)
     version_set_t *kind = consumer->kind;
     version_index_t *self = kind->version_index;
     uint64_t left = s_tenants_but (consumer);
-    bool is_last = left != kind->tenants, all_go = kind->is_random && left == 0;        //  version_index_leave drops them
+    //  version_index_leave drops them
+    bool is_last = left != kind->tenants, all_go = kind->is_random && left == 0;
     kind->tenants = left;
     if (self->tenant_count > 1 && !all_go)
         prepared_each (self->prepared, s_goes, consumer);
@@ -242,5 +249,6 @@ version_index_check_tenants (version_index_t *self)
     size_t largest [VERSION_INDEX_TENANTS_MAX];
     s_largest (self, largest);
     for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
-        assert (prepared_account_outside_bytes (self->prepared, tenant) == self->reserved_versions * largest [tenant]);      //  K4
+        assert (prepared_account_outside_bytes (self->prepared, tenant)
+            == self->reserved_versions * largest [tenant]);      //  K4
 }

@@ -6,7 +6,8 @@
 #include <sys/sysmacros.h>
 
 enum {
-    DEPTH_MAX = 128, DEPTH_BEGIN = 16, FILES_DEPTH_LEAST = 8, OBSERVED_A_TURN = 32,     //  reads between two looks at the model
+    //  reads between two looks at the model
+    DEPTH_MAX = 128, DEPTH_BEGIN = 16, FILES_DEPTH_LEAST = 8, OBSERVED_A_TURN = 32,
     PROBE_MS = 3000
 };
 
@@ -103,9 +104,11 @@ device_cost (const device_t *self)
 int
 device_open (device_t *self, const device_options_t *options, const char **path_p)
 {
-    reading_options_t reading = { .paths = (const char *const *) self->volumes, .path_count = self->volume_count,
+    reading_options_t reading = { .paths = (const char *const *) self->volumes,
+        .path_count = self->volume_count,
         .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
-        .requests_max = options->requests_max, .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
+        .requests_max = options->requests_max,
+        .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
         .no_ring = options->no_ring, .finish = options->finish, .context = options->context };
     return reading_new (&self->reading, &reading, path_p);
 }
@@ -185,8 +188,8 @@ json_t *
 device_status (const device_t *self)
 {
     char name [DEVICE_NAME_BYTES];
-    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I}", "device", device_name (self, name), "reading", device_mode (self),
-        "reads_max", (int) device_depth (self), "measured", self->cost.observed > 0,
-        "latency_microseconds", self->cost.latency_seconds * 1e6, "megabytes_per_second", self->cost.bytes_per_second / 1e6,
-        "observed_reads", (json_int_t) self->cost.observed);
+    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I}", "device", device_name (self, name), "reading",
+        device_mode (self), "reads_max", (int) device_depth (self), "measured", self->cost.observed > 0,
+        "latency_microseconds", self->cost.latency_seconds * 1e6, "megabytes_per_second",
+        self->cost.bytes_per_second / 1e6, "observed_reads", (json_int_t) self->cost.observed);
 }

@@ -1,13 +1,15 @@
-/*  device -- where reads go: one file system (st_dev), with one reading thread, one queue, the depth of that, and one cost
- *  model for all files on it, those of packs and those of folders.  So a slow one holds up no other.
+/*  device -- where reads go: one file system (st_dev), with one reading thread, one queue, the depth of that,
+ *  and one cost model for all files on it, those of packs and those of folders.  So a slow one holds up no
+ *  other.
  *
- *  happy path:     device_new .. device_add_volume, device_add_folder .. device_probe .. device_open .. device_submit ..
+ *  happy path:     device_new .. device_add_volume, device_add_folder .. device_probe .. device_open ..
+ *                  device_submit ..
  *                  device_descriptor readable .. device_done .. device_stop
  *  failure modes:  in the request (reader.h).
  *
- *  What every read has taken goes to the cost model, and every 32 reads that says how many are to be under way at once, unless
- *  the user does.  Files of folders come through the page cache, which hides what those cost that are not in it: where there are such, the
- *  depth is at least 8.
+ *  What every read has taken goes to the cost model, and every 32 reads that says how many are to be under
+ *  way at once, unless the user does.  Files of folders come through the page cache, which hides what those
+ *  cost that are not in it: where there are such, the depth is at least 8.
  *  Owner: the broker's thread.
  */
 #ifndef DEVICE_H
@@ -33,12 +35,14 @@ device_t *device_new (dev_t number, uint32_t depth);
 void device_destroy (device_t **self_p);
 dev_t device_number (const device_t *self);
 
-//  A file of ranges, the largest of which takes span bytes (reader_span); its number for requests in *file_p.  False: no memory.
+//  A file of ranges, the largest of which takes span bytes (reader_span); its number for requests in *file_p.
+//  False: no memory.
 bool device_add_volume (device_t *self, const char *path, size_t span, uint32_t *file_p);
 size_t device_volumes (const device_t *self);
 //  Plain files are read here, too.
 void device_add_folder (device_t *self);
-//  Measures it by its first volume, once it has one, and only once; where that cannot be, what is assumed stays.
+//  Measures it by its first volume, once it has one, and only once; where that cannot be, what is assumed
+//  stays.
 void device_probe (device_t *self);
 //  What reading costs here; lent.
 const cost_t *device_cost (const device_t *self);
@@ -53,8 +57,8 @@ int device_descriptor (const device_t *self);
 //  No thread runs after it; everything submitted comes out of device_done.
 void device_stop (device_t *self);
 
-//  Of one that is open: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)"; whether volumes
-//  are read past the page cache.
+//  Of one that is open: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
+//  whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
 const char *device_mode (const device_t *self);
 bool device_is_direct (const device_t *self);

@@ -9,8 +9,10 @@ enum { FIELD_ALIGNMENT = 64, SLOT_ALIGNMENT = 4096 };
 //  So that all slots of a job, each aligned, can be counted.
 static const size_t s_slot_bytes_max = SIZE_MAX / 2 / WIRE_SLOTS_MAX - SLOT_ALIGNMENT;
 
-_Static_assert ((int) REPLY_FIELD_DIMENSIONS_MAX >= (int) PIPELINE_DIMENSIONS_MAX, "a field has an output's sides");
-_Static_assert ((int) REPLY_FIELD_DIMENSIONS_MAX >= (int) CATALOGUE_DIMENSIONS_MAX, "a field has a label's sides");
+_Static_assert ((int) REPLY_FIELD_DIMENSIONS_MAX >= (int) PIPELINE_DIMENSIONS_MAX,
+    "a field has an output's sides");
+_Static_assert ((int) REPLY_FIELD_DIMENSIONS_MAX >= (int) CATALOGUE_DIMENSIONS_MAX,
+    "a field has a label's sides");
 
 static size_t
 s_align (size_t bytes, size_t alignment)
@@ -40,7 +42,8 @@ s_append (layout_t *self, reply_field_t field, const uint32_t *shape, uint32_t b
     self->fields [self->count++] = field;
     if (is_taken)
         return LAYOUT_SAME_NAME;
-    if (self->slot_bytes > s_slot_bytes_max || field.sample_bytes > (s_slot_bytes_max - self->slot_bytes) / batch_size)
+    if (self->slot_bytes > s_slot_bytes_max
+        || field.sample_bytes > (s_slot_bytes_max - self->slot_bytes) / batch_size)
         return LAYOUT_TOO_LARGE;
     self->slot_bytes = s_align (self->slot_bytes + field.sample_bytes * batch_size, FIELD_ALIGNMENT);
     return LAYOUT_OK;

@@ -9,8 +9,8 @@
 
 enum { LAYOUT_FIELDS_MAX = PIPELINE_OUTPUTS_MAX + CATALOGUE_LABELS_MAX };
 
-//  Fields of a batch: first the pipeline's outputs, the first of them at the slot's begin and so page-aligned, then the
-//  catalogue's labels.  Each field's offset is a multiple of 64.
+//  Fields of a batch: first the pipeline's outputs, the first of them at the slot's begin and so
+//  page-aligned, then the catalogue's labels.  Each field's offset is a multiple of 64.
 typedef struct {
     reply_field_t fields [LAYOUT_FIELDS_MAX];   //  names are the pipeline's and the catalogue's
     size_t outputs;

@@ -1,8 +1,9 @@
 /*  A submitted request goes through `todo` to a thread, and through `done` back.
  *
- *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.  Without one,
- *  as many as the depth take turns at `todo`: who has the turn takes a request and waits until fewer than the depth are
- *  reading, and for its memory, so that memory is given out in order here too; then it reads, while the next has the turn.
+ *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.
+ *  Without one, as many as the depth take turns at `todo`: who has the turn takes a request and waits until
+ *  fewer than the depth are reading, and for its memory, so that memory is given out in order here too; then
+ *  it reads, while the next has the turn.
  *  A thread that loses its ring becomes the first of those.
  */
 #include "reading.h"
@@ -175,20 +176,23 @@ s_cancel (reading_t *self, reader_request_t *request)
     s_return (self, request);
 }
 
-//  What is in todo goes to the reader, as far as there is memory; where the ring is lost, only what was taken before.
+//  What is in todo goes to the reader, as far as there is memory; where the ring is lost, only what was taken
+//  before.
 static void
 s_feed (worker_t *worker)
 {
     reading_t *self = worker->reading;
     reader_request_t *request;
-    while ((request = worker->held? worker->held: reader_has_ring (worker->reader)? exchange_try (self->todo): NULL)) {
+    while ((request = worker->held? worker->held: reader_has_ring (worker->reader)? exchange_try (self->todo):
+        NULL)) {
         worker->held = NULL;
         if (request == &self->poke) {
             atomic_store (&self->poked, false);
             continue;
         }
         request->memory = NULL;
-        if (request->kind == READER_RANGE && !(request->memory = s_memory_take (&self->memory, request, false))) {
+        if (request->kind == READER_RANGE
+            && !(request->memory = s_memory_take (&self->memory, request, false))) {
             worker->held = request;
             break;
         }
@@ -302,7 +306,8 @@ s_start (reading_t *self)
     sigset_t all, before;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
-    int rc = pthread_create (&worker->thread, NULL, reader_has_ring (worker->reader)? s_run_ring: s_run_plain, worker);
+    int rc = pthread_create (&worker->thread, NULL, reader_has_ring (worker->reader)? s_run_ring: s_run_plain,
+        worker);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
     if (rc)
         return -rc;
@@ -319,7 +324,8 @@ static int
 s_add_first (reading_t *self, const char **path_p)
 {
     const reading_options_t *options = &self->options;
-    reader_options_t wanted = { .depth = options->depth, .no_ring = options->no_ring, .no_direct = options->no_direct };
+    reader_options_t wanted = { .depth = options->depth, .no_ring = options->no_ring,
+        .no_direct = options->no_direct };
     worker_t *worker = &self->workers [0];
     worker->reading = self;
     int rc = reader_new (&worker->reader, &wanted);

@@ -1,13 +1,16 @@
 /*  reading -- the thread that owns the reader (reader.h), and the way to it and back.
  *
- *  happy path:     reading_submit (request) .. the thread gives a range its memory, reads, calls finish (in the thread:
- *                  checks and copies what is wanted), takes the memory back .. reading_descriptor readable .. reading_done
- *  failure modes:  in the request (reader.h).  Without io_uring, or from the moment on that the ring fails, there are as many
- *                  threads as reads are to be in flight, as far as they can be had; finish is then called by several at once.
+ *  happy path:     reading_submit (request) .. the thread gives a range its memory, reads, calls finish (in
+ *                  the thread:
+ *                  checks and copies what is wanted), takes the memory back .. reading_descriptor readable ..
+ *                  reading_done
+ *  failure modes:  in the request (reader.h).  Without io_uring, or from the moment on that the ring fails,
+ *                  there are as many threads as reads are to be in flight, as far as they can be had; finish
+ *                  is then called by several at once.
  *  on close:       reading_stop: what is in flight is finished, what waits comes back with -ECANCELED.
  *
- *  Memory for ranges: buffer_bytes for all of them together, given out in the order of submission; a range waits for its
- *  share.  The largest range must fit.
+ *  Memory for ranges: buffer_bytes for all of them together, given out in the order of submission; a range
+ *  waits for its share.  The largest range must fit.
  *  Owner: one thread submits and takes back.
  */
 #ifndef READING_H
@@ -26,14 +29,17 @@ typedef struct {
     size_t requests_max;                //  submitted and not yet taken back, at most
     uint32_t depth;                     //  1 .. READING_DEPTH_MAX
     bool no_ring, no_direct;
-    void (*finish) (void *context, reader_request_t *request);      //  in a reading thread, for ranges with rc 0; may set rc
+    void (*finish) (void *context, reader_request_t *request);      //  in a reading thread, for ranges with
+                                                                    //  rc 0; may set rc
     void *context;
 } reading_options_t;
 
-//  0 and the threads run; or -errno and *self_p NULL, in *path_p the path that cannot be opened, if it was that.
+//  0 and the threads run; or -errno and *self_p NULL, in *path_p the path that cannot be opened, if it was
+//  that.
 int reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p);
 void reading_destroy (reading_t **self_p);
-//  request->memory is not looked at: ranges get theirs in the thread.  After reading_stop it comes back with -ECANCELED.
+//  request->memory is not looked at: ranges get theirs in the thread.  After reading_stop it comes back with
+//  -ECANCELED.
 void reading_submit (reading_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *reading_done (reading_t *self);

@@ -1,9 +1,13 @@
-/*  side_jobs -- what workers do beside samples, each for a tenant that pays for it: explanations, the ids of long joins.
+/*  side_jobs -- what workers do beside samples, each for a tenant that pays for it: explanations, the ids of
+ *  long joins.
  *
- *  happy path:     side_jobs_add .. its tenant's turn (ACTION_SIDE_TASK): side_jobs_start .. a worker works .. side_jobs_collect: done
- *  on close:       after tasks_stop side_jobs_collect gives back all: done (.., false) for what was not begun.
+ *  happy path:     side_jobs_add .. its tenant's turn (ACTION_SIDE_TASK): side_jobs_start .. a worker works
+ *                  .. side_jobs_collect: done
+ *  on close:       after tasks_stop side_jobs_collect gives back all: done (.., false) for what was not
+ *                  begun.
  *
- *  A tenant's side jobs are begun as they came.  How many there are, who adds them bounds: TASKS_SIDE_TASKS_MAX together.
+ *  A tenant's side jobs are begun as they came.  How many there are, who adds them bounds:
+ *  TASKS_SIDE_TASKS_MAX together.
  *  Owner: the broker's thread.
  */
 #ifndef SIDE_JOBS_H

@@ -1,5 +1,5 @@
-/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where they lie, and how they are
- *  judged.
+/*  source -- what stands behind a data set of the broker's (its dataset_user): files or a pack, where they
+ *  lie, and how they are judged.
  */
 #ifndef SOURCE_H
 #define SOURCE_H
@@ -16,7 +16,8 @@ typedef struct {
 
 typedef struct {
     catalogue_t *catalogue;
-    uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too many
+    uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
+                                    //  many
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: where each field's lie
     source_volume_t *volumes;       //  of a pack; the source's
@@ -30,7 +31,8 @@ source_of (const dataset_t *dataset)
     return dataset_user (dataset);
 }
 
-//  Where the data set's part of this number lies, from 0 on, the same for several; NULL: there is no such part.
+//  Where the data set's part of this number lies, from 0 on, the same for several; NULL: there is no such
+//  part.
 static inline device_t *
 source_device (const source_t *self, size_t part)
 {

@@ -14,7 +14,8 @@
 #include "source.h"
 
 enum {
-    PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256, REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
+    PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256,
+        REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
     RETRY_MS = 20,
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
@@ -32,7 +33,8 @@ typedef struct task {
     //  prepare
     version_t *version;             //  the broker's; not looked at by threads
     uint8_t *memory;
-    const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are read to buffers
+    const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are
+                                    //  read to buffers
     outcome_t outcome;
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
@@ -52,8 +54,9 @@ typedef struct task {
 //  What a thread works with.
 typedef struct {
     decoder_t *decoder;
-    uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at the clock for each,
-                                    //  since that takes 0.6 us (measured) and a copy 15; what lies between is the later one's
+    uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at
+                                    //  the clock for each, since that takes 0.6 us (measured) and a copy 15;
+                                    //  what lies between is the later one's
 } worker_t;
 
 //  A range of a pack.
@@ -79,7 +82,8 @@ struct tasks {
     int64_t now_ms;
     uint64_t shortages;
     task_t *all;
-    task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need none
+    task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need
+                                    //  none
     size_t count;
     task_t side_tasks [TASKS_SIDE_TASKS_MAX];     //  free ones have no side task
     side_task_t *done;                         //  in no order
@@ -102,7 +106,8 @@ s_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
     size_t field = pipeline_file (task->pipeline, file);
     char path [PATH_SHOWN_BYTES];
     size_t length = catalogue_path (catalogue, s_id (task), field, path, sizeof path);
-    snprintf (task->reason, sizeof task->reason, "%s%s%s%s: %s", field? catalogue_field_name (catalogue, field): "",
+    snprintf (task->reason, sizeof task->reason, "%s%s%s%s: %s",
+        field? catalogue_field_name (catalogue, field): "",
         field? ": ": "", path, length >= sizeof path? "...": "", what);
 }
 
@@ -119,7 +124,8 @@ s_spread (void *context, reader_request_t *request)
         pack_range_t where = pack_sample (pack, sample->id);
         size_t field;
         if (where.bytes > 0)
-            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset), where.bytes);
+            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset),
+                where.bytes);
         if (!pack_check (pack, sample->id, sample->memory, &field))
             raw->damaged |= UINT64_C (1) << index;
     }
@@ -146,8 +152,8 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     size_t at_fault = 0;
-    decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory, &at_fault, what,
-        sizeof what);
+    decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
+        &at_fault, what, sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
     if (status != DECODER_OK && !task->is_starved)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
@@ -158,7 +164,8 @@ s_copy (decoder_t *decoder, task_t *task)
 {
     task->is_starved = !decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
     for (size_t label = 0; label < catalogue_labels (task->source->catalogue); label++)
-        catalogue_label_value (task->source->catalogue, label, s_id (task), task->targets [task->outputs + label]);
+        catalogue_label_value (task->source->catalogue, label, s_id (task),
+            task->targets [task->outputs + label]);
 }
 
 static void
@@ -318,7 +325,8 @@ tasks_destroy (tasks_t **self_p)
 }
 
 static task_t *
-s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_key_t key, const dataset_t *dataset)
+s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_key_t key,
+    const dataset_t *dataset)
 {
     task_t **list = &self->free [kind];
     if (!*list)
@@ -355,7 +363,8 @@ s_read_files (task_t *task)
     task->unread = pipeline_files (task->pipeline);
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
         task->requests [file] = (reader_request_t) { .kind = READER_FILE, .user = task,
-            .catalogue = task->source->catalogue, .id = s_id (task), .field = pipeline_file (task->pipeline, file),
+            .catalogue = task->source->catalogue, .id = s_id (task),
+            .field = pipeline_file (task->pipeline, file),
             .buffer = &task->buffers [file], .is_afresh = task->version->failures > 0 };
         device_submit (task->source->fields [task->requests [file].field], &task->requests [file]);
     }
@@ -376,9 +385,12 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
     pack_range_t where = pack_sample (pack, s_id (task));
     task->packed = raw->memory;
     if (raw->rc) {
-        snprintf (what, sizeof what, raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
-            "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s", where.volume,
-            pack_position (pack, s_id (task)) / pack_chunk_samples (pack), s_what (raw->rc, "the volume shrank"));
+        snprintf (what, sizeof what,
+            raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
+            "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
+            where.volume,
+            pack_position (pack, s_id (task)) / pack_chunk_samples (pack),
+            s_what (raw->rc, "the volume shrank"));
         s_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
@@ -388,8 +400,8 @@ void
 tasks_prepare (tasks_t *self, version_t *version)
 {
     const broker_t *broker = self->broker;
-    task_t *task = s_take (self, TASK_PREPARE, version_pipeline (broker, version), version_key (broker, version),
-        version_dataset (broker, version));
+    task_t *task = s_take (self, TASK_PREPARE, version_pipeline (broker, version),
+        version_key (broker, version), version_dataset (broker, version));
     task->version = version;
     task->memory = version->memory;
     task->packed = NULL;
@@ -413,7 +425,8 @@ tasks_read (tasks_t *self, raw_request_t *raw)
         where = (pack_range_t) { .volume = where.volume, .offset = 0, .bytes = 1 };
     const source_volume_t *volume = &range->source->volumes [where.volume];
     range->device = volume->device;
-    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file, .offset = where.offset,
+    range->request = (reader_request_t) { .kind = READER_RANGE, .user = range, .file = volume->file,
+        .offset = where.offset,
         .bytes = where.bytes, .is_afresh = raw->failures > 0 || raw->is_afresh };
     device_submit (range->device, &range->request);
 }
@@ -471,8 +484,8 @@ s_blame_range (const range_t *range, char reason [REASON_BYTES])
     pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
     char path [PATH_MAX + PATH_SHOWN_BYTES];
     pack_volume_path (pack, where.volume, path, sizeof path);
-    snprintf (reason, REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1, (unsigned long long) where.offset,
-        s_what (range->request.rc, "the volume shrank"));
+    snprintf (reason, REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
+        (unsigned long long) where.offset, s_what (range->request.rc, "the volume shrank"));
 }
 
 //  Whatever came of it.
@@ -542,7 +555,8 @@ s_range_done (tasks_t *self, range_t *range)
         s_end_range (self, range);
 }
 
-//  The file whose failure says most: where the storage fails, nothing is known of the others; a shortage says nothing.
+//  The file whose failure says most: where the storage fails, nothing is known of the others; a shortage says
+//  nothing.
 //  files: none failed.
 static size_t
 s_failed_file (const task_t *task, size_t files)
@@ -553,7 +567,8 @@ s_failed_file (const task_t *task, size_t files)
         if (kind == PATIENCE_NONE)
             continue;
         patience_kind_t most = found < files? patience_kind (task->requests [found].rc): PATIENCE_NONE;
-        if (most == PATIENCE_NONE || (kind != most && (kind == PATIENCE_PASSING || most == PATIENCE_SHORTAGE)))
+        if (most == PATIENCE_NONE || (kind != most
+            && (kind == PATIENCE_PASSING || most == PATIENCE_SHORTAGE)))
             found = file;
     }
     return found;
@@ -566,14 +581,15 @@ s_unread (tasks_t *self, task_t *task, size_t file, int rc)
     char what [WHAT_BYTES];
     snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
     bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  catalogue_check_file's; of a socket
-    s_blame (task, OUTCOME_BAD, file, is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
+    s_blame (task, OUTCOME_BAD, file,
+        is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
         what);
     broker_unread (self->broker, task->version, rc, task->reason, self->now_ms);
     s_give_back (self, task);
 }
 
-//  As many samples are worth reading at once as fill the queues of the devices on which their files lie; and some more, for one
-//  that is done is not followed by another at once.
+//  As many samples are worth reading at once as fill the queues of the devices on which their files lie; and
+//  some more, for one that is done is not followed by another at once.
 static void
 s_tell_fetches (tasks_t *self, const task_t *task)
 {

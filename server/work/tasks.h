@@ -1,15 +1,19 @@
-/*  tasks -- carries out what the broker wants read, prepared and copied: reading, worker threads, and the way between.
+/*  tasks -- carries out what the broker wants read, prepared and copied: reading, worker threads, and the way
+ *  between.
  *
  *  happy path:     READ -> reading (a range of a pack to its samples' memory, checked) -> broker_read
- *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) -> broker_prepared
- *                  COPY -> worker (version and labels to batch) -> broker_copied
- *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the reason, path first.
- *                  A read that failed: broker_unread, which says what follows.  Out of descriptors or memory is the server's trouble,
- *                  not the sample's: it is tried again every 20 ms, for as long as it lasts, and occupies no thread meanwhile.
- *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is over), the
- *                  rest is given back undone.
+ *                  PREPARE -> reading (files to bytes; a pack's are there) -> worker (bytes to version) ->
+ *                  broker_prepared COPY -> worker (version and labels to batch) -> broker_copied
+ *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the
+ *                  reason, path first.
+ *                  A read that failed: broker_unread, which says what follows.  Out of descriptors or memory
+ *                  is the server's trouble, not the sample's: it is tried again every 20 ms, for as long as
+ *                  it lasts, and occupies no thread meanwhile.
+ *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is
+ *                  over), the rest is given back undone.
  *
- *  What a task takes of its worker, in processor time, is told to the broker with it (broker_prepare_took ..); reading takes none.
+ *  What a task takes of its worker, in processor time, is told to the broker with it (broker_prepare_took
+ *  ..); reading takes none.
  *
  *  A task holds all that its thread needs.  Owner: the broker's thread.
  */
@@ -51,7 +55,8 @@ void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of the place, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot);
-//  The side task is the tasks' until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX are out.
+//  The side task is the tasks' until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX are
+//  out.
 void tasks_run (tasks_t *self, side_task_t *side_task);
 //  One that tasks_collect has found done, or after tasks_stop perhaps not begun; NULL: none.
 side_task_t *tasks_side_task_done (tasks_t *self);
@@ -62,12 +67,12 @@ int64_t tasks_wakeup (const tasks_t *self);
 //  Readable when tasks_collect has something to do.
 enum { TASKS_DESCRIPTORS = 2 };
 void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]);
-//  Ends the threads and gives every task back to the broker, so that jobs that are over can be reclaimed.  No job may be
-//  running.
+//  Ends the threads and gives every task back to the broker, so that jobs that are over can be reclaimed.  No
+//  job may be running.
 void tasks_stop (tasks_t *self);
 
-//  How files are read: "io_uring", or "preadv (io_uring: ..)"; whether all volumes of packs are read past the page cache; and how
-//  many reads may be under way at once, of all devices.
+//  How files are read: "io_uring", or "preadv (io_uring: ..)"; whether all volumes of packs are read past the
+//  page cache; and how many reads may be under way at once, of all devices.
 const char *tasks_reading_mode (const tasks_t *self);
 bool tasks_reads_direct (const tasks_t *self);
 uint32_t tasks_depth (const tasks_t *self);

@@ -36,7 +36,8 @@ s_deliver (orders_record_t *record, const uint32_t *order, uint32_t count)
 static orders_options_t
 s_options (uint32_t samples, uint32_t batch)
 {
-    return (orders_options_t) { .from = FROM, .to = FROM + samples, .batch = batch, .epochs_max = EPOCHS_MAX };
+    return (orders_options_t) { .from = FROM, .to = FROM + samples, .batch = batch,
+        .epochs_max = EPOCHS_MAX };
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -225,7 +226,8 @@ test_positions_of_strata_and_marked (void **state)
 {
     (void) state;
     //  Ids 37 .. 46; strata: 0 is 37, 38 and 45, 46; 1 is 39 .. 44; 2 is another job's.
-    const orders_stratum_t pieces [] = { { 0, 37, 2 }, { 37, 39, 0 }, { 39, 45, 1 }, { 45, 47, 0 }, { 47, 60, 2 } };
+    const orders_stratum_t pieces [] = { { 0, 37, 2 }, { 37, 39, 0 }, { 39, 45, 1 }, { 45, 47, 0 },
+        { 47, 60, 2 } };
     uint8_t marked [60] = { 0 };
     marked [39] = marked [46] = marked [50] = 1;
     orders_options_t options = s_options (10, 4);
@@ -236,7 +238,8 @@ test_positions_of_strata_and_marked (void **state)
     s_deliver (record, (const uint32_t []) { 0, 9, 1, 8, 2, 3, 4, 5, 6, 7 }, 10);
     orders_figures_t figures = orders_record_figures (record);
     assert_int_equal (figures.stratum_count, 3);
-    s_same (0, "stratum 0", mean_of (&figures.strata [0]), 0.2);    //  places 0 .. 3, each with half a place more
+    s_same (0, "stratum 0", mean_of (&figures.strata [0]), 0.2);    //  places 0 .. 3, each with half a place
+                                                                    //  more
     s_same (0, "stratum 1", mean_of (&figures.strata [1]), 0.7);
     assert_int_equal (figures.strata [2].count, 0);
     s_same (0, "marked", mean_of (&figures.marked_position), (4.5 + 1.5) / 20);
@@ -302,11 +305,13 @@ test_bins_see_a_bias (void **state)
         }
     double fair = orders_bins_z (bins [0], SAMPLES, RUNS), unfair = orders_bins_z (bins [1], SAMPLES, RUNS);
     if (fabs (fair) > 3.9 || unfair < 10)
-        fail_msg ("seed %" PRIu64 ": z is %.2f of fair shuffles and %.2f of biased ones", test_seed (), fair, unfair);
+        fail_msg ("seed %" PRIu64 ": z is %.2f of fair shuffles and %.2f of biased ones", test_seed (), fair,
+            unfair);
 }
 
-//  Over uniform shuffles z is 0 on average, also where there are fewer places than bins: the degrees of freedom
-//  are right.  A mean of 400 is 0.05 off by chance; without the factor (n - 1) / n it would be 0.7 and more.
+//  Over uniform shuffles z is 0 on average, also where there are fewer places than bins: the degrees of
+//  freedom are right.  A mean of 400 is 0.05 off by chance; without the factor (n - 1) / n it would be 0.7
+//  and more.
 static void
 test_z_is_centred (void **state)
 {
@@ -329,7 +334,8 @@ test_z_is_centred (void **state)
             sum += orders_bins_z (bins, samples, RUNS);
         }
         if (fabs (sum / TRIALS) > 0.3)
-            fail_msg ("seed %" PRIu64 ": %u samples: the mean z is %.3f", test_seed (), samples, sum / TRIALS);
+            fail_msg ("seed %" PRIu64 ": %u samples: the mean z is %.3f", test_seed (), samples,
+                sum / TRIALS);
     }
 }
 

@@ -1,6 +1,6 @@
-/*  Guards: the simulation of sampler and cache, and through it what server/versions/version_index.h and the sampler's policies
- *  promise: exactly once whatever happens, the shares of the design's table, orders that stay fresh, positions
- *  that are uniform and do not depend on what takes long.
+/*  Guards: the simulation of sampler and cache, and through it what server/versions/version_index.h and the
+ *  sampler's policies promise: exactly once whatever happens, the shares of the design's table, orders that
+ *  stay fresh, positions that are uniform and do not depend on what takes long.
  *
  *  Each case's runs follow from its seed, so that bounds on chance figures hold always or never; what they
  *  allow for is said beside them.
@@ -90,8 +90,8 @@ s_random_plan (simulated_job_t *jobs, uint64_t *random)
     return plan;
 }
 
-//  Property: in any mix of policies, joins, leaves, phases, windows and delays every job gets its data exactly
-//  once an epoch, those who stay get all their epochs, and nothing is prepared for nobody.
+//  Property: in any mix of policies, joins, leaves, phases, windows and delays every job gets its data
+//  exactly once an epoch, those who stay get all their epochs, and nothing is prepared for nobody.
 static void
 test_exactly_once_in_any_mix (void **state)
 {
@@ -186,7 +186,8 @@ test_lockstep_prepares_once_an_epoch (void **state)
     assert_int_equal (s_preparations (&(simulated_plan_t) {
         .policy = SIMULATED_LOCKSTEP, .samples = 100, .batch = 16, .window = 1, .cache = 1,
         .jobs = jobs, .job_count = 2 }), 4 * 60);
-    //  One leaves in the middle of the third epoch, and what only it had is left out: about half of what is left.
+    //  One leaves in the middle of the third epoch, and what only it had is left out: about half of what is
+    //  left.
     jobs [1] = s_job (1, 0, 3, 0, 1);
     jobs [1].leave = 2.5;
     plan.job_count = 2;
@@ -195,8 +196,8 @@ test_lockstep_prepares_once_an_epoch (void **state)
     assert_true (preparations < 2 * 100 + 50 + 40 + 50);
 }
 
-//  Drawing alone shares what the cache remembers: all of it, where it forgets nothing; next to nothing, where it
-//  holds one version.
+//  Drawing alone shares what the cache remembers: all of it, where it forgets nothing; next to nothing, where
+//  it holds one version.
 static void
 test_independent_shares_by_the_cache_alone (void **state)
 {
@@ -270,8 +271,8 @@ typedef struct {
     { .speed = speed_, .start = start_, .epochs = epochs_, .from = from_, .to = to_, .leave = INFINITY }
 
 static const row_t s_table [] = {
-    { "4 equal", { JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1) }, 4,
-        0.250, 0.250, 0.250, 0 },
+    { "4 equal", { JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1), JOB (1, 0, 12, 0, 1) },
+        4, 0.250, 0.250, 0.250, 0 },
     { "2 at 0.5", { JOB (1, 0, 12, 0, 1), JOB (1, 0.5, 12, 0, 1) }, 2, 0.839, 0.624, 0.521, 0.99 },
     { "2 at 0.9", { JOB (1, 0, 12, 0, 1), JOB (1, 0.9, 12, 0, 1) }, 2, 0.667, 0.575, 0.538, 0.99 },
     { "4 staggered", { JOB (1, 0, 12, 0, 1), JOB (1, 0.25, 12, 0, 1), JOB (1, 0.5, 12, 0, 1),
@@ -306,8 +307,8 @@ s_check_row (const row_t *row, const simulated_trial_t *trial, double expected, 
             simulated_policy_name (trial->plan.policy), share, expected, phi2);
 }
 
-//  What figures come out is nothing that the thread sanitizer has to do with, and it makes a minute of them; that several threads work
-//  side by side it sees in test_trials_are_means_of_runs.
+//  What figures come out is nothing that the thread sanitizer has to do with, and it makes a minute of them;
+//  that several threads work side by side it sees in test_trials_are_means_of_runs.
 static void
 s_skip_figures (void)
 {
@@ -315,9 +316,9 @@ s_skip_figures (void)
         skip ();
 }
 
-//  Preparations: one run of 2,000 samples is 0.002 off by chance and up to 0.006 by its size.  phi2 is 0.004 off
-//  by chance in a mean of four pairs, the fewest here; `follow` may add what this small size costs it, and
-//  `resident` is as stale as it is said to be, within an eighth.
+//  Preparations: one run of 2,000 samples is 0.002 off by chance and up to 0.006 by its size.  phi2 is 0.004
+//  off by chance in a mean of four pairs, the fewest here; `follow` may add what this small size costs it,
+//  and `resident` is as stale as it is said to be, within an eighth.
 static void
 test_design_table (void **state)
 {
@@ -347,7 +348,8 @@ test_design_table (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Uniform, whatever takes long
 
-//  The z of each job and epoch, k of them, stays below the two-sided normal quantile of 1e-4 / k (4.7 for 32).
+//  The z of each job and epoch, k of them, stays below the two-sided normal quantile of 1e-4 / k (4.7 for
+//  32).
 static void
 s_check_positions (const simulated_trial_t *trial)
 {

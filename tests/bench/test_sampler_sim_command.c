@@ -1,5 +1,5 @@
-/*  Guards: sampler_sim as a command: what it refuses and how, what its JSON holds, what a sweep leaves behind with
- *  gnuplot and without.
+/*  Guards: sampler_sim as a command: what it refuses and how, what its JSON holds, what a sweep leaves behind
+ *  with gnuplot and without.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ s_run (outcome_t *self, const char *before, const char *arguments)
 
 #define FINE "--policy follow --samples 100 --job 1:0:2:0:1 "
 
-//  Each is refused with status 2, one line that begins with our name, names the option and says what was expected.
+//  Each is refused with status 2, one line that begins with our name, names the option and says what was
+//  expected.
 static void
 test_bad_arguments (void **state)
 {
@@ -77,9 +78,12 @@ test_bad_arguments (void **state)
         { "--slow 0.1", "--slow '0.1': expected FRACTION:FACTOR" },
         { "--slow 1.1:2", "--slow '1.1:2': expected FRACTION:FACTOR" },
         { "--slow 0.1:0.5", "--slow '0.1:0.5': expected FRACTION:FACTOR" },
-        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --slow 0.1:2", "--slow: expected with other policies" },
-        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --jitter 0.1", "--jitter: expected with other policies" },
-        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --phase 0:2", "--phase: expected with other policies" },
+        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --slow 0.1:2",
+            "--slow: expected with other policies" },
+        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --jitter 0.1",
+            "--jitter: expected with other policies" },
+        { "--policy lockstep --samples 9 --job 1:0:2:0:1 --phase 0:2",
+            "--phase: expected with other policies" },
         { "--sweep /tmp --policy dsa", "--policy: expected without --sweep" },
         { "--sweep /tmp --job 1:0:2:0:1", "--job: expected without --sweep" },
         { "--sweep /tmp --json", "--json: expected without --sweep" },
@@ -105,8 +109,8 @@ test_help (void **state)
     static outcome_t outcome;
     s_run (&outcome, "", "--help 2>&1");
     assert_int_equal (outcome.status, 0);
-    const char *const options [] = { "--policy", "--samples", "--cache", "--job", "--window", "--batch", "--phase",
-        "--leave", "--jitter", "--slow", "--seed ", "--seeds", "--json", "--sweep", "--help" };
+    const char *const options [] = { "--policy", "--samples", "--cache", "--job", "--window", "--batch",
+        "--phase", "--leave", "--jitter", "--slow", "--seed ", "--seeds", "--json", "--sweep", "--help" };
     for (size_t option = 0; option < sizeof options / sizeof *options; option++)
         if (!strstr (outcome.text, options [option]))
             fail_msg ("help does not tell of %s", options [option]);
@@ -138,7 +142,8 @@ static void
 test_json (void **state)
 {
     (void) state;
-    json_t *object = s_json ("--policy dsa --samples 200 --cache 4 --job 1:0:4:0:.5 --job 1:.5:3:0:1 --batch 8 --json");
+    json_t *object = s_json ("--policy dsa --samples 200 --cache 4 --job 1:0:4:0:.5 --job 1:.5:3:0:1 --batch "
+        "8 --json");
     assert_string_equal (json_string_value (json_object_get (object, "policy")), "dsa");
     assert_int_equal (json_integer_value (json_object_get (object, "deliveries")), 1000);
     json_int_t preparations = json_integer_value (json_object_get (object, "preparations"));
@@ -167,7 +172,8 @@ static void
 test_json_of_several_seeds (void **state)
 {
     (void) state;
-    json_t *object = s_json ("--policy follow --samples 100 --job 1:0:2:0:1 --job 1:.5:2:0:1 --seeds 20 --json");
+    json_t *object = s_json ("--policy follow --samples 100 --job 1:0:2:0:1 --job 1:.5:2:0:1 --seeds 20 "
+        "--json");
     assert_int_equal (json_integer_value (json_object_get (object, "seeds")), 20);
     assert_true (json_real_value (json_object_get (object, "preparations_standard_error")) > 0);
     json_t *job = json_array_get (json_object_get (object, "jobs"), 1);
@@ -177,7 +183,8 @@ test_json_of_several_seeds (void **state)
     static outcome_t outcome;
     s_run (&outcome, "", "--policy dsa --samples 1001 --job 1:0:2:0:1 --seeds 2 --json 2>&1 >/dev/null");
     assert_int_equal (outcome.status, 0);
-    assert_non_null (strstr (outcome.text, "--samples 1001: positions are not tested; expected at most 1000"));
+    assert_non_null (strstr (outcome.text,
+        "--samples 1001: positions are not tested; expected at most 1000"));
 }
 
 static bool
@@ -213,7 +220,8 @@ s_sweep (outcome_t *outcome, const scratch_t *scratch, const char *name, const c
     snprintf (tools, sizeof tools, "%s/%s-tools", scratch->path, name);
     s_fake_gnuplot (tools, script);
     snprintf (before, sizeof before, "PATH=\"%s\"", tools);
-    snprintf (arguments, sizeof arguments, "--sweep \"%s/%s\" --samples 40 --batch 8 2>&1", scratch->path, name);
+    snprintf (arguments, sizeof arguments, "--sweep \"%s/%s\" --samples 40 --batch 8 2>&1", scratch->path,
+        name);
     s_run (outcome, before, arguments);
 }
 

@@ -1,5 +1,6 @@
-/*  Guards: tier_sim: what it refuses and how, what its JSON holds, that a run is its seed's, and its figures where they
- *  are known: Redox as published, load by load; a shuffle where all is in memory; one read of everything, or many.
+/*  Guards: tier_sim: what it refuses and how, what its JSON holds, that a run is its seed's, and its figures
+ *  where they are known: Redox as published, load by load; a shuffle where all is in memory; one read of
+ *  everything, or many.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,8 @@ test_bad_arguments (void **state)
         { "--policy redox --samples 1000 --virtual-chunks 3 --memory 0.1", "expected one of them" },
         { "--policy redox --samples 1000 --virtual-chunks 17", "there are 16 chunks" },
         { FINE "--published-rng", "--published-rng: goes with --policy redox" },
-        { "--policy redox --samples 1000 --memory 0.1 --published-rng --cache 0.1", "has one job of its own" },
+        { "--policy redox --samples 1000 --memory 0.1 --published-rng --cache 0.1",
+            "has one job of its own" },
         { FINE "--job 1:0:2:0", "expected SPEED:START:EPOCHS:FROM:TO" },
         { FINE "--job 2:0:2:0:1", "expected a SPEED" },
         { FINE "--job 1:0:1.5:0:1", "expected EPOCHS" },
@@ -105,7 +107,8 @@ static void
 test_redox_as_published (void **state)
 {
     (void) state;
-    json_t *object = s_json ("--policy redox --published-rng --samples 6400 --virtual-chunks 10 --epochs 3 --seed 42");
+    json_t *object = s_json ("--policy redox --published-rng --samples 6400 --virtual-chunks 10 --epochs 3 "
+        "--seed 42");
     const json_t *loads = json_object_get (object, "loads");
     assert_int_equal (json_array_size (loads), 3);
     assert_int_equal (json_integer_value (json_array_get (loads, 0)), 909);
@@ -120,7 +123,8 @@ test_json_is_whole_and_the_seeds (void **state)
 {
     (void) state;
     const char *const keys [] = {
-        "read_amplification", "bytes_per_data_epoch", "fill_rate", "chunk_mean_distance", "batch_distinct_chunks",
+        "read_amplification", "bytes_per_data_epoch", "fill_rate", "chunk_mean_distance",
+            "batch_distinct_chunks",
         "batch_most_of_one_chunk", "piece_mean_distance", "piece_same_batch_ratio", "pair_repeat"
     };
     const char *const line = FINE "--batch 50 --job 1:0:3:0:1 --job 0.5:0.2:2:0.3:0.9 --seed ";
@@ -152,7 +156,8 @@ s_simulate (raw_policy_t policy, double memory, uint32_t epochs)
     return tier_run (&plan, 1, 2, NULL);
 }
 
-//  Single reads mix as a plain shuffle does: 1/3, and as many chunks in a batch as 256 draws without replacement give.
+//  Single reads mix as a plain shuffle does: 1/3, and as many chunks in a batch as 256 draws without
+//  replacement give.
 static void
 test_direct_is_a_shuffle (void **state)
 {
@@ -164,7 +169,8 @@ test_direct_is_a_shuffle (void **state)
     assert_true (fabs (mean_of (&mixing->chunk_distance) - 1.0 / 3) < 0.004);
     assert_true (fabs (mean_of (&mixing->piece_distance) - 1.0 / 3) < 0.01);
     assert_true (fabs (mean_of (&mixing->piece_same_batch) - 1) < 0.1);
-    assert_true (fabs (mean_of (&mixing->batch_distinct_chunks) - 161.0) < 1.5);       //  250 * (1 - (1 - 1/250)^256)
+    //  250 * (1 - (1 - 1/250)^256)
+    assert_true (fabs (mean_of (&mixing->batch_distinct_chunks) - 161.0) < 1.5);
     tier_result_clear (&result);
 }
 

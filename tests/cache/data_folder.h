@@ -1,4 +1,5 @@
-/*  data_folder -- what the catalogue's tests share: a folder to fill, system calls that fail when told to, and opening.
+/*  data_folder -- what the catalogue's tests share: a folder to fill, system calls that fail when told to,
+ *  and opening.
  *
  *  A test program includes cmocka, then this; catalogue_test in CMakeLists.txt wraps the calls.
  */

@@ -1,4 +1,5 @@
-/*  raw_pool_play -- a raw pool with made-up samples and jobs, for its tests: who needs what is arrays of flags.  */
+/*  raw_pool_play -- a raw pool with made-up samples and jobs, for its tests: who needs what is arrays of
+ *  flags.  */
 #ifndef RAW_POOL_PLAY_H
 #define RAW_POOL_PLAY_H
 #include <assert.h>
@@ -60,7 +61,8 @@ play_need (void *context, uint32_t id)
     return now? next? RAW_NEEDED_BOTH: RAW_NEEDED: next? RAW_NEEDED_NEXT: RAW_UNNEEDED;
 }
 
-//  samples of 1 .. bytes_max bytes (all bytes_max, if even) in a random order with a break at every break_every.
+//  samples of 1 .. bytes_max bytes (all bytes_max, if even) in a random order with a break at every
+//  break_every.
 static inline play_t
 play_new (uint64_t random, uint32_t samples, size_t bytes_max, bool even, uint32_t break_every)
 {
@@ -89,7 +91,8 @@ play_start (play_t *self, raw_policy_t policy, size_t limit_bytes, uint32_t piec
     raw_pool_options_t options = { .policy = policy, .samples = self->samples, .order = self->order,
         .breaks = self->breaks, .break_count = self->break_count,
         .sample_bytes = play_bytes, .need = play_need, .context = self,
-        .random_below = play_below, .random = &self->random, .limit_bytes = limit_bytes, .piece = piece, .chunk = piece,
+        .random_below = play_below, .random = &self->random, .limit_bytes = limit_bytes, .piece = piece,
+        .chunk = piece,
         .virtual_chunks = virtual_chunks };
     self->policy = policy;
     self->pool = raw_pool_new (&options);

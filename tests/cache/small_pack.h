@@ -1,5 +1,5 @@
-/*  small_pack -- a packer for tests, as short as docs/format.md allows: it holds nothing but pack_index_write in common
- *  with the real one.  Failures abort with the line.
+/*  small_pack -- a packer for tests, as short as docs/format.md allows: it holds nothing but pack_index_write
+ *  in common with the real one.  Failures abort with the line.
  */
 #ifndef SMALL_PACK_H
 #define SMALL_PACK_H
@@ -82,7 +82,8 @@ small_pack_put_sample (small_pack_t *self, uint32_t position)
 {
     uint32_t id = self->order [position];
     size_t fields = catalogue_fields (self->catalogue);
-    self->places [id] = (pack_place_t) { .offset = self->at, .volume = self->volume_count - 1, .position = position };
+    self->places [id] = (pack_place_t) { .offset = self->at, .volume = self->volume_count - 1,
+        .position = position };
     for (size_t field = 0; field < fields; field++) {
         catalogue_buffer_t buffer = { 0 };
         SMALL_PACK_NEED (catalogue_read (self->catalogue, id, field, &buffer) == 0);
@@ -128,7 +129,8 @@ small_pack_index (const small_pack_t *self, char *error, size_t error_bytes)
 {
     pack_index_t index = { .catalogue = self->catalogue, .note = self->options->note,
         .chunk_samples = self->options->chunk_samples, .pack = self->pack,
-        .seed = self->options->seed, .order = self->order, .places = self->places, .checksums = self->checksums,
+        .seed = self->options->seed, .order = self->order, .places = self->places,
+        .checksums = self->checksums,
         .volumes = self->volumes, .volume_count = self->volume_count };
     return pack_index_write (self->options->folder, &index, error, error_bytes);
 }

@@ -169,7 +169,8 @@ test_extensions (void **state)
 
     options.extensions = ".ogg";
     assert_refused_with (&options, -ENODATA, "no file in 1 of the 1 class folders", "add files (.ogg)");
-    static const char *const bad [] = { "", "wav", ".", ".wav,", ",.wav", ".wav, .flac", ".a/b", ".wav,,.flac" };
+    static const char *const bad [] = { "", "wav", ".", ".wav,", ",.wav", ".wav, .flac", ".a/b",
+        ".wav,,.flac" };
     for (size_t index = 0; index < sizeof bad / sizeof bad [0]; index++) {
         options.extensions = bad [index];
         assert_refused_with (&options, -EINVAL, bad [index], "with their dots and commas between");
@@ -376,7 +377,8 @@ test_read_after_chdir (void **state)
     assert_non_null (getcwd (home, sizeof home));
     assert_int_equal (chdir (in (*state, "")), 0);
     catalogue_t *catalogue;
-    assert_int_equal (catalogue_open (&catalogue, &(catalogue_options_t) { .path = "." }, error, sizeof error), 0);
+    assert_int_equal (catalogue_open (&catalogue, &(catalogue_options_t) { .path = "." }, error,
+        sizeof error), 0);
     assert_int_equal (chdir (home), 0);
     assert_string_equal (catalogue_root (catalogue), ".");
     catalogue_buffer_t buffer = { 0 };

@@ -1,5 +1,5 @@
-/*  Further fields of the catalogue: which file belongs to a sample, what is refused, and reading.  The property test has
- *  a dumb model: all files against all samples.
+/*  Further fields of the catalogue: which file belongs to a sample, what is refused, and reading.  The
+ *  property test has a dumb model: all files against all samples.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,8 @@ test_the_rest_is_passed_over (void **state)
     catalogue_destroy (&catalogue);
 }
 
-//  In the order of a labels file, at the root too, where classes do not matter; the field's links are followed.
+//  In the order of a labels file, at the root too, where classes do not matter; the field's links are
+//  followed.
 static void
 test_beside_a_labels_file (void **state)
 {
@@ -146,7 +147,8 @@ take_print (const catalogue_options_t *options, char print [33])
     catalogue_destroy (&catalogue);
 }
 
-//  A field is part of the data: its name, that it is a mask, its files' extensions and sizes; not where it lies.
+//  A field is part of the data: its name, that it is a mask, its files' extensions and sizes; not where it
+//  lies.
 static void
 test_fingerprint_has_the_fields (void **state)
 {
@@ -212,8 +214,8 @@ test_memory_per_sample (void **state)
 
 //  -- what is refused
 
-//  The first sample without a file is named, and how many there are; a class without its folder, a link to nowhere and a
-//  folder of that name come to the same.
+//  The first sample without a file is named, and how many there are; a class without its folder, a link to
+//  nowhere and a folder of that name come to the same.
 static void
 test_missing_files (void **state)
 {
@@ -221,10 +223,12 @@ test_missing_files (void **state)
     make_file (*state, "data/cat/b.jpg", 1);
     make_file (*state, "data/dog/c.jpg", 1);
     make_file (*state, "masks/cat/a.png", 1);
-    assert_refused (*state, -ENODATA, "field 'mask': no file for 2 of the 3 samples, the first is 'cat/b.jpg'",
+    assert_refused (*state, -ENODATA,
+        "field 'mask': no file for 2 of the 3 samples, the first is 'cat/b.jpg'",
         "/masks/cat/b.*': add the files");
     make_file (*state, "masks/cat/b.png", 1);
-    assert_refused (*state, -ENODATA, "no file for 1 of the 3 samples, the first is 'dog/c.jpg'", "/masks/dog/c.*'");
+    assert_refused (*state, -ENODATA, "no file for 1 of the 3 samples, the first is 'dog/c.jpg'",
+        "/masks/dog/c.*'");
     make_file (*state, "masks/dog", 1);
     assert_refused (*state, -ENODATA, "the first is 'dog/c.jpg'", "/masks/dog/c.*'");
     unlink (in (*state, "masks/dog"));
@@ -256,7 +260,8 @@ test_two_samples_with_one_stem (void **state)
     make_file (*state, "data/cat/a.jpg", 1);
     make_file (*state, "data/cat/a.png", 1);
     make_file (*state, "masks/cat/a.png", 1);
-    assert_refused (*state, -EINVAL, "'cat/a.jpg' and 'cat/a.png' differ in their extension only", "rename one");
+    assert_refused (*state, -EINVAL, "'cat/a.jpg' and 'cat/a.png' differ in their extension only",
+        "rename one");
     //  In two folders they are two.
     assert_int_equal (mkdir (in (*state, "data/dog"), 0700), 0);
     assert_int_equal (rename (in (*state, "data/cat/a.png"), in (*state, "data/dog/a.png")), 0);
@@ -331,7 +336,8 @@ test_a_path_that_is_too_long (void **state)
             close (fd);
             fd = next;
         }
-        static const char *const files [] = { "x.jpg", "x.a-long-extension-that-fills-what-is-left-of-the-path-to-the-"
+        static const char *const files [] = { "x.jpg",
+            "x.a-long-extension-that-fills-what-is-left-of-the-path-to-the-"
             "last-byte-and-then-goes-on-for-a-while" };
         assert_int_equal (mknodat (fd, files [root], S_IFREG | 0600, 0), 0);
         close (fd);
@@ -366,9 +372,11 @@ model_find (const model_t *model, const char *directory, const char *stem, size_
 
 //  Random files below root, no two of one name.
 static void
-model_fill (void *state, model_t *model, const char *root, size_t count, const char *const *extensions, uint64_t *random)
+model_fill (void *state, model_t *model, const char *root, size_t count, const char *const *extensions,
+    uint64_t *random)
 {
-    static const char *const directories [] = { "a", "b", "b/c" }, *const stems [] = { "x", "y", "x.", "x.y", "", "xx" };
+    static const char *const directories [] = { "a", "b", "b/c" },
+        *const stems [] = { "x", "y", "x.", "x.y", "", "xx" };
     char name [64];
     model->count = 0;
     for (size_t index = 0; index < count; index++) {
@@ -412,8 +420,8 @@ assert_as_model (const catalogue_t *catalogue, const model_t *samples, const mod
         catalogue_path (catalogue, id, 1, mask, sizeof mask);
         size_t sample = 0, count;
         for (; sample < samples->count; sample++) {
-            snprintf (expected, sizeof expected, "%s/%s%s", samples->directory [sample], samples->stem [sample],
-                samples->extension [sample]);
+            snprintf (expected, sizeof expected, "%s/%s%s", samples->directory [sample],
+                samples->stem [sample], samples->extension [sample]);
             if (!strcmp (expected, path))
                 break;
         }
@@ -430,7 +438,8 @@ assert_as_model (const catalogue_t *catalogue, const model_t *samples, const mod
 static void
 test_against_the_model (void **state)
 {
-    static const char *const images [] = { ".jpg", ".png", ".jpeg" }, *const others [] = { ".png", ".tif", ".t" };
+    static const char *const images [] = { ".jpg", ".png", ".jpeg" },
+        *const others [] = { ".png", ".tif", ".t" };
     size_t answers [3] = { 0 };
     for (uint64_t seed = test_seed (), round = 0; round < 60; round++, seed++) {
         uint64_t random = seed;
@@ -441,7 +450,8 @@ test_against_the_model (void **state)
         if (masks.count == 0)
             make_file (*state, "masks/unused", 0);
         //  Mostly, the masks that are missing are added.
-        for (size_t id = 0; test_below (&random, 4) && id < samples.count && masks.count < MODEL_FILES_MAX; id++) {
+        for (size_t id = 0; test_below (&random, 4) && id < samples.count
+            && masks.count < MODEL_FILES_MAX; id++) {
             size_t count, last = masks.count;
             model_find (&masks, samples.directory [id], samples.stem [id], &count);
             if (count == 0) {

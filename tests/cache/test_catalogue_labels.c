@@ -27,7 +27,8 @@ with_files (void *state)
 }
 
 static void
-assert_label (const catalogue_t *catalogue, size_t label, const char *name, const char *dtype, uint32_t length)
+assert_label (const catalogue_t *catalogue, size_t label, const char *name, const char *dtype,
+    uint32_t length)
 {
     const catalogue_label_t *found = catalogue_label (catalogue, label);
     assert_string_equal (found->name, name);
@@ -88,7 +89,8 @@ assert_the_example (const catalogue_t *catalogue)
     assert_label (catalogue, 2, "box", "int64", 4);
     assert_label (catalogue, 3, "point", "float64", 2);
     assert_label (catalogue, 4, "caption", "uint8", 12);
-    static const int64_t labels [] = { 3, -1, 0 }, boxes [] [4] = { { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 0, 0, 0, -9 } };
+    static const int64_t labels [] = { 3, -1, 0 },
+        boxes [] [4] = { { 1, 2, 3, 4 }, { 5, 6, 7, 8 }, { 0, 0, 0, -9 } };
     static const double weights [] = { 0.5, 2, 1e-3 }, points [] [2] = { { 1, 2 }, { 0.25, -1 }, { 3, 4e5 } };
     static const char *const captions [] = { "a cat", "zw\xc3\xb6lf Boxer", "" };
     for (uint32_t id = 0; id < 3; id++) {
@@ -142,8 +144,10 @@ test_fingerprint_has_the_labels (void **state)
 {
     catalogue_options_t options = with_files (*state);
     static const char *const texts [] = {
-        "path\tx\na.jpg\t1\nb/c.jpg\t2\n", "path\tx\na.jpg\t1\nb/c.jpg\t3\n", "path\ty\na.jpg\t1\nb/c.jpg\t2\n",
-        "path\tx\na.jpg\t1.0\nb/c.jpg\t2\n", "path\tx\na.jpg\t1,2\nb/c.jpg\t2,3\n", "path\tx\nb/c.jpg\t1\na.jpg\t2\n",
+        "path\tx\na.jpg\t1\nb/c.jpg\t2\n", "path\tx\na.jpg\t1\nb/c.jpg\t3\n",
+            "path\ty\na.jpg\t1\nb/c.jpg\t2\n",
+        "path\tx\na.jpg\t1.0\nb/c.jpg\t2\n", "path\tx\na.jpg\t1,2\nb/c.jpg\t2,3\n",
+            "path\tx\nb/c.jpg\t1\na.jpg\t2\n",
         "path\tx\na.jpg\t0\nb/c.jpg\t0\n", "path\tx\na.jpg\t0.0\nb/c.jpg\t0\n",
         "path\na.jpg\nb/c.jpg\n", "path\tx\na.jpg\ta\nb/c.jpg\tb\n", "path\tx\na.jpg\ta\nb/c.jpg\tbb\n"
     };
@@ -178,14 +182,16 @@ test_fingerprint_has_that_there_are_no_labels (void **state)
     catalogue_destroy (&plain);
 }
 
-//  Windows' line ends, no end at the end, empty lines behind it, the mark in front; extensions do not matter here.
+//  Windows' line ends, no end at the end, empty lines behind it, the mark in front; extensions do not matter
+//  here.
 static void
 test_line_ends (void **state)
 {
     catalogue_options_t options = with_files (*state);
     options.extensions = ".wav";
     static const char *const tsvs [] = {
-        "path\tx\na.jpg\t1\nb/c.jpg\ty", "path\tx\r\na.jpg\t1\r\nb/c.jpg\ty\r\n", "path\tx\na.jpg\t1\nb/c.jpg\ty\n\n\r\n\n",
+        "path\tx\na.jpg\t1\nb/c.jpg\ty", "path\tx\r\na.jpg\t1\r\nb/c.jpg\ty\r\n",
+            "path\tx\na.jpg\t1\nb/c.jpg\ty\n\n\r\n\n",
         "\xef\xbb\xbfpath\tx\na.jpg\t1\nb/c.jpg\ty\n"
     };
     for (size_t index = 0; index < sizeof tsvs / sizeof tsvs [0]; index++) {
@@ -305,7 +311,8 @@ static void
 test_another_locale (void **state)
 {
     (void) state;
-    static const char *const names [] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "nl_NL.UTF-8" };
+    static const char *const names [] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8",
+        "nl_NL.UTF-8" };
     const char *set = NULL;
     for (size_t index = 0; !set && index < sizeof names / sizeof names [0]; index++)
         set = setlocale (LC_ALL, names [index]);
@@ -358,13 +365,19 @@ test_refused_tsv (void **state)
             "begin the file with a line of the columns' "
             "names, separated by tabs, the first of them path" },
         { -EINVAL, "path,x\na.jpg,1\n", "labels.tsv:1: the first column is 'path,x'", "separated by tabs" },
-        { -EINVAL, "path\tx y\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'x y'", "use letters, digits" },
-        { -EINVAL, "path\t\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name ''", "use letters, digits" },
+        { -EINVAL, "path\tx y\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'x y'",
+            "use letters, digits" },
+        { -EINVAL, "path\t\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name ''",
+            "use letters, digits" },
         { -EINVAL, "path\t" NAME_63 "x\na.jpg\t1\n", "labels.tsv:1: a label cannot", "at most 63" },
-        { -EINVAL, "path\tpath\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'path'", "choose another" },
-        { -EINVAL, "path\timage\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'image'", "choose another" },
-        { -EINVAL, "path\tx\tx\na.jpg\t1\t2\n", "labels.tsv:1: a label cannot have the name 'x'", "choose another" },
-        { -EINVAL, "path\ta\tb\tc\td\te\tf\tg\th\ti\n", "labels.tsv:1: more than 8 labels", "leave some out" },
+        { -EINVAL, "path\tpath\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'path'",
+            "choose another" },
+        { -EINVAL, "path\timage\na.jpg\t1\n", "labels.tsv:1: a label cannot have the name 'image'",
+            "choose another" },
+        { -EINVAL, "path\tx\tx\na.jpg\t1\t2\n", "labels.tsv:1: a label cannot have the name 'x'",
+            "choose another" },
+        { -EINVAL, "path\ta\tb\tc\td\te\tf\tg\th\ti\n", "labels.tsv:1: more than 8 labels",
+            "leave some out" },
         { -EINVAL, "path\tx\na.jpg\n", "labels.tsv:2: 1 columns where the header has 2", "single tabs" },
         { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t1\t2\n", "labels.tsv:3: 3 columns where the header has 2",
             "single tabs" },
@@ -374,26 +387,30 @@ test_refused_tsv (void **state)
         { -EINVAL, "path\tx\na.jpg\t\nb/c.jpg\t\n", "labels.tsv: 'x' is empty in every line", "remove it" },
         { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t\n", "labels.tsv:3: 'x' is empty, and a number elsewhere",
             "write one, nan" },
-        { -EINVAL, "path\tx\na.jpg\t1,2\nb/c.jpg\t1,2,3\n", "labels.tsv:3: 'x' has 3 numbers, and 2 in line 2",
-            "give all lines as many" },
-        { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t99999999999999999999\n", "labels.tsv:3: 'x' does not fit an int64",
-            "write it with a point" },
-        { -EINVAL, "path\tx\na.jpg\t1.5\nb/c.jpg\t1e999\n", "labels.tsv:3: 'x' does not fit a float64", "write inf" },
-        { -EINVAL, "path\tx\na.jpg\tok\nb/c.jpg\t\xff\n", "labels.tsv:3: 'x' is not UTF-8", "save the file as UTF-8" },
+        { -EINVAL, "path\tx\na.jpg\t1,2\nb/c.jpg\t1,2,3\n",
+            "labels.tsv:3: 'x' has 3 numbers, and 2 in line 2", "give all lines as many" },
+        { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t99999999999999999999\n",
+            "labels.tsv:3: 'x' does not fit an int64", "write it with a point" },
+        { -EINVAL, "path\tx\na.jpg\t1.5\nb/c.jpg\t1e999\n", "labels.tsv:3: 'x' does not fit a float64",
+            "write inf" },
+        { -EINVAL, "path\tx\na.jpg\tok\nb/c.jpg\t\xff\n", "labels.tsv:3: 'x' is not UTF-8",
+            "save the file as UTF-8" },
         { -EINVAL, "path\tx\na.jpg\tok\nb/c.jpg\t\xed\xa0\x80\n", "labels.tsv:3: 'x' is not UTF-8", "save" },
         { -EINVAL, "path\tx\n\t1\n", "labels.tsv:2: '': there is no path", "write the file's" },
-        { -EINVAL, "path\tx\n/a.jpg\t1\n", "labels.tsv:2: '/a.jpg': the path is absolute", "from the folder on" },
+        { -EINVAL, "path\tx\n/a.jpg\t1\n", "labels.tsv:2: '/a.jpg': the path is absolute",
+            "from the folder on" },
         { -EINVAL, "path\tx\n../a.jpg\t1\n", "labels.tsv:2: '../a.jpg': the path has '..' in it",
             "keep the files below" },
-        { -EINVAL, "path\tx\nb/..\t1\n", "labels.tsv:2: 'b/..': the path has '..' in it", "keep the files below" },
+        { -EINVAL, "path\tx\nb/..\t1\n", "labels.tsv:2: 'b/..': the path has '..' in it",
+            "keep the files below" },
         { -EINVAL, "path\tx\nb/../a.jpg\t1\n", "the path has '..' in it", "keep the files below" },
         { -EINVAL, "path\tx\n./a.jpg\t1\n", "labels.tsv:2: './a.jpg': the path has an empty part or '.'",
             "write it plainly" },
         { -EINVAL, "path\tx\nb//c.jpg\t1\n", "the path has an empty part", "write it plainly" },
         { -EINVAL, "path\tx\nb/./c.jpg\t1\n", "the path has an empty part or '.'", "write it plainly" },
         { -EINVAL, "path\tx\nb/\t1\n", "the path has an empty part", "write it plainly" },
-        { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t1\na.jpg\t2\n", "labels.tsv:4: 'a.jpg' is named by line 2 already",
-            "remove one of the lines" },
+        { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t1\na.jpg\t2\n",
+            "labels.tsv:4: 'a.jpg' is named by line 2 already", "remove one of the lines" },
         { -ENODATA, "path\tx\na.jpg\t1\nb/no\x1b.jpg\t1\n", "labels.tsv:3: there is no file 'b/no?.jpg'",
             "correct the path or remove the line" },
         { -ENODATA, "path\tx\na.jpg/x\t1\n", "labels.tsv:2: there is no file 'a.jpg/x'", "correct the path" },
@@ -414,17 +431,20 @@ test_refused_jsonl (void **state)
         { -EINVAL, GOOD "{\"path\":", "labels.jsonl:2: no JSON object", "write one a line, like {\"path\"" },
         { -EINVAL, GOOD "[1]\n", "labels.jsonl:2: no JSON object (it is a list)", "write one a line" },
         { -EINVAL, GOOD "\"a.jpg\"\n", "labels.jsonl:2: no JSON object", "write one a line" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":NaN}\n", "labels.jsonl:2: no JSON object (invalid token near 'NaN')",
-            "write" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":99999999999999999999}\n", "labels.jsonl:2: no JSON object (too big",
-            "write" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"path\":\"a\"}\n", "labels.jsonl:2: no JSON object (duplicate", "write" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":NaN}\n",
+            "labels.jsonl:2: no JSON object (invalid token near 'NaN')", "write" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":99999999999999999999}\n",
+            "labels.jsonl:2: no JSON object (too big", "write" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"path\":\"a\"}\n",
+            "labels.jsonl:2: no JSON object (duplicate", "write" },
         { -EINVAL, GOOD "{\"path\":\"\xff\"}\n", "labels.jsonl:2: no JSON object", "write one a line" },
-        { -EINVAL, GOOD "{\"path\":\"a\\u0000b\"}\n", "labels.jsonl:2: no JSON object (\\u0000", "write one a line" },
+        { -EINVAL, GOOD "{\"path\":\"a\\u0000b\"}\n", "labels.jsonl:2: no JSON object (\\u0000",
+            "write one a line" },
         { -EINVAL, "{\"x\":1}\n", "labels.jsonl:1: there is no \"path\" with a string", "write the file's" },
-        { -EINVAL, "{\"path\":7}\n", "labels.jsonl:1: there is no \"path\" with a string", "write the file's" },
-        { -EINVAL, "{\"path\":\"a.jpg\",\"image\":1}\n", "labels.jsonl:1: a label cannot have the name 'image'",
-            "choose" },
+        { -EINVAL, "{\"path\":7}\n", "labels.jsonl:1: there is no \"path\" with a string",
+            "write the file's" },
+        { -EINVAL, "{\"path\":\"a.jpg\",\"image\":1}\n",
+            "labels.jsonl:1: a label cannot have the name 'image'", "choose" },
         { -EINVAL, "{\"path\":\"a.jpg\",\"x-y\":1}\n", "labels.jsonl:1: a label cannot have the name 'x-y'",
             "use letters" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[1,2]}\n",
@@ -435,14 +455,15 @@ test_refused_jsonl (void **state)
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":true,\"v\":[1,2],\"t\":\"u\"}\n",
             "labels.jsonl:2: 'x' is true or false",
             "write 1 or 0" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":null,\"v\":[1,2],\"t\":\"u\"}\n", "labels.jsonl:2: 'x' is null",
-            "write a value" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":{},\"v\":[1,2],\"t\":\"u\"}\n", "labels.jsonl:2: 'x' is an object",
-            "labels of their own" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":null,\"v\":[1,2],\"t\":\"u\"}\n",
+            "labels.jsonl:2: 'x' is null", "write a value" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":{},\"v\":[1,2],\"t\":\"u\"}\n",
+            "labels.jsonl:2: 'x' is an object", "labels of their own" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":\"1\",\"v\":[1,2],\"t\":\"u\"}\n",
             "labels.jsonl:2: 'x' is a string, and a number in the lines before", "write the same in all" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":[1],\"v\":[1,2],\"t\":\"u\"}\n",
-            "labels.jsonl:2: 'x' is a list of numbers, and a number in the lines before", "write the same in all" },
+            "labels.jsonl:2: 'x' is a list of numbers, and a number in the lines before",
+            "write the same in all" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":3,\"t\":\"u\"}\n",
             "labels.jsonl:2: 'v' is a number, and a list",
             "write the same in all" },
@@ -452,18 +473,20 @@ test_refused_jsonl (void **state)
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[1,2,3],\"t\":\"u\"}\n",
             "labels.jsonl:2: 'v' has 3 numbers, and 2",
             "give all lines as many" },
-        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[],\"t\":\"u\"}\n", "labels.jsonl:2: 'v' is an empty list",
-            "leave the label out" },
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[],\"t\":\"u\"}\n",
+            "labels.jsonl:2: 'v' is an empty list", "leave the label out" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[1,\"2\"],\"t\":\"u\"}\n",
             "labels.jsonl:2: 'v' is a list with other",
             "write numbers alone" },
         { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":1,\"v\":[[1],[2]],\"t\":\"u\"}\n",
             "labels.jsonl:2: 'v' is a list with other",
             "write numbers alone" },
-        { -EINVAL, "{\"path\":\"a.jpg\",\"t\":\"\"}\n", "labels.jsonl: 't' is empty in every line", "remove it" },
+        { -EINVAL, "{\"path\":\"a.jpg\",\"t\":\"\"}\n", "labels.jsonl: 't' is empty in every line",
+            "remove it" },
         { -EINVAL, GOOD "{\"path\":\"../x\",\"x\":1,\"v\":[1,2],\"t\":\"u\"}\n", "labels.jsonl:2: '../x'",
             "keep the files" },
-        { -EINVAL, GOOD GOOD, "labels.jsonl:2: 'a.jpg' is named by line 1 already", "remove one of the lines" },
+        { -EINVAL, GOOD GOOD, "labels.jsonl:2: 'a.jpg' is named by line 1 already",
+            "remove one of the lines" },
         { -ENODATA, GOOD "{\"path\":\"gone\",\"x\":1,\"v\":[1,2],\"t\":\"u\"}\n",
             "labels.jsonl:2: there is no file 'gone'",
             "correct the path or remove the line" },
@@ -498,8 +521,8 @@ test_refused_files (void **state)
     make_text (*state, "labels.tsv", "path\tx\na.jpg\t1\n");
     options.fields = &field;
     options.field_count = 1;
-    assert_refused_with (&options, -EINVAL, "labels.tsv:1: a label cannot have the name 'x', which another label, a field",
-        "choose another");
+    assert_refused_with (&options, -EINVAL,
+        "labels.tsv:1: a label cannot have the name 'x', which another label, a field", "choose another");
 }
 
 //  A line, a path, a text and a vector are bounded; at the bound they are read.
@@ -507,7 +530,8 @@ static void
 test_bounds (void **state)
 {
     (void) state;
-    enum { TEXT = CATALOGUE_LABEL_BYTES_MAX, NUMBERS = CATALOGUE_LABEL_BYTES_MAX / 8, ROOM = LABELS_LINE_BYTES_MAX + 100 };
+    enum { TEXT = CATALOGUE_LABEL_BYTES_MAX, NUMBERS = CATALOGUE_LABEL_BYTES_MAX / 8,
+        ROOM = LABELS_LINE_BYTES_MAX + 100 };
     char *text = malloc (ROOM + 1), error [ERROR_BYTES];
     assert_non_null (text);
     static const struct {
@@ -520,7 +544,8 @@ test_bounds (void **state)
         { TEXT + 1, "path\tx\na\t", "x", "labels:2: 'x' has 65537 bytes: shorten it to at most 65536" },
         { NUMBERS - 1, "path\tx\na\t1", ",1", NULL },
         { NUMBERS, "path\tx\na\t1", ",1", "labels:2: 'x' has 8193 numbers: keep to at most 8192" },
-        { LABELS_LINE_BYTES_MAX - 1, "path\tx\na\t", "x", "labels:2: the line has 1048577 bytes: shorten it to at most" },
+        { LABELS_LINE_BYTES_MAX - 1, "path\tx\na\t", "x",
+            "labels:2: the line has 1048577 bytes: shorten it to at most" },
         { PATH_MAX - 1, "path\n", "x", NULL },
         { PATH_MAX, "path\n", "x", "labels:2: the path has 4096 bytes: move the file up" },
     };
@@ -532,14 +557,16 @@ test_bounds (void **state)
         text [at] = 0;
         catalogue_t *self;
         int rc = parse (&self, LABELS_TSV, text, error, sizeof error);
-        if ((rc == 0) != (cases [index].what == NULL) || !strstr (error, cases [index].what? cases [index].what: ""))
+        if ((rc == 0) != (cases [index].what == NULL)
+            || !strstr (error, cases [index].what? cases [index].what: ""))
             fail_msg ("case %zu: %d %s", index, rc, error);
         catalogue_destroy (&self);
     }
     free (text);
 }
 
-//  So many samples of one name in different folders that hashes of 32 bits collide; the table of names has to grow.
+//  So many samples of one name in different folders that hashes of 32 bits collide; the table of names has to
+//  grow.
 static void
 test_many_lines (void **state)
 {
@@ -594,7 +621,8 @@ put (written_t *written, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
-    written->used += (size_t) vsnprintf (written->text + written->used, WRITTEN_MAX - written->used, format, arguments);
+    written->used += (size_t) vsnprintf (written->text + written->used, WRITTEN_MAX - written->used, format,
+        arguments);
     va_end (arguments);
     assert_true (written->used < WRITTEN_MAX);
 }
@@ -602,7 +630,8 @@ put (written_t *written, const char *format, ...)
 static int64_t
 random_whole (uint64_t *random)
 {
-    static const int64_t edges [] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, 0, -1, 1, (INT64_C (1) << 53) + 1, 10 };
+    static const int64_t edges [] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, 0, -1, 1, (INT64_C (1) << 53) + 1,
+        10 };
     return test_below (random, 2)? edges [test_below (random, 8)]: (int64_t) test_below (random, 2000) - 1000;
 }
 
@@ -619,8 +648,8 @@ static void
 random_text (uint64_t *random, char text [TABLE_TEXT_MAX], bool is_json)
 {
     //  The last three are for JSON alone: a TSV has no way to write them.
-    static const char *const pieces [] = { "a", " ", "1", ",", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\"", "'",
-        "\\", "nan", "{", "\x01", "\t", "\n", "\r" };
+    static const char *const pieces [] = { "a", " ", "1", ",", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+        "\"", "'", "\\", "nan", "{", "\x01", "\t", "\n", "\r" };
     text [0] = 0;
     size_t count = test_below (random, 6);
     for (size_t index = 0; index < count; index++)
@@ -796,7 +825,8 @@ is_same_value (const catalogue_t *self, uint32_t index, const table_column_t *co
 static int
 column_fault (const catalogue_t *self, const table_t *table, uint32_t index)
 {
-    static const char *const dtypes [] = { [COLUMN_WHOLE] = "int64", [COLUMN_REAL] = "float64", [COLUMN_TEXT] = "uint8" };
+    static const char *const dtypes [] = { [COLUMN_WHOLE] = "int64", [COLUMN_REAL] = "float64",
+        [COLUMN_TEXT] = "uint8" };
     const table_column_t *column = &table->column [index];
     const catalogue_label_t *label = catalogue_label (self, index);
     size_t length = column->length;
@@ -806,7 +836,8 @@ column_fault (const catalogue_t *self, const table_t *table, uint32_t index)
     char name [20];
     snprintf (name, sizeof name, "label_%u", index);
     uint32_t dimensions = column->is_vector || column->kind == COLUMN_TEXT;
-    if (strcmp (label->name, name) || strcmp (label->dtype, dtypes [column->kind]) || label->dimensions != dimensions
+    if (strcmp (label->name, name) || strcmp (label->dtype, dtypes [column->kind])
+        || label->dimensions != dimensions
             || (dimensions && label->shape [0] != length)
             || label->bytes != length * (column->kind == COLUMN_TEXT? 1: sizeof (value_t)))
         return -1;

@@ -1,8 +1,8 @@
 //  The cost model on simulated sources with a latency, a serial part and a bandwidth, and its probe on files.
 //
-//  Statistics: times are random, and bounds on what is learnt from them stand where 4,000 rounds of each source never
-//  came (the worst factor was 1.45 where 1.6 is allowed); the odds of a wild read among the few of a cell make false
-//  alarms below 1e-4 a run.
+//  Statistics: times are random, and bounds on what is learnt from them stand where 4,000 rounds of each
+//  source never came (the worst factor was 1.45 where 1.6 is allowed); the odds of a wild read among the few
+//  of a cell make false alarms below 1e-4 a run.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,16 +28,16 @@ s_strikes (void)
 }
 
 #define fault_strikes s_strikes
-FAULT_CALL (int, errno, pthread_create, (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *),
-    void *argument),
+FAULT_CALL (int, errno, pthread_create,
+    (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument),
     (id, attributes, run, argument))
 FAULT_CALL (void *, NULL, aligned_alloc, (size_t alignment, size_t size), (alignment, size))
 #undef fault_strikes
 
 enum { DEPTH_MAX = 64, KIB = 1024, MIB = 1024 * 1024 };
 
-//  A store that is far away, while latency is set: reads wait beside each other, and their bytes come one read after the
-//  other.  Set before a probe's threads are there.
+//  A store that is far away, while latency is set: reads wait beside each other, and their bytes come one
+//  read after the other.  Set before a probe's threads are there.
 static struct {
     double latency, bandwidth;
     pthread_mutex_t link;
@@ -46,7 +46,8 @@ static struct {
 static void
 s_sleep (double seconds)
 {
-    nanosleep (&(struct timespec) { (time_t) seconds, (long) (1e9 * (seconds - (double) (time_t) seconds)) }, NULL);
+    nanosleep (&(struct timespec) { (time_t) seconds, (long) (1e9 * (seconds - (double) (time_t) seconds)) },
+        NULL);
 }
 
 ssize_t __real_pread (int fd, void *buffer, size_t count, off_t offset);
@@ -90,8 +91,8 @@ static const disk_t s_stores [] = {
 };
 enum { STORES = sizeof s_stores / sizeof *s_stores };
 
-//  Reads are under way at once, as many as asked for; each waits its latency beside the others, then the source works
-//  on it alone.
+//  Reads are under way at once, as many as asked for; each waits its latency beside the others, then the
+//  source works on it alone.
 typedef struct {
     disk_t disk;
     uint64_t random;
@@ -132,7 +133,8 @@ s_earliest (const source_t *self)
     return earliest;
 }
 
-//  One read more is done, and the next begun; what it took.  More or fewer in flight than before: all begin anew.
+//  One read more is done, and the next begun; what it took.  More or fewer in flight than before: all begin
+//  anew.
 static double
 s_step (source_t *self, double bytes, uint32_t depth)
 {
@@ -175,7 +177,8 @@ s_rate (const disk_t *disk, double bytes, uint32_t depth)
 
 //  The largest factor between what the model says and what is so, over sizes and depths.
 static double
-s_worst_factor (const cost_t *cost, const disk_t *disk, double least_bytes, double most_bytes, uint32_t depth_max)
+s_worst_factor (const cost_t *cost, const disk_t *disk, double least_bytes, double most_bytes,
+    uint32_t depth_max)
 {
     double worst = 0;
     for (double bytes = least_bytes; bytes <= most_bytes; bytes *= 2)
@@ -186,8 +189,8 @@ s_worst_factor (const cost_t *cost, const disk_t *disk, double least_bytes, doub
 
 //  ---- learning
 
-//  Guards: reads of two sizes, alone and some at once, are enough to know the source: for sizes and depths between them
-//  and beyond, after some tens of reads, with one read in a hundred wild.
+//  Guards: reads of two sizes, alone and some at once, are enough to know the source: for sizes and depths
+//  between them and beyond, after some tens of reads, with one read in a hundred wild.
 static void
 test_some_tens_of_reads_tell_what_the_source_is (void **state)
 {
@@ -212,8 +215,8 @@ test_some_tens_of_reads_tell_what_the_source_is (void **state)
         }
 }
 
-//  Guards: from what the probe reads, reading on at the depth and in the pieces that the model says leads to both: what
-//  it says of them is so, and no other depth or piece would be much better.
+//  Guards: from what the probe reads, reading on at the depth and in the pieces that the model says leads to
+//  both: what it says of them is so, and no other depth or piece would be much better.
 static void
 test_following_the_model_leads_to_what_the_source_can_give (void **state)
 {
@@ -226,7 +229,8 @@ test_following_the_model_leads_to_what_the_source_can_give (void **state)
             source_t source = s_source (disk, seed);
             cost_t cost = cost_assumed ();
             uint32_t piece = 8, depth = 8;
-            source.hits = index < DISKS? source.hits: 0;        //  20,000 times too fast: one such read of these few is too many
+            source.hits = index < DISKS? source.hits: 0;        //  20,000 times too fast: one such read of
+                                                                //  these few is too many
             s_read (&source, &cost, 4 * KIB, 1, 2);
             s_read (&source, &cost, 2 * MIB, 1, 1);
             s_read (&source, &cost, 2 * MIB, 4, 4);
@@ -237,7 +241,8 @@ test_following_the_model_leads_to_what_the_source_can_give (void **state)
             }
             cost_anchor (&cost);
             for (int turn = 0; turn < 31; turn++) {
-                s_read (&source, &cost, (uint64_t) (piece * sample_bytes), depth, 4 * depth > 64? 4 * depth: 64);
+                s_read (&source, &cost, (uint64_t) (piece * sample_bytes), depth,
+                    4 * depth > 64? 4 * depth: 64);
                 depth = cost_next_depth (&cost, (uint64_t) (piece * sample_bytes), 32);
                 piece = cost_piece (&cost, sample_bytes, depth, 100000, 8, 64);
             }
@@ -252,8 +257,8 @@ test_following_the_model_leads_to_what_the_source_can_give (void **state)
         }
 }
 
-//  Guards: from nothing but reads of the size that is wanted, as of a folder's files, which are never probed, the model comes
-//  to the depth that a store far away needs.
+//  Guards: from nothing but reads of the size that is wanted, as of a folder's files, which are never probed,
+//  the model comes to the depth that a store far away needs.
 static void
 test_a_store_far_away_gets_its_depth_from_reads_alone (void **state)
 {
@@ -271,16 +276,17 @@ test_a_store_far_away_gets_its_depth_from_reads_alone (void **state)
                     s_read (&source, &cost, (uint64_t) sizes [size], depth, 32);
                     depth = cost_next_depth (&cost, (uint64_t) sizes [size], DEPTH_MAX);
                 }
-                double best = s_rate (disk, sizes [size], DEPTH_MAX), here = s_rate (disk, sizes [size], depth);
+                double best = s_rate (disk, sizes [size], DEPTH_MAX),
+                    here = s_rate (disk, sizes [size], depth);
                 if (here < 0.75 * best)
-                    fail_msg ("seed %" PRIu64 ": %s, reads of %g bytes: depth %u, %.3g where %.3g is possible; latency %g, "
-                        "bandwidth %g", seed, disk->name, sizes [size], depth, here, best, cost.latency_seconds,
-                        cost.bytes_per_second);
+                    fail_msg ("seed %" PRIu64 ": %s, reads of %g bytes: depth %u, %.3g where %.3g is "
+                        "possible; latency %g, bandwidth %g", seed, disk->name, sizes [size], depth, here,
+                        best, cost.latency_seconds, cost.bytes_per_second);
             }
 }
 
-//  Guards: a stall that holds up everything in flight for 100 ms, or a run of page cache hits, does not overturn the
-//  model.
+//  Guards: a stall that holds up everything in flight for 100 ms, or a run of page cache hits, does not
+//  overturn the model.
 static void
 test_a_burst_does_not_overturn_it (void **state)
 {
@@ -297,13 +303,13 @@ test_a_burst_does_not_overturn_it (void **state)
             cost_anchor (&cost);
             double factor = exp (fabs (log (cost_rate (&cost, 128 * KIB, 16) / before)));
             if (factor > 1.5)
-                fail_msg ("%s: %" PRIu64 " ns eight times moved the rate by %.2f", s_disks [disk].name, wild [kind],
-                    factor);
+                fail_msg ("%s: %" PRIu64 " ns eight times moved the rate by %.2f", s_disks [disk].name,
+                    wild [kind], factor);
         }
 }
 
-//  Guards: a source that becomes slower or faster (a burst allowance used up, a neighbour gone) is followed in a few
-//  hundred reads.
+//  Guards: a source that becomes slower or faster (a burst allowance used up, a neighbour gone) is followed
+//  in a few hundred reads.
 static void
 test_a_change_is_followed (void **state)
 {
@@ -325,8 +331,8 @@ test_a_change_is_followed (void **state)
         }
 }
 
-//  Guards: saturated reads say nothing of the latency: what the probe found stays; and a depth that only queues is seen
-//  as such, not taken for latency that more depth would hide.
+//  Guards: saturated reads say nothing of the latency: what the probe found stays; and a depth that only
+//  queues is seen as such, not taken for latency that more depth would hide.
 static void
 test_queueing_is_not_taken_for_latency (void **state)
 {
@@ -373,8 +379,8 @@ s_any_cost (uint64_t *random)
         exp (log (1e6) + s_uniform (random) * log (1e4)));
 }
 
-//  Guards: a piece is a power of two within its bounds, no larger than it has to be, and the larger the longer the
-//  latency.
+//  Guards: a piece is a power of two within its bounds, no larger than it has to be, and the larger the
+//  longer the latency.
 static void
 test_pieces_are_powers_of_two_within_bounds (void **state)
 {
@@ -382,7 +388,8 @@ test_pieces_are_powers_of_two_within_bounds (void **state)
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (20000); round++) {
         cost_t cost = s_any_cost (&random);
-        uint32_t least = 1 + (uint32_t) test_below (&random, 16), most = least + (uint32_t) test_below (&random, 64);
+        uint32_t least = 1 + (uint32_t) test_below (&random, 16),
+            most = least + (uint32_t) test_below (&random, 64);
         uint32_t depth = 1 + (uint32_t) test_below (&random, 64);
         uint64_t pool = test_below (&random, 5000);
         double bytes = exp (log (100) + s_uniform (&random) * log (1e4));
@@ -399,8 +406,8 @@ test_pieces_are_powers_of_two_within_bounds (void **state)
     }
 }
 
-//  Guards: the depth is within its bounds, one more than what is enough for 0.95 of what any depth gives; longer
-//  latency, more depth; larger reads, less.
+//  Guards: the depth is within its bounds, one more than what is enough for 0.95 of what any depth gives;
+//  longer latency, more depth; larger reads, less.
 static void
 test_depth_is_one_more_than_is_enough (void **state)
 {
@@ -433,13 +440,14 @@ test_the_five_kinds_are_read_sensibly (void **state)
     for (size_t index = 0; index < DISKS; index++) {
         const disk_t *disk = &s_disks [index];
         cost_t cost = cost_known (disk->latency, disk->serial, disk->bandwidth);
-        uint32_t piece = cost_piece (&cost, 110e3, 16, 100000, 1, 64), depth = cost_depth (&cost, 110000, 256);
+        uint32_t piece = cost_piece (&cost, 110e3, 16, 100000, 1, 64),
+            depth = cost_depth (&cost, 110000, 256);
         if (piece < least_piece [index] || piece > most_piece [index] || depth < least_depth [index]
             || depth > most_depth [index])
             fail_msg ("%s: pieces of %u, depth %u", disk->name, piece, depth);
     }
-    //  Of a piece of 8 a hard disk reads all even for one sample; of 64, one is cheaper alone.  Memory reads what is
-    //  asked.
+    //  Of a piece of 8 a hard disk reads all even for one sample; of 64, one is cheaper alone.  Memory reads
+    //  what is asked.
     cost_t hard = cost_known (8e-3, 7e-3, 150e6), memory = cost_known (1e-6, 2.5e-7, 8e9);
     assert_false (cost_prefers_singles (&hard, 2, 110e3, 8 * 110e3, 8));
     assert_true (cost_prefers_singles (&hard, 1, 110e3, 64 * 110e3, 8));
@@ -518,12 +526,14 @@ test_a_probe_measures (void **state)
     assert_true (scratch_end (&scratch));
 }
 
-//  Guards: of a store far away the probe sees the bandwidth too, in some ten of its latencies, and not the assumed one.
+//  Guards: of a store far away the probe sees the bandwidth too, in some ten of its latencies, and not the
+//  assumed one.
 static void
 test_a_probe_of_a_store_far_away_sees_its_bandwidth (void **state)
 {
     (void) state;
-    const disk_t stores [] = { { "60 ms, 50 MB/s", 60e-3, 1e-6, 50e6 }, { "200 ms, 300 MB/s", 200e-3, 1e-6, 300e6 } };
+    const disk_t stores [] = { { "60 ms, 50 MB/s", 60e-3, 1e-6, 50e6 },
+        { "200 ms, 300 MB/s", 200e-3, 1e-6, 300e6 } };
     scratch_t scratch;
     assert_true (scratch_begin (&scratch));
     char path [100];
@@ -541,8 +551,8 @@ test_a_probe_of_a_store_far_away_sees_its_bandwidth (void **state)
         double latency = cost.latency_seconds / stores [store].latency;
         double bandwidth = cost.bytes_per_second / stores [store].bandwidth;
         if (latency < 0.6 || latency > 1.7 || bandwidth < 0.4 || bandwidth > 2.5)
-            fail_msg ("%s: %g s and %g bytes a second were measured", stores [store].name, cost.latency_seconds,
-                cost.bytes_per_second);
+            fail_msg ("%s: %g s and %g bytes a second were measured", stores [store].name,
+                cost.latency_seconds, cost.bytes_per_second);
     }
     assert_true (scratch_end (&scratch));
 }
@@ -569,8 +579,8 @@ test_a_probe_that_fails_changes_nothing (void **state)
     assert_true (scratch_end (&scratch));
 }
 
-//  Guards: whichever read fails with EIO, the probe says so, changes nothing and leaves nothing; O_DIRECT refused by a
-//  read and threads that cannot be had are done without.
+//  Guards: whichever read fails with EIO, the probe says so, changes nothing and leaves nothing; O_DIRECT
+//  refused by a read and threads that cannot be had are done without.
 static void
 test_faults_of_the_probe (void **state)
 {

@@ -1,5 +1,5 @@
-/*  Packs: the same answers as the folder's, and every kind of damage refused in words.  The bytes beside a reader
- *  written from docs/format.md alone are test_pack_format.py's.
+/*  Packs: the same answers as the folder's, and every kind of damage refused in words.  The bytes beside a
+ *  reader written from docs/format.md alone are test_pack_format.py's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,8 @@ enum { CHUNK = 64, VOLUME_BYTES = 40 * 1024, SAMPLES = 300 };
 FAULT_CALL (void *, MAP_FAILED, mmap, (void *at, size_t size, int rights, int flags, int fd, off_t offset),
     (at, size, rights, flags, fd, offset))
 FAULT_CALL (int, -1, fsync, (int fd), (fd))
-FAULT_CALL (int, -1, renameat, (int from_fd, const char *from, int to_fd, const char *to), (from_fd, from, to_fd, to))
+FAULT_CALL (int, -1, renameat, (int from_fd, const char *from, int to_fd, const char *to),
+    (from_fd, from, to_fd, to))
 FAULT_CALL (XXH3_state_t *, NULL, XXH3_createState, (void), ())
 
 //  pread and pwrite move at most move_chunk bytes at a time and are interrupted before each of them.
@@ -93,10 +94,11 @@ make_labelled (void *state)
     size_t used = (size_t) sprintf (text, "path\twhole\treal\tbox\tpoint\tcaption\n");
     for (uint32_t sample = 0; sample < SAMPLES; sample++) {
         char name [64];
-        snprintf (name, sizeof name, "src/%s%u.jpg", sample % 4 == 0? "": sample % 4 == 1? "a/": "a/b/", sample);
+        snprintf (name, sizeof name, "src/%s%u.jpg", sample % 4 == 0? "": sample % 4 == 1? "a/": "a/b/",
+            sample);
         make_noise (state, name, 1 + sample * 11 % 700);
-        used += (size_t) sprintf (text + used, "%s\t%u\t%g\t1,2,%u\t0.5,%g\t%.*s\n", name + 4, sample * sample,
-            sample / 7.0, sample,
+        used += (size_t) sprintf (text + used, "%s\t%u\t%g\t1,2,%u\t0.5,%g\t%.*s\n", name + 4,
+            sample * sample, sample / 7.0, sample,
             sample / 3.0, (int) (sample % 20), "a cat on a hot roof.");
     }
     make_text (state, "src/labels.tsv", text);
@@ -117,7 +119,8 @@ make_pack (void *state, const catalogue_t *source, const char *name, uint64_t se
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_true (mkdir (in (state, name), 0700) == 0 || errno == EEXIST);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (state, name), CHUNK, VOLUME_BYTES, seed, NULL });
+    small_pack_begin (&pack, source,
+        &(small_pack_options_t) { in (state, name), CHUNK, VOLUME_BYTES, seed, NULL });
     if (small_pack_index (&pack, error, sizeof error))
         fail_msg ("%s", error);
     assert_string_equal (error, "");
@@ -207,7 +210,8 @@ assert_same (const catalogue_t *one, const catalogue_t *other)
     assert_same_labels (one, other);
 }
 
-//  Guards: what a job is told of a packed folder is what it was told of the folder; classes and further fields.
+//  Guards: what a job is told of a packed folder is what it was told of the folder; classes and further
+//  fields.
 static void
 test_answers_are_the_folders (void **state)
 {
@@ -253,7 +257,8 @@ test_files_beside_keep_their_stem (void **state)
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_int_equal (mkdir (in (*state, "pack"), 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 1, NULL });
+    small_pack_begin (&pack, source,
+        &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 1, NULL });
     source->fields [1].is_beside = true;            //  as the source of a tar has it
     assert_int_equal (small_pack_index (&pack, error, sizeof error), 0);
     small_pack_end (&pack);
@@ -265,7 +270,8 @@ test_files_beside_keep_their_stem (void **state)
     catalogue_destroy (&source);
 }
 
-//  Guards: a note comes back, changes nothing else, and is inherited by a pack of the pack; the last one counts.
+//  Guards: a note comes back, changes nothing else, and is inherited by a pack of the pack; the last one
+//  counts.
 static void
 test_notes (void **state)
 {
@@ -376,7 +382,8 @@ test_places (void **state)
         assert_damage_is_seen (pack, id, bytes);
     }
     for (uint32_t volume = 0; volume < pack_volumes (pack); volume++) {
-        uint32_t first = pack_volume_first (pack, volume), count = pack_volume_first (pack, volume + 1) - first;
+        uint32_t first = pack_volume_first (pack, volume),
+            count = pack_volume_first (pack, volume + 1) - first;
         assert_true (first % CHUNK == 0 && count > 0);
         pack_range_t piece = pack_piece (pack, first, count);
         assert_int_equal (piece.volume, volume);
@@ -583,11 +590,13 @@ test_cut_index_is_refused (void **state)
             size_t begin = extent->offset + (size_t) around, end = begin + extent->bytes;
             if (begin < forged.good_size) {
                 forged.size = begin;
-                assert_forged_refused (&forged, begin < PACK_BLOCK_BYTES? "less than its header": "it ends at byte");
+                assert_forged_refused (&forged,
+                    begin < PACK_BLOCK_BYTES? "less than its header": "it ends at byte");
             }
             if (end != forged.good_size) {
                 forged.size = end;
-                assert_forged_refused (&forged, end > forged.good_size? "its sections end at byte": "it ends at byte");
+                assert_forged_refused (&forged,
+                    end > forged.good_size? "its sections end at byte": "it ends at byte");
             }
         }
     static const size_t sizes [] = { 0, 1, 8, 391, 392, 4095 };
@@ -645,8 +654,8 @@ test_forged_header_is_refused (void **state)
 static void
 test_forged_sections_are_refused (void **state)
 {
-    static const char *const names [] = { "names", "classes", "directories", "samples", "fields", "companions",
-        "labels",
+    static const char *const names [] = { "names", "classes", "directories", "samples", "fields",
+        "companions", "labels",
         "values", "places", "checksums", "order", "volumes" };
     static const size_t records [] = { 1, 8, 16, 24, 72, 16, 88, 8, 16, 8, 4, 16 };
     make_small (*state, false);
@@ -751,10 +760,11 @@ test_forged_fields_are_refused (void **state)
     memcpy (fields [2].name, fields [1].name, sizeof fields [2].name);
     assert_sealed_refused (&forged, "field 2 has no name of its own");
     FORGE (companions [4].extension, arena_bytes, "sample 4 has no file name in the field 'mask'");
-    FORGE (companions [SAMPLES].extension, 0, "sample 0 has no file name in the field 'depth'");        //  "cat"
+    FORGE (companions [SAMPLES].extension, 0, "sample 0 has no file name in the field 'depth'");  //  "cat"
     strcpy (arena + companions [5].extension, "./");
     assert_sealed_refused (&forged, "has no file name in the field 'mask'");
-    strcpy (arena + ((sample_t *) forged_section (&forged, PACK_SAMPLES)) [8].name, ".x");      //  all but its stem
+    //  all but its stem
+    strcpy (arena + ((sample_t *) forged_section (&forged, PACK_SAMPLES)) [8].name, ".x");
     assert_sealed_refused (&forged, "has no file name in the field 'depth'");
     //  Directory, stem and extension together are longer than a path may be.
     memset (arena, 'a', arena_bytes - 1);
@@ -811,7 +821,8 @@ test_forged_places_are_refused (void **state)
     pack_place_t *places = forged_section (&forged, PACK_PLACES);
     pack_volume_t *volumes = forged_section (&forged, PACK_VOLUMES);
     sample_t *samples = forged_section (&forged, PACK_SAMPLES);
-    uint32_t volume_count = (uint32_t) (forged_header (&forged)->sections [PACK_VOLUMES].bytes / sizeof *volumes);
+    uint32_t volume_count = (uint32_t) (forged_header (&forged)->sections [PACK_VOLUMES].bytes
+        / sizeof *volumes);
     assert_true (volume_count > 2 && volumes [1].first >= CHUNK);
     FORGE (order [3], SAMPLES, "position 3 has sample 300");
     FORGE (order [3], UINT32_MAX, "position 3 has sample 4294967295");
@@ -837,7 +848,8 @@ test_forged_places_are_refused (void **state)
     FORGE (samples [order [SAMPLES - 1]].bytes, 0, "by its header");
     //  As in a sparse volume: it could be read, but who has room for it?
     volumes [volume_count - 1].bytes = UINT64_C (1) << 40;
-    FORGE (samples [order [SAMPLES - 1]].bytes, CATALOGUE_SAMPLE_BYTES_MAX + 1, "has a file of more than 268435456");
+    FORGE (samples [order [SAMPLES - 1]].bytes, CATALOGUE_SAMPLE_BYTES_MAX + 1,
+        "has a file of more than 268435456");
     //  A volume more than there are samples for.
     pack_extent_t *extent = &forged_header (&forged)->sections [PACK_VOLUMES];
     extent->bytes += sizeof *volumes;
@@ -927,8 +939,8 @@ test_unfinished_is_refused (void **state)
     catalogue_destroy (&catalogue);
 }
 
-//  Guards: whoever cuts a pack's files short, overwrites or removes them under a server costs it samples at most, and what was read
-//  at its start stays as it was.
+//  Guards: whoever cuts a pack's files short, overwrites or removes them under a server costs it samples at
+//  most, and what was read at its start stays as it was.
 static void
 test_files_that_are_cut_in_place (void **state)
 {
@@ -992,8 +1004,8 @@ test_faults_while_opening (void **state)
     catalogue_destroy (&catalogue);
 }
 
-//  Guards: any call that fails while an index is written: no index, and nothing left of it; an index that was there
-//  stays.
+//  Guards: any call that fails while an index is written: no index, and nothing left of it; an index that was
+//  there stays.
 static void
 test_faults_while_writing (void **state)
 {
@@ -1003,7 +1015,8 @@ test_faults_while_writing (void **state)
     char folder [PATH_MAX];
     strcpy (folder, in (*state, "pack"));
     assert_int_equal (mkdir (folder, 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { folder, CHUNK, VOLUME_BYTES, test_seed (), NULL });
+    small_pack_begin (&pack, source,
+        &(small_pack_options_t) { folder, CHUNK, VOLUME_BYTES, test_seed (), NULL });
     bool struck = true;
     for (unsigned int nth = 1; struck; nth++) {
         char error [ERROR_BYTES];
@@ -1044,7 +1057,8 @@ test_wrong_index_is_not_written (void **state)
     small_pack_t pack;
     char error [ERROR_BYTES];
     assert_int_equal (mkdir (in (*state, "other"), 0700), 0);
-    small_pack_begin (&pack, source, &(small_pack_options_t) { in (*state, "other"), CHUNK, VOLUME_BYTES, 2, NULL });
+    small_pack_begin (&pack, source,
+        &(small_pack_options_t) { in (*state, "other"), CHUNK, VOLUME_BYTES, 2, NULL });
     pack.options = &(small_pack_options_t) { in (*state, "pack"), CHUNK, VOLUME_BYTES, 2, NULL };
     pack.places [9].offset++;
     assert_int_equal (small_pack_index (&pack, error, sizeof error), -EBADMSG);
@@ -1070,15 +1084,17 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        TEST (test_answers_are_the_folders), TEST (test_labels_are_the_files), TEST (test_files_beside_keep_their_stem),
+        TEST (test_answers_are_the_folders), TEST (test_labels_are_the_files),
+            TEST (test_files_beside_keep_their_stem),
         TEST (test_notes), TEST (test_a_label_is_no_note),
         TEST (test_places), TEST (test_reading), TEST (test_every_byte_is_watched),
         TEST (test_random_damage_is_refused),
-        TEST (test_cut_index_is_refused), TEST (test_forged_header_is_refused), TEST (test_forged_sections_are_refused),
+        TEST (test_cut_index_is_refused), TEST (test_forged_header_is_refused),
+        TEST (test_forged_sections_are_refused),
         TEST (test_forged_names_are_refused), TEST (test_forged_fields_are_refused),
         TEST (test_forged_labels_are_refused),
-        TEST (test_forged_places_are_refused), TEST (test_wrong_volumes_are_refused), TEST (test_unfinished_is_refused),
-        TEST (test_files_that_are_cut_in_place),
+        TEST (test_forged_places_are_refused), TEST (test_wrong_volumes_are_refused),
+        TEST (test_unfinished_is_refused), TEST (test_files_that_are_cut_in_place),
         TEST (test_options_are_refused), TEST (test_faults_while_opening), TEST (test_faults_while_writing),
         TEST (test_wrong_index_is_not_written)
     };

@@ -1,4 +1,5 @@
-//  Scanning packs of many volumes: each sample once and by position, damage at the samples it hits, reads that fail.
+//  Scanning packs of many volumes: each sample once and by position, damage at the samples it hits, reads
+//  that fail.
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,8 @@ enum { SAMPLES = 700, BYTES_MAX = 4000 };
 //  -- reads that fail where the disk is bad, or now and then
 
 static uint64_t bad_from, bad_to;       //  of any file; a read that touches it fails
-static uint64_t shorter;                //  a splitmix state: reads are short or interrupted at random; 0: never
+static uint64_t shorter;                //  a splitmix state: reads are short or interrupted at random; 0:
+                                        //  never
 
 ssize_t __real_pread (int fd, void *bytes, size_t size, off_t offset);
 ssize_t __wrap_pread (int fd, void *bytes, size_t size, off_t offset);
@@ -93,7 +95,8 @@ begin (void **state)
     char error [PACK_SOURCE_ERROR_BYTES];
     packing_result_t result;
     packing_options_t options = {
-        .source = { .paths = &path, .path_count = 1 }, .target = self->pack, .chunk_samples = PACK_CHUNK_SAMPLES,
+        .source = { .paths = &path, .path_count = 1 }, .target = self->pack,
+        .chunk_samples = PACK_CHUNK_SAMPLES,
         .volume_bytes = 300000, .has_seed = true, .seed = 7, .memory_bytes = PACKING_MEMORY_BYTES_MIN
     };
     if (packing_run (&options, &result, error))
@@ -212,8 +215,8 @@ test_missing_volumes (void **state)
     assert_int_equal (lost, SAMPLES);
 }
 
-//  Model: a sample is damaged if a byte of its range was changed; a change outside of all ranges is padding or a
-//  header.
+//  Model: a sample is damaged if a byte of its range was changed; a change outside of all ranges is padding
+//  or a header.
 static void
 test_flipped_bits (void **state)
 {
@@ -234,7 +237,8 @@ test_flipped_bits (void **state)
             pack_range_t range = pack_sample (pack, id);
             bool is_hit = range.volume == volume && at >= range.offset && at < range.offset + range.bytes;
             if (self->is_damaged [id] != is_hit)
-                fail_msg ("seed %" PRIu64 ": sample %u, byte %" PRIu64 " of volume %u", test_seed (), id, at, volume);
+                fail_msg ("seed %" PRIu64 ": sample %u, byte %" PRIu64 " of volume %u", test_seed (), id, at,
+                    volume);
             hit += is_hit;
         }
         assert_int_equal (self->seen, SAMPLES);

@@ -1,5 +1,5 @@
-/*  Sources of packs: which kind a path is, that folders and lists give the catalogue's samples in its order, and what
- *  they refuse.  Tar files have their own test.
+/*  Sources of packs: which kind a path is, that folders and lists give the catalogue's samples in its order,
+ *  and what they refuse.  Tar files have their own test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,7 +151,8 @@ test_lists_lie_anywhere (void **state)
     make (*state, "relative.txt", "data/b/3.jpg\ndata/a/1.jpg\r\n\n");
     make (*state, "labels.tsv", "path\tlabel\ndata/a/2.jpg\t7\n");
     char text [3 * PATH_MAX];
-    snprintf (text, sizeof text, "{\"path\": \"%s\", \"caption\": \"x\"}\n{\"path\": \"%s\", \"caption\": \"yy\"}\n",
+    snprintf (text, sizeof text,
+        "{\"path\": \"%s\", \"caption\": \"x\"}\n{\"path\": \"%s\", \"caption\": \"yy\"}\n",
         in (*state, "data/a/2.jpg"), in (*state, "data/a/1.jpg"));
     make (*state, "lists/absolute.jsonl", text);
     const char *path = in (*state, "relative.txt");

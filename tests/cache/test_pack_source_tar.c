@@ -146,7 +146,8 @@ s_read (const char *path, const char *extensions, const char *masks)
 {
     char error [PACK_SOURCE_ERROR_BYTES];
     uint64_t count;
-    pack_source_options_t options = { .paths = &path, .path_count = 1, .extensions = extensions, .masks = masks };
+    pack_source_options_t options = { .paths = &path, .path_count = 1, .extensions = extensions,
+        .masks = masks };
     pack_source_t *source = s_read_with (&options, 0, &count, error);
     if (!source)
         fail_msg ("%s", error);
@@ -191,7 +192,8 @@ s_label (const catalogue_t *catalogue, uint32_t id)
 
 //  -- samples and fields
 
-//  The image is whole ".jpg", though ".seg.png" ends in an image's extension too; fields stand in the keys' order.
+//  The image is whole ".jpg", though ".seg.png" ends in an image's extension too; fields stand in the keys'
+//  order.
 static void
 test_fields_of_a_shard (void **state)
 {
@@ -228,22 +230,27 @@ static void
 test_which_member_is_the_image (void **state)
 {
     const char *two = tar_of (*state, "two.tar", "1.left.jpg 1.right.png");
-    assert_refused (two, "in the sample '1' 2 members may be the image ('left.jpg', 'right.png')", "--extensions");
+    assert_refused (two, "in the sample '1' 2 members may be the image ('left.jpg', 'right.png')",
+        "--extensions");
     pack_source_destroy (&(pack_source_t *) { s_read (two, ".right.png", NULL) });
     pack_source_destroy (&(pack_source_t *) { s_read (two, NULL, "right.png") });
     assert_refused (tar_of (*state, "none.tar", "1.wav 1.txt"), "the sample '1' has no image ('wav', 'txt'",
         "--extensions");
-    pack_source_destroy (&(pack_source_t *) { s_read (tar_of (*state, "wav.tar", "1.txt 1.wav"), ".flac,.wav", NULL) });
+    pack_source_destroy (&(pack_source_t *) { s_read (tar_of (*state, "wav.tar", "1.txt 1.wav"), ".flac,.wav",
+        NULL) });
 }
 
 static void
 test_samples_must_have_the_same_members (void **state)
 {
-    assert_refused (tar_of (*state, "a.tar", "1.jpg 1.npy 2.jpg"), "the sample '2' has no '.npy'", "same members");
+    assert_refused (tar_of (*state, "a.tar", "1.jpg 1.npy 2.jpg"), "the sample '2' has no '.npy'",
+        "same members");
     assert_refused (tar_of (*state, "b.tar", "1.jpg 2.jpg 2.npy"), "there is '2.npy'", "same members");
-    assert_refused (tar_of (*state, "c.tar", "1.jpg 2.jpg 1.jpg"), "the sample '1' comes again", "sorted by name");
+    assert_refused (tar_of (*state, "c.tar", "1.jpg 2.jpg 1.jpg"), "the sample '1' comes again",
+        "sorted by name");
     assert_refused (tar_of (*state, "d.tar", "a/1.jpg a/1.npy b/1.jpg b/1.npy a/1.cls"), "'a/1'", "");
-    assert_refused (tar_of (*state, "e.tar", "1.jpg 1.JPG"), "'1.jpg' and '1.JPG' are the same member", "rename");
+    assert_refused (tar_of (*state, "e.tar", "1.jpg 1.JPG"), "'1.jpg' and '1.JPG' are the same member",
+        "rename");
     assert_refused (tar_of (*state, "f.tar", "1.jpg 1.a 1.b 1.c 1.d 1.e 1.f 1.g 1.h"), "more than 8 files",
         "leave some out");
     assert_refused (tar_of (*state, "g.tar", "1.jpg 1.a-b"), "cannot have the name 'a-b'", "letters, digits");
@@ -275,7 +282,8 @@ test_what_webdataset_passes_over (void **state)
     pack_source_t *source = s_read (in (*state, "a.tar"), NULL, NULL);
     assert_int_equal (catalogue_samples (pack_source_catalogue (source)), 1);
     pack_source_destroy (&source);
-    assert_refused (tar_of (*state, "b.tar", "README LICENSE"), "no sample (2 files without an extension)", "images");
+    assert_refused (tar_of (*state, "b.tar", "README LICENSE"), "no sample (2 files without an extension)",
+        "images");
 }
 
 
@@ -295,7 +303,8 @@ test_classes_are_the_first_folders (void **state)
     for (uint32_t id = 0; id < 4; id++)
         assert_int_equal (s_label (catalogue, id), labels [id]);
     pack_source_destroy (&source);
-    static const char *const plain [] = { "1.jpg 2.jpg", "t/1.jpg t/2.jpg", "t/1.jpg t/a/2.jpg", "1.jpg a/2.jpg" };
+    static const char *const plain [] = { "1.jpg 2.jpg", "t/1.jpg t/2.jpg", "t/1.jpg t/a/2.jpg",
+        "1.jpg a/2.jpg" };
     for (size_t index = 0; index < 4; index++) {
         source = s_read (tar_of (*state, "b.tar", plain [index]), NULL, NULL);
         assert_int_equal (catalogue_labels (pack_source_catalogue (source)), 0);
@@ -468,7 +477,8 @@ s_make_model (model_t *model, uint64_t *random)
     for (size_t id = 0; id < model->samples; id++) {
         model->labels [id] = (int64_t) test_below (random, 1000) - 500;
         for (size_t field = 0; field < model->fields; field++) {
-            snprintf (model->paths [id] [field], 60, "%s%zu%s.%s", id % 3? "d/": "", id, id % 2? "x": "", keys [field]);
+            snprintf (model->paths [id] [field], 60, "%s%zu%s.%s", id % 3? "d/": "", id, id % 2? "x": "",
+                keys [field]);
             size_t size = test_below (random, BYTES_MAX);
             for (size_t at = 0; at < size; at++)
                 model->bytes [id] [field] [at] = (uint8_t) test_below (random, 256);
@@ -492,7 +502,8 @@ s_write_model (void *state, const model_t *model, uint64_t *random, const char *
         for (; id < to; id++)
             for (size_t turn = test_below (random, 4), field = 0; field < model->fields; field++) {
                 size_t member = (turn + field) % model->fields;
-                tar_add (file, model->paths [id] [member], model->bytes [id] [member], model->sizes [id] [member]);
+                tar_add (file, model->paths [id] [member], model->bytes [id] [member],
+                    model->sizes [id] [member]);
             }
         tar_end (file);
         paths [shards] = in (state, name);
@@ -512,7 +523,8 @@ s_check_item (const model_t *model, size_t id, const pack_item_t *item)
 }
 
 static void
-s_check_source (const model_t *model, const pack_source_options_t *options, size_t skipped, char fingerprint [40])
+s_check_source (const model_t *model, const pack_source_options_t *options, size_t skipped,
+    char fingerprint [40])
 {
     char error [PACK_SOURCE_ERROR_BYTES], path [PATH_MAX];
     pack_source_t *source;
@@ -553,7 +565,8 @@ test_all_comes_back (void **state)
         const char *paths [SHARDS_MAX];
         char whole [40], rest [40];
         s_make_model (&model, &random);
-        pack_source_options_t options = { .paths = paths, .path_count = s_write_model (*state, &model, &random, paths),
+        pack_source_options_t options = { .paths = paths,
+            .path_count = s_write_model (*state, &model, &random, paths),
             .masks = model.fields > 2? "mask.png": NULL };
         s_check_source (&model, &options, 0, whole);
         s_check_source (&model, &options, test_below (&random, model.samples + 1), rest);

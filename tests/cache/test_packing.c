@@ -1,8 +1,8 @@
-/*  Packing: the order is a full shuffle, the pack holds what the source holds whatever memory and buckets were, and
- *  whatever fails or kills it on the way, --resume ends with the same bytes.
+/*  Packing: the order is a full shuffle, the pack holds what the source holds whatever memory and buckets
+ *  were, and whatever fails or kills it on the way, --resume ends with the same bytes.
  *
- *  The statistics take seeds 0, 1, 2 ..: fixed, so that they pass or fail for ever; their bounds would be passed by
- *  chance in fewer than 1e-5 of all choices of seeds.
+ *  The statistics take seeds 0, 1, 2 ..: fixed, so that they pass or fail for ever; their bounds would be
+ *  passed by chance in fewer than 1e-5 of all choices of seeds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +206,8 @@ make_source (void *state, const source_t *source, uint64_t seed)
                 snprintf (path, sizeof path, "%s/c%03u", in (state, folder? "masks": "data"), id / 100);
                 assert_int_equal (mkdir (path, 0700), 0);
             }
-        size_t size = test_below (&seed, 16) == 0? test_below (&seed, source->longest + 1): test_below (&seed, 2000);
+        size_t size = test_below (&seed, 16) == 0? test_below (&seed, source->longest + 1):
+            test_below (&seed, 2000);
         snprintf (path, sizeof path, "%s/c%03u/%05u.jpg", in (state, "data"), id / 100, id);
         make_file (path, test_below (&seed, 20) == 0? 0: size, seed);
         snprintf (path, sizeof path, "%s/c%03u/%05u.png", in (state, "masks"), id / 100, id);
@@ -228,8 +229,10 @@ prepare (void *state, job_t *self, const source_t *source, const char *target)
 {
     *self = (job_t) { .path = in (state, "data"), .field = { "mask", true, in (state, "masks") } };
     self->options = (packing_options_t) {
-        .source = { .paths = &self->path, .path_count = 1, .fields = &self->field, .field_count = source->has_masks },
-        .target = target, .volume_bytes = 1 << 20, .has_seed = true, .seed = 1, .memory_bytes = PACKING_MEMORY_BYTES_MIN
+        .source = { .paths = &self->path, .path_count = 1, .fields = &self->field,
+        .field_count = source->has_masks },
+        .target = target, .volume_bytes = 1 << 20, .has_seed = true, .seed = 1,
+        .memory_bytes = PACKING_MEMORY_BYTES_MIN
     };
 }
 
@@ -281,7 +284,8 @@ assert_same_file (const char *left, const char *right)
     static uint8_t bytes [2] [1 << 16];
     for (size_t size = 1; size; ) {
         size = fread (bytes [0], 1, sizeof bytes [0], files [0]);
-        if (fread (bytes [1], 1, sizeof bytes [1], files [1]) != size || memcmp (bytes [0], bytes [1], size) != 0)
+        if (fread (bytes [1], 1, sizeof bytes [1], files [1]) != size
+            || memcmp (bytes [0], bytes [1], size) != 0)
             fail_msg ("%s and %s differ", left, right);
     }
     fclose (files [0]);
@@ -493,7 +497,8 @@ test_layout_follows_the_format (void **state)
         uint64_t random = seed;
         uint32_t samples = 1 + (uint32_t) test_below (&random, SAMPLES_MAX);
         uint32_t chunk = 64 * (1 + (uint32_t) test_below (&random, 3));
-        uint64_t volume_bytes = 4096 * (1 + test_below (&random, 100)), longest = 1 + test_below (&random, 20000);
+        uint64_t volume_bytes = 4096 * (1 + test_below (&random, 100)),
+            longest = 1 + test_below (&random, 20000);
         for (uint32_t id = 0; id < samples; id++)
             bytes [id] = test_below (&random, longest);
         packing_order (seed, samples, order);
@@ -665,8 +670,8 @@ test_stopped_and_resumed (void **state)
 static void
 add_garbage (void *state, uint64_t *random)
 {
-    static const char *const names [] = { "two/packing/bucket-00000", "two/packing/bucket-00001", "two/packing/table",
-        "two/packing/journal.new", "two/index.tureen.partial" };
+    static const char *const names [] = { "two/packing/bucket-00000", "two/packing/bucket-00001",
+        "two/packing/table", "two/packing/journal.new", "two/index.tureen.partial" };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         if (test_below (random, 2) || access (in (state, names [index]), F_OK) != 0)
             continue;
@@ -693,7 +698,8 @@ run_and_kill (job_t *job, unsigned int nth)
     assert_int_equal (WEXITSTATUS (status), KILLED);
 }
 
-//  Killed at every call there is, with that call done by half: it is no pack then, and going on makes the same one.
+//  Killed at every call there is, with that call done by half: it is no pack then, and going on makes the
+//  same one.
 static void
 test_killed_at_every_call (void **state)
 {
@@ -830,7 +836,8 @@ twice_destroy (void *state)
 static int
 make_twice (void *context, uint32_t tile, pack_source_t **source_p, char *error)
 {
-    static const pack_source_kind_t kind = { twice_next, twice_skip, twice_progress, twice_catalogue, twice_destroy };
+    static const pack_source_kind_t kind = { twice_next, twice_skip, twice_progress, twice_catalogue,
+        twice_destroy };
     (void) context;
     assert_int_equal (tile, 24);
     twice_t *self = calloc (1, sizeof *self);
@@ -861,7 +868,8 @@ prepare_twice (void *state, job_t *self, const source_t *source, const char *tar
     self->options.note = note_twice;
 }
 
-//  Every file is as the source's or twice that; figures and note say so, and names and fingerprint are the source's.
+//  Every file is as the source's or twice that; figures and note say so, and names and fingerprint are the
+//  source's.
 static void
 assert_holds_twice (const job_t *job)
 {
@@ -898,7 +906,8 @@ assert_holds_twice (const job_t *job)
     catalogue_destroy (&pack);
 }
 
-//  Property: whatever memory and buckets and however often it was stopped, the same pack with the same figures.
+//  Property: whatever memory and buckets and however often it was stopped, the same pack with the same
+//  figures.
 static void
 test_files_become_others (void **state)
 {
@@ -1104,7 +1113,8 @@ s_taken (const char *folder)
         char path [PATH_MAX];
         struct stat status;
         snprintf (path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (strcmp (entry->d_name, ".") == 0 || strcmp (entry->d_name, "..") == 0 || lstat (path, &status) != 0)
+        if (strcmp (entry->d_name, ".") == 0 || strcmp (entry->d_name, "..") == 0
+            || lstat (path, &status) != 0)
             continue;
         bytes += S_ISDIR (status.st_mode)? s_taken (path): (uint64_t) status.st_blocks * 512;
     }
@@ -1123,12 +1133,14 @@ s_look_at_room (void *context, const packing_progress_t *progress)
     most_taken = taken > most_taken? taken: most_taken;
 }
 
-//  What is asked for before it begins is what it takes, and little more, of few samples and of many, in one bucket or several.
+//  What is asked for before it begins is what it takes, and little more, of few samples and of many, in one
+//  bucket or several.
 static void
 test_the_room_that_is_asked_for_is_what_it_takes (void **state)
 {
     const struct { source_t source; uint32_t buckets; } cases [] = {
-        { { 40, 300, false }, 0 }, { { 40, 40000, false }, 1 }, { { 600, 4000, true }, 4 }, { { 1500, 100, false }, 2 }
+        { { 40, 300, false }, 0 }, { { 40, 40000, false }, 1 }, { { 600, 4000, true }, 4 },
+        { { 1500, 100, false }, 2 }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char name [32];
@@ -1154,7 +1166,8 @@ test_the_room_that_is_asked_for_is_what_it_takes (void **state)
         run_well (&job);
         s_look_at_room (&job, NULL);
         if (asked < (double) most_taken - 60000 || asked > 1.5 * (double) most_taken + 200000)
-            fail_msg ("case %zu: %.0f bytes were asked for, and %llu taken", index, asked, (unsigned long long) most_taken);
+            fail_msg ("case %zu: %.0f bytes were asked for, and %llu taken", index, asked,
+                (unsigned long long) most_taken);
     }
 }
 
@@ -1197,7 +1210,8 @@ test_damage_is_told (void **state)
     source_t source = { 120, 30000, false };
     make_source (*state, &source, 5);
     static const struct { const char *name; int code; } cases [] = {
-        { "pack/packing/bucket-00000", -EBADMSG }, { "pack/packing/table", 0 }, { "pack/packing/journal", -EBADMSG }
+        { "pack/packing/bucket-00000", -EBADMSG }, { "pack/packing/table", 0 },
+        { "pack/packing/journal", -EBADMSG }
     };
     for (size_t index = 0; index < 3; index++)
         for (int cut = 0; cut < 2; cut++) {

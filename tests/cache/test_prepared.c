@@ -48,8 +48,8 @@ test_lowest_count_is_evicted_first (void **state)
     prepared_destroy (&prepared);
 }
 
-//  Guards: among equal counts each is as likely to go.  Chi-square with 10 degrees of freedom over 11,000 trials; false
-//  alarms 1e-6 (bound 46.9).
+//  Guards: among equal counts each is as likely to go.  Chi-square with 10 degrees of freedom over 11,000
+//  trials; false alarms 1e-6 (bound 46.9).
 static void
 test_ties_are_broken_evenly (void **state)
 {
@@ -106,7 +106,8 @@ test_versions_of_one_sample_are_found (void **state)
         for (uint32_t class = 0; class < 3; class++)
             prepared_unpin (prepared, prepared_insert (prepared, 0, class, 9, draw, 1, 0));
     unsigned draws = 0, found = 0;
-    for (version_t *version = prepared_find (prepared, 1, 9); version; version = prepared_find_next (version)) {
+    for (version_t *version = prepared_find (prepared, 1, 9); version;
+        version = prepared_find_next (version)) {
         assert_int_equal (version->class, 1);
         draws |= 1u << version->draw;
         found++;
@@ -126,8 +127,8 @@ s_fill (prepared_t *prepared, uint32_t account, uint32_t first_id, uint32_t vers
         prepared_unpin (prepared, prepared_insert (prepared, account, 0, id, 0, 1, count));
 }
 
-//  Guards: what an account does not use others may, and it gets its part by weight as soon as it wants it, whatever counts
-//  the others' versions have; P5.
+//  Guards: what an account does not use others may, and it gets its part by weight as soon as it wants it,
+//  whatever counts the others' versions have; P5.
 static void
 test_each_account_has_its_part_by_weight (void **state)
 {
@@ -172,8 +173,8 @@ test_nobodys_go_first (void **state)
     prepared_destroy (&prepared);
 }
 
-//  Guards: what is of use to others only goes before the rest, whatever the counts; and what must go that is of use to an account
-//  with less goes over to it, as long as it has less.
+//  Guards: what is of use to others only goes before the rest, whatever the counts; and what must go that is
+//  of use to an account with less goes over to it, as long as it has less.
 static void
 test_what_others_need_goes_over_to_them (void **state)
 {
@@ -205,8 +206,8 @@ test_what_others_need_goes_over_to_them (void **state)
     prepared_destroy (&prepared);
 }
 
-//  Guards: an account never has more than its own limit, though there be room, and what it has outside of the index counts
-//  against it beside others, not in that limit.
+//  Guards: an account never has more than its own limit, though there be room, and what it has outside of the
+//  index counts against it beside others, not in that limit.
 static void
 test_an_account_may_have_a_limit (void **state)
 {
@@ -228,13 +229,14 @@ test_an_account_may_have_a_limit (void **state)
     prepared_account_outside (prepared, 1, 20);
     s_fill (prepared, 1, 200, 100, 1);
     s_fill (prepared, 0, 400, 100, 1);
-    assert_in_range (prepared_account_bytes (prepared, 1), 39, 40);     //  and the 20 outside: as much as the other
+    assert_in_range (prepared_account_bytes (prepared, 1), 39, 40);     //  and the 20 outside: as much as the
+                                                                        //  other
     prepared_check (prepared);
     prepared_destroy (&prepared);
 }
 
-//  Guards: of accounts that have as much for their weight, each is as likely to lose.  Binomial with n = 4,000, p = 1/2: beyond
-//  155 from the mean once in 10^6.
+//  Guards: of accounts that have as much for their weight, each is as likely to lose.  Binomial with n =
+//  4,000, p = 1/2: beyond 155 from the mean once in 10^6.
 static void
 test_ties_of_accounts_are_broken_evenly (void **state)
 {
@@ -286,7 +288,8 @@ s_bytes (const model_t *model, uint32_t account)
 {
     size_t bytes = 0;
     for (int index = 0; index < MODEL_MAX; index++)
-        bytes += model->versions [index].indexed && model->versions [index].account == account? VERSION_BYTES: 0;
+        bytes += model->versions [index].indexed
+            && model->versions [index].account == account? VERSION_BYTES: 0;
     return bytes;
 }
 
@@ -296,7 +299,8 @@ s_for_its_weight (const model_t *model, uint32_t account)
     return (double) (s_bytes (model, account) + model->outside_bytes [account]) / model->weights [account];
 }
 
-//  Whether something may be evicted from the account: it is above its limit, or all are, and none has more for its weight.
+//  Whether something may be evicted from the account: it is above its limit, or all are, and none has more
+//  for its weight.
 static bool
 s_is_due (const model_t *model, uint32_t account)
 {
@@ -345,8 +349,8 @@ s_follow_heirs (model_t *model)
     }
 }
 
-//  Who leaves, in this order: of the account from which something must go, one that it has no use for, if it has such, and of these
-//  one of the lowest count; and only if nobody takes it.
+//  Who leaves, in this order: of the account from which something must go, one that it has no use for, if it
+//  has such, and of these one of the lowest count; and only if nobody takes it.
 static void
 s_left (void *context, version_t *version, bool evicted)
 {
@@ -404,7 +408,8 @@ s_check (model_t *model)
     for (uint32_t account = 0; account < ACCOUNTS; account++) {
         size_t here = s_bytes (model, account);
         assert_int_equal (prepared_account_bytes (model->prepared, s_number (account)), here);
-        assert_int_equal (prepared_account_evictions (model->prepared, s_number (account)), model->evictions [account]);
+        assert_int_equal (prepared_account_evictions (model->prepared, s_number (account)),
+            model->evictions [account]);
         assert_true (here <= model->bytes_max [account]);
         bytes += here;
     }
@@ -422,7 +427,8 @@ s_insert (model_t *model, model_version_t *own, uint64_t *random)
     own->sharers = own->account == ACCOUNTS - 1? 0: UINT64_C (1) << own->account;
     bool has_room = prepared_has_room (model->prepared, s_number (own->account), VERSION_BYTES);
     uint64_t evictions = prepared_evictions (model->prepared);
-    own->version = prepared_insert (model->prepared, s_number (own->account), 0, own->id, 0, VERSION_BYTES, own->count);
+    own->version = prepared_insert (model->prepared, s_number (own->account), 0, own->id, 0, VERSION_BYTES,
+        own->count);
     own->coming = false;
     assert_true (!has_room || prepared_evictions (model->prepared) == evictions);
 }
@@ -453,7 +459,8 @@ s_step_share (model_t *model, model_version_t *own, uint64_t *random)
 {
     uint32_t account = (uint32_t) test_below (random, ACCOUNTS);
     if (!own->indexed
-    ||  (account != own->account && !prepared_account_fits (model->prepared, s_number (account), VERSION_BYTES)))
+    ||  (account != own->account
+    && !prepared_account_fits (model->prepared, s_number (account), VERSION_BYTES)))
         return;
     own->sharers = test_below (random, 1 << (ACCOUNTS - 1));
     own->account = account;
@@ -524,8 +531,8 @@ s_stop (model_t *model)
     prepared_destroy (&model->prepared);
 }
 
-//  Property: whatever is entered, counted, charged and limited in whatever order, each eviction is one that had to be, from the
-//  account that has most for its weight.  Replay: TEST_SEED.
+//  Property: whatever is entered, counted, charged and limited in whatever order, each eviction is one that
+//  had to be, from the account that has most for its weight.  Replay: TEST_SEED.
 static void
 test_random_steps_keep_to_the_model (void **state)
 {

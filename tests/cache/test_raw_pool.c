@@ -1,5 +1,5 @@
-//  The raw pool beside a dumb model of who is resident; its passes, its memory, its costs; and that no sample is
-//  favoured.
+//  The raw pool beside a dumb model of who is resident; its passes, its memory, its costs; and that no sample
+//  is favoured.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,9 +155,9 @@ s_end (play_t *play, model_t *model)
     free (model->resident);
 }
 
-//  Property: a lone job draws every sample of its data once an epoch, whatever the policy; a stream over all data reads
-//  each sample once an epoch at most (fewer: what stays again), or once for ever where all fit, and no draw finds
-//  nothing. Replay: TEST_SEED.
+//  Property: a lone job draws every sample of its data once an epoch, whatever the policy; a stream over all
+//  data reads each sample once an epoch at most (fewer: what stays again), or once for ever where all fit,
+//  and no draw finds nothing. Replay: TEST_SEED.
 static void
 test_a_lone_job_draws_each_sample_once (void **state)
 {
@@ -194,9 +194,10 @@ test_a_lone_job_draws_each_sample_once (void **state)
         assert_true (holds || figures.resident == 0);
         if (setting.policy == RAW_STREAM && chance == 8) {
             uint64_t once = holds? 1: epochs;
-            if (figures.misses || model.kept + model.holes > once * setting.samples || model.kept < setting.samples)
-                fail_msg ("seed %" PRIu64 ": %" PRIu64 " misses, %" PRIu64 " read, %" PRIu64 " holes of %u x %" PRIu64,
-                    seed, figures.misses, model.kept, model.holes, setting.samples, once);
+            if (figures.misses || model.kept + model.holes > once * setting.samples
+                || model.kept < setting.samples)
+                fail_msg ("seed %" PRIu64 ": %" PRIu64 " misses, %" PRIu64 " read, %" PRIu64 " holes of %u x "
+                    "%" PRIu64, seed, figures.misses, model.kept, model.holes, setting.samples, once);
         }
         s_end (&play, &model);
     }
@@ -210,7 +211,8 @@ s_random_step (model_t *model, setting_t *setting, uint64_t *random)
     uint64_t what = test_below (random, 100);
     if (!job->here) {
         if (what < 10)
-            play_join (play, job, 1 + (uint32_t) test_below (random, 8), 1 + (uint32_t) test_below (random, 4));
+            play_join (play, job, 1 + (uint32_t) test_below (random, 8),
+                1 + (uint32_t) test_below (random, 4));
     } else if (what == 0)
         play_leave (play, job);
     else if (what == 1 && test_below (random, 4) == 0)
@@ -229,8 +231,9 @@ s_random_step (model_t *model, setting_t *setting, uint64_t *random)
         play_leave (play, job);
 }
 
-//  Property: with jobs that come, go and draw as they like, versions that serve some, and a limit that changes,
-//  residents are what reads, takes and leaves say, and the pool's invariants hold after every step.  Replay: TEST_SEED.
+//  Property: with jobs that come, go and draw as they like, versions that serve some, and a limit that
+//  changes, residents are what reads, takes and leaves say, and the pool's invariants hold after every step.
+//  Replay: TEST_SEED.
 static void
 test_residents_are_what_was_told (void **state)
 {
@@ -264,8 +267,8 @@ s_stream (play_t *play, model_t *model, uint32_t samples, size_t limit_bytes, ui
     return &play->jobs [0];
 }
 
-//  Guards: a first batch does not wait for all the memory to be filled; and it is filled, two samples read for one
-//  drawn.
+//  Guards: a first batch does not wait for all the memory to be filled; and it is filled, two samples read
+//  for one drawn.
 static void
 test_memory_is_filled_gently (void **state)
 {
@@ -285,7 +288,8 @@ test_memory_is_filled_gently (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: where nobody needs anything new, a draw costs one look-up, not a pass; and a need that grows is found.
+//  Guards: where nobody needs anything new, a draw costs one look-up, not a pass; and a need that grows is
+//  found.
 static void
 test_nothing_to_find_costs_nothing (void **state)
 {
@@ -342,7 +346,8 @@ test_a_draw_looks_at_few_pieces (void **state)
                 uint32_t resident = raw_pool_resident_count (play.pool);
                 uint64_t before = play.needs_asked;
                 more = raw_pool_next (play.pool, &read);
-                assert_in_range (play.needs_asked - before, 0, (resident == 0? 1024: resident < 16 * 8? 128: 16) * 8);
+                assert_in_range (play.needs_asked - before, 0,
+                    (resident == 0? 1024: resident < 16 * 8? 128: 16) * 8);
                 if (more)
                     s_enter_read (&model, &read, 8, true);
             }
@@ -351,7 +356,8 @@ test_a_draw_looks_at_few_pieces (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: a job on few neighbours in a large pack draws from several pieces, not from the one that was found last.
+//  Guards: a job on few neighbours in a large pack draws from several pieces, not from the one that was found
+//  last.
 static void
 test_few_neighbours_are_mixed (void **state)
 {
@@ -376,7 +382,8 @@ test_few_neighbours_are_mixed (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: with little memory a stream reads each piece once an epoch, whole, in random order, and nothing else.
+//  Guards: with little memory a stream reads each piece once an epoch, whole, in random order, and nothing
+//  else.
 static void
 test_a_pass_reads_each_piece_once (void **state)
 {
@@ -423,7 +430,8 @@ test_nothing_stays_for_nobody (void **state)
         s_draw (&model, job, false);
         s_read_all (&model, 4, true);
     }
-    assert_int_equal (raw_pool_figures (play.pool).passes, 2);      //  the next epoch's pieces have been come to
+    assert_int_equal (raw_pool_figures (play.pool).passes, 2);      //  the next epoch's pieces have been come
+                                                                    //  to
     job->epochs = 0;
     raw_pool_sweep (play.pool);
     while (job->left) {
@@ -459,8 +467,8 @@ test_all_that_fits_is_held (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: what is no more needed goes before what is, when the limit falls; a restart leaves nothing, and all begins
-//  anew.
+//  Guards: what is no more needed goes before what is, when the limit falls; a restart leaves nothing, and
+//  all begins anew.
 static void
 test_limit_and_restart (void **state)
 {
@@ -490,8 +498,8 @@ test_limit_and_restart (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: what is still to come of an epoch is read in pieces of the new size, and nothing is read twice or by itself; the
-//  same size again changes nothing.
+//  Guards: what is still to come of an epoch is read in pieces of the new size, and nothing is read twice or
+//  by itself; the same size again changes nothing.
 static void
 test_pieces_change (void **state)
 {
@@ -575,7 +583,8 @@ test_each_sample_comes_anywhere (void **state)
         double sum = 0;
         for (int id = 0; id < SMALL; id++)
             for (int bin = 0; bin < BINS; bin++)
-                sum += (tally [which] [id] [bin] - expected) * (tally [which] [id] [bin] - expected) / expected;
+                sum += (tally [which] [id] [bin] - expected) * (tally [which] [id] [bin]
+                    - expected) / expected;
         double z = (sum * (SMALL - 1) / SMALL - freedom) / sqrt (2 * freedom);
         print_message ("epoch %d: z %.2f\n", 1 + 2 * which, z);
         assert_true (fabs (z) < 4.4);

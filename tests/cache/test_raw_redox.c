@@ -1,5 +1,5 @@
-//  File redirection as published: its loads, to the last one, with a generator that others can follow too; and its
-//  slots.
+//  File redirection as published: its loads, to the last one, with a generator that others can follow too;
+//  and its slots.
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include <cmocka.h>
 #include "raw_pool_play.h"
 
-//  splitmix64, and the high half of its product with the bound: the generator in which the loads below were counted.
+//  splitmix64, and the high half of its product with the bound: the generator in which the loads below were
+//  counted.
 static uint64_t
 s_published_below (void *random, uint64_t bound)
 {
@@ -70,7 +71,8 @@ s_published_new (published_t *self, uint32_t samples, uint32_t chunk, uint32_t v
     self->places = calloc (samples, sizeof (uint32_t));
     for (uint32_t id = 0; id < samples; id++)
         self->order [id] = id;
-    raw_pool_options_t options = { .policy = RAW_REDOX, .samples = samples, .order = self->order, .breaks = breaks,
+    raw_pool_options_t options = { .policy = RAW_REDOX, .samples = samples, .order = self->order,
+        .breaks = breaks,
         .break_count = 1, .sample_bytes = s_one_byte, .need = s_need, .context = self,
         .random_below = s_published_below, .random = &self->random, .limit_bytes = samples, .chunk = chunk,
         .virtual_chunks = virtual_chunks };
@@ -127,7 +129,8 @@ s_published_epoch (published_t *self)
     return loads;
 }
 
-//  Guards: the protocol, choice by choice and tie by tie: a second implementation, written apart, has these loads.
+//  Guards: the protocol, choice by choice and tie by tie: a second implementation, written apart, has these
+//  loads.
 static void
 test_loads_are_the_published_protocols (void **state)
 {
@@ -141,7 +144,8 @@ test_loads_are_the_published_protocols (void **state)
     s_published_destroy (&published);
 }
 
-//  Guards: the size that the paper measures: loads of an epoch within 1 % of what a second implementation has.
+//  Guards: the size that the paper measures: loads of an epoch within 1 % of what a second implementation
+//  has.
 static void
 test_loads_of_a_large_epoch (void **state)
 {
@@ -152,15 +156,17 @@ test_loads_of_a_large_epoch (void **state)
         published_t published;
         s_published_new (&published, 1281167, 64, cases [index].virtual_chunks, test_seed ());
         uint32_t loads = s_published_epoch (&published), expected = cases [index].loads;
-        print_message ("%u virtual chunks: %u loads, expected %u\n", cases [index].virtual_chunks, loads, expected);
+        print_message ("%u virtual chunks: %u loads, expected %u\n", cases [index].virtual_chunks, loads,
+            expected);
         assert_in_range (loads, expected - expected / 100, expected + expected / 100);
         assert_int_equal (published.singles, 1281167 % 64);
         s_published_destroy (&published);
     }
 }
 
-//  Guards: where a limit that shrank has no room for whole chunks, no place in a chunk is read before others. 40,000
-//  samples of mean 31.5 and deviation 18.5: their mean is off by 0.5, five deviations, with a chance below 1e-6.
+//  Guards: where a limit that shrank has no room for whole chunks, no place in a chunk is read before others.
+//  40,000 samples of mean 31.5 and deviation 18.5: their mean is off by 0.5, five deviations, with a chance
+//  below 1e-6.
 static void
 test_no_offset_is_favoured_without_room (void **state)
 {
@@ -188,14 +194,15 @@ test_no_offset_is_favoured_without_room (void **state)
         raw_pool_take (published.pool, id);
     }
     raw_pool_check (published.pool);
-    print_message ("mean offset %.3f of %llu samples\n", (double) sum / (double) kept, (unsigned long long) kept);
+    print_message ("mean offset %.3f of %llu samples\n", (double) sum / (double) kept,
+        (unsigned long long) kept);
     assert_true (kept > 35000);
     assert_in_range (sum, kept * 31, kept * 32);
     s_published_destroy (&published);
 }
 
-//  How many standard deviations the mean place of the chunk's samples is from the middle, over so many epochs: a shuffle's
-//  mean of g of n places has variance (n - g) (n + 1) / (12 g).
+//  How many standard deviations the mean place of the chunk's samples is from the middle, over so many
+//  epochs: a shuffle's mean of g of n places has variance (n - g) (n + 1) / (12 g).
 static double
 s_chunk_z (published_t *self, uint32_t chunk_samples, uint32_t chunk, int epochs)
 {
@@ -206,7 +213,8 @@ s_chunk_z (published_t *self, uint32_t chunk_samples, uint32_t chunk, int epochs
     }
     for (int epoch = 0; epoch < epochs; epoch++) {
         s_published_epoch (self);
-        for (uint32_t id = chunk * chunk_samples; id < (chunk + 1) * chunk_samples && id < self->samples; id++)
+        for (uint32_t id = chunk * chunk_samples; id < (chunk + 1) * chunk_samples
+            && id < self->samples; id++)
             sum += self->dropped [id]? 0: self->places [id];
     }
     raw_pool_check (self->pool);
@@ -216,13 +224,15 @@ s_chunk_z (published_t *self, uint32_t chunk_samples, uint32_t chunk, int epochs
     return fabs (z);
 }
 
-//  Guards: a chunk that lacks samples comes no later than others, whether the pack ends in it or some were dropped, before
-//  the pool was made or while it is there.  Without the rule z is 9 to 200; by chance it passes 5 once in a million.
+//  Guards: a chunk that lacks samples comes no later than others, whether the pack ends in it or some were
+//  dropped, before the pool was made or while it is there.  Without the rule z is 9 to 200; by chance it
+//  passes 5 once in a million.
 static void
 test_what_a_short_chunk_has_comes_no_later (void **state)
 {
     (void) state;
-    static const struct { uint32_t samples, virtual_chunks; } cases [] = { { 1000, 4 }, { 965, 4 }, { 1020, 2 },
+    static const struct { uint32_t samples, virtual_chunks;
+        } cases [] = { { 1000, 4 }, { 965, 4 }, { 1020, 2 },
         { 250, 4 }, { 250, 1 } };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         published_t published;
@@ -241,8 +251,8 @@ test_what_a_short_chunk_has_comes_no_later (void **state)
     s_published_destroy (&published);
 }
 
-//  Guards: what a chunk has in slots when one of its samples is dropped leaves, and nothing else; where the chunk shares
-//  its slots with none, everything stays.
+//  Guards: what a chunk has in slots when one of its samples is dropped leaves, and nothing else; where the
+//  chunk shares its slots with none, everything stays.
 static void
 test_dropping_empties_the_chunks_slots (void **state)
 {
@@ -268,12 +278,14 @@ test_dropping_empties_the_chunks_slots (void **state)
     }
 }
 
-//  Guards: as many virtual chunks as there is room for, once that is less, or twice as much, or all; every epoch is whole.
+//  Guards: as many virtual chunks as there is room for, once that is less, or twice as much, or all; every
+//  epoch is whole.
 static void
 test_slots_follow_the_limit (void **state)
 {
     (void) state;
-    static const struct { size_t limit; uint32_t virtual_chunks; } steps [] = { { 6400, 100 }, { 6399, 99 }, { 3300, 51 },
+    static const struct { size_t limit; uint32_t virtual_chunks;
+        } steps [] = { { 6400, 100 }, { 6399, 99 }, { 3300, 51 },
         { 1000, 15 }, { 1900, 15 }, { 1985, 31 }, { 65, 1 }, { 6400, 100 } };
     published_t published;
     s_published_new (&published, 6400, 64, 0, test_seed ());

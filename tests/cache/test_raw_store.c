@@ -89,8 +89,8 @@ test_requests_wait_in_line_for_memory (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: requests of a source that is held back are passed, in every lane, and those of the others come; it gets its turn
-//  again, in the old order.
+//  Guards: requests of a source that is held back are passed, in every lane, and those of the others come; it
+//  gets its turn again, in the old order.
 static void
 test_a_source_that_is_held_back_holds_up_nobody (void **state)
 {
@@ -162,7 +162,8 @@ test_what_nobody_wants_is_not_read (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: a read of several that fails becomes reads of single ones; a single one that fails, or does not match twice, is bad.
+//  Guards: a read of several that fails becomes reads of single ones; a single one that fails, or does not
+//  match twice, is bad.
 static void
 test_damage_costs_what_it_hits (void **state)
 {
@@ -199,7 +200,8 @@ test_damage_costs_what_it_hits (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: what is at rest has no memory and is in nobody's way; back in line it is the first, without what nobody wants any more.
+//  Guards: what is at rest has no memory and is in nobody's way; back in line it is the first, without what
+//  nobody wants any more.
 static void
 test_reads_at_rest (void **state)
 {
@@ -288,7 +290,8 @@ s_finish_one (raw_store_t *store, model_t *model, uint64_t *random)
     model->requests [index] = model->requests [--model->count];
 }
 
-//  Property: holds are the model's, in any order of holding, dropping, reading and failing; memory stays within the budget;
+//  Property: holds are the model's, in any order of holding, dropping, reading and failing; memory stays
+//  within the budget;
 //  in the end all is free.  Replay: TEST_SEED.
 static void
 test_random_use_keeps_the_invariants (void **state)
@@ -332,8 +335,8 @@ test_random_use_keeps_the_invariants (void **state)
     }
 }
 
-//  Must hold: who has asked for much in one lane holds up no other: that one's part is kept for it; and what it wants that
-//  stands far behind in the first lane comes by its own.
+//  Must hold: who has asked for much in one lane holds up no other: that one's part is kept for it; and what
+//  it wants that stands far behind in the first lane comes by its own.
 static void
 test_lanes_hold_up_nobody (void **state)
 {
@@ -369,7 +372,8 @@ test_lanes_hold_up_nobody (void **state)
     assert_true (request && request->samples [0]->id == 5);
     s_done (store, request);
     raw_store_hurry (store);
-    assert_non_null (request = raw_store_next (store));     //  from what is kept for the other: nothing else goes on
+    assert_non_null (request = raw_store_next (store));     //  from what is kept for the other: nothing else
+                                                            //  goes on
     s_done (store, request);
     assert_null (raw_store_next (store));
     for (uint32_t id = 0; id < 20; id++)
@@ -399,9 +403,9 @@ s_expect_next (raw_store_t *store, uint32_t first, uint32_t count)
     s_done (store, request);
 }
 
-//  Must hold: what a tenant wants of a piece that stands behind others is read with all that the piece brings, if there is
-//  memory beside what is kept for lanes; else by itself, in the lane's part; and with most of its part in use it waits for
-//  the piece.
+//  Must hold: what a tenant wants of a piece that stands behind others is read with all that the piece
+//  brings, if there is memory beside what is kept for lanes; else by itself, in the lane's part; and with
+//  most of its part in use it waits for the piece.
 static void
 test_pieces_are_read_together_if_they_fit (void **state)
 {
@@ -440,7 +444,8 @@ test_pieces_are_read_together_if_they_fit (void **state)
     raw_store_destroy (&store);
 }
 
-//  Must hold: samples that lane 0 brings for a tenant count on it: lane 0 does not take for it what is kept for others.
+//  Must hold: samples that lane 0 brings for a tenant count on it: lane 0 does not take for it what is kept
+//  for others.
 static void
 test_lane_0_takes_nothing_that_is_kept (void **state)
 {
@@ -465,7 +470,8 @@ test_lane_0_takes_nothing_that_is_kept (void **state)
     raw_store_destroy (&store);
 }
 
-//  Must hold: what another lane has taken out of the middle of one keeps its place there, should it have to be read again;
+//  Must hold: what another lane has taken out of the middle of one keeps its place there, should it have to
+//  be read again;
 //  what has no place is first.
 static void
 test_what_is_read_again_keeps_its_place (void **state)
@@ -508,8 +514,9 @@ test_what_is_read_again_keeps_its_place (void **state)
 
 enum { LANES = 5 };
 
-//  Property: whoever asks in whichever lane, whatever is counted elsewhere, dropped, failed or read again: the invariants
-//  hold, no read is handed out without memory, and at last all that is held is read.  Replay: TEST_SEED.
+//  Property: whoever asks in whichever lane, whatever is counted elsewhere, dropped, failed or read again:
+//  the invariants hold, no read is handed out without memory, and at last all that is held is read.  Replay:
+//  TEST_SEED.
 static void
 test_random_lanes_come_to_an_end (void **state)
 {
@@ -525,7 +532,8 @@ test_random_lanes_come_to_an_end (void **state)
             raw_store_part (store, lane, part, test_below (&random, part + 1));
         }
         for (int step = 0; step < 1500; step++) {
-            uint32_t source = (uint32_t) test_below (&random, SOURCES), id = (uint32_t) test_below (&random, IDS);
+            uint32_t source = (uint32_t) test_below (&random, SOURCES),
+                id = (uint32_t) test_below (&random, IDS);
             uint32_t lane = (uint32_t) test_below (&random, LANES);
             raw_sample_t *sample = raw_store_find (store, source, id);
             uint64_t choice = test_below (&random, 8);
@@ -562,7 +570,8 @@ test_random_lanes_come_to_an_end (void **state)
                 s_finish_one (store, &model, &random);
             raw_store_check (store);
         }
-        for (;;) {                                          //  what has come is dropped, as if it were prepared
+        for (;;) {                                          //  what has come is dropped, as if it were
+                                                            //  prepared
             for (uint32_t source = 0; source < SOURCES; source++)
                 for (uint32_t id = 0; id < IDS; id++)
                     while (model.holds [source] [id] > 0
@@ -583,7 +592,8 @@ test_random_lanes_come_to_an_end (void **state)
                 s_finish_one (store, &model, &random);
         }
         if (raw_store_samples (store) > 0)
-            fail_msg ("seed %llu: %zu samples never come", (unsigned long long) seed, raw_store_samples (store));
+            fail_msg ("seed %llu: %zu samples never come", (unsigned long long) seed,
+                raw_store_samples (store));
         assert_int_equal (raw_store_queued (store), 0);
         raw_store_destroy (&store);
     }

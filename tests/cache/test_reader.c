@@ -1,5 +1,5 @@
-//  Reads many at once, in every mode that the machine offers: the right bytes or an error, whatever the disk, the ring or a
-//  system call does.
+//  Reads many at once, in every mode that the machine offers: the right bytes or an error, whatever the disk,
+//  the ring or a system call does.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,12 +22,13 @@ FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
 FAULT_CALL (void *, NULL, malloc, (size_t size), (size))
 FAULT_CALL (void *, NULL, realloc, (void *items, size_t size), (items, size))
 FAULT_CALL (int, -1, fstat, (int fd, struct stat *status), (fd, status))
-FAULT_CALL (int, -fault.error, io_uring_queue_init, (unsigned int entries, struct io_uring *ring, unsigned int flags),
-    (entries, ring, flags))
-FAULT_CALL (int, -fault.error, io_uring_register_files, (struct io_uring *ring, const int *files, unsigned int count),
-    (ring, files, count))
+FAULT_CALL (int, -fault.error, io_uring_queue_init,
+    (unsigned int entries, struct io_uring *ring, unsigned int flags), (entries, ring, flags))
+FAULT_CALL (int, -fault.error, io_uring_register_files,
+    (struct io_uring *ring, const int *files, unsigned int count), (ring, files, count))
 FAULT_CALL (int, -fault.error, io_uring_submit, (struct io_uring *ring), (ring))
-FAULT_CALL (int, -fault.error, io_uring_submit_and_wait, (struct io_uring *ring, unsigned int count), (ring, count))
+FAULT_CALL (int, -fault.error, io_uring_submit_and_wait, (struct io_uring *ring, unsigned int count),
+    (ring, count))
 
 //  open refuses O_DIRECT.
 static bool refuse_direct;
@@ -92,7 +93,8 @@ __wrap_reader_advance (reader_t *self, reader_request_t *request, int result)
             close (result);
         if (reads && result > 0 && twist.result != HALF)
             s_spoil (request, (size_t) result);
-        result = twist.result == HALF? (result > 1? result / 2: result): twist.result == NOTHING? 0: twist.result;
+        result = twist.result == HALF? (result > 1? result / 2: result): twist.result == NOTHING? 0:
+            twist.result;
     }
     return __real_reader_advance (self, request, result);
 }
@@ -417,13 +419,16 @@ s_read_byte (reader_t *reader, uint32_t file, bool is_afresh)
 static void
 s_spoil_descriptor (reader_t *reader, uint32_t file, const char *path)
 {
-    int flags = fcntl (reader->files [file].descriptor, F_GETFL), other = open (path, O_RDONLY | O_CLOEXEC | (flags & O_DIRECT));
+    int flags = fcntl (reader->files [file].descriptor, F_GETFL),
+        other = open (path, O_RDONLY | O_CLOEXEC | (flags & O_DIRECT));
     assert_true (other >= 0);
-    assert_int_equal (dup3 (other, reader->files [file].descriptor, O_CLOEXEC), reader->files [file].descriptor);
+    assert_int_equal (dup3 (other, reader->files [file].descriptor, O_CLOEXEC),
+        reader->files [file].descriptor);
     close (other);
 }
 
-//  Guards: what is read afresh is opened anew by its path, for all who read it from then on; unless another file has the path by then.
+//  Guards: what is read afresh is opened anew by its path, for all who read it from then on; unless another
+//  file has the path by then.
 static void
 test_afresh_is_opened_anew (void **state)
 {
@@ -449,7 +454,8 @@ test_afresh_is_opened_anew (void **state)
     }
 }
 
-//  Guards: a file that one thread reads past the page cache no more, while another opens it anew as it was, is read all the same.
+//  Guards: a file that one thread reads past the page cache no more, while another opens it anew as it was,
+//  is read all the same.
 static void
 test_direct_is_left_while_it_is_opened_anew (void **state)
 {
@@ -472,7 +478,8 @@ test_missing_file (void **state)
     (void) state;
     for (size_t mode = 0; mode < MODE_COUNT; mode++) {
         reader_t *reader;
-        reader_options_t options = { .depth = 1, .no_ring = MODES [mode].no_ring, .no_direct = MODES [mode].no_direct };
+        reader_options_t options = { .depth = 1, .no_ring = MODES [mode].no_ring,
+            .no_direct = MODES [mode].no_direct };
         assert_int_equal (reader_new (&reader, &options), 0);
         uint32_t file;
         assert_int_equal (reader_add (reader, "/nowhere/at/all", &file), -ENOENT);
@@ -480,7 +487,8 @@ test_missing_file (void **state)
     }
 }
 
-//  Guards: a file system that refuses O_DIRECT, when opened or when read, is read through the page cache; and says so.
+//  Guards: a file system that refuses O_DIRECT, when opened or when read, is read through the page cache; and
+//  says so.
 static void
 test_direct_refused (void **state)
 {
@@ -604,7 +612,8 @@ test_file_too_large (void **state)
     assert_int_equal (truncate (s_sample_path (world, 3, path), (off_t) CATALOGUE_SAMPLE_BYTES_MAX + 1), 0);
     catalogue_destroy (&world->catalogue);
     snprintf (path, sizeof path, "%s/data", world->scratch.path);
-    assert_int_equal (catalogue_open (&world->catalogue, &(catalogue_options_t) { .path = path }, error, sizeof error), 0);
+    assert_int_equal (catalogue_open (&world->catalogue, &(catalogue_options_t) { .path = path }, error,
+        sizeof error), 0);
     catalogue_buffer_t buffer = { 0 };
     assert_int_equal (catalogue_read (world->catalogue, 3, 0, &buffer), -EFBIG);
     s_compare (world);
@@ -618,7 +627,8 @@ s_ring_bell (void *argument)
     return write (*(int *) argument, &one, sizeof one) == sizeof one? argument: NULL;
 }
 
-//  Guards: the wake descriptor ends a wait, again and again, before it and during it; without one a wait for nothing ends.
+//  Guards: the wake descriptor ends a wait, again and again, before it and during it; without one a wait for
+//  nothing ends.
 static void
 test_wake (void **state)
 {
@@ -709,7 +719,8 @@ s_run_mix (world_t *world, reader_t *reader, int allowed, bool all_good)
 static void
 s_sweep_results (world_t *world, const mode_type_t *mode, int result, bool forever)
 {
-    bool passes = result == -EIO || result == -ENOMEM || result == -EINTR || result == -EAGAIN || result == -ECANCELED
+    bool passes = result == -EIO || result == -ENOMEM || result == -EINTR || result == -EAGAIN
+        || result == -ECANCELED
         || result == HALF;
     int allowed = result == HALF || result == NOTHING? -CATALOGUE_CHANGED: result;
     for (unsigned int nth = 1; ; nth++) {
@@ -733,7 +744,8 @@ s_sweep_results (world_t *world, const mode_type_t *mode, int result, bool forev
     }
 }
 
-//  Guards: whatever an operation's result, once or for ever: the right bytes or an error, nothing lost, no wait without end.
+//  Guards: whatever an operation's result, once or for ever: the right bytes or an error, nothing lost, no
+//  wait without end.
 static void
 test_results_sweep (void **state)
 {
@@ -767,7 +779,8 @@ s_live_through (world_t *world, bool no_ring, unsigned int nth, int error, bool 
     return struck;
 }
 
-//  Guards: calls that fail, once or for ever, the ring's too: an error, or system calls go on where the ring ends.
+//  Guards: calls that fail, once or for ever, the ring's too: an error, or system calls go on where the ring
+//  ends.
 static void
 test_calls_sweep (void **state)
 {
@@ -775,13 +788,15 @@ test_calls_sweep (void **state)
     for (int no_ring = 0; no_ring < 2; no_ring++)
         for (size_t index = 0; index < sizeof errors / sizeof errors [0]; index++)
             for (int forever = 0; forever < 2; forever++)
-                for (unsigned int nth = 1; s_live_through (*state, no_ring, nth, errors [index], forever); nth++)
+                for (unsigned int nth = 1; s_live_through (*state, no_ring, nth, errors [index], forever);
+                    nth++)
                     assert_true (nth < 500);
     for (unsigned int nth = 1; s_live_through (*state, false, nth, EINTR, false); nth++)
         assert_true (nth < 500);
     for (unsigned int nth = 1; s_live_through (*state, false, nth, EAGAIN, false); nth++)
         assert_true (nth < 500);
-    for (unsigned int nth = 6; nth < 12; nth++)         //  each takes as long as a kernel without memory is borne with
+    for (unsigned int nth = 6; nth < 12; nth++)         //  each takes as long as a kernel without memory is
+                                                        //  borne with
         s_live_through (*state, false, nth, EAGAIN, true);
 }
 

@@ -1,4 +1,5 @@
-/*  fake_checks -- what tests of the loader ask of batches, and of what the fake server has seen.  After cmocka.h.
+/*  fake_checks -- what tests of the loader ask of batches, and of what the fake server has seen.  After
+ *  cmocka.h.
  */
 #ifndef FAKE_CHECKS_H
 #define FAKE_CHECKS_H

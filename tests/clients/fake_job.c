@@ -14,7 +14,8 @@ fake_pixel (uint64_t id)
 //  Sending
 
 void
-fake_send (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64_t tag, const part_t *parts, size_t count)
+fake_send (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64_t tag, const part_t *parts,
+    size_t count)
 {
     wire_head_t head = { .magic = WIRE_MAGIC, .version = WIRE_VERSION, .kind = (uint8_t) kind, .job = job,
         .tag = tag };
@@ -52,7 +53,8 @@ typedef struct {
 static deal_t
 s_deal (const fake_server_t *self, uint64_t rank)
 {
-    uint64_t left = self->order_count - self->position, whole = (uint64_t) self->world_size * self->batch_size;
+    uint64_t left = self->order_count - self->position,
+        whole = (uint64_t) self->world_size * self->batch_size;
     deal_t deal = { .samples = left < whole? left: whole };
     uint64_t each = deal.samples / self->world_size, rest = deal.samples % self->world_size;
     deal.count = each + (rank < rest);
@@ -124,7 +126,8 @@ s_next_slot (const fake_server_t *self)
     return free_slots == 1 && self->seen.progress.consumed < self->sequence? self->slots: slot;
 }
 
-//  The order of the epoch that begins: all that is readable and not taken.  taken: a bitmap of the samples, or NULL;
+//  The order of the epoch that begins: all that is readable and not taken.  taken: a bitmap of the samples,
+//  or NULL;
 //  places: of a list, behind us.
 static void
 s_begin_epoch (fake_server_t *self, const uint8_t *taken, uint64_t places)
@@ -161,7 +164,8 @@ s_is_over (const fake_server_t *self)
 static void
 s_end_epoch (fake_server_t *self)
 {
-    wire_epoch_end_t end = { .epoch = self->epoch++, .samples = self->before + self->position, .batches = self->index };
+    wire_epoch_end_t end = { .epoch = self->epoch++, .samples = self->before + self->position,
+        .batches = self->index };
     self->index = 0;
     end.flags = s_is_over (self)? WIRE_EPOCH_LAST: 0;
     part_t part = { &end, sizeof end };
@@ -247,7 +251,8 @@ fake_send_joined (fake_server_t *self, uint64_t tag)
     self->joined = true;
     //  To a job of one it is an old server, that knows of no ranks.
     if (self->world_size > 1)
-        snprintf (ranks, sizeof ranks, "\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32 ",", self->rank, self->world_size);
+        snprintf (ranks, sizeof ranks, "\"rank\":%" PRIu32 ",\"world_size\":%" PRIu32 ",", self->rank,
+            self->world_size);
     if (self->plan.ring != FAKE_NO_RING)
         snprintf (ring, sizeof ring, "{\"path\":\"%s%s\",\"token\":\"%s\",\"bytes\":\"%zu\"}",
         self->ring_path,
@@ -261,7 +266,8 @@ fake_send_joined (fake_server_t *self, uint64_t tag)
         "\"ring\":%s,\"seed\":\"7\",\"fingerprint\":\"abcd\","
         "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,%s\"pipeline\":[],\"heartbeat_ms\":%" PRIu32 ","
         "\"lease_ms\":90000,\"future\":1}", self->job, self->list? self->list_count: self->plan.samples,
-        self->plan.samples, self->batch_size, self->slots, self->slot_bytes, (size_t) self->batch_size * FAKE_PIXELS,
+        self->plan.samples, self->batch_size, self->slots, self->slot_bytes,
+        (size_t) self->batch_size * FAKE_PIXELS,
         ring, self->run, ranks, self->plan.heartbeat_ms? self->plan.heartbeat_ms: 1000);
     fake_send_text (self, WIRE_JOINED, self->job, tag, self->plan.joined? self->plan.joined: text);
 }
@@ -274,8 +280,8 @@ s_refuse (fake_server_t *self, uint64_t tag)
     if (!self->plan.refuse || self->joins < self->plan.refuse_after
     ||  (self->plan.refuse_times && refusals == self->plan.refuse_times))
         return false;
-    json_t *error = json_pack ("{s:s, s:s}", "error", self->plan.refuse_code? self->plan.refuse_code: "unknown_dataset",
-        "message", self->plan.refuse);
+    json_t *error = json_pack ("{s:s, s:s}", "error",
+        self->plan.refuse_code? self->plan.refuse_code: "unknown_dataset", "message", self->plan.refuse);
     char *body = json_dumps (error, JSON_COMPACT);
     fake_send_text (self, WIRE_ERROR, 0, tag, body);
     free (body);
@@ -381,7 +387,8 @@ fake_take_join (fake_server_t *self, const char *text, const part_t *parts, uint
     memset (self->slot_busy, 0, sizeof self->slot_busy);
     s_take_ranks (self, root, parts);
     if (!s_resume (self, root, parts)) {
-        fake_send_text (self, WIRE_ERROR, 0, tag, "{\"error\":\"bad_state\",\"message\":\"the state is of other data\"}");
+        fake_send_text (self, WIRE_ERROR, 0, tag,
+            "{\"error\":\"bad_state\",\"message\":\"the state is of other data\"}");
         json_decref (root);
         return;
     }

@@ -23,7 +23,8 @@ fake_use_keys (fake_server_t *self)
     int is_server = 1;
     if (keys->secret)
         MUST (zmq_setsockopt (self->router, ZMQ_CURVE_SERVER, &is_server, sizeof is_server) == 0
-            && zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, keys->secret, strlen (keys->secret) + 1) == 0);
+            && zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, keys->secret, strlen (keys->secret) + 1)
+            == 0);
 }
 
 //  version, request, domain, address, identity, mechanism, credentials.
@@ -41,7 +42,8 @@ fake_answer_zap (fake_server_t *self)
         sizes [count] = zmq_recv (self->zap, frames [count], sizeof frames [count], 0);
         MUST (sizes [count] >= 0 && sizes [count] <= (int) sizeof frames [count]);
     }
-    bool is_fine = !wanted || (count == ZAP_FRAMES && sizes [6] == KEY_BYTES && zmq_z85_decode ((uint8_t *) allowed, wanted)
+    bool is_fine = !wanted || (count == ZAP_FRAMES && sizes [6] == KEY_BYTES
+        && zmq_z85_decode ((uint8_t *) allowed, wanted)
         && !memcmp (frames [6], allowed, KEY_BYTES));
     zmq_send (self->zap, "1.0", 3, ZMQ_SNDMORE);
     zmq_send (self->zap, frames [1], (size_t) sizes [1], ZMQ_SNDMORE);

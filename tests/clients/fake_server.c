@@ -67,7 +67,8 @@ s_end (fake_server_t *self, const char *reason)
 static const char *
 s_reason (fake_deed_t deed)
 {
-    return deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced": deed == FAKE_END_RANK_LOST? "rank_lost":
+    return deed == FAKE_END_SILENT? "silent": deed == FAKE_END_FENCED? "fenced":
+        deed == FAKE_END_RANK_LOST? "rank_lost":
         deed == FAKE_END_REVOKED? "revoked": deed == FAKE_DRAIN? "stopping": NULL;
 }
 
@@ -85,7 +86,8 @@ s_send_wrong (fake_server_t *self, fake_deed_t deed)
         batch.count = self->batch_size + 1;
     if (deed == FAKE_SEND_OTHERS)
         self->rank = (self->rank + 1) % self->world_size;
-    if (deed == FAKE_SEND_OTHERS || deed == FAKE_SEND_HELD_SLOT || deed == FAKE_SEND_BAD_SEQUENCE || deed == FAKE_SEND_LONG_COUNT)
+    if (deed == FAKE_SEND_OTHERS || deed == FAKE_SEND_HELD_SLOT || deed == FAKE_SEND_BAD_SEQUENCE
+        || deed == FAKE_SEND_LONG_COUNT)
         fake_send_batch (self, &batch);
     else if (deed == FAKE_SEND_BAD_JSON)
         fake_send_text (self, WIRE_ENDED, self->job, 0, "{\"reason\": 1, \"reason\": 2}");
@@ -96,13 +98,15 @@ s_send_wrong (fake_server_t *self, fake_deed_t deed)
     }
     else if (deed == FAKE_SEND_REVOKED) {
         self->running = false;
-        fake_send_text (self, WIRE_ERROR, 0, 0, "{\"error\":\"revoked\",\"message\":\"this key was revoked\"}");
+        fake_send_text (self, WIRE_ERROR, 0, 0,
+            "{\"error\":\"revoked\",\"message\":\"this key was revoked\"}");
     }
     else if (deed == FAKE_SEND_MANY_FRAMES)
         fake_send (self, WIRE_BATCH, self->job, 0, many, 5);
     else if (deed == FAKE_SEND_UNKNOWN) {
         fake_send (self, (wire_kind_t) 200, self->job, 0, many, 5);
-        fake_send_text (self, WIRE_ERROR, self->job + 1, 9, "{\"error\":\"unknown_job\",\"message\":\"late\"}");
+        fake_send_text (self, WIRE_ERROR, self->job + 1, 9,
+            "{\"error\":\"unknown_job\",\"message\":\"late\"}");
     }
     else if (deed == FAKE_SEND_NONSENSE) {
         zmq_send (self->router, self->route, self->route_bytes, ZMQ_SNDMORE);
@@ -133,7 +137,8 @@ s_do (fake_server_t *self, fake_deed_t deed)
     else if (s_reason (deed))
         s_end (self, s_reason (deed));
     else if (deed == FAKE_NOTICE)
-        fake_send_text (self, WIRE_NOTICE, self->job, 0, "{\"notice\":\"little_shared\",\"message\":\"little is shared\"}");
+        fake_send_text (self, WIRE_NOTICE, self->job, 0,
+            "{\"notice\":\"little_shared\",\"message\":\"little is shared\"}");
     else
         s_send_wrong (self, deed);
 }
@@ -222,7 +227,8 @@ s_see (fake_server_t *self, const wire_head_t *head, const part_t *parts, size_t
     pthread_mutex_unlock (&self->mutex);
 }
 
-//  Of a sample from 100 on nothing is known; of one from 1000 on nothing is said, until another question comes.
+//  Of a sample from 100 on nothing is known; of one from 1000 on nothing is said, until another question
+//  comes.
 static void
 s_take_explain (fake_server_t *self, const part_t *parts, uint64_t tag)
 {
@@ -236,7 +242,8 @@ s_take_explain (fake_server_t *self, const part_t *parts, uint64_t tag)
     if (id < 100)
         fake_send_text (self, WIRE_EXPLAIN_REPLY, self->job, tag, text);
     else if (id < 1000)
-        fake_send_text (self, WIRE_ERROR, self->job, tag, "{\"error\":\"unknown_sample\",\"message\":\"no batch has it\"}");
+        fake_send_text (self, WIRE_ERROR, self->job, tag,
+            "{\"error\":\"unknown_sample\",\"message\":\"no batch has it\"}");
     free (text);
     json_decref (root);
 }
@@ -245,9 +252,10 @@ static void
 s_take_status (fake_server_t *self, uint64_t tag)
 {
     char text [256];
-    snprintf (text, sizeof text, "{\"version\":\"0.1.0\",\"jobs\":[{\"job\":1},{\"job\":%" PRIu64 ",\"rate\":2.5}]}",
-        self->job);
-    fake_send_text (self, WIRE_STATUS_REPLY, 0, tag, self->joined? text: "{\"version\":\"0.1.0\",\"jobs\":[]}");
+    snprintf (text, sizeof text,
+        "{\"version\":\"0.1.0\",\"jobs\":[{\"job\":1},{\"job\":%" PRIu64 ",\"rate\":2.5}]}", self->job);
+    fake_send_text (self, WIRE_STATUS_REPLY, 0, tag,
+        self->joined? text: "{\"version\":\"0.1.0\",\"jobs\":[]}");
 }
 
 static void
@@ -387,7 +395,8 @@ s_gather (fake_server_t *self, int64_t now_ms)
     if (self->gather_left == 0 || now_ms - self->gather_ms < self->plan.gathering_ms)
         return;
     self->gather_ms = now_ms;
-    fake_send_text (self, WIRE_NOTICE, 0, self->gather_tag, "{\"notice\":\"gathering\",\"message\":\"waiting for rank 9\"}");
+    fake_send_text (self, WIRE_NOTICE, 0, self->gather_tag,
+        "{\"notice\":\"gathering\",\"message\":\"waiting for rank 9\"}");
     pthread_mutex_lock (&self->mutex);
     self->seen.gatherings++;
     pthread_mutex_unlock (&self->mutex);

@@ -1,10 +1,11 @@
 /*  fake_server -- a small server for the client's tests: a ROUTER and a Unix socket that hands out a memfd.
  *
- *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a list's), every byte
- *  of a sample a function of its id.  A job goes on where its JOIN says; who was killed comes back, if the plan says so.
+ *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a
+ *  list's), every byte of a sample a function of its id.  A job goes on where its JOIN says; who was killed
+ *  comes back, if the plan says so.
  *  Of a job with ranks it plays one rank's part: what the others get, which are not there, is in its steps.
- *  A slot is written again exactly when PROGRESS allows it, and in the ring the fake fills freed slots with FAKE_POISON first,
- *  so a client that lets go too early sees it.  The plan says what it does wrong.
+ *  A slot is written again exactly when PROGRESS allows it, and in the ring the fake fills freed slots with
+ *  FAKE_POISON first, so a client that lets go too early sees it.  The plan says what it does wrong.
  *
  *  Owner: the test's thread; the fake runs one of its own.
  */
@@ -63,7 +64,8 @@ typedef enum {
 //  Both NULL: an open server.
 typedef struct {
     const char *secret;         //  the server's key, Z85
-    const char *allowed;        //  the one client's public key that it lets in; NULL: any.  At ipc:// it lets in nobody
+    const char *allowed;        //  the one client's public key that it lets in; NULL: any.  At ipc:// it lets
+                                //  in nobody
 } fake_keys_t;
 
 typedef struct {
@@ -74,7 +76,8 @@ typedef struct {
     fake_deed_t deed;           //  after deed_batches batches
     uint64_t deed_batches;
     uint32_t heartbeat_ms;      //  0: 1000
-    uint64_t deed_times;        //  0: once; else so often, each time after deed_batches batches of the job that is there
+    uint64_t deed_times;        //  0: once; else so often, each time after deed_batches batches of the job
+                                //  that is there
     uint32_t revive_ms;         //  after FAKE_DIE and FAKE_STOP it listens again; 0: it stays dead
     fake_step_t die_at;         //  as FAKE_DIE, at that step ...
     uint64_t die_times;         //  ... of so many joins
@@ -94,7 +97,8 @@ typedef struct {
     uint32_t gathering_ms;      //  ... with so much time between
     bool tcp;                   //  it listens at tcp://127.0.0.1, at the same port in all its lives
     fake_keys_t keys [2];       //  in its first life, and when it was revived
-    uint64_t loose;             //  of a job with ranks: so many batches come in no slot, once it was joined again
+    uint64_t loose;             //  of a job with ranks: so many batches come in no slot, once it was joined
+                                //  again
 } fake_plan_t;
 
 //  What it saw.

@@ -38,7 +38,8 @@ struct fake_server {
     char directory [64];
     char endpoint [128];
     char ring_path [128];
-    void *keeper;                       //  a context while there is none of ours: libzmq's global state comes and goes with the last
+    void *keeper;                       //  a context while there is none of ours: libzmq's global state comes
+                                        //  and goes with the last
     pthread_t thread;
     pthread_mutex_t mutex;
     //  Under the mutex.
@@ -105,7 +106,8 @@ void fake_drop_keys (fake_server_t *self);
 
 //  --- fake_job.c
 
-void fake_send (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64_t tag, const part_t *parts, size_t count);
+void fake_send (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64_t tag, const part_t *parts,
+    size_t count);
 void fake_send_text (fake_server_t *self, wire_kind_t kind, uint64_t job, uint64_t tag, const char *text);
 //  The next batch as it would be in that slot; and sends one, as it is said: the bytes are those of its ids.
 wire_batch_t fake_next_batch (fake_server_t *self, uint32_t slot);

@@ -1,4 +1,5 @@
-/*  key_files -- certificates for tests, as `tureen key new` writes them, in a folder of the test's own.  After cmocka.h.  */
+/*  key_files -- certificates for tests, as `tureen key new` writes them, in a folder of the test's own.
+ *  After cmocka.h.  */
 #ifndef KEY_FILES_H
 #define KEY_FILES_H
 #include <fcntl.h>
@@ -39,11 +40,13 @@ static inline void
 key_write (const key_pair_t *pair, const char *path)
 {
     char text [512], secret [256];
-    int size = snprintf (text, sizeof text, "#   A certificate\n\nmetadata\n    name = \"a \"quoted\" = name\"\ncurve\n"
+    int size = snprintf (text, sizeof text,
+        "#   A certificate\n\nmetadata\n    name = \"a \"quoted\" = name\"\ncurve\n"
         "    public-key = \"%s\"\n", pair->public_key);
     key_write_text (path, text, (size_t) size, 0644);
     snprintf (secret, sizeof secret, "%s_secret", path);
-    size += snprintf (text + size, sizeof text - (size_t) size, "    secret-key = \"%s\"\n", pair->secret_key);
+    size += snprintf (text + size, sizeof text - (size_t) size, "    secret-key = \"%s\"\n",
+        pair->secret_key);
     key_write_text (secret, text, (size_t) size, 0600);
 }
 
@@ -56,7 +59,8 @@ key_remove (const char *path)
     unlink (secret);
 }
 
-//  What a group of tests has: a folder, in which a client (key_own) and a server have their files; and a pair that is neither's.
+//  What a group of tests has: a folder, in which a client (key_own) and a server have their files; and a pair
+//  that is neither's.
 static char key_folder [] = "/tmp/tureen-keys-XXXXXX", key_path [128], key_server_path [128];
 static key_pair_t key_own, key_server, key_other;
 

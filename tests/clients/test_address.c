@@ -54,7 +54,8 @@ test_client_and_server_agree_on_the_default (void **state)
     rmdir (s_directory);
 }
 
-//  A server that has claimed its endpoint is starting until it listens.  Of one that is dead the parent tells, if it is a server.
+//  A server that has claimed its endpoint is starting until it listens.  Of one that is dead the parent
+//  tells, if it is a server.
 static void
 test_a_server_that_starts (void **state)
 {
@@ -130,7 +131,8 @@ s_expect_presence (const char *address, presence_t expected, const char *words)
         fail_msg ("%s: '%s' lacks '%s'", address, how, words);
 }
 
-//  What there is without a server's answer: a socket, a dead one, and the lock of a server that does not listen yet.
+//  What there is without a server's answer: a socket, a dead one, and the lock of a server that does not
+//  listen yet.
 static void
 test_what_is_at_an_endpoint (void **state)
 {

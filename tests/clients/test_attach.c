@@ -81,7 +81,8 @@ test_stopped_in_the_middle (void **state)
     scratch_t *scratch = *state;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
-    ring_server_t ring_server = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), .ring = memfd_create ("ring", MFD_CLOEXEC) };
+    ring_server_t ring_server = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        .ring = memfd_create ("ring", MFD_CLOEXEC) };
     assert_int_equal (ftruncate (ring_server.ring, RING_BYTES), 0);
     assert_int_equal (pwrite (ring_server.ring, "here", 4, 0), 4);
     assert_int_equal (bind (ring_server.listener, (struct sockaddr *) &address, sizeof address), 0);

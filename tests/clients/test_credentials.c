@@ -1,4 +1,5 @@
-//  A client's keys: certificates read strictly, secrets that others may read refused, and never a word of them in an error.
+//  A client's keys: certificates read strictly, secrets that others may read refused, and never a word of
+//  them in an error.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -79,7 +80,8 @@ test_files_that_are_no_use (void **state)
     snprintf (secret, sizeof secret, "%s_secret", key_path);
     snprintf (pipe, sizeof pipe, "%s_pipe_secret", key_path);
     s_expect_refused (key_path, key_folder, "it is no file");
-    s_expect_refused (key_path, "no such key", "options.server_key: no such key: it is neither a public key (40 characters of Z85) "
+    s_expect_refused (key_path, "no such key",
+        "options.server_key: no such key: it is neither a public key (40 characters of Z85) "
         "nor a file: No such");
     s_expect_refused (secret, key_server_path, "without \"_secret\"");
     static const mode_t modes [] = { 0640, 0604, 0620, 0602 };
@@ -126,7 +128,8 @@ test_certificates_that_are_read (void **state)
         "curve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
         "curve\n    public-key = \"%s\"\n    secret-key = \"%s\"",
         "\r\n# x\r\nmetadata\r\n    curve = \"no\"\r\ncurve\r\n\tpublic-key='%s'\r\n  secret-key  =  \"%s\"  \r\n",
-        ("metadata\n    public-key = \"not this one\"\nstranger\n    secret-key = \"nor this\"\ncurve\n    public-key = \"%s\"\n"
+        ("metadata\n    public-key = \"not this one\"\nstranger\n    secret-key = \"nor this\"\ncurve\n    "
+        "public-key = \"%s\"\n"
             "#   secret-key = \"nor that\"\n\n    secret-key = \"%s\"\n")
     };
     for (size_t index = 0; index < sizeof forms / sizeof *forms; index++) {
@@ -148,11 +151,13 @@ test_certificates_that_are_refused (void **state)
         { "metadata\n    public-key = \"%s\"\n    secret-key = \"%s\"\n", "no public key" },
         { "curve\n    secret-key = \"%2$s\"\n", "no public key" },
         { "curve\n    public-key = \"%s\"\n    public-key = \"%1$s\"\n", "a key twice" },
-        { "curve\n    public-key = \"%s\"\n    secret-key = \"%2$s\"\n    secret-key = \"%2$s\"\n", "a key twice" },
+        { "curve\n    public-key = \"%s\"\n    secret-key = \"%2$s\"\n    secret-key = \"%2$s\"\n",
+            "a key twice" },
         { "curve\n    public-key = \"%s\"\ncurve\n    public-key = \"%1$s\"\n", "a key twice" },
         { "curve\n    public-key = \"%.39s\"\n", "not 40 characters" },
         { "curve\n    public-key = \"%sx\"\n", "not 40 characters" },
-        { "curve\n    public-key = %s\n", "not 40 characters" }, { "curve\n    public-key = \"%s'\n", "not 40 characters" },
+        { "curve\n    public-key = %s\n", "not 40 characters" },
+        { "curve\n    public-key = \"%s'\n", "not 40 characters" },
         { "curve\n    public-key = \"%.39s,\"\n", "a key that is none" },
         { "curve\n    public-key = \"####################%.20s\"\n", "a key that is none" },
         { "curve\n    public-key\n", "not NAME" }, { "curve\n    private-key = \"%s\"\n", "something else" },
@@ -161,7 +166,8 @@ test_certificates_that_are_refused (void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         credentials_t credentials, wiped = { .public_key = "" };
-        const char *reason = s_parse (&credentials, cases [index].form, key_own.public_key, key_own.secret_key);
+        const char *reason = s_parse (&credentials, cases [index].form, key_own.public_key,
+            key_own.secret_key);
         if (!reason || !strstr (reason, cases [index].says))
             fail_msg ("case %zu: \"%s\", not \"%s\"", index, reason? reason: "read", cases [index].says);
         assert_memory_equal (&credentials, &wiped, sizeof wiped);
@@ -170,7 +176,8 @@ test_certificates_that_are_refused (void **state)
     assert_string_equal (s_parse (&credentials, "#%5000s\n", ""), "it is too long");
 }
 
-//  Property: one character of the keys that is another never gives other keys: it is refused, or it was not looked at.
+//  Property: one character of the keys that is another never gives other keys: it is refused, or it was not
+//  looked at.
 //  Replay: TEST_SEED=<seed>.
 static void
 test_a_damaged_certificate (void **state)
@@ -189,7 +196,8 @@ test_a_damaged_certificate (void **state)
         const char *reason = credentials_parse (&credentials, damaged, (size_t) size);
         if (!reason && (strcmp (credentials.public_key, key_own.public_key)
         ||  (*credentials.secret_key && strcmp (credentials.secret_key, key_own.secret_key))))
-            fail_msg ("seed %" PRIu64 ", round %d: other keys after a change at %zu", test_seed (), round, place);
+            fail_msg ("seed %" PRIu64 ", round %d: other keys after a change at %zu", test_seed (), round,
+                place);
     }
 }
 

@@ -1,4 +1,5 @@
-//  The first JOIN of a loader, and servers that die before they have answered it, that are ending, or that are just starting:
+//  The first JOIN of a loader, and servers that die before they have answered it, that are ending, or that
+//  are just starting:
 //  they are looked for as those of running jobs are.  What a server refuses is refused, before and after.
 #include <stdarg.h>
 #include <setjmp.h>
@@ -49,7 +50,8 @@ s_expect_refusal (fake_server_t *fake, tureen_options_t options, int number, con
         fail_msg ("\"%s\" does not say \"%s\"", s_error, words);
 }
 
-//  The job is joined, and gives each sample once an epoch; the server has only seen one client, which left in order.
+//  The job is joined, and gives each sample once an epoch; the server has only seen one client, which left in
+//  order.
 static void
 s_expect_epochs (fake_server_t *fake, tureen_options_t options)
 {
@@ -108,9 +110,11 @@ test_of_every_kind (void **state)
     fake_server_t *fake = s_fake (plan);
     s_expect_epochs (fake, (tureen_options_t) { .transport = TUREEN_INLINE });
     fake_destroy (&fake);
-    plan = (fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1, .revive_ms = REVIVE_MS, .gathering = 3, .gathering_ms = 20 };
+    plan = (fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1, .revive_ms = REVIVE_MS, .gathering = 3,
+        .gathering_ms = 20 };
     fake = s_fake (plan);
-    tureen_loader_t *loader = s_try (fake, (tureen_options_t) { .job = "j", .world_size = 2, .gather_seconds = 77 });
+    tureen_loader_t *loader = s_try (fake,
+        (tureen_options_t) { .job = "j", .world_size = 2, .gather_seconds = 77 });
     if (!loader)
         fail_msg ("%s", s_error);
     //  The others are waited for as long as the user said, not as long as the server is looked for.
@@ -139,7 +143,8 @@ static void
 test_what_is_told (void **state)
 {
     (void) state;
-    fake_server_t *fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1, .revive_ms = REVIVE_MS });
+    fake_server_t *fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1,
+        .revive_ms = REVIVE_MS });
     tureen_loader_t *loader = s_try (fake, (tureen_options_t) { .rejoin_ms = PATIENCE_MS });
     if (!loader)
         fail_msg ("%s", s_error);
@@ -156,7 +161,8 @@ test_what_is_told (void **state)
     fake_destroy (&fake);
     char heard [TUREEN_ERROR_BYTES] = "";
     fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1 });
-    s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = 200, .waiting = s_hear, .waiting_context = heard }, ECONNRESET, "broke");
+    s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = 200, .waiting = s_hear,
+        .waiting_context = heard }, ECONNRESET, "broke");
     assert_non_null (strstr (heard, "the connection to the server broke; looking for it at ipc://"));
     fake_destroy (&fake);
 }
@@ -170,29 +176,35 @@ test_in_vain (void **state)
         "the connection to the server broke; looked for it again for ");
     fake_destroy (&fake);
     fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = 1, .revive_ms = REVIVE_MS });
-    s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = -1 }, ECONNRESET, "the connection to the server broke (server at ");
+    s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = -1 }, ECONNRESET,
+        "the connection to the server broke (server at ");
     assert_int_equal (fake_seen (fake).joins, 1);
     fake_destroy (&fake);
 }
 
-//  An answer with a reason is the end, whatever was before it; but for a server that is ending, or that had no room yet.
+//  An answer with a reason is the end, whatever was before it; but for a server that is ending, or that had
+//  no room yet.
 static void
 test_what_is_refused (void **state)
 {
     (void) state;
     static const struct { const char *code; uint64_t times; bool passes; } cases [] = {
-        { "unknown_dataset", 0, false }, { "bad_request", 0, false }, { "budget", 1, false }, { "ranks_missing", 1, false },
-        { "version", 0, false }, { "job_taken", 1, false }, { "forbidden", 0, false }, { "revoked", 0, false },
+        { "unknown_dataset", 0, false }, { "bad_request", 0, false }, { "budget", 1, false },
+        { "ranks_missing", 1, false },
+        { "version", 0, false }, { "job_taken", 1, false }, { "forbidden", 0, false },
+        { "revoked", 0, false },
         { "stopping", 2, true }, { "busy", 2, true }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         for (uint64_t deaths = 0; deaths < 2; deaths++) {
-            fake_server_t *fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = deaths, .revive_ms = REVIVE_MS,
+            fake_server_t *fake = s_fake ((fake_plan_t) { .die_at = FAKE_AT_JOIN, .die_times = deaths,
+                .revive_ms = REVIVE_MS,
                 .refuse = "not so", .refuse_code = cases [index].code, .refuse_times = cases [index].times });
             if (cases [index].passes)
                 s_expect_epochs (fake, (tureen_options_t) { .rejoin_ms = PATIENCE_MS });
             else
-                s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = PATIENCE_MS }, ECONNREFUSED, "not so");
+                s_expect_refusal (fake, (tureen_options_t) { .rejoin_ms = PATIENCE_MS }, ECONNREFUSED,
+                    "not so");
             assert_int_equal (fake_seen (fake).joins, deaths + (cases [index].passes? 3: 1));
             fake_destroy (&fake);
         }
@@ -237,7 +249,8 @@ test_a_server_that_starts (void **state)
     s_lock (fake, path, getpid (), 1);
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = 300 }, ECONNRESET,
         "no server listens yet: process ");
-    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = -1 }, ETIMEDOUT, "no server answered");
+    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100, .rejoin_ms = -1 }, ETIMEDOUT,
+        "no server answered");
     prctl (PR_SET_NAME, name);
     s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 100 }, ETIMEDOUT, "no server answered");
     unlink (path);
@@ -248,7 +261,8 @@ test_a_server_that_starts (void **state)
 //  --------------------------------------------------------------------------
 //  A door that does not answer
 
-//  The server may still hand the ring over, and takes the socket's end for the client's: INLINE would be wrong now.
+//  The server may still hand the ring over, and takes the socket's end for the client's: INLINE would be
+//  wrong now.
 static void
 test_a_ring_that_is_not_handed_over (void **state)
 {
@@ -259,7 +273,8 @@ test_a_ring_that_is_not_handed_over (void **state)
     assert_int_equal (fake_seen (fake).inlines, 0);
     fake_destroy (&fake);
     fake = s_fake ((fake_plan_t) { .mute_tokens = 1 });
-    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 300, .rejoin_ms = -1 }, ETIMEDOUT, "did not hand over the ring");
+    s_expect_refusal (fake, (tureen_options_t) { .timeout_ms = 300, .rejoin_ms = -1 }, ETIMEDOUT,
+        "did not hand over the ring");
     assert_int_equal (fake_seen (fake).inlines, 0);
     fake_destroy (&fake);
 }

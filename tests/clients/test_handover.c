@@ -47,7 +47,8 @@ static bool
 s_put (handover_t *handover, uint64_t sequence, uint32_t slot)
 {
     uint64_t ids [BATCH] = { sequence, sequence };
-    message_batch_t batch = { .head = { .sequence = sequence, .slot = slot, .count = BATCH }, .ids = (uint8_t *) ids,
+    message_batch_t batch = { .head = { .sequence = sequence, .slot = slot, .count = BATCH },
+        .ids = (uint8_t *) ids,
         .step = (uint8_t *) ids, .step_count = BATCH };
     if (slot != WIRE_SLOT_NONE)
         return handover_put_batch (handover, &batch, NULL);
@@ -60,7 +61,8 @@ s_put (handover_t *handover, uint64_t sequence, uint32_t slot)
 
 //  --------------------------------------------------------------------------
 //  Property: a server that obeys `released` and `kept` and nothing else never writes to a batch that is
-//  queued or held, and always gets back what is neither; batches in no slot come between and change nothing of that.  The model:
+//  queued or held, and always gets back what is neither; batches in no slot come between and change nothing
+//  of that.  The model:
 //  for each slot, what is in it and where that is, and behind the slots some for what is in none.
 
 typedef enum { EMPTY, QUEUED, HELD, DONE } place_t;
@@ -379,14 +381,16 @@ test_many_threads (void **state)
     handover_destroy (&threads.handover);
 }
 
-//  Guards: what is said of unreadable samples is kept as it was said last, and is a notice where more are missing than ever before.
+//  Guards: what is said of unreadable samples is kept as it was said last, and is a notice where more are
+//  missing than ever before.
 static void
 test_unreadable_samples (void **state)
 {
     (void) state;
     handover_t *handover = s_open (3);
     static const struct { uint64_t count; const char *json; bool is_notice; } said [] = {
-        { 2, "{\"count\":2}", true }, { 2, "{\"count\":2,\"again\":1}", false }, { 0, "{\"count\":0}", false },
+        { 2, "{\"count\":2}", true }, { 2, "{\"count\":2,\"again\":1}", false },
+        { 0, "{\"count\":0}", false },
         { 1, "{\"count\":1}", false }, { 3, "{\"count\":3}", true }
     };
     char *json = handover_unreadable (handover);

@@ -146,7 +146,8 @@ static void
 test_a_failing_ring_becomes_inline (void **state)
 {
     (void) state;
-    static const fake_ring_t failures [] = { FAKE_RING_WRONG_PATH, FAKE_RING_NO_DESCRIPTOR, FAKE_RING_REFUSES };
+    static const fake_ring_t failures [] = { FAKE_RING_WRONG_PATH, FAKE_RING_NO_DESCRIPTOR,
+        FAKE_RING_REFUSES };
     for (size_t index = 0; index < sizeof failures / sizeof *failures; index++) {
         fake_plan_t plan = { .samples = 10, .epochs = 1, .ring = failures [index] };
         fake_server_t *fake = fake_new (&plan);
@@ -160,7 +161,8 @@ test_a_failing_ring_becomes_inline (void **state)
     }
 }
 
-//  A ring whose descriptor came is taken: who cannot map it leaves, and joins again inline; the user sees one job.
+//  A ring whose descriptor came is taken: who cannot map it leaves, and joins again inline; the user sees one
+//  job.
 static void
 test_a_ring_that_cannot_be_mapped_is_left (void **state)
 {
@@ -532,7 +534,8 @@ test_held_batches_survive_a_failure (void **state)
     fake_destroy (&fake);
 }
 
-//  Nor where the server (which lives, and has closed its side of the ring's socket) ended the job; and what had come is given.
+//  Nor where the server (which lives, and has closed its side of the ring's socket) ended the job; and what
+//  had come is given.
 static void
 test_batches_survive_the_end_of_their_job (void **state)
 {
@@ -638,7 +641,8 @@ test_unusable_options_name_the_option (void **state)
         { { .dataset = "a", .ids = ids, .id_count = 1, .order = TUREEN_SEEDED }, "options.ids" },
         { { .dataset = "a", .order = TUREEN_SEEDED + 1 }, "options.order" },
         { { .dataset = "a", .pool = 64 }, "options.pool: only with order" },
-        { { .dataset = "a", .pool = 64, .seeded = true, .order = TUREEN_PRIVATE }, "options.pool: only with order" },
+        { { .dataset = "a", .pool = 64, .seeded = true, .order = TUREEN_PRIVATE },
+            "options.pool: only with order" },
         { { .dataset = "a", .pool = 7, .seeded = true }, "options.pool: 7; expected 8 to 16777216" },
         { { .dataset = "a", .pool = 16777217, .order = TUREEN_SEEDED }, "options.pool: 16777217" },
         { { .dataset = "a", .ids = ids, .order = TUREEN_LIST }, "empty" },
@@ -795,7 +799,8 @@ test_status_asks_without_a_job (void **state)
         { "tcp://127.0.0.1:1", "that host refuses the connection" }
     };
     for (size_t index = 0; index < sizeof absent / sizeof *absent; index++) {
-        assert_int_equal (tureen_status (absent [index] [0], INT_MAX, &json, s_error, sizeof s_error), -ETIMEDOUT);
+        assert_int_equal (tureen_status (absent [index] [0], INT_MAX, &json, s_error, sizeof s_error),
+            -ETIMEDOUT);
         assert_null (json);
         assert_non_null (strstr (s_error, absent [index] [1]));
         assert_non_null (strstr (s_error, "tureen serve"));

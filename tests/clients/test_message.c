@@ -223,16 +223,19 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     uint64_t ids [64];
     size_t count = (s_golden.frames [2].size - 8) / sizeof *ids;
     memcpy (ids, s_golden.frames [2].data + 8, count * sizeof *ids);
-    tureen_options_t options = { .dataset = "train", .batch_size = 2, .pipeline = "train", .order = TUREEN_LIST, .slots = 4,
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .pipeline = "train",
+        .order = TUREEN_LIST, .slots = 4,
         .seeded = true, .seed = 7, .name = "trial-3", .ids = ids, .id_count = count };
-    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
+        .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
         .order = TUREEN_LIST, .seed = 7, .epoch = 1, .batches = 2, .taken = { .list = true, .count = 4 } };
     joining_t *joining;
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
     assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 2);
     char expected [2048];
-    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
+    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size,
+        (const char *) s_golden.frames [1].data);
     char *instance = strstr (expected, ",\"instance\":"), *after = strstr (expected, ",\"run\":");
     assert_true (instance && after);
     memmove (instance, after, strlen (after) + 1);
@@ -247,7 +250,8 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     words [139999] = 1;
     from.order = TUREEN_SHARED;
     from.taken = (course_taken_t) { .count = 1, .words = words, .word_count = 140000 };
-    assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 }, &error), 0);
+    assert_int_equal (joining_new (&joining, &(tureen_options_t) { .dataset = "train", .batch_size = 2 },
+        &error), 0);
     assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 3);
     assert_non_null (strstr ((const char *) s_frames.frames [0].data, "\"frames\":[\"taken\",\"taken\"]"));
     assert_int_equal (s_frames.frames [1].size, 8 + 131071 * 8);
@@ -264,18 +268,23 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
 {
     (void) state;
     s_read ("join_ranks", 4);
-    tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train", .order = TUREEN_SHARED,
-        .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3", .world_size = 2, .rank = 1,
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train",
+        .order = TUREEN_SHARED,
+        .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3", .world_size = 2,
+        .rank = 1,
         .gather_seconds = 300, .rank_wait_seconds = 30 };
-    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
+        .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
         .order = TUREEN_SHARED, .seed = 7, .epoch = 3, .batches = 1,
         .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 } };
     recent_t recent = { .world_size = 2, .steps_max = 5 };
     uint64_t one [] = { 2, 1, 2999, 0, 5 }, other [] = { 2, 2, 7, 8, 9, 10 };
-    assert_true (recent_add_step (&recent, &(message_batch_t) { .head = { .epoch = 2, .index = 4 }, .counts = (uint8_t *) one,
+    assert_true (recent_add_step (&recent,
+        &(message_batch_t) { .head = { .epoch = 2, .index = 4 }, .counts = (uint8_t *) one,
         .step = (uint8_t *) (one + 2), .step_count = 3 }));
     assert_true (recent_add_end (&recent, &(wire_epoch_end_t) { .epoch = 2, .batches = 5, .samples = 19 }));
-    assert_true (recent_add_step (&recent, &(message_batch_t) { .head = { .epoch = 3, .index = 0 }, .counts = (uint8_t *) other,
+    assert_true (recent_add_step (&recent,
+        &(message_batch_t) { .head = { .epoch = 3, .index = 0 }, .counts = (uint8_t *) other,
         .step = (uint8_t *) (other + 2), .step_count = 4 }));
     joining_onward_t onward = { .from = &from, .gather_seconds = 120 };
     onward.recent = recent_numbers (&recent, &onward.recent_count);
@@ -285,8 +294,10 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
     assert_int_equal (s_make (joining, &onward), 3);
     //  What is said of places by who has a list only, and the instance, which is another for every loader.
     char expected [2048];
-    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
-    static const char *const apart [] [2] = { { ",\"places\":\"0\"", "}" }, { ",\"instance\":", ",\"run\":" } };
+    snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size,
+        (const char *) s_golden.frames [1].data);
+    static const char *const apart [] [2] = { { ",\"places\":\"0\"", "}" },
+        { ",\"instance\":", ",\"run\":" } };
     for (size_t index = 0; index < 2; index++) {
         char *place = strstr (expected, apart [index] [0]);
         assert_non_null (place);
@@ -337,7 +348,8 @@ test_fields_of_every_dtype_are_read (void **state)
 {
     (void) state;
     static const struct { const char *dtype; size_t bytes; } dtypes [] = {
-        { "uint8", 1 }, { "int8", 1 }, { "uint16", 2 }, { "int16", 2 }, { "uint32", 4 }, { "int32", 4 }, { "uint64", 8 },
+        { "uint8", 1 }, { "int8", 1 }, { "uint16", 2 }, { "int16", 2 }, { "uint32", 4 }, { "int32", 4 },
+        { "uint64", 8 },
         { "int64", 8 }, { "float16", 2 }, { "bfloat16", 2 }, { "float32", 4 }, { "float64", 8 }, { "bool", 1 }
     };
     message_joined_t *joined = s_joined ("joined_fields", 3);
@@ -392,7 +404,8 @@ s_joined_rank (uint32_t rank)
     static const char *const ranks [] = { "\"rank\":0,\"world_size\":2", "\"rank\":1,\"world_size\":2" };
     char text [8192];
     s_read ("joined", 2);
-    snprintf (text, sizeof text, "%.*s", (int) s_golden.frames [1].size, (const char *) s_golden.frames [1].data);
+    snprintf (text, sizeof text, "%.*s", (int) s_golden.frames [1].size,
+        (const char *) s_golden.frames [1].data);
     char *place = strstr (text, "\"rank\":0,\"world_size\":1");
     assert_non_null (place);
     memcpy (place, ranks [rank], strlen (ranks [rank]));
@@ -404,7 +417,8 @@ s_joined_rank (uint32_t rank)
     return joined;
 }
 
-//  Of what a rank lacked some samples may be unreadable by now, or all, and then it is padding; of a batch in the ring, none.
+//  Of what a rank lacked some samples may be unreadable by now, or all, and then it is padding; of a batch in
+//  the ring, none.
 static void
 test_what_could_still_be_read (void **state)
 {
@@ -414,8 +428,10 @@ test_what_could_still_be_read (void **state)
         uint32_t count, flags;
         bool fits;
     } cases [] = {
-        { { 3, 2999 }, 2, 0, true }, { { 3 }, 1, 0, true }, { { 2999 }, 1, 0, true }, { { 2999, 3 }, 2, 0, false }, { { 3, 3 }, 2, 0, false },
-        { { 0 }, 1, 0, false }, { { 0 }, 1, WIRE_BATCH_PADDING, true }, { { 7 }, 1, WIRE_BATCH_PADDING, false }
+        { { 3, 2999 }, 2, 0, true }, { { 3 }, 1, 0, true }, { { 2999 }, 1, 0, true },
+        { { 2999, 3 }, 2, 0, false }, { { 3, 3 }, 2, 0, false },
+        { { 0 }, 1, 0, false }, { { 0 }, 1, WIRE_BATCH_PADDING, true },
+        { { 7 }, 1, WIRE_BATCH_PADDING, false }
     };
     message_joined_t *joined = s_joined ("joined_ranks", 2);
     s_read ("batch_recalled", 5);
@@ -428,7 +444,8 @@ test_what_could_still_be_read (void **state)
             head.slot = is_loose? WIRE_SLOT_NONE: 0;
             uint64_t ids [2] = { cases [index].ids [0], cases [index].ids [1] };
             message_frame_t frames [5] = { s_golden.frames [0], { (uint8_t *) &head, sizeof head },
-                { (uint8_t *) ids, cases [index].count * sizeof *ids }, s_golden.frames [3], s_golden.frames [4] };
+                { (uint8_t *) ids, cases [index].count * sizeof *ids }, s_golden.frames [3],
+                s_golden.frames [4] };
             message_batch_t batch;
             message_error_t error;
             bool is_whole = cases [index].count == 2 && cases [index].fits;
@@ -457,7 +474,8 @@ test_batches_of_ranks_are_read_as_described (void **state)
     for (size_t index = 0; index < 3; index++) {
         message_error_t error;
         message_batch_t batch;
-        message_joined_t *joined = cases [index].payload? s_joined ("joined_ranks", 2): s_joined_rank (cases [index].rank);
+        message_joined_t *joined = cases [index].payload? s_joined ("joined_ranks", 2):
+            s_joined_rank (cases [index].rank);
         const tureen_info_t *info = message_joined_info (joined);
         assert_true (info->ring && info->rank == cases [index].rank && info->world_size == 2);
         s_read (cases [index].name, cases [index].frames);
@@ -606,7 +624,8 @@ test_joined_that_is_almost_right (void **state)
         { "[\"cat\",\"dog\"]", "[\"cat\",1]" }, { "\"bytes\":\"38551552\"", "\"bytes\":\"38551553\"" },
         { "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcde" },
         { "/run/user/1000/tureen/server.sock.ring", "" },
-        { "\"seed\":\"7\"", "\"seed\":\"7\",\"seed\":\"7\"" }, { "\"rank\":0", "\"rank\":1" }, { "\"rank\":0", "\"rank\":-1" },
+        { "\"seed\":\"7\"", "\"seed\":\"7\",\"seed\":\"7\"" }, { "\"rank\":0", "\"rank\":1" },
+        { "\"rank\":0", "\"rank\":-1" },
         { "\"world_size\":1", "\"world_size\":0" }, { "\"world_size\":1", "\"world_size\":65" },
         { "\"world_size\":1", "\"world_size\":null" }
     };
@@ -669,24 +688,36 @@ test_steps_that_are_almost_right (void **state)
         size_t frames, bytes;
         bool fine;
     } cases [] = {
-        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, true }, { { 3, 2 }, 8, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, true },
-        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, false },
-        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 2, 0, 4, 56, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 3, 56, false },
-        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 48, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 55, false },
-        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 8, false }, { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 0, false },
-        { { 3, 1 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false }, { { 2, 3 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false },
-        { { UINT64_MAX, 6 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false }, { { 65, 0 }, 5, { 5 }, 1, 1, 2, 4, 16 + 65 * 8, false },
-        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, true }, { { 5, 0 }, 4, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, false },
-        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 2, 2, 4, 56, false }, { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 0, 4, 56, false },
-        { { 5, 0 }, 5, { 5, 6, 7, 8, 9 }, 0, 1, 2, 4, 56, false }, { { 0, 0 }, 5, { 5 }, 1, 1, 2, 4, 16, false }
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, true },
+        { { 3, 2 }, 8, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, true },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 1, 2, 0, 4, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 2, 0, 4, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 3, 56, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 48, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 55, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 8, false },
+        { { 3, 2 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 0, false },
+        { { 3, 1 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false },
+        { { 2, 3 }, 5, { 5, 6, 7, 8, 9 }, 0, 3, 0, 4, 56, false },
+        { { UINT64_MAX, 6 }, 5, { 5, 6, 7, 8, 9 }, 1, 3, 0, 4, 56, false },
+        { { 65, 0 }, 5, { 5 }, 1, 1, 2, 4, 16 + 65 * 8, false },
+        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, true },
+        { { 5, 0 }, 4, { 5, 6, 7, 8, 9 }, 1, 1, 2, 4, 56, false },
+        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 2, 2, 4, 56, false },
+        { { 5, 0 }, 6, { 5, 6, 7, 8, 9 }, 1, 1, 0, 4, 56, false },
+        { { 5, 0 }, 5, { 5, 6, 7, 8, 9 }, 0, 1, 2, 4, 56, false },
+        { { 0, 0 }, 5, { 5 }, 1, 1, 2, 4, 16, false }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         message_joined_t *joined = s_joined_rank (cases [index].rank);
-        uint64_t ids [3] = { cases [index].own, cases [index].own + 1, cases [index].own + 2 }, step [2 + 65] = { 0 };
+        uint64_t ids [3] = { cases [index].own, cases [index].own + 1, cases [index].own + 2 },
+            step [2 + 65] = { 0 };
         memcpy (step, cases [index].counts, 16);
         memcpy (step + 2, cases [index].step, sizeof cases [index].step);
         wire_batch_t head = { .slot = 1, .count = cases [index].count, .flags = cases [index].flags };
-        message_frame_t frames [4] = { { NULL, 0 }, { (uint8_t *) &head, sizeof head }, { (uint8_t *) ids, head.count * 8 },
+        message_frame_t frames [4] = { { NULL, 0 }, { (uint8_t *) &head, sizeof head },
+            { (uint8_t *) ids, head.count * 8 },
             { (uint8_t *) step, cases [index].bytes } };
         message_batch_t batch;
         message_error_t error;
@@ -695,7 +726,8 @@ test_steps_that_are_almost_right (void **state)
         //  A job of one has no padding.
         message_joined_destroy (&joined);
         joined = s_joined ("joined", 64);
-        assert_int_equal (message_read_batch (frames, 3, joined, &batch, &error), !(head.flags & WIRE_BATCH_PADDING));
+        assert_int_equal (message_read_batch (frames, 3, joined, &batch, &error),
+            !(head.flags & WIRE_BATCH_PADDING));
         message_joined_destroy (&joined);
     }
 }

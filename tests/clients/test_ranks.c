@@ -1,4 +1,5 @@
-//  Ranks: loaders that take one job together, each with a fake server that plays its part of it; beside a dumb model of the job.
+//  Ranks: loaders that take one job together, each with a fake server that plays its part of it; beside a
+//  dumb model of the job.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -18,7 +19,8 @@
 #include "seed.h"
 #include "tureen.h"
 
-enum { RANKS_MAX = 4, SAMPLES_MAX = 40, EPOCHS = 2, SLOTS = 3, EVENTS_MAX = EPOCHS * (SAMPLES_MAX + 1), HELD_MAX = 2, ROUNDS = 10 };
+enum { RANKS_MAX = 4, SAMPLES_MAX = 40, EPOCHS = 2, SLOTS = 3, EVENTS_MAX = EPOCHS * (SAMPLES_MAX + 1),
+    HELD_MAX = 2, ROUNDS = 10 };
 
 static char s_error [TUREEN_ERROR_BYTES];
 
@@ -75,7 +77,8 @@ static void
 s_draw (model_t *self, uint64_t *random)
 {
     *self = (model_t) { .world_size = (uint32_t) (2 + test_below (random, RANKS_MAX - 1)),
-        .batch_size = (uint32_t) (1 + test_below (random, 4)), .samples = 1 + test_below (random, SAMPLES_MAX),
+        .batch_size = (uint32_t) (1 + test_below (random, 4)),
+        .samples = 1 + test_below (random, SAMPLES_MAX),
         .has_list = test_below (random, 3) == 0 };
     for (size_t place = 0; place < self->samples; place++)
         self->list [place] = test_below (random, self->samples);
@@ -95,7 +98,8 @@ typedef struct {
 static tureen_loader_t *
 s_join (const model_t *model, fake_server_t *fake, uint32_t rank, tureen_transport_t transport)
 {
-    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = model->batch_size,
+    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train",
+        .batch_size = model->batch_size,
         .epochs = EPOCHS, .slots = SLOTS, .transport = transport, .timeout_ms = PATIENCE_MS, .job = "trial-3",
         .world_size = model->world_size, .rank = rank };
     if (model->has_list) {
@@ -150,8 +154,8 @@ s_take (const model_t *model, const event_t *event, rank_t *self, uint32_t rank,
     tureen_batch_t *batch;
     tureen_event_t got = tureen_loader_next_within (self->loader, &batch, PATIENCE_MS);
     if (got != (event->is_end? TUREEN_EPOCH_END: TUREEN_BATCH))
-        fail_msg ("rank %" PRIu32 ", epoch %" PRIu64 ", step %" PRIu64 ": event %d, %s", rank, event->epoch, event->index, got,
-            tureen_loader_error (self->loader));
+        fail_msg ("rank %" PRIu32 ", epoch %" PRIu64 ", step %" PRIu64 ": event %d, %s", rank, event->epoch,
+            event->index, got, tureen_loader_error (self->loader));
     if (event->is_end) {
         assert_int_equal (tureen_loader_epoch (self->loader).batches, event->index);
         assert_int_equal (tureen_loader_epoch (self->loader).samples, event->count);
@@ -168,9 +172,10 @@ s_check_states (const model_t *model, const event_t *event, rank_t *ranks)
 {
     char *first, *other, expected [128];
     assert_int_equal (tureen_loader_state (ranks [0].loader, &first), 0);
-    snprintf (expected, sizeof expected, "\"epoch\": \"%" PRIu64 "\", \"batches\": \"%" PRIu64 "\", \"taken\": {\"%s\": \"%" PRIu64
-        "\"", event->epoch + event->is_end, event->is_end? 0: event->index + 1, model->has_list? "places": "count",
-        event->is_end? 0: event->before);
+    snprintf (expected, sizeof expected,
+        "\"epoch\": \"%" PRIu64 "\", \"batches\": \"%" PRIu64 "\", \"taken\": {\"%s\": \"%" PRIu64
+        "\"", event->epoch + event->is_end, event->is_end? 0: event->index + 1,
+        model->has_list? "places": "count", event->is_end? 0: event->before);
     if (!strstr (first, expected))
         fail_msg ("%s is not in %s", expected, first);
     for (uint32_t rank = 1; rank < model->world_size; rank++) {
@@ -233,8 +238,8 @@ s_end (const model_t *model, rank_t *self, bool dies)
     fake_destroy (&self->fake);
 }
 
-//  Property: whatever the sizes, and wherever each rank's server dies, each gets its part of every step once, all the same ends,
-//  and the states are one.
+//  Property: whatever the sizes, and wherever each rank's server dies, each gets its part of every step once,
+//  all the same ends, and the states are one.
 static void
 test_ranks_take_one_job (void **state)
 {
@@ -246,14 +251,16 @@ test_ranks_take_one_job (void **state)
         rank_t ranks [RANKS_MAX] = { { .fake = NULL } };
         bool dies [RANKS_MAX];
         for (uint32_t rank = 0; rank < model.world_size; rank++) {
-            fake_plan_t plan = { .samples = model.samples, .epochs = EPOCHS, .loose = test_below (&random, SLOTS + 2),
+            fake_plan_t plan = { .samples = model.samples, .epochs = EPOCHS,
+                .loose = test_below (&random, SLOTS + 2),
                 .revive_ms = 10, .gathering = test_below (&random, 3) };
             dies [rank] = test_below (&random, 2);
             //  In time: after the last batch there may be nothing to come back for.
             plan.deed = dies [rank]? FAKE_DIE: FAKE_NOTHING;
             plan.deed_batches = test_below (&random, model.event_count - EPOCHS);
             ranks [rank].fake = fake_new (&plan);
-            ranks [rank].loader = s_join (&model, ranks [rank].fake, rank, (tureen_transport_t) test_below (&random, 2));
+            ranks [rank].loader = s_join (&model, ranks [rank].fake, rank,
+                (tureen_transport_t) test_below (&random, 2));
         }
         for (size_t index = 0; index < model.event_count; index++) {
             for (uint32_t rank = 0; rank < model.world_size; rank++)
@@ -291,7 +298,8 @@ s_check_records (const recent_t *recent, const record_t *records, size_t count)
     const uint64_t *numbers = recent_numbers (recent, &number_count);
     for (size_t index = first; index < count; place += records [index++].count) {
         assert_true (place + records [index].count <= number_count);
-        assert_memory_equal (numbers + place, records [index].numbers, records [index].count * sizeof *numbers);
+        assert_memory_equal (numbers + place, records [index].numbers,
+            records [index].count * sizeof *numbers);
     }
     assert_int_equal (place, number_count);
 }
@@ -307,7 +315,8 @@ test_what_is_kept_of_the_last_steps (void **state)
         for (size_t count = 0; count < RECORDS;) {
             record_t *record = &records [count];
             uint64_t each = 1 + test_below (&random, 3), *numbers = record->numbers;
-            //  In the first rounds nearly all are ends, so that there are too many records before there are too many steps.
+            //  In the first rounds nearly all are ends, so that there are too many records before there are
+            //  too many steps.
             bool is_end = round < 2? test_below (&random, 6) != 0: test_below (&random, 9) == 0;
             numbers [0] = is_end? WIRE_RECENT_END: WIRE_RECENT_STEP;
             numbers [1] = round;
@@ -316,7 +325,8 @@ test_what_is_kept_of_the_last_steps (void **state)
             record->count = is_end? 4: 4 + recent.world_size * (1 + each);
             for (size_t place = 4; place < record->count; place++)
                 numbers [place] = place < 4 + recent.world_size? each: test_below (&random, 1000);
-            message_batch_t batch = { .head = { .epoch = round, .index = count }, .counts = (uint8_t *) (numbers + 4),
+            message_batch_t batch = { .head = { .epoch = round, .index = count },
+                .counts = (uint8_t *) (numbers + 4),
                 .step = (uint8_t *) (numbers + 4 + recent.world_size), .step_count = numbers [3] };
             wire_epoch_end_t end = { .epoch = round, .batches = count, .samples = numbers [3] };
             assert_true (is_end? recent_add_end (&recent, &end): recent_add_step (&recent, &batch));
@@ -336,7 +346,8 @@ test_large_steps (void **state)
     size_t count;
     recent_t recent = { .world_size = 2, .steps_max = 4 };
     for (uint64_t index = 0; index < 5; index++) {
-        message_batch_t batch = { .head = { .index = index }, .counts = (uint8_t *) counts, .step = (uint8_t *) ids,
+        message_batch_t batch = { .head = { .index = index }, .counts = (uint8_t *) counts,
+            .step = (uint8_t *) ids,
             .step_count = IDS };
         assert_true (recent_add_step (&recent, &batch));
     }
@@ -365,7 +376,8 @@ test_who_is_gathered_is_waited_for (void **state)
 {
     (void) state;
     fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = 8, .gathering_ms = 300 });
-    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = 2, .job = "j",
+    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = 2,
+        .job = "j",
         .world_size = 2, .rank = 1, .timeout_ms = 2000, .gather_seconds = 77, .rank_wait_seconds = -1 };
     tureen_loader_t *loader = tureen_loader_new (&options, s_error, sizeof s_error);
     if (!loader)
@@ -390,8 +402,10 @@ test_a_gathering_that_fails (void **state)
     (void) state;
     static const char *const codes [] = { "ranks_missing", "ranks_differ" };
     for (size_t index = 0; index < 2; index++) {
-        fake_server_t *fake = s_fake ((fake_plan_t) { .refuse = "rank 0 says so", .refuse_code = codes [index] });
-        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j", .world_size = 2 };
+        fake_server_t *fake = s_fake ((fake_plan_t) { .refuse = "rank 0 says so",
+            .refuse_code = codes [index] });
+        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j",
+            .world_size = 2 };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, ECONNREFUSED);
         assert_non_null (strstr (s_error, "rank 0 says so"));
@@ -400,14 +414,17 @@ test_a_gathering_that_fails (void **state)
         fake_destroy (&fake);
     }
     //  A server that takes us for another rank, or knows of none.
-    static const char *const ranks [] = { "\"rank\":1,\"world_size\":2", "\"rank\":0,\"world_size\":3", "\"future\":1" };
+    static const char *const ranks [] = { "\"rank\":1,\"world_size\":2", "\"rank\":0,\"world_size\":3",
+        "\"future\":1" };
     for (size_t index = 0; index < 3; index++) {
         char joined [512];
-        snprintf (joined, sizeof joined, "{\"job\":1,\"samples\":9,\"dataset_samples\":9,\"batch_size\":64,\"slots\":4,"
+        snprintf (joined, sizeof joined,
+            "{\"job\":1,\"samples\":9,\"dataset_samples\":9,\"batch_size\":64,\"slots\":4,"
             "\"slot_bytes\":4096,\"fields\":[{\"name\":\"x\",\"dtype\":\"uint8\",\"shape\":[8],\"offset\":0,\"sample_bytes\":8}],"
             "\"ring\":null,\"seed\":1,%s}", ranks [index]);
         fake_server_t *fake = s_fake ((fake_plan_t) { .joined = joined });
-        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j", .world_size = 2 };
+        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j",
+            .world_size = 2 };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, EPROTO);
         assert_non_null (strstr (s_error, "the server took this process for rank "));
@@ -436,14 +453,16 @@ test_a_server_that_dies_while_it_gathers (void **state)
     (void) state;
     static const struct { fake_deed_t deed; int timeout_ms, error; const char *says; } cases [] = {
         { FAKE_DIE, PATIENCE_MS, ECONNRESET, "the connection to the server broke" },
-        { FAKE_SILENT, COURIER_GATHERING_MS, ETIMEDOUT, "the server waited for other ranks, and has fallen silent" }
+        { FAKE_SILENT, COURIER_GATHERING_MS, ETIMEDOUT,
+            "the server waited for other ranks, and has fallen silent" }
     };
     for (size_t index = 0; index < 2; index++) {
         fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = UINT64_MAX, .gathering_ms = 20 });
         spoiler_t spoiler = { .fake = fake, .deed = cases [index].deed };
         pthread_t thread;
         assert_int_equal (pthread_create (&thread, NULL, s_spoil, &spoiler), 0);
-        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j", .world_size = 2,
+        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j",
+            .world_size = 2,
             .timeout_ms = cases [index].timeout_ms, .rejoin_ms = -1 };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, cases [index].error);
@@ -460,7 +479,8 @@ test_a_ring_that_cannot_be_mapped (void **state)
 {
     (void) state;
     fake_server_t *fake = s_fake ((fake_plan_t) { .ring = FAKE_RING_SHORT });
-    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j", .world_size = 2 };
+    tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j",
+        .world_size = 2 };
     assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
     assert_int_equal (errno, EPROTO);
     assert_non_null (strstr (s_error, "ask for TUREEN_INLINE"));
@@ -483,17 +503,19 @@ s_take_some (tureen_loader_t *loader, int count)
     }
 }
 
-//  The server is back, and waits for the others: the user is told each once.  It asks for what is left of its own time; "one is
-//  missing" is no reason to give up before.
+//  The server is back, and waits for the others: the user is told each once.  It asks for what is left of its
+//  own time; "one is missing" is no reason to give up before.
 static void
 test_gathered_again (void **state)
 {
     (void) state;
-    fake_server_t *fake = s_fake ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = 2, .revive_ms = 20, .gathering = 3,
+    fake_server_t *fake = s_fake ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = 2, .revive_ms = 20,
+        .gathering = 3,
         .refuse = "rank 0 is late", .refuse_code = "ranks_missing", .refuse_after = 1, .refuse_times = 2 });
     tureen_loader_t *loader = s_join (&s_two, fake, 1, TUREEN_AUTO);
     s_take_some (loader, 3);
-    static const char *const texts [] = { "looking for it", "waiting for rank 9", "the server is back after" };
+    static const char *const texts [] = { "looking for it", "waiting for rank 9",
+        "the server is back after" };
     for (size_t index = 0; index < 3; index++) {
         char *notice = tureen_loader_notice (loader);
         assert_non_null (notice);
@@ -525,12 +547,14 @@ test_time_that_is_left (void **state)
     assert_int_equal (rejoin_left_seconds (&rejoin, 1000), 86400);
 }
 
-//  A rank that has everything comes back for the others' sake, with what they may lack; its user notices nothing.
+//  A rank that has everything comes back for the others' sake, with what they may lack; its user notices
+//  nothing.
 static void
 test_who_has_everything_comes_back (void **state)
 {
     (void) state;
-    fake_server_t *fake = s_fake ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = 6, .revive_ms = 20, .gathering = 1 });
+    fake_server_t *fake = s_fake ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = 6, .revive_ms = 20,
+        .gathering = 1 });
     tureen_loader_t *loader = s_join (&s_two, fake, 0, TUREEN_AUTO);
     s_take_some (loader, 3);
     tureen_batch_t *batch;
@@ -626,8 +650,10 @@ test_options (void **state)
         { 2, 1, 0, 86401, "j", "options.rank_wait_seconds: 86401; at most 86400" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        tureen_options_t options = { .endpoint = "ipc:///tmp/tureen-nowhere", .dataset = "train", .job = cases [index].job,
-            .world_size = cases [index].world_size, .rank = cases [index].rank, .gather_seconds = cases [index].gather,
+        tureen_options_t options = { .endpoint = "ipc:///tmp/tureen-nowhere", .dataset = "train",
+            .job = cases [index].job,
+            .world_size = cases [index].world_size, .rank = cases [index].rank,
+            .gather_seconds = cases [index].gather,
             .rank_wait_seconds = cases [index].wait, .timeout_ms = 1 };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, EINVAL);
@@ -643,7 +669,8 @@ test_one_process_is_no_rank (void **state)
     (void) state;
     for (uint32_t world_size = 0; world_size < 2; world_size++) {
         fake_server_t *fake = s_fake ((fake_plan_t) { .deaf = false });
-        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .world_size = world_size,
+        tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train",
+            .world_size = world_size,
             .gather_seconds = 5, .rank_wait_seconds = -1 };
         tureen_loader_t *loader = tureen_loader_new (&options, s_error, sizeof s_error);
         assert_non_null (loader);

@@ -127,8 +127,8 @@ test_help (void **state)
         "--subset",
         "--recipe", "--pipeline", "--order", "--list", "--slots", "--inline", "--drop-last", "--seed",
         "--pool", "--name",
-        "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin", "--world-size", "--rank", "--gather",
-        "--rank-wait", "--on-bad" };
+        "--ids", "--json", "--timeout", "--state", "--state-every", "--job", "--rejoin", "--world-size",
+        "--rank", "--gather", "--rank-wait", "--on-bad" };
     for (size_t index = 0; index < sizeof options / sizeof *options; index++)
         assert_non_null (strstr (s_out, options [index]));
 }
@@ -144,8 +144,10 @@ test_unusable_arguments (void **state)
         { "--batch", "-1", NULL, "--batch" },
         { "--batch", "64x", NULL, "--batch" }, { "--batch", "99999999999999999999", NULL, "--batch" },
         { "--epochs", "", NULL, "--epochs" }, { "--slots", "2", NULL, "3 to 64" },
-        { "--rate", "0", NULL, "--rate" }, { "--rejoin", "-1", NULL, "--rejoin '-1'" }, { "--rejoin", "nan", NULL, "--rejoin" },
-        { "--state-every", "0", NULL, "--state-every '0'" }, { "--dataset", "a", "--job=", "--job: expected 1 to 64" },
+        { "--rate", "0", NULL, "--rate" }, { "--rejoin", "-1", NULL, "--rejoin '-1'" },
+        { "--rejoin", "nan", NULL, "--rejoin" },
+        { "--state-every", "0", NULL, "--state-every '0'" },
+        { "--dataset", "a", "--job=", "--job: expected 1 to 64" },
         { "--rate", "nan", NULL, "--rate" }, { "--timeout", "soon", NULL, "--timeout" },
         { "--subset", "5", NULL, "LO:HI" }, { "--subset", "5:5", NULL, "LO:HI" },
         { "--subset", "1:2,", NULL, "LO:HI" },
@@ -159,7 +161,8 @@ test_unusable_arguments (void **state)
         { "--json=3", NULL, NULL, "option '--json' takes no value" },
         { "--drop-last=no", NULL, NULL, "option '--drop-last' takes no value" },
         { "--s", "3", NULL, "option '--s' is ambiguous" },
-        { "--dataste", "a", NULL, "unknown option '--dataste'; did you mean '--dataset'?" }, { "-x", NULL, NULL, "unknown" },
+        { "--dataste", "a", NULL, "unknown option '--dataste'; did you mean '--dataset'?" },
+        { "-x", NULL, NULL, "unknown" },
         { "--dataset", "a", "--pipeline=[", "read: --pipeline: line 1" },
         { "--dataset", "a", "--recipe=\xff", "read: --recipe: not UTF-8" },
         { "--dataset", "a", "--name="
@@ -260,7 +263,8 @@ test_options_reach_the_server (void **state)
         "--on-bad=fail"), 0);
     static const char *const texts [] = { "\"dataset\":\"val\"", "\"batch_size\":1024", "\"epochs\":null",
         "\"drop_last\":true", "\"pipeline\":\"eval\"", "\"order\":\"private\"", "\"slots\":5",
-        "\"seed\":\"18446744073709551615\"", "\"name\":\"me\"", "\"frames\":[\"subset\"]", "\"on_bad\":\"fail\"" };
+        "\"seed\":\"18446744073709551615\"", "\"name\":\"me\"", "\"frames\":[\"subset\"]",
+        "\"on_bad\":\"fail\"" };
     fake_seen_t seen = fake_seen (fake);
     for (size_t index = 0; index < sizeof texts / sizeof *texts; index++)
         if (!strstr (seen.join, texts [index]))
@@ -278,7 +282,8 @@ test_seed_and_order (void **state)
         { { "--json", NULL }, NULL, false }, { { "--seed=9", NULL }, NULL, true },
         { { "--order=seeded", NULL }, "\"order\":\"seeded\"", false },
         { { "--seed=9", "--order=seeded" }, "\"order\":\"seeded\"", true },
-        { { "--pool=1K", "--order=seeded" }, "\"order\":\"seeded\",\"transport\":\"auto\",\"pool\":1024", false },
+        { { "--pool=1K", "--order=seeded" }, "\"order\":\"seeded\",\"transport\":\"auto\",\"pool\":1024",
+            false },
         { { "--order=shared", "--seed=9" }, "\"order\":\"shared\"", true },
         { { "--seed=9", "--order=list" }, "\"order\":\"list\"", true }
     };
@@ -287,7 +292,8 @@ test_seed_and_order (void **state)
         assert_int_equal (RUN (fake, "--dataset=train", "--json", cases [index].arguments [0],
             cases [index].arguments [1]), 0);
         fake_seen_t seen = fake_seen (fake);
-        if (cases [index].order? !strstr (seen.join, cases [index].order): strstr (seen.join, "order") != NULL)
+        if (cases [index].order? !strstr (seen.join, cases [index].order):
+            strstr (seen.join, "order") != NULL)
             fail_msg ("case %zu: %s", index, seen.join);
         assert_int_equal (strstr (seen.join, "\"seed\":\"9\"") != NULL, cases [index].seeded);
         json_t *root = json_loads (s_out, 0, NULL);
@@ -512,8 +518,8 @@ test_a_rank_has_its_part (void **state)
         char ids [160], number [24];
         snprintf (ids, sizeof ids, "--ids=%s", s_path ("ids"));
         snprintf (number, sizeof number, "--rank=%d", rank);
-        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--epochs=2", "--json", ids, "--world-size=2", number,
-            "--job=j", "--gather=7", "--rank-wait=0"), 0);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--epochs=2", "--json", ids,
+            "--world-size=2", number, "--job=j", "--gather=7", "--rank-wait=0"), 0);
         assert_string_equal (s_ids, expected [rank]);
         assert_true (s_result ("rank") == rank && s_result ("world_size") == 2);
         assert_true (s_result ("batches") == 4);
@@ -528,7 +534,8 @@ test_a_rank_has_its_part (void **state)
     }
     fake_server_t *fake = s_fake (5, 1);
     assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", "--world-size=2", "--rank=1", "--job=j"), 0);
-    assert_non_null (strstr (s_out, "job 7, rank 1 of 2 (shared memory, seed 7): 1 epoch, 2 samples in 2 batches"));
+    assert_non_null (strstr (s_out,
+        "job 7, rank 1 of 2 (shared memory, seed 7): 1 epoch, 2 samples in 2 batches"));
     fake_destroy (&fake);
 }
 
@@ -591,8 +598,9 @@ s_wait_for_record (void)
     fail_msg ("no ids came: %s", s_err);
 }
 
-//  Ended by a signal, or killed at any moment: the next run goes on, and the ids of both are one epoch, each once.  The state
-//  is behind the ids when it is killed; what comes again takes the place of what had been written.
+//  Ended by a signal, or killed at any moment: the next run goes on, and the ids of both are one epoch, each
+//  once.  The state is behind the ids when it is killed; what comes again takes the place of what had been
+//  written.
 static void
 test_a_run_goes_on (void **state)
 {
@@ -604,20 +612,22 @@ test_a_run_goes_on (void **state)
         fake_plan_t plan = { .samples = 200, .epochs = 1, .shuffle = true };
         fake_server_t *fake = fake_new (&plan);
         //  It takes 4 seconds: on a slow machine too it is not done when it is killed.
-        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=50", s_record_argument, s_state_argument,
-            every [index]);
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=50", s_record_argument,
+            s_state_argument, every [index]);
         s_wait_for_record ();
         kill (process, signals [index]);
         assert_int_equal (s_finish (process), (signals [index] == SIGKILL? 1000: 128) + signals [index]);
         fake_destroy (&fake);
         fake = fake_new (&plan);
-        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument, s_state_argument), 0);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument,
+            s_state_argument), 0);
         if (s_result ("samples") <= 0 || s_result ("samples") >= 200)
             fail_msg ("signal %d, %s: %s", signals [index], every [index], s_out);
         s_check_once (200);
         assert_int_equal (fake_seen (fake).joins, 1);
         //  Nothing is left: nobody is asked, nothing is changed.
-        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument, s_state_argument), 0);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument,
+            s_state_argument), 0);
         assert_true (s_result ("samples") == 0);
         s_check_once (200);
         assert_int_equal (fake_seen (fake).joins, 1);
@@ -625,7 +635,8 @@ test_a_run_goes_on (void **state)
     }
 }
 
-//  A rank's record goes on where the state of all of them has come; with that of another rank, which was behind, it is taken back.
+//  A rank's record goes on where the state of all of them has come; with that of another rank, which was
+//  behind, it is taken back.
 static void
 test_a_rank_goes_on (void **state)
 {
@@ -637,8 +648,8 @@ test_a_rank_goes_on (void **state)
     fake_plan_t plan = { .samples = 200, .epochs = 1 };
     fake_server_t *fake = fake_new (&plan);
     s_new_record ();
-    pid_t process = START (fake, "--dataset=train", "--batch=2", "--rate=25", s_record_argument, s_state_argument,
-        "--state-every=3", "--job=j", "--world-size=2", "--rank=1");
+    pid_t process = START (fake, "--dataset=train", "--batch=2", "--rate=25", s_record_argument,
+        s_state_argument, "--state-every=3", "--job=j", "--world-size=2", "--rank=1");
     s_wait_for_record ();
     kill (process, SIGKILL);
     assert_int_equal (s_finish (process), 1000 + SIGKILL);
@@ -649,8 +660,8 @@ test_a_rank_goes_on (void **state)
         FILE *file = fopen (s_path ("state"), "w");
         assert_true (file && fputs (earlier, file) >= 0 && fclose (file) == 0);
         fake = fake_new (&plan);
-        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", s_record_argument, s_state_argument, "--job=j",
-            "--world-size=2", "--rank=1"), 0);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=2", s_record_argument, s_state_argument,
+            "--job=j", "--world-size=2", "--rank=1"), 0);
         s_load ("record", s_ids);
         assert_string_equal (s_ids, whole);
         fake_destroy (&fake);
@@ -660,8 +671,8 @@ test_a_rank_goes_on (void **state)
     assert_true (file && fputs ("5\n3\n", file) >= 0 && fclose (file) == 0);
     char list [160];
     snprintf (list, sizeof list, "--list=%s", s_path ("list"));
-    assert_int_equal (RUN (NULL, "--dataset=train", list, s_record_argument, s_state_argument, "--job=j", "--world-size=2",
-        "--rank=1"), 2);
+    assert_int_equal (RUN (NULL, "--dataset=train", list, s_record_argument, s_state_argument, "--job=j",
+        "--world-size=2", "--rank=1"), 2);
     assert_non_null (strstr (s_err, "--list with --world-size: --ids or --state, not both"));
 }
 
@@ -689,14 +700,15 @@ test_a_list_goes_on_after_a_kill (void **state)
         s_new_record ();
         fake_plan_t plan = { .samples = 11, .epochs = 1, .has_bad = true, .bad = BAD };
         fake_server_t *fake = fake_new (&plan);
-        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=80", list, s_record_argument, s_state_argument,
-            every [index]);
+        pid_t process = START (fake, "--dataset=train", "--batch=4", "--rate=80", list, s_record_argument,
+            s_state_argument, every [index]);
         s_wait_for_record ();
         kill (process, SIGKILL);
         assert_int_equal (s_finish (process), 1000 + SIGKILL);
         fake_destroy (&fake);
         fake = fake_new (&plan);
-        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", list, s_record_argument, s_state_argument), 0);
+        assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", list, s_record_argument,
+            s_state_argument), 0);
         fake_destroy (&fake);
         s_load ("record", s_ids);
         assert_string_equal (s_ids, expected);
@@ -709,9 +721,11 @@ test_a_run_outlives_its_server (void **state)
 {
     (void) state;
     s_new_record ();
-    fake_plan_t plan = { .samples = 100, .epochs = 1, .shuffle = true, .deed = FAKE_DIE, .deed_batches = 7, .revive_ms = 50 };
+    fake_plan_t plan = { .samples = 100, .epochs = 1, .shuffle = true, .deed = FAKE_DIE, .deed_batches = 7,
+        .revive_ms = 50 };
     fake_server_t *fake = fake_new (&plan);
-    assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--job=trial-7", s_record_argument, s_state_argument), 0);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--job=trial-7", s_record_argument,
+        s_state_argument), 0);
     s_check_once (100);
     assert_non_null (strstr (s_err, "tureen read: the "));
     assert_non_null (strstr (s_err, "; looking for it at ipc://"));
@@ -722,7 +736,8 @@ test_a_run_outlives_its_server (void **state)
     fake_destroy (&fake);
 }
 
-//  A disk that fills up under the ids: the run ends, and what the state says is in the file; the next run makes it whole.
+//  A disk that fills up under the ids: the run ends, and what the state says is in the file; the next run
+//  makes it whole.
 static void
 test_a_full_disk_loses_nothing (void **state)
 {
@@ -733,8 +748,10 @@ test_a_full_disk_loses_nothing (void **state)
     char command [1024];
     const char *folder = getenv ("TUREEN_BIN");
     //  The first sh that comes along counts in blocks of 512 or 1024 bytes: the ids need 3,490.
-    snprintf (command, sizeof command, "ulimit -f 3; exec %s/tureen_read --dataset=train --batch=4 --state-every=5 "
-        "%s %s --connect=%s 2>%s/err", folder? folder: ".", s_record_argument, s_state_argument, fake_endpoint (fake), s_directory);
+    snprintf (command, sizeof command,
+        "ulimit -f 3; exec %s/tureen_read --dataset=train --batch=4 --state-every=5 "
+        "%s %s --connect=%s 2>%s/err", folder? folder: ".", s_record_argument, s_state_argument,
+        fake_endpoint (fake), s_directory);
     int status = system (command);
     assert_true (WIFEXITED (status));
     assert_int_equal (WEXITSTATUS (status), 1);

@@ -1,4 +1,5 @@
-//  The loader whose server goes away: whatever happens, nothing comes twice, nothing is lost, and the user's view goes on.
+//  The loader whose server goes away: whatever happens, nothing comes twice, nothing is lost, and the user's
+//  view goes on.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -99,7 +100,8 @@ s_check_once (const reader_t *self)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (uint64_t id = 0; id < SAMPLES; id++)
             if (self->times [epoch] [id] != 1)
-                fail_msg ("epoch %" PRIu64 ": sample %" PRIu64 " came %" PRIu32 " times", epoch, id, self->times [epoch] [id]);
+                fail_msg ("epoch %" PRIu64 ": sample %" PRIu64 " came %" PRIu32 " times", epoch, id,
+                    self->times [epoch] [id]);
 }
 
 //  Reads a whole run through whatever the plan does; deaths at least so many.
@@ -133,8 +135,8 @@ test_the_server_is_killed (void **state)
     (void) state;
     static const uint64_t batches [] = { 0, 1, 6 };
     for (size_t index = 0; index < sizeof batches / sizeof *batches; index++)
-        s_survive ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = batches [index], .deed_times = 2, .revive_ms = 30 },
-            index % 2? TUREEN_INLINE: TUREEN_AUTO, 3);
+        s_survive ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = batches [index], .deed_times = 2,
+            .revive_ms = 30 }, index % 2? TUREEN_INLINE: TUREEN_AUTO, 3);
 }
 
 //  Other ends that are none for the run; a server that is still there counts the same way.
@@ -144,11 +146,13 @@ test_other_ends (void **state)
     (void) state;
     static const struct { fake_deed_t deed; tureen_transport_t transport; uint64_t batches; } cases [] = {
         { FAKE_STOP, TUREEN_AUTO, 2 }, { FAKE_STOP, TUREEN_INLINE, 9 }, { FAKE_DIE_RING, TUREEN_AUTO, 4 },
-        { FAKE_SILENT, TUREEN_INLINE, 2 }, { FAKE_SEND_ERROR, TUREEN_AUTO, 3 }, { FAKE_SEND_ERROR, TUREEN_INLINE, 11 },
+        { FAKE_SILENT, TUREEN_INLINE, 2 }, { FAKE_SEND_ERROR, TUREEN_AUTO, 3 },
+        { FAKE_SEND_ERROR, TUREEN_INLINE, 11 },
         { FAKE_END_SILENT, TUREEN_INLINE, 5 }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        s_survive ((fake_plan_t) { .deed = cases [index].deed, .deed_batches = cases [index].batches, .revive_ms = 30,
+        s_survive ((fake_plan_t) { .deed = cases [index].deed, .deed_batches = cases [index].batches,
+            .revive_ms = 30,
             .heartbeat_ms = cases [index].deed == FAKE_SILENT? 60: 0 }, cases [index].transport, 2);
 }
 
@@ -181,7 +185,8 @@ test_a_refusal_that_passes (void **state)
     }
 }
 
-//  A server that takes the job each time and ends at once is as good as none: it is not asked without a pause, nor for ever.
+//  A server that takes the job each time and ends at once is as good as none: it is not asked without a
+//  pause, nor for ever.
 static void
 test_a_server_that_gives_nothing (void **state)
 {
@@ -215,10 +220,12 @@ test_a_list_goes_on (void **state)
         if (ids [place] != 4)
             wanted [count++] = ids [place];
     }
-    fake_plan_t plan = { .samples = 10, .epochs = 1, .deed = FAKE_DIE, .deed_batches = 4, .deed_times = 2, .revive_ms = 30,
+    fake_plan_t plan = { .samples = 10, .epochs = 1, .deed = FAKE_DIE, .deed_batches = 4, .deed_times = 2,
+        .revive_ms = 30,
         .has_bad = true, .bad = 4 };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1, .order = TUREEN_LIST, .ids = ids,
+    tureen_loader_t *loader = s_join (fake,
+        (tureen_options_t) { .epochs = 1, .order = TUREEN_LIST, .ids = ids,
         .id_count = 60 });
     uint64_t got = 0;
     tureen_batch_t *batch;
@@ -269,14 +276,15 @@ test_what_is_the_end (void **state)
 {
     (void) state;
     static const struct { fake_plan_t plan; int rejoin_ms; const char *says [2]; } cases [] = {
-        { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "the files are others", .refuse_code = "bad_state",
+        { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "the files are others",
+            .refuse_code = "bad_state",
             .refuse_after = 1 }, 0, { "the files are others (bad_state)", "refused" } },
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "run is taken", .refuse_code = "job_taken",
             .refuse_after = 1 }, 0, { "run is taken (job_taken)", "refused" } },
         { { .deed = FAKE_END_FENCED, .deed_batches = 3 }, 0, { "(fenced)", "ended the job" } },
         { { .deed = FAKE_DIE, .deed_batches = 3 }, 400, { "looked for it again for ", "nobody answered" } },
-        { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "it ends", .refuse_code = "stopping", .refuse_after = 1 },
-            1000, { "looked for it again for ", "it ends (stopping)" } },
+        { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "it ends", .refuse_code = "stopping",
+            .refuse_after = 1 }, 1000, { "looked for it again for ", "it ends (stopping)" } },
         { { .deed = FAKE_SEND_BAD_SEQUENCE, .deed_batches = 3 }, 0, { "out of its order", "server at" } }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
@@ -303,9 +311,11 @@ test_destroyed_while_away (void **state)
 {
     (void) state;
     for (int round = 0; round < 4; round++) {
-        fake_plan_t plan = { .samples = SAMPLES, .deed = FAKE_DIE, .deed_batches = 3, .revive_ms = round % 3? 0: 60 };
+        fake_plan_t plan = { .samples = SAMPLES, .deed = FAKE_DIE, .deed_batches = 3,
+            .revive_ms = round % 3? 0: 60 };
         fake_server_t *fake = fake_new (&plan);
-        tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .transport = (tureen_transport_t) (round % 2) });
+        tureen_loader_t *loader = s_join (fake,
+            (tureen_options_t) { .transport = (tureen_transport_t) (round % 2) });
         tureen_batch_t *batch;
         assert_int_equal (tureen_loader_next_within (loader, &batch, PATIENCE_MS), TUREEN_BATCH);
         WAIT_FOR (fake, seen, seen.deaths == 1);
@@ -322,7 +332,8 @@ static void
 test_a_server_that_hears_and_says_nothing (void **state)
 {
     (void) state;
-    fake_plan_t plan = { .samples = SAMPLES, .deed = FAKE_DIE_RING, .deed_batches = 3, .mute_joins = 1, .epochs = EPOCHS };
+    fake_plan_t plan = { .samples = SAMPLES, .deed = FAKE_DIE_RING, .deed_batches = 3, .mute_joins = 1,
+        .epochs = EPOCHS };
     fake_server_t *fake = fake_new (&plan);
     tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .timeout_ms = 2000 });
     reader_t reader = { .random = 3 };
@@ -350,7 +361,8 @@ test_questions (void **state)
     assert_int_equal (tureen_loader_explain (loader, 17, 3, &json, s_error, sizeof s_error), 0);
     assert_string_equal (json, "{\"id\":\"17\",\"epoch\":\"3\"}");
     free (json);
-    assert_int_equal (tureen_loader_explain (loader, 18, TUREEN_EPOCH_ANY, &json, s_error, sizeof s_error), 0);
+    assert_int_equal (tureen_loader_explain (loader, 18, TUREEN_EPOCH_ANY, &json, s_error, sizeof s_error),
+        0);
     assert_string_equal (json, "{\"id\":\"18\"}");
     free (json);
     assert_int_equal (tureen_loader_explain (loader, 100, 0, &json, s_error, sizeof s_error), -ENOENT);
@@ -494,10 +506,11 @@ test_another_layout_is_another_job (void **state)
     message_error_t error;
     for (size_t index = 0; index < 5; index++) {
         char text [512];
-        int length = snprintf (text, sizeof text, "{\"job\":%zu,\"samples\":%d,\"dataset_samples\":9,\"batch_size\":2,\"slots\":4,"
+        int length = snprintf (text, sizeof text,
+            "{\"job\":%zu,\"samples\":%d,\"dataset_samples\":9,\"batch_size\":2,\"slots\":4,"
             "\"slot_bytes\":64,\"fields\":[{\"name\":\"%s\",\"dtype\":\"%s\",\"shape\":[%d],\"offset\":0,\"sample_bytes\":%d}],"
-            "\"seed\":1}", index, cases [index].samples, cases [index].name, cases [index].dtype, cases [index].side,
-            cases [index].side);
+            "\"seed\":1}", index, cases [index].samples, cases [index].name, cases [index].dtype,
+            cases [index].side, cases [index].side);
         message_frame_t frames [2] = { { NULL, 0 }, { (uint8_t *) text, (size_t) length } };
         if (!message_read_joined (frames, 2, 2, &joined [index], &error))
             fail_msg ("%s", error.text);

@@ -1,4 +1,5 @@
-//  The state: its text both ways, what is damaged or hostile, how far a job has come, and going on from every step.
+//  The state: its text both ways, what is damaged or hostile, how far a job has come, and going on from every
+//  step.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -39,9 +40,11 @@ static bool
 s_is_same (const state_t *one, const state_t *other)
 {
     return !strcmp (one->dataset, other->dataset) && !strcmp (one->fingerprint, other->fingerprint)
-        && !strcmp (one->data, other->data) && !strcmp (one->run, other->run) && one->samples == other->samples
+        && !strcmp (one->data, other->data) && !strcmp (one->run, other->run)
+            && one->samples == other->samples
         && one->order == other->order && one->seed == other->seed && one->pool == other->pool
-        && one->epoch == other->epoch && one->batches == other->batches && one->taken.list == other->taken.list
+        && one->epoch == other->epoch && one->batches == other->batches
+        && one->taken.list == other->taken.list
         && one->taken.count == other->taken.count && one->taken.word_count == other->taken.word_count
         && (!one->taken.word_count
         ||  !memcmp (one->taken.words, other->taken.words, one->taken.word_count * sizeof *one->taken.words));
@@ -69,14 +72,16 @@ test_golden_states (void **state)
     for (size_t index = 0; index < 6; index++)
         assert_true (shared.taken.words [ids [index] / 64] >> ids [index] % 64 & 1);
     assert_true (state_read (&list, s_golden ("state_list"), &error));
-    assert_true (list.taken.list && list.taken.count == 1088 && list.order == TUREEN_LIST && list.batches == 17);
+    assert_true (list.taken.list && list.taken.count == 1088 && list.order == TUREEN_LIST
+        && list.batches == 17);
     const state_t *both [] = { &shared, &list };
     for (size_t index = 0; index < 2; index++) {
         char *text = state_write (both [index]);
         assert_non_null (text);
         assert_true (state_read (&again, text, &error));
         assert_true (s_is_same (both [index], &again));
-        json_t *mine = json_loads (text, 0, NULL), *golden = json_loads (s_golden (index? "state_list": "state_shared"), 0, NULL);
+        json_t *mine = json_loads (text, 0, NULL),
+            *golden = json_loads (s_golden (index? "state_list": "state_shared"), 0, NULL);
         assert_true (json_equal (mine, golden));
         json_decref (mine);
         json_decref (golden);
@@ -112,7 +117,8 @@ test_any_damaged_byte_is_refused_or_harmless (void **state)
                     refused++;
                 }
                 else if (!s_is_same (&whole, &damaged))
-                    fail_msg ("%s, byte %zu: '%c' became '%c', and was believed", names [name], place, before, text [place]);
+                    fail_msg ("%s, byte %zu: '%c' became '%c', and was believed", names [name], place, before,
+                        text [place]);
                 else
                     state_clear (&damaged);
                 text [place] = before;
@@ -129,20 +135,26 @@ test_any_damaged_byte_is_refused_or_harmless (void **state)
     }
 }
 
-//  Each is one change to a good state; the checksum is made anew where the state could be written, so it is not what refuses.
+//  Each is one change to a good state; the checksum is made anew where the state could be written, so it is
+//  not what refuses.
 static void
 test_hostile_states (void **state)
 {
     (void) state;
     static const struct { const char *key, *value, *says; } cases [] = {
         { "tureen_state", "2", "version 2" }, { "tureen_state", "\"x\"", "no \"tureen_state\"" },
-        { "dataset", "7", "\"dataset\"" }, { "data", "\"9e1f\"", "16 hexadecimal" }, { "data", "\"9E1F00AA12BC34DE\"", "\"data\"" },
+        { "dataset", "7", "\"dataset\"" }, { "data", "\"9e1f\"", "16 hexadecimal" },
+        { "data", "\"9E1F00AA12BC34DE\"", "\"data\"" },
         { "run", "\"\"", "32 hexadecimal" }, { "samples", "\"18446744073709551615\"", "\"samples\"" },
         { "samples", "\"-1\"", "\"samples\"" }, { "samples", "\"299\"", "end with another bit" },
-        { "samples", "\"256\"", "another length" }, { "order", "\"random\"", "\"order\"" }, { "seed", "\"07\"", "\"seed\"" },
-        { "pool", "16777217", "\"pool\"" }, { "epoch", "\"9223372036854775808\"", "\"epoch\"" }, { "batches", "-1", "\"batches\"" },
-        { "taken", "{}", "either" }, { "taken", "{\"places\": \"3\"}", "only a list" }, { "taken", "[]", "either" },
-        { "taken", "{\"places\": \"3\", \"words\": \"\"}", "either" }, { "taken", "{\"count\": \"7\", \"words\": \"\"}", "have 0" },
+        { "samples", "\"256\"", "another length" }, { "order", "\"random\"", "\"order\"" },
+        { "seed", "\"07\"", "\"seed\"" },
+        { "pool", "16777217", "\"pool\"" }, { "epoch", "\"9223372036854775808\"", "\"epoch\"" },
+        { "batches", "-1", "\"batches\"" },
+        { "taken", "{}", "either" }, { "taken", "{\"places\": \"3\"}", "only a list" },
+        { "taken", "[]", "either" },
+        { "taken", "{\"places\": \"3\", \"words\": \"\"}", "either" },
+        { "taken", "{\"count\": \"7\", \"words\": \"\"}", "have 0" },
         { "taken", "{\"count\": \"1\", \"words\": \"AQAAAAAAAA==\"}", "another length" },
         { "taken", "{\"count\": \"1\", \"words\": \"AQAAAAAA!AA=\"}", "base64" },
         { "taken", "{\"count\": \"1\", \"words\": \"AQAAAAAAAAB=\"}", "base64" },
@@ -154,13 +166,16 @@ test_hostile_states (void **state)
     message_error_t error;
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         json_t *root = json_loads (s_golden ("state_shared"), 0, NULL);
-        json_object_set_new (root, cases [index].key, json_loads (cases [index].value, JSON_DECODE_ANY, NULL));
+        json_object_set_new (root, cases [index].key,
+            json_loads (cases [index].value, JSON_DECODE_ANY, NULL));
         char *text = json_dumps (root, 0);
         json_decref (root);
         if (state_read (&read, text, &error) || !strstr (error.text, cases [index].says))
-            fail_msg ("%s: %s: \"%s\" does not say \"%s\"", cases [index].key, cases [index].value, error.text, cases [index].says);
+            fail_msg ("%s: %s: \"%s\" does not say \"%s\"", cases [index].key, cases [index].value,
+                error.text, cases [index].says);
         //  And so does a loader, before it asks anybody.
-        tureen_options_t options = { .dataset = "train", .state = text, .endpoint = "ipc:///tmp/tureen-there-is-none.sock" };
+        tureen_options_t options = { .dataset = "train", .state = text,
+            .endpoint = "ipc:///tmp/tureen-there-is-none.sock" };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, EINVAL);
         assert_non_null (strstr (s_error, "options.state: "));
@@ -200,7 +215,8 @@ test_base64_both_ways (void **state)
 //  --------------------------------------------------------------------------
 //  How far a job has come
 
-//  In a list, what is missing between two deliveries was unreadable; ids that come again count by their places.
+//  In a list, what is missing between two deliveries was unreadable; ids that come again count by their
+//  places.
 static void
 test_the_place_in_a_list (void **state)
 {
@@ -226,14 +242,16 @@ test_the_place_in_a_list (void **state)
     course = course_new (list, 8, 10);
     uint64_t word = 1;
     assert_false (course_resume (course, 0, 0, &(course_taken_t) { .list = true, .count = 9 }));
-    assert_false (course_resume (course, 0, 0, &(course_taken_t) { .count = 1, .words = &word, .word_count = 1 }));
+    assert_false (course_resume (course, 0, 0,
+        &(course_taken_t) { .count = 1, .words = &word, .word_count = 1 }));
     assert_true (course_resume (course, 2, 3, &(course_taken_t) { .list = true, .count = 8 }));
     assert_false (course_take (course, list, 1));
     course_destroy (&course);
     assert_null (course_new (NULL, 0, UINT64_MAX));
 }
 
-//  Property: the bitmap has what was taken, and nothing is taken twice; a course from a copy goes on the same.
+//  Property: the bitmap has what was taken, and nothing is taken twice; a course from a copy goes on the
+//  same.
 static void
 test_the_set_of_an_epoch (void **state)
 {
@@ -319,7 +337,8 @@ s_read (tureen_loader_t *loader, had_t *had, uint64_t events)
 static tureen_loader_t *
 s_join (fake_server_t *fake, bool list, const char *text)
 {
-    tureen_options_t options = { .dataset = "train", .endpoint = fake_endpoint (fake), .batch_size = BATCH, .epochs = EPOCHS,
+    tureen_options_t options = { .dataset = "train", .endpoint = fake_endpoint (fake), .batch_size = BATCH,
+        .epochs = EPOCHS,
         .state = text, .rejoin_ms = -1, .timeout_ms = PATIENCE_MS };
     if (list) {
         options.order = TUREEN_LIST;
@@ -332,7 +351,8 @@ s_join (fake_server_t *fake, bool list, const char *text)
     return loader;
 }
 
-//  Every sample as often as its epoch should have it: all but the bad one once; in a list as often as it stands there.
+//  Every sample as often as its epoch should have it: all but the bad one once; in a list as often as it
+//  stands there.
 static void
 s_check_had (const had_t *had, uint64_t bad)
 {
@@ -343,12 +363,14 @@ s_check_had (const had_t *had, uint64_t bad)
         for (uint64_t id = 0; id < SAMPLES; id++) {
             uint32_t wanted = id == bad? 0: had->list? expected [id]: 1;
             if (had->times [epoch] [id] != wanted)
-                fail_msg ("epoch %" PRIu64 ", sample %" PRIu64 ": %" PRIu32 " times", epoch, id, had->times [epoch] [id]);
+                fail_msg ("epoch %" PRIu64 ", sample %" PRIu64 ": %" PRIu32 " times", epoch, id,
+                    had->times [epoch] [id]);
         }
     assert_int_equal (had->ends, EPOCHS);
 }
 
-//  Property: from every step of a run, a state; and from it another loader, at another server, gives just what was not given.
+//  Property: from every step of a run, a state; and from it another loader, at another server, gives just
+//  what was not given.
 //  Four slots are ahead of the user all the while.
 static void
 test_going_on_from_every_step (void **state)
@@ -359,7 +381,8 @@ test_going_on_from_every_step (void **state)
         s_list [place] = test_below (&random, SAMPLES);
     for (int list = 0; list < 2; list++)
         for (uint64_t steps = 0; ; steps++) {
-            fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .has_bad = true, .bad = 3 };
+            fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .has_bad = true,
+                .bad = 3 };
             fake_server_t *fake = fake_new (&plan), *other = fake_new (&plan);
             had_t had = { .list = list };
             tureen_loader_t *loader = s_join (fake, list, NULL);
@@ -367,7 +390,8 @@ test_going_on_from_every_step (void **state)
             char *text;
             assert_int_equal (tureen_loader_state (loader, &text), 0);
             tureen_loader_destroy (&loader);
-            //  Of the first half only where it stopped; the other has joined no one before, so it shuffles otherwise.
+            //  Of the first half only where it stopped; the other has joined no one before, so it shuffles
+            //  otherwise.
             loader = s_join (other, list, text);
             free (text);
             assert_true (s_read (loader, &had, UINT64_MAX));
@@ -459,7 +483,8 @@ static void
 test_a_server_that_cannot_be_gone_on_with (void **state)
 {
     (void) state;
-    fake_plan_t plan = { .samples = 8, .ring = FAKE_NO_RING, .joined = "{\"job\":\"7\",\"samples\":\"8\",\"dataset_samples\":\"8\","
+    fake_plan_t plan = { .samples = 8, .ring = FAKE_NO_RING,
+        .joined = "{\"job\":\"7\",\"samples\":\"8\",\"dataset_samples\":\"8\","
         "\"batch_size\":4,\"slots\":4,\"slot_bytes\":\"4096\",\"fields\":[{\"name\":\"x\",\"dtype\":\"uint8\",\"shape\":[4],"
         "\"offset\":\"0\",\"sample_bytes\":\"4\"}],\"ring\":null,\"seed\":\"7\",\"fingerprint\":\"abcd\"}" };
     fake_server_t *fake = fake_new (&plan);

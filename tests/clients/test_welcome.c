@@ -23,14 +23,17 @@ static fake_plan_t
 s_plan (void)
 {
     fake_keys_t keys = { key_server.secret_key, key_own.public_key };
-    return (fake_plan_t) { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .tcp = true, .keys = { keys, keys } };
+    return (fake_plan_t) { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .tcp = true,
+        .keys = { keys, keys } };
 }
 
 static tureen_options_t
 s_options (fake_server_t *fake)
 {
-    return (tureen_options_t) { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = BATCH, .epochs = EPOCHS,
-        .timeout_ms = PATIENCE_MS, .rejoin_ms = PATIENCE_MS, .key = key_path, .server_key = key_server.public_key };
+    return (tureen_options_t) { .endpoint = fake_endpoint (fake), .dataset = "train", .batch_size = BATCH,
+        .epochs = EPOCHS,
+        .timeout_ms = PATIENCE_MS, .rejoin_ms = PATIENCE_MS, .key = key_path,
+        .server_key = key_server.public_key };
 }
 
 static tureen_loader_t *
@@ -73,7 +76,8 @@ s_read_to_any_error (tureen_loader_t *loader)
     tureen_batch_t *batch;
     tureen_event_t event;
     size_t samples = 0;
-    while ((event = tureen_loader_next_within (loader, &batch, PATIENCE_MS)) == TUREEN_BATCH || event == TUREEN_EPOCH_END) {
+    while ((event = tureen_loader_next_within (loader, &batch, PATIENCE_MS)) == TUREEN_BATCH
+        || event == TUREEN_EPOCH_END) {
         samples += batch? tureen_batch_count (batch): 0;
         tureen_batch_release (&batch);
     }
@@ -115,7 +119,8 @@ test_the_right_keys (void **state)
     fake_destroy (&fake);
 }
 
-//  or_says: where the server hung up before the client had read why, as often as it tried; that depends on the moment.
+//  or_says: where the server hung up before the client had read why, as often as it tried; that depends on
+//  the moment.
 static bool
 s_says (const char *text, const char *says, const char *or_says)
 {
@@ -124,7 +129,8 @@ s_says (const char *text, const char *says, const char *or_says)
 
 //  The sentence, and long before the time for an answer is over: EACCES, not ETIMEDOUT.
 static void
-s_expect_shut_out (const fake_plan_t *plan, const char *key, const char *server_key, const char *says, const char *or_says)
+s_expect_shut_out (const fake_plan_t *plan, const char *key, const char *server_key, const char *says,
+    const char *or_says)
 {
     fake_server_t *fake = fake_new (plan);
     tureen_options_t options = s_options (fake);
@@ -153,10 +159,12 @@ test_who_is_not_let_in (void **state)
         "each connection is broken off");
     s_expect_shut_out (&plan, key_path, key_other.public_key, "than the given server_key", NULL);
     plan.keys [0].allowed = key_other.public_key;
-    s_expect_shut_out (&plan, key_path, key_server.public_key, "this client's key is unknown or revoked at tcp://127.0.0.1:", NULL);
+    s_expect_shut_out (&plan, key_path, key_server.public_key,
+        "this client's key is unknown or revoked at tcp://127.0.0.1:", NULL);
     s_expect_shut_out (&plan, key_path, key_server.public_key, key_own.public_key, NULL);
     plan.keys [0] = (fake_keys_t) { .secret = NULL };
-    s_expect_shut_out (&plan, key_path, key_server.public_key, "no keys are used at tcp://127.0.0.1:", "or it is open");
+    s_expect_shut_out (&plan, key_path, key_server.public_key, "no keys are used at tcp://127.0.0.1:",
+        "or it is open");
     plan.tcp = false;
     plan.keys [0].allowed = key_other.public_key;
     s_expect_shut_out (&plan, NULL, NULL, "does not serve user ", NULL);
@@ -281,15 +289,18 @@ test_revoked (void **state)
 //  --------------------------------------------------------------------------
 //  Not now
 
-//  A server that drains ends the job behind a whole epoch, of which its user may have taken nothing yet; refuses it for a while;
+//  A server that drains ends the job behind a whole epoch, of which its user may have taken nothing yet;
+//  refuses it for a while;
 //  and the next one has it from there.
 static void
 test_drained_behind_an_epoch (void **state)
 {
     (void) state;
     for (int taken = 0; taken < 3; taken++) {
-        fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .deed = FAKE_DRAIN, .deed_batches = BATCHES,
-            .refuse = "the server is ending", .refuse_code = "stopping", .refuse_after = 1, .refuse_times = 3 };
+        fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .deed = FAKE_DRAIN,
+            .deed_batches = BATCHES,
+            .refuse = "the server is ending", .refuse_code = "stopping", .refuse_after = 1,
+            .refuse_times = 3 };
         fake_server_t *fake = fake_new (&plan);
         tureen_options_t options = s_options (fake);
         options.slots = BATCHES + 2;
@@ -320,7 +331,8 @@ test_a_busy_server (void **state)
         { "busy", 2, 3 }, { "busy", 0, 5 }, { "budget", 1, 1 }, { "forbidden", 1, 1 }, { "revoked", 1, 1 }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .refuse = "not now", .refuse_code = cases [index].code,
+        fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .refuse = "not now",
+            .refuse_code = cases [index].code,
             .refuse_times = cases [index].times };
         fake_server_t *fake = fake_new (&plan);
         tureen_options_t options = s_options (fake);

@@ -1,7 +1,7 @@
 /*  failing_memory -- allocations that are counted, and one of which fails.
  *
- *  The linker puts these functions in the place of the C library's for our own code, not for libraries' (CMakeLists.txt).  For
- *  one file of a program.
+ *  The linker puts these functions in the place of the C library's for our own code, not for libraries'
+ *  (CMakeLists.txt).  For one file of a program.
  */
 #ifndef FAILING_MEMORY_H
 #define FAILING_MEMORY_H

@@ -79,7 +79,8 @@ model_row (const uint8_t *row, picture_t *picture, uint32_t y, int components)
 }
 
 static inline void
-model_read (struct jpeg_decompress_struct *info, model_t *self, bool is_mask, unsigned scale, picture_t *picture)
+model_read (struct jpeg_decompress_struct *info, model_t *self, bool is_mask, unsigned scale,
+    picture_t *picture)
 {
     jpeg_read_header (info, TRUE);
     int components = info->num_components;
@@ -96,7 +97,8 @@ model_read (struct jpeg_decompress_struct *info, model_t *self, bool is_mask, un
     picture->width = info->output_width;
     picture->channels = is_mask? 1: 3;
     picture->pixels = calloc (picture->height, (size_t) picture->width * picture->channels);
-    uint8_t *row = (*info->mem->alloc_large) ((j_common_ptr) info, JPOOL_IMAGE, (size_t) info->output_width * 4);
+    uint8_t *row = (*info->mem->alloc_large) ((j_common_ptr) info, JPOOL_IMAGE,
+        (size_t) info->output_width * 4);
     while (info->output_scanline < info->output_height) {
         uint32_t y = info->output_scanline;
         jpeg_read_scanlines (info, &row, 1);

@@ -17,7 +17,8 @@ typedef enum { MADE_SEQUENTIAL, MADE_PROGRESSIVE, MADE_SEPARATE_SCANS, MADE_ROUG
 typedef struct {
     const char *name;
     J_COLOR_SPACE space;
-    int across;                 //  sampling factors of the first component (and of the fourth); the others have 1
+    int across;                 //  sampling factors of the first component (and of the fourth); the others
+                                //  have 1
     int down;
     made_scans_t scans;         //  MADE_ROUGH: progressive, and ends before its coefficients are exact
     bool arithmetic;
@@ -56,7 +57,8 @@ static const made_kind_t made_kinds [] = {
     { "4:4:4 rough", JCS_YCbCr, 1, 1, MADE_ROUGH, false, 0 },
 };
 enum { MADE_KINDS = sizeof made_kinds / sizeof *made_kinds };
-enum { MADE_KIND_444 = 0, MADE_KIND_420 = 2, MADE_KIND_GREY = 9, MADE_KIND_RESTARTS = 15, MADE_KIND_PROGRESSIVE = 20 };
+enum { MADE_KIND_444 = 0, MADE_KIND_420 = 2, MADE_KIND_GREY = 9, MADE_KIND_RESTARTS = 15,
+    MADE_KIND_PROGRESSIVE = 20 };
 
 typedef struct {
     uint8_t *bytes;
@@ -115,7 +117,8 @@ made_jpeg_with (const made_kind_t *kind, uint32_t height, uint32_t width, int qu
     info.image_height = height;
     info.image_width = width;
     info.input_components = made_components (kind);
-    info.in_color_space = info.input_components == 1? JCS_GRAYSCALE: info.input_components == 3? JCS_RGB: JCS_CMYK;
+    info.in_color_space = info.input_components == 1? JCS_GRAYSCALE: info.input_components == 3? JCS_RGB:
+        JCS_CMYK;
     jpeg_set_defaults (&info);
     jpeg_set_colorspace (&info, kind->space);
     jpeg_set_quality (&info, quality, TRUE);
@@ -157,7 +160,8 @@ made_insert (made_file_t *self, size_t at, const void *bytes, size_t count)
     self->size += count;
 }
 
-//  Where the frame header's marker stands: 0xc4 are tables, the others up to 0xca that libjpeg writes are frames.
+//  Where the frame header's marker stands: 0xc4 are tables, the others up to 0xca that libjpeg writes are
+//  frames.
 static inline size_t
 made_frame (const uint8_t *bytes, size_t size)
 {

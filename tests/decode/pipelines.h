@@ -1,4 +1,5 @@
-/*  pipelines -- short cuts of the decode tests: a pipeline from JSON text, with or without a source of several fields.  */
+/*  pipelines -- short cuts of the decode tests: a pipeline from JSON text, with or without a source of
+ *  several fields.  */
 #ifndef PIPELINES_H
 #define PIPELINES_H
 #include <setjmp.h>
@@ -27,8 +28,8 @@ quoted (const char *text)
     return room;
 }
 
-//  pipeline_new on text, ' for ", with a source (NULL: one image) and present texts; 0 or its error.  Fails the test when
-//  text is not JSON.
+//  pipeline_new on text, ' for ", with a source (NULL: one image) and present texts; 0 or its error.  Fails
+//  the test when text is not JSON.
 static inline int
 pipeline_try_on (const pipeline_t **self_p, const char *text, const pipeline_source_t *source,
     const char *const *present, size_t present_count, char error [ERROR_BYTES])

@@ -5,7 +5,8 @@
 
 //  0; or -errno, as jpeg_reader_open and jpeg_reader_read say.
 static inline int
-read_box (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_request_t *request, image_pixels_t *pixels)
+read_box (jpeg_reader_t *reader, const uint8_t *bytes, size_t size, const image_request_t *request,
+    image_pixels_t *pixels)
 {
     const image_reader_options_t options = { .warnings_max = UINT32_MAX };
     char error [400];

@@ -1,5 +1,5 @@
-/*  stage_model -- the dumb model of a pipeline: the whole image is decoded, and every operation makes a whole new image of
- *  it, one after the other.  Nothing is put off, cut short or shared between views.
+/*  stage_model -- the dumb model of a pipeline: the whole image is decoded, and every operation makes a whole
+ *  new image of it, one after the other.  Nothing is put off, cut short or shared between views.
  */
 #ifndef STAGE_MODEL_H
 #define STAGE_MODEL_H
@@ -36,7 +36,8 @@ model_image (uint32_t height, uint32_t width, uint32_t channels)
 static inline image_t
 model_view (const model_image_t *self)
 {
-    return (image_t) { self->pixels, (size_t) self->width * self->channels, self->height, self->width, self->channels };
+    return (image_t) { self->pixels, (size_t) self->width * self->channels, self->height, self->width,
+        self->channels };
 }
 
 static inline void
@@ -55,8 +56,8 @@ model_read (const decoder_file_t *file, bool is_mask, uint32_t least_height, uin
     char error [ERROR_BYTES];
     image_request_t request = { .least_height = least_height, .least_width = least_width };
     image_pixels_t pixels;
-    int rc = image_reader_open (reader, &options, file->bytes, file->size, &request.box.height, &request.box.width,
-        error, sizeof error);
+    int rc = image_reader_open (reader, &options, file->bytes, file->size, &request.box.height,
+        &request.box.width, error, sizeof error);
     if (!rc)
         rc = image_reader_read (reader, &request, &pixels, error, sizeof error);
     if (rc)
@@ -84,8 +85,8 @@ model_decode_scaled (const decoder_file_t *file, uint32_t least_height, uint32_t
 
 //  Pixel (row, column) of the new image is (rows [row], columns [column]) of the old one; below 0: fill.
 static inline INSTRUMENT_ROWS void
-model_gather (model_image_t *self, const int64_t *rows, uint32_t height, const int64_t *columns, uint32_t width,
-    const uint8_t *fill)
+model_gather (model_image_t *self, const int64_t *rows, uint32_t height, const int64_t *columns,
+    uint32_t width, const uint8_t *fill)
 {
     model_image_t made = model_image (height, width, self->channels);
     uint8_t *at = made.pixels;
@@ -112,7 +113,8 @@ model_axis (pad_mode_t mode, int64_t begin, uint32_t count, uint32_t side)
 }
 
 static inline void
-model_window (const model_t *self, const operation_t *operation, model_image_t *image, const geometry_window_t *window)
+model_window (const model_t *self, const operation_t *operation, model_image_t *image,
+    const geometry_window_t *window)
 {
     uint8_t fill [IMAGE_COLOURS] = { 0 };
     pad_mode_t mode = PAD_CONSTANT;
@@ -122,22 +124,25 @@ model_window (const model_t *self, const operation_t *operation, model_image_t *
         if (self->is_mask)
             fill [0] = operation->pad.mask_fill;
     }
-    int64_t *rows = model_axis (mode, (int64_t) window->from.top - window->to_top, window->height, image->height);
-    int64_t *columns = model_axis (mode, (int64_t) window->from.left - window->to_left, window->width, image->width);
+    int64_t *rows = model_axis (mode, (int64_t) window->from.top - window->to_top, window->height,
+        image->height);
+    int64_t *columns = model_axis (mode, (int64_t) window->from.left - window->to_left, window->width,
+        image->width);
     model_gather (image, rows, window->height, columns, window->width, fill);
     free (rows);
     free (columns);
 }
 
 static inline void
-model_resize (const model_t *self, model_image_t *image, resize_filter_t filter, uint32_t height, uint32_t width)
+model_resize (const model_t *self, model_image_t *image, resize_filter_t filter, uint32_t height,
+    uint32_t width)
 {
     resize_t *resize = resize_new ();
     model_image_t made = model_image (height, width, image->channels);
     image_t source = model_view (image);
     resize_span_t down = resize_whole (image->height, height), across = resize_whole (image->width, width);
-    bool good = resize_run (resize, self->is_mask? RESIZE_NEAREST: filter, &source, 0, 0, &down, &across, made.pixels,
-        (size_t) width * image->channels);
+    bool good = resize_run (resize, self->is_mask? RESIZE_NEAREST: filter, &source, 0, 0, &down, &across,
+        made.pixels, (size_t) width * image->channels);
     assert_true (good);
     resize_destroy (&resize);
     model_replace (image, made);
@@ -180,7 +185,8 @@ model_colour (const operation_t *operation, model_image_t *image, keyed_random_t
 }
 
 static inline void
-model_random_crop (const model_t *self, const operation_t *operation, model_image_t *image, keyed_random_t *random)
+model_random_crop (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
 {
     geometry_window_t window;
     if (geometry_random_crop (operation, image->height, image->width, random, &window))

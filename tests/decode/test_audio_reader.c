@@ -30,11 +30,16 @@ typedef struct {
 } model_t;
 
 static const struct { const char *name; int format; bool is_float; } s_formats [] = {
-    { "WAV, 16 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_16, false }, { "WAV, 8 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_U8, false },
-    { "WAV, 24 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_24, false }, { "WAV, 32 bits", SF_FORMAT_WAVEX | SF_FORMAT_PCM_32, false },
-    { "WAV, float", SF_FORMAT_WAV | SF_FORMAT_FLOAT, true }, { "WAV, double", SF_FORMAT_WAVEX | SF_FORMAT_DOUBLE, true },
-    { "WAV, mu law", SF_FORMAT_WAV | SF_FORMAT_ULAW, false }, { "WAV, A law", SF_FORMAT_WAV | SF_FORMAT_ALAW, false },
-    { "FLAC, 16 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_16, false }, { "FLAC, 24 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, false },
+    { "WAV, 16 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_16, false },
+    { "WAV, 8 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_U8, false },
+    { "WAV, 24 bits", SF_FORMAT_WAV | SF_FORMAT_PCM_24, false },
+    { "WAV, 32 bits", SF_FORMAT_WAVEX | SF_FORMAT_PCM_32, false },
+    { "WAV, float", SF_FORMAT_WAV | SF_FORMAT_FLOAT, true },
+    { "WAV, double", SF_FORMAT_WAVEX | SF_FORMAT_DOUBLE, true },
+    { "WAV, mu law", SF_FORMAT_WAV | SF_FORMAT_ULAW, false },
+    { "WAV, A law", SF_FORMAT_WAV | SF_FORMAT_ALAW, false },
+    { "FLAC, 16 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_16, false },
+    { "FLAC, 24 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, false },
     { "Ogg Vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS, true }
 };
 enum { FORMATS = sizeof s_formats / sizeof *s_formats, WAV = 0, WAV_FLOAT = 4, FLAC = 8, VORBIS = 10 };
@@ -61,7 +66,8 @@ static sf_count_t
 s_read (void *target, sf_count_t count, void *file_p)
 {
     file_t *file = file_p;
-    size_t left = file->place < file->size? file->size - file->place: 0, bytes = (size_t) count < left? (size_t) count: left;
+    size_t left = file->place < file->size? file->size - file->place: 0,
+        bytes = (size_t) count < left? (size_t) count: left;
     memcpy (target, file->bytes + file->place, bytes);
     file->place += bytes;
     return (sf_count_t) bytes;
@@ -93,7 +99,8 @@ s_make (file_t *file, int format, size_t channels, size_t frames, float loudness
 {
     static float items [FRAMES_MAX * CHANNELS_MAX];
     for (size_t item = 0; item < frames * channels; item++)
-        items [item] = loudness * (0.8f * sinf ((float) (item / channels) * 0.05f * (float) (1 + item % channels))
+        items [item] = loudness * (0.8f
+            * sinf ((float) (item / channels) * 0.05f * (float) (1 + item % channels))
             + (float) test_below (&seed, 1000) / 5001);
     file->size = file->place = 0;
     SF_INFO info = { .samplerate = 16000, .channels = (int) channels, .format = format };
@@ -123,7 +130,8 @@ s_read_whole (model_t *model, file_t *file)
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading
 
-//  To a target of exact size and from a copy of exact size, so that the address sanitizer sees what is beside them.
+//  To a target of exact size and from a copy of exact size, so that the address sanitizer sees what is beside
+//  them.
 static int
 s_excerpt (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
     uint8_t *target, char error [ERROR_BYTES])
@@ -184,8 +192,8 @@ s_sample (const model_t *model, bool is_float, bool is_narrow, size_t frame, siz
 }
 
 static void
-s_expect_excerpt (const model_t *model, bool is_float, const file_t *file, bool is_narrow, uint32_t length, double place,
-    size_t begin)
+s_expect_excerpt (const model_t *model, bool is_float, const file_t *file, bool is_narrow, uint32_t length,
+    double place, size_t begin)
 {
     static uint8_t target [2 * FRAMES_MAX * CHANNELS_MAX * 4];
     char error [ERROR_BYTES];
@@ -196,10 +204,12 @@ s_expect_excerpt (const model_t *model, bool is_float, const file_t *file, bool 
         for (size_t frame = 0; frame < length; frame++) {
             size_t item = channel * length + frame;
             const void *items = target;
-            double found = is_narrow? (double) ((const int16_t *) items) [item]: (double) ((const float *) items) [item];
+            double found = is_narrow? (double) ((const int16_t *) items) [item]:
+                (double) ((const float *) items) [item];
             double expected = s_sample (model, is_float, is_narrow, begin + frame, channel);
             if (found != expected)
-                fail_msg ("place %g: sample %zu of channel %zu is %g for %g", place, frame, channel, found, expected);
+                fail_msg ("place %g: sample %zu of channel %zu is %g for %g", place, frame, channel, found,
+                    expected);
         }
 }
 
@@ -285,9 +295,11 @@ test_other_formats (void **state)
     (void) state;
     static file_t file;
     static const struct { int format; const char *fragment; } formats [] = {
-        { SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "neither WAV nor FLAC nor Ogg" }, { SF_FORMAT_AU | SF_FORMAT_PCM_16, "neither" },
+        { SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "neither WAV nor FLAC nor Ogg" },
+        { SF_FORMAT_AU | SF_FORMAT_PCM_16, "neither" },
         { SF_FORMAT_RF64 | SF_FORMAT_PCM_16, "neither" }, { SF_FORMAT_CAF | SF_FORMAT_PCM_16, "neither" },
-        { SF_FORMAT_WAV | SF_FORMAT_GSM610, "unsupported WAV" }, { SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, "unsupported WAV" },
+        { SF_FORMAT_WAV | SF_FORMAT_GSM610, "unsupported WAV" },
+        { SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, "unsupported WAV" },
     };
     operation_decode_t decode = s_audio (PIPELINE_INT16, 1);
     for (size_t index = 0; index < sizeof formats / sizeof *formats; index++) {
@@ -295,18 +307,22 @@ test_other_formats (void **state)
         s_expect_bad (&decode, file.bytes, file.size, formats [index].fragment);
     }
     static const struct { const char *bytes; size_t size; const char *fragment; } cases [] = {
-        { "", 0, "neither" }, { "RIFF\4\0\0\0WAV", 11, "neither" }, { "RIFF\4\0\0\0WAVE", 12, "unsupported WAV" },
-        { "RIFF\4\0\0\0AVI LIST", 16, "neither" }, { "fLaC", 4, "unsupported FLAC" }, { "OggS", 4, "no page at 0 of 4 bytes" },
+        { "", 0, "neither" }, { "RIFF\4\0\0\0WAV", 11, "neither" },
+        { "RIFF\4\0\0\0WAVE", 12, "unsupported WAV" },
+        { "RIFF\4\0\0\0AVI LIST", 16, "neither" }, { "fLaC", 4, "unsupported FLAC" },
+        { "OggS", 4, "no page at 0 of 4 bytes" },
         { "ID3\3", 4, "neither" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        s_expect_bad (&decode, (const uint8_t *) cases [index].bytes, cases [index].size, cases [index].fragment);
+        s_expect_bad (&decode, (const uint8_t *) cases [index].bytes, cases [index].size,
+            cases [index].fragment);
     static const struct { const char *bytes; size_t size; const char *fragment; } others [] = {
         { "\xff\xd8\xff\xe0", 4, "nor Ogg: the file is a JPEG image" }, { "\x89PNG", 4, "a PNG image" },
         { "\x93NUMPY\1\0", 8, "a NumPy array" }
     };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
-        s_expect (-EDOM, &decode, (const uint8_t *) others [index].bytes, others [index].size, others [index].fragment);
+        s_expect (-EDOM, &decode, (const uint8_t *) others [index].bytes, others [index].size,
+            others [index].fragment);
 }
 
 //  A file that ends too early is bad, wherever the excerpt is (here: at the begin).
@@ -321,7 +337,8 @@ test_truncations_are_refused (void **state)
         operation_decode_t decode = s_audio (PIPELINE_FLOAT32, 1 + format % 2);
         size_t behind = format < FLAC? 1: 2;        //  of an odd number of bytes a WAV's last is padding
         for (int round = 0; round < 60; round++) {
-            size_t less = round < 20? behind + (size_t) round: behind + test_below (&random, file.size - behind);
+            size_t less = round < 20? behind + (size_t) round:
+                behind + test_below (&random, file.size - behind);
             s_expect_bad (&decode, file.bytes, file.size - less, "");
         }
     }
@@ -358,8 +375,8 @@ test_lengths_in_headers (void **state)
     s_expect_bad (&decode, file.bytes, file.size, "ends before its 4294967295 frames do");
 }
 
-//  Both have checksums, and what the library makes of a damaged part is no sample.  Of Ogg all is looked at, wherever the
-//  excerpt is: without a page in the middle there are others to be had.
+//  Both have checksums, and what the library makes of a damaged part is no sample.  Of Ogg all is looked at,
+//  wherever the excerpt is: without a page in the middle there are others to be had.
 static void
 test_damage_is_seen (void **state)
 {
@@ -417,7 +434,8 @@ test_damage_is_survived (void **state)
             s_make (&file, s_formats [round / 60].format, 2, 2000, 1, random);
         damaged = file;
         for (int times = 1 + round % 5; times > 0; times--)
-            damaged.bytes [4 + test_below (&random, round % 2? 60: file.size - 4)] ^= (uint8_t) (1 << test_below (&random, 8));
+            damaged.bytes [4 + test_below (&random,
+                round % 2? 60: file.size - 4)] ^= (uint8_t) (1 << test_below (&random, 8));
         operation_decode_t decode = s_audio (round % 3? PIPELINE_INT16: PIPELINE_FLOAT32, 2);
         char error [ERROR_BYTES];
         (void) s_excerpt (&decode, 1500, 0.5, damaged.bytes, damaged.size, target, error);

@@ -1,4 +1,5 @@
-/*  test_colour -- colour steps against Pillow's results, and against a model that does them one pixel at a time.  */
+/*  test_colour -- colour steps against Pillow's results, and against a model that does them one pixel at a
+ *  time.  */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,8 @@ s_picture (uint32_t height, uint32_t width, uint64_t seed)
         uint64_t number = test_below (&seed, UINT64_MAX);
         for (size_t channel = 0; channel < IMAGE_COLOURS; channel++) {
             uint64_t byte = number >> 8 * channel & 255, grey = (number >> 24 & 255) + byte % 12;
-            byte = kind == 1? (byte & 1) * 255: kind == 2? (grey < 255? grey: 255): kind == 3? byte / 17 * 17: byte;
+            byte = kind == 1? (byte & 1) * 255: kind == 2? (grey < 255? grey: 255): kind == 3? byte / 17 * 17:
+                byte;
             picture.pixels [pixel * IMAGE_COLOURS + channel] = (uint8_t) byte;
         }
     }
@@ -108,7 +110,8 @@ test_equals_pillow (void **state)
     for (simd_level_t level = 0; level < SIMD_LEVELS; level++)
         for (size_t index = 0; levels_use (level) && index < sizeof s_golden / sizeof *s_golden; index++) {
             picture_t picture = s_golden [index].seed
-                ? s_picture (s_golden [index].height, s_golden [index].width, s_golden [index].seed): s_all_hues ();
+                ? s_picture (s_golden [index].height, s_golden [index].width, s_golden [index].seed):
+                s_all_hues ();
             colour_program_t program = { .count = 0 };
             for (size_t step = 0; step < s_golden [index].count; step++)
                 assert_true (colour_add (&program, s_golden [index].steps [step].kind,
@@ -240,7 +243,8 @@ test_equals_the_model (void **state)
             picture_t picture = s_picture (height, width, seed);
             if (levels_use (level))
                 s_run (&program, &picture);
-            if (levels_use (level) && memcmp (picture.pixels, expected.pixels, image_bytes (height, width, 3)))
+            if (levels_use (level) && memcmp (picture.pixels, expected.pixels,
+                image_bytes (height, width, 3)))
                 fail_msg ("seed %" PRIu64 ", level %d, width %u", test_seed (), level, width);
             free (picture.pixels);
         }
@@ -275,7 +279,8 @@ test_every_hue_equals_the_model (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  The rest
 
-//  The mean is that of a view: what lies beside its rows does not count; and nothing but width pixels is written.
+//  The mean is that of a view: what lies beside its rows does not count; and nothing but width pixels is
+//  written.
 static void
 test_keeps_to_its_pixels (void **state)
 {

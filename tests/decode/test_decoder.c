@@ -1,5 +1,5 @@
-/*  test_decoder -- whole samples, of one file and of several: golden files, damage and who is named for it, bombs, keys, and
- *  samples that are no images.
+/*  test_decoder -- whole samples, of one file and of several: golden files, damage and who is named for it,
+ *  bombs, keys, and samples that are no images.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -43,11 +43,11 @@ s_load (file_t *self, const char *name, const char *ending)
     fclose (file);
 }
 
-//  Both stages' results are checked in what holds always; an exact copy of each file, so that the address sanitizer sees a
-//  read behind its end.
+//  Both stages' results are checked in what holds always; an exact copy of each file, so that the address
+//  sanitizer sees a read behind its end.
 static decoder_status_t
-s_run_files (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key, const decoder_sample_t *sample,
-    uint8_t *version, size_t *file_p, char error [ERROR_BYTES])
+s_run_files (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char error [ERROR_BYTES])
 {
     size_t count = pipeline_files (pipeline);
     decoder_file_t copies [PIPELINE_FIELDS_MAX];
@@ -61,7 +61,8 @@ s_run_files (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_
     }
     decoder_sample_t copy = { .files = copies, .warnings_max = sample->warnings_max };
     memset (error, 'x', ERROR_BYTES);
-    decoder_status_t status = decoder_shared (decoder, pipeline, key, &copy, version, file_p, error, ERROR_BYTES);
+    decoder_status_t status = decoder_shared (decoder, pipeline, key, &copy, version, file_p, error,
+        ERROR_BYTES);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_true (status == DECODER_OK || status == DECODER_BAD || status == DECODER_UNSUITABLE);
     assert_int_equal (status != DECODER_OK, *error != 0);
@@ -96,7 +97,8 @@ s_expect_words (const char *error, const char *fragment)
 
 //  Which answer the file must get, and a fragment of its reason.
 static void
-s_expect (decoder_status_t expected, const char *pipeline_text, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect (decoder_status_t expected, const char *pipeline_text, const uint8_t *bytes, size_t size,
+    const char *fragment)
 {
     char error [ERROR_BYTES];
     const pipeline_t *pipeline = pipeline_of (pipeline_text);
@@ -105,7 +107,8 @@ s_expect (decoder_status_t expected, const char *pipeline_text, const uint8_t *b
     decoder_t *decoder = decoder_new ();
     decoder_status_t status = s_run (decoder, pipeline, bytes, size, version, error);
     if (status != expected || !strstr (error, fragment))
-        fail_msg ("%s: %d for %d, \"%s\" for \"%s\"", pipeline_text, (int) status, (int) expected, error, fragment);
+        fail_msg ("%s: %d for %d, \"%s\" for \"%s\"", pipeline_text, (int) status, (int) expected, error,
+            fragment);
     decoder_destroy (&decoder);
     free (version);
     pipeline_destroy (&pipeline);
@@ -251,7 +254,8 @@ test_resize_bombs (void **state)
     static file_t file;
     s_load_sized (&file, "grey", 16, 65500);
     s_expect (DECODER_UNSUITABLE, "[{'op':'resize','size':4096},{'op':'color_jitter','contrast':[2,2]},"
-        "{'op':'center_crop','size':8}]", file.bytes, file.size, "65500 x 16 pixels would become one of 16768000 x 4096");
+        "{'op':'center_crop','size':8}]", file.bytes, file.size,
+        "65500 x 16 pixels would become one of 16768000 x 4096");
     char error [ERROR_BYTES];
     uint8_t version [64 * 4096 * 3];
     const pipeline_t *pipeline = pipeline_of (
@@ -297,8 +301,8 @@ s_free_fields (fields_t *self)
 
 //  What the sample must be with its file-th file replaced, and that file named for it.
 static void
-s_expect_file (decoder_status_t expected, const fields_t *fields, size_t file, const uint8_t *bytes, size_t size,
-    const char *fragment)
+s_expect_file (decoder_status_t expected, const fields_t *fields, size_t file, const uint8_t *bytes,
+    size_t size, const char *fragment)
 {
     char error [ERROR_BYTES];
     uint8_t version [CROP_BYTES];
@@ -327,7 +331,8 @@ s_expect_unsuitable (const fields_t *fields, size_t file, bool is_grey, uint32_t
     const char *fragment)
 {
     uint64_t random = test_seed ();
-    made_file_t made = made_jpeg (&made_kinds [is_grey? MADE_KIND_GREY: MADE_KIND_420], height, width, &random);
+    made_file_t made = made_jpeg (&made_kinds [is_grey? MADE_KIND_GREY: MADE_KIND_420], height, width,
+        &random);
     s_expect_file (DECODER_UNSUITABLE, fields, file, made.bytes, made.size, fragment);
     free (made.bytes);
 }
@@ -342,15 +347,19 @@ test_file_at_fault (void **state)
     for (size_t file = 0; file < FIELDS; file++) {
         s_expect_file (DECODER_BAD, &fields, file, (const uint8_t *) "", 0, "");
         s_expect_file (DECODER_BAD, &fields, file, (const uint8_t *) "hello, world", 12, "");
-        s_expect_file (DECODER_BAD, &fields, file, fields.files [file].bytes, fields.files [file].size - 30, "truncated");
+        s_expect_file (DECODER_BAD, &fields, file, fields.files [file].bytes, fields.files [file].size - 30,
+            "truncated");
         s_expect_file (DECODER_BAD, &fields, file, fields.files [file].bytes, 15, "truncated");
         s_expect_file (DECODER_UNSUITABLE, &fields, file, (const uint8_t *) "OggS", 4, "Ogg audio");
     }
     s_expect_unsuitable (&fields, 1, false, HEIGHT, WIDTH, "mask");
     //  All headers are looked at before anything is decoded.
-    s_expect_unsuitable (&fields, 1, true, HEIGHT, WIDTH + 1, "the mask is 51 x 40 pixels, the image 50 x 40");
-    s_expect_unsuitable (&fields, 2, false, HEIGHT - 1, WIDTH, "the depth is 50 x 39 pixels, the image 50 x 40");
-    s_expect_unsuitable (&fields, 0, false, 1, 2101, "the image is 2101 x 1 pixels: more than \"max_pixels\", 2100");
+    s_expect_unsuitable (&fields, 1, true, HEIGHT, WIDTH + 1,
+        "the mask is 51 x 40 pixels, the image 50 x 40");
+    s_expect_unsuitable (&fields, 2, false, HEIGHT - 1, WIDTH,
+        "the depth is 50 x 39 pixels, the image 50 x 40");
+    s_expect_unsuitable (&fields, 0, false, 1, 2101,
+        "the image is 2101 x 1 pixels: more than \"max_pixels\", 2100");
     s_expect_unsuitable (&fields, 2, false, 1, 2101, "the depth is 2101 x 1 pixels");
     s_free_fields (&fields);
 }
@@ -387,8 +396,10 @@ test_too_small (void **state)
     (void) state;
     uint64_t random = test_seed ();
     made_file_t made = made_jpeg (&made_kinds [MADE_KIND_444], 30, 20, &random);
-    s_expect (DECODER_UNSUITABLE, "[{'op':'random_crop','size':32,'padding':1},{'share':true}]", made.bytes, made.size,
-        "an image of 20 x 30 pixels, with its padding, is smaller than the random_crop of 32 x 32; \"pad_if_needed\"");
+    s_expect (DECODER_UNSUITABLE, "[{'op':'random_crop','size':32,'padding':1},{'share':true}]", made.bytes,
+        made.size,
+        "an image of 20 x 30 pixels, with its padding, is smaller than the random_crop of 32 x 32; "
+        "\"pad_if_needed\"");
     free (made.bytes);
 }
 
@@ -396,8 +407,8 @@ test_too_small (void **state)
 //  Samples that are no images
 
 static void
-s_expect_tensor (const char *text, const uint8_t *bytes, size_t size, const uint8_t *expected, size_t expected_bytes,
-    decoder_status_t cut_short)
+s_expect_tensor (const char *text, const uint8_t *bytes, size_t size, const uint8_t *expected,
+    size_t expected_bytes, decoder_status_t cut_short)
 {
     char error [ERROR_BYTES];
     _Alignas (64) uint8_t version [256];
@@ -437,15 +448,17 @@ test_tensors (void **state)
     (void) state;
     static const uint8_t data [] = { 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0 };
     //  Bytes may be meant to be so many.
-    s_expect_tensor ("[{'op':'decode','as':'bytes','length':12}]", data, sizeof data, data, sizeof data, DECODER_UNSUITABLE);
+    s_expect_tensor ("[{'op':'decode','as':'bytes','length':12}]", data, sizeof data, data, sizeof data,
+        DECODER_UNSUITABLE);
     uint8_t array [ARRAY_BYTES];
     s_make_array (array);
-    s_expect_tensor ("[{'op':'decode','as':'array','dtype':'int16','shape':[2,3]}]", array, sizeof array, data,
-        sizeof data, DECODER_BAD);
+    s_expect_tensor ("[{'op':'decode','as':'array','dtype':'int16','shape':[2,3]}]", array, sizeof array,
+        data, sizeof data, DECODER_BAD);
 }
 
 //  Six frames of 16 bits, 8000 a second.
-static const uint8_t s_wav [] = "RIFF\x30\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0"
+static const uint8_t s_wav [] =
+    "RIFF\x30\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0"
     "data\x0c\0\0\0\x01\0\x02\0\x03\0\x04\0\x05\0\x06";
 
 //  An excerpt of the middle four, and of four from where the key says.
@@ -470,7 +483,8 @@ test_audio (void **state)
     pipeline_destroy (&pipeline);
     pipeline = pipeline_of ("[{'op':'decode','as':'audio','dtype':'int16'},{'op':'excerpt','length':4}]");
     for (key.id = 0; key.id < 60; key.id++) {
-        assert_int_equal (s_run_keyed (decoder, pipeline, &key, s_wav, sizeof s_wav, version, error), DECODER_OK);
+        assert_int_equal (s_run_keyed (decoder, pipeline, &key, s_wav, sizeof s_wav, version, error),
+            DECODER_OK);
         keyed_random_t random;
         keyed_random_init (&random, &key, 0, 1);
         assert_int_equal (version [0], 1 + (int) (keyed_random_uniform (&random) * 3));
@@ -488,8 +502,8 @@ test_audio (void **state)
 #define AUDIO(more) "[{'op':'decode','as':'audio','dtype':'int16'" more "},{'op':'excerpt','length':4}]"
 #define ARRAY(more) "[{'op':'decode','as':'array'," more "}]"
 
-//  A file that one pipeline reads is never bad: any other either reads it too or does not suit it.  What no pipeline reads is
-//  bad for all, but for those that take bytes as they are.
+//  A file that one pipeline reads is never bad: any other either reads it too or does not suit it.  What no
+//  pipeline reads is bad for all, but for those that take bytes as they are.
 static void
 test_whose_fault_it_is (void **state)
 {
@@ -497,25 +511,34 @@ test_whose_fault_it_is (void **state)
     enum { JPEG, PNG, NPY, WAV, GIF, TEXT, EMPTY, FILES };
     static file_t files [FILES];
     static const struct { const char *text; const char *unsuitable [FILES]; bool reads [FILES]; } cases [] = {
-        { GOLDEN_PIPELINE, { [NPY] = "a NumPy array", [WAV] = "WAV audio" }, { [JPEG] = true, [PNG] = true } },
-        { "[{'op':'decode','max_pixels':34},{'op':'center_crop','size':2}]", { [JPEG] = "more than \"max_pixels\", 34",
+        { GOLDEN_PIPELINE, { [NPY] = "a NumPy array", [WAV] = "WAV audio" },
+            { [JPEG] = true, [PNG] = true } },
+        { "[{'op':'decode','max_pixels':34},{'op':'center_crop','size':2}]",
+            { [JPEG] = "more than \"max_pixels\", 34",
             [PNG] = "\"max_pixels\"", [NPY] = "a NumPy array", [WAV] = "WAV audio" }, { false } },
-        { "[{'op':'random_crop','size':90},{'share':true}]", { [JPEG] = "pad_if_needed", [PNG] = "pad_if_needed",
+        { "[{'op':'random_crop','size':90},{'share':true}]",
+            { [JPEG] = "pad_if_needed", [PNG] = "pad_if_needed",
             [NPY] = "a NumPy array", [WAV] = "WAV audio" }, { false } },
-        { ARRAY ("'dtype':'int16','shape':[2,3]"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio" },
+        { ARRAY ("'dtype':'int16','shape':[2,3]"),
+            { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio" },
             { [NPY] = true } },
-        { ARRAY ("'dtype':'int16','shape':[3,2]"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio",
+        { ARRAY ("'dtype':'int16','shape':[3,2]"),
+            { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio",
             [NPY] = "shape (2, 3) instead of (3, 2)" }, { false } },
-        { ARRAY ("'dtype':'uint16','shape':[2,3]"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio",
+        { ARRAY ("'dtype':'uint16','shape':[2,3]"),
+            { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [WAV] = "WAV audio",
             [NPY] = "dtype int16 instead of uint16" }, { false } },
-        { AUDIO (""), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array" }, { [WAV] = true } },
-        { AUDIO (",'rate':8000"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array" }, { [WAV] = true } },
+        { AUDIO (""), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array" },
+            { [WAV] = true } },
+        { AUDIO (",'rate':8000"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array" },
+            { [WAV] = true } },
         { AUDIO (",'rate':8001"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array",
             [WAV] = "rate: 8000 a second instead of 8001" }, { false } },
         { AUDIO (",'channels':2"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array",
             [WAV] = "channels: 1 instead of 2" }, { false } },
         { "[{'op':'decode','as':'bytes','length':92}]", { [JPEG] = "instead of 92", [PNG] = "instead of 92",
-            [WAV] = "56 bytes instead of 92", [GIF] = "6 bytes instead of 92", [TEXT] = "instead of 92" }, { [NPY] = true } },
+            [WAV] = "56 bytes instead of 92", [GIF] = "6 bytes instead of 92", [TEXT] = "instead of 92" },
+            { [NPY] = true } },
     };
     s_load (&files [JPEG], "colour_444", "jpg");
     s_load (&files [PNG], "orientation", "png");
@@ -530,7 +553,8 @@ test_whose_fault_it_is (void **state)
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         for (size_t file = 0; file < FILES; file++) {
             const char *unsuitable = cases [index].unsuitable [file];
-            bool is_built = (file != PNG || strstr (decoder_formats (), "PNG")) && (file != WAV || tensor_audio_formats ());
+            bool is_built = (file != PNG || strstr (decoder_formats (), "PNG"))
+                && (file != WAV || tensor_audio_formats ());
             if (is_built)
                 s_expect (cases [index].reads [file]? DECODER_OK: unsuitable? DECODER_UNSUITABLE: DECODER_BAD,
                     cases [index].text, files [file].bytes, files [file].size, unsuitable? unsuitable: "");
@@ -597,7 +621,8 @@ test_views_differ (void **state)
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         const pipeline_t *pipeline = pipeline_of (cases [index].text);
         assert_int_equal (pipeline_outputs (pipeline), 2);
-        assert_int_equal (s_run_keyed (decoder, pipeline, &key, file.bytes, file.size, version, error), DECODER_OK);
+        assert_int_equal (s_run_keyed (decoder, pipeline, &key, file.bytes, file.size, version, error),
+            DECODER_OK);
         assert_true (decoder_private (decoder, pipeline, &key, version, targets));
         assert_int_equal (memcmp (one, two, sizeof one) != 0, cases [index].differ);
         pipeline_destroy (&pipeline);

@@ -1,5 +1,6 @@
-/*  test_describe -- what describe says of a sample against what was really done with it: an image in which every pixel says
- *  where it is goes through the stage, and what comes out must lie where the description has it.
+/*  test_describe -- what describe says of a sample against what was really done with it: an image in which
+ *  every pixel says where it is goes through the stage, and what comes out must lie where the description has
+ *  it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 
 enum { HEIGHT = 37, WIDTH = 53, KEYS = 60, VERSION_MAX = 1 << 16, OUTPUT_MAX = 1 << 14 };
 
-//  The share point stands before what is tested, so that a version can be made here: no codec rounds its pixels.
+//  The share point stands before what is tested, so that a version can be made here: no codec rounds its
+//  pixels.
 #define OPEN "{'op':'decode','max_pixels':4000},{'share':true},"
 
 typedef struct {
@@ -82,7 +84,8 @@ s_run (trial_t *self, uint64_t seed)
         targets [output] = self->outputs [output];
     }
     s_describe (self, seed);
-    assert_true (decoder_private (self->decoder, self->pipeline, &self->sample.private_key, self->version, targets));
+    assert_true (decoder_private (self->decoder, self->pipeline, &self->sample.private_key, self->version,
+        targets));
 }
 
 //  The parameters of the operation in a view; of several, the first.
@@ -196,7 +199,8 @@ test_random_resized_crop (void **state)
         const json_t *box = s_parameters (trial, "random_resized_crop", 0);
         double top = s_whole (box, "top"), left = s_whole (box, "left");
         double down = s_whole (box, "height") / 9.0, across = s_whole (box, "width") / 9.0;
-        //  The middle of output pixel i is that of source pixel (i + 0.5) x scale - 0.5; of the edges' neighbours on only.
+        //  The middle of output pixel i is that of source pixel (i + 0.5) x scale - 0.5; of the edges'
+        //  neighbours on only.
         for (uint32_t at = 2; at < 7; at++) {
             const uint8_t *pixel = s_pixel (trial, 0, at, at);
             assert_true (fabs (pixel [0] - (top + (at + 0.5) * down + 0.5)) <= 1);
@@ -231,15 +235,16 @@ static colour_kind_t
 s_colour (const char *name)
 {
     static const char *const names [] = { "brightness", "contrast", "saturation", "hue" };
-    static const colour_kind_t kinds [] = { COLOUR_BRIGHTNESS, COLOUR_CONTRAST, COLOUR_SATURATION, COLOUR_HUE };
+    static const colour_kind_t kinds [] = { COLOUR_BRIGHTNESS, COLOUR_CONTRAST, COLOUR_SATURATION,
+        COLOUR_HUE };
     size_t index = 0;
     while (index < 3 && strcmp (names [index], name))
         index++;
     return kinds [index];
 }
 
-//  Guards: the steps that are told, done one after the other on the image, give what the stage gave, to the last bit; so do
-//  their order and their factors.
+//  Guards: the steps that are told, done one after the other on the image, give what the stage gave, to the
+//  last bit; so do their order and their factors.
 static void
 test_colours (void **state)
 {
@@ -253,7 +258,8 @@ test_colours (void **state)
         const json_t *window = s_parameters (trial, "center_crop", 0);
         for (uint32_t y = 0; y < 20; y++)
             for (uint32_t x = 0; x < 31; x++)
-                memcpy (pixels + (y * 31 + x) * 3, (uint8_t [3]) { (uint8_t) (s_whole (window, "top") + (int) y + 1),
+                memcpy (pixels + (y * 31 + x) * 3,
+                    (uint8_t [3]) { (uint8_t) (s_whole (window, "top") + (int) y + 1),
                     (uint8_t) (s_whole (window, "left") + (int) x + 1), 200 }, 3);
         colour_program_t program = { .count = 0 };
         size_t index;
@@ -280,8 +286,8 @@ test_colours (void **state)
     s_end (trial);
 }
 
-//  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their names; masks
-//  have no colours.
+//  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their
+//  names; masks have no colours.
 static void
 test_views_and_fields (void **state)
 {
@@ -290,8 +296,10 @@ test_views_and_fields (void **state)
         "{'op':'normalize','mean':0.5,'std':0.5},{'op':'cast','dtype':'float32'}]");
     s_describe (trial, 1);
     assert_int_equal (json_array_size (trial->operations), 3 + 2 * 3);
-    assert_string_equal (json_string_value (json_object_get (json_array_get (trial->operations, 0), "stage")), "shared");
-    assert_string_equal (json_string_value (json_object_get (json_array_get (trial->operations, 1), "stage")), "private");
+    assert_string_equal (json_string_value (json_object_get (json_array_get (trial->operations, 0), "stage")),
+        "shared");
+    assert_string_equal (json_string_value (json_object_get (json_array_get (trial->operations, 1), "stage")),
+        "private");
     s_end (trial);
     trial = s_trial ("[" OPEN "{'op':'flip'},{'op':'views','count':2},{'op':'random_crop','size':[16,18],'pad_if_needed':true}]");
     int differ = 0;
@@ -307,23 +315,27 @@ test_views_and_fields (void **state)
             s_assert_window (trial, view, mirrored, across, false);
             json_decref (mirrored);
         }
-        differ += !json_equal (s_parameters (trial, "random_crop", 0), s_parameters (trial, "random_crop", 1));
+        differ += !json_equal (s_parameters (trial, "random_crop", 0),
+            s_parameters (trial, "random_crop", 1));
     }
     assert_true (differ > KEYS / 2);
     s_end (trial);
     pipeline_source_t source = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
-    const pipeline_t *pipeline = pipeline_on ("[{'op':'decode','fields':['image','mask'],'max_pixels':4000},{'share':true},"
+    const pipeline_t *pipeline =
+        pipeline_on ("[{'op':'decode','fields':['image','mask'],'max_pixels':4000},{'share':true},"
         "{'op':'color_jitter','hue':0.2},{'op':'center_crop','size':[8,8]}]", &source);
     char error [ERROR_BYTES];
     describe_sample_t sample = { .height = HEIGHT, .width = WIDTH };
     json_t *operations = describe_operations (pipeline, &sample, error, sizeof error);
     assert_int_equal (json_array_size (operations), 2 + 1 + 2);
-    assert_string_equal (json_string_value (json_object_get (json_array_get (operations, 4), "field")), "mask");
+    assert_string_equal (json_string_value (json_object_get (json_array_get (operations, 4), "field")),
+        "mask");
     json_decref (operations);
     pipeline_destroy (&pipeline);
 }
 
-//  Guards: the shared stage is described with the shared key: its crop is taken again from what would be decoded.
+//  Guards: the shared stage is described with the shared key: its crop is taken again from what would be
+//  decoded.
 static void
 test_shared_stage (void **state)
 {

@@ -1,4 +1,5 @@
-/*  test_finish -- flips, numbers and layouts against a model of one number at a time, and no byte beside them.  */
+/*  test_finish -- flips, numbers and layouts against a model of one number at a time, and no byte beside
+ *  them.  */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +22,8 @@ s_up_to (uint64_t *random, uint32_t bound)
     return (uint32_t) test_below (random, bound);
 }
 
-//  Memory of exactly some bytes between two pages that nobody may touch: at_end, the second one begins right behind it,
-//  else the first one ends right before it.
+//  Memory of exactly some bytes between two pages that nobody may touch: at_end, the second one begins right
+//  behind it, else the first one ends right before it.
 typedef struct {
     uint8_t *data;
     size_t bytes;
@@ -52,8 +53,8 @@ s_unblock (block_t *block)
 //  ---------------------------------------------------------------------------------------------------------
 //  The model
 
-//  The bits of value in a dtype with so many bits of mantissa and this least exponent: how many units of its last place
-//  it has, to the nearest number of them.
+//  The bits of value in a dtype with so many bits of mantissa and this least exponent: how many units of its
+//  last place it has, to the nearest number of them.
 static uint32_t
 s_model_half (float value, int mantissa_bits, int exponent_min)
 {
@@ -105,8 +106,8 @@ s_known (finish_format_t format)
     return known;
 }
 
-//  What a format's mean and deviation are like.  USUAL: ImageNet's.  ZERO: some value becomes exactly 0, which a line
-//  can hardly give; and 0, in the first channel, half way between two numbers.
+//  What a format's mean and deviation are like.  USUAL: ImageNet's.  ZERO: some value becomes exactly 0,
+//  which a line can hardly give; and 0, in the first channel, half way between two numbers.
 typedef enum { PLAIN, USUAL, DRAWN, ZERO, KINDS } kind_t;
 
 static float
@@ -200,10 +201,10 @@ s_words (const case_t *self)
 {
     static char words [200];
     const finish_format_t *format = &self->known->format;
-    snprintf (words, sizeof words, "%ux%u, %u to %u channels, %s%s%s%s%s", self->source.height, self->source.width,
-        self->source.channels, format->channels, finish_dtype_name (format->dtype),
-        format->planar? ", planar": "", format->normalizes? ", normalised": "", self->flips.across? ", across": "",
-        self->flips.down? ", down": "");
+    snprintf (words, sizeof words, "%ux%u, %u to %u channels, %s%s%s%s%s", self->source.height,
+        self->source.width, self->source.channels, format->channels, finish_dtype_name (format->dtype),
+        format->planar? ", planar": "", format->normalizes? ", normalised": "",
+        self->flips.across? ", across": "", self->flips.down? ", down": "");
     return words;
 }
 
@@ -281,7 +282,8 @@ test_equals_the_model_in_every_format (void **state)
     uint64_t random = test_seed () + 1;
     static known_format_t formats [FORMATS_MAX];
     size_t count = s_all_formats (&random, formats);
-    static const uint32_t widths [] = { 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 96, 255, 256, 257 };
+    static const uint32_t widths [] = { 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 96, 255, 256,
+        257 };
     for (size_t format = 0; format < count; format++)
         for (size_t index = 0; index < 2 * sizeof widths / sizeof *widths; index++)
             s_try (&formats [format], 2, widths [index / 2], &random);
@@ -330,8 +332,10 @@ test_tables_equal_the_model (void **state)
         finish_format_t format = { .dtype = (finish_dtype_t) ((int) FINISH_FLOAT16 + round % 3),
             .channels = IMAGE_COLOURS, .normalizes = true };
         for (int channel = 0; channel < IMAGE_COLOURS; channel++) {
-            format.mean [channel] = ldexpf ((float) s_up_to (&random, 1 << 24), (int) s_up_to (&random, 60) - 50);
-            format.std [channel] = ldexpf (1 + (float) s_up_to (&random, 1 << 24), (int) s_up_to (&random, 60) - 50);
+            format.mean [channel] = ldexpf ((float) s_up_to (&random, 1 << 24),
+                (int) s_up_to (&random, 60) - 50);
+            format.std [channel] = ldexpf (1 + (float) s_up_to (&random, 1 << 24),
+                (int) s_up_to (&random, 60) - 50);
         }
         known_format_t known = s_known (format);
         for (uint32_t channel = 0; channel < IMAGE_COLOURS; channel++)
@@ -340,13 +344,14 @@ test_tables_equal_the_model (void **state)
                 if (format.dtype == FINISH_FLOAT32)
                     memcpy (&bits, &known.format.table.wide [channel] [value], sizeof bits);
                 if (bits != known.bits [channel] [value])
-                    fail_msg ("seed %" PRIu64 ", round %d: value %u, channel %u", test_seed (), round, value, channel);
+                    fail_msg ("seed %" PRIu64 ", round %d: value %u, channel %u", test_seed (), round, value,
+                        channel);
             }
     }
 }
 
-//  Value 0 of a format with mean -x and deviation 1 is x: numbers half way between two of the dtype's, and their
-//  neighbours, for every exponent.
+//  Value 0 of a format with mean -x and deviation 1 is x: numbers half way between two of the dtype's, and
+//  their neighbours, for every exponent.
 static void
 test_rounds_to_nearest_even (void **state)
 {
@@ -355,7 +360,8 @@ test_rounds_to_nearest_even (void **state)
     for (int round = 0; round < 1200; round++) {
         finish_dtype_t dtype = round % 2? FINISH_FLOAT16: FINISH_BFLOAT16;
         int unit_bits = dtype == FINISH_FLOAT16? 13: 16;
-        finish_format_t format = { .dtype = dtype, .channels = IMAGE_COLOURS, .normalizes = true, .std = { 1, 1, 1 } };
+        finish_format_t format = { .dtype = dtype, .channels = IMAGE_COLOURS, .normalizes = true,
+            .std = { 1, 1, 1 } };
         for (int channel = 0; channel < IMAGE_COLOURS; channel++) {
             uint32_t mantissa = s_up_to (&random, 1u << (24 - unit_bits)) << (unit_bits - 1);
             mantissa = (mantissa + (uint32_t) channel - 1) & 0x7fffff;
@@ -372,8 +378,8 @@ test_rounds_to_nearest_even (void **state)
     }
 }
 
-//  Vectors need not divide for the usual mean and deviation in 16 bits, else they take three times as long.  The
-//  formats above make them go either way.
+//  Vectors need not divide for the usual mean and deviation in 16 bits, else they take three times as long.
+//  The formats above make them go either way.
 static void
 test_16_bits_rarely_need_a_division (void **state)
 {

@@ -1,10 +1,11 @@
-/*  test_geometry -- which pixels an operation takes, against naive models: exactly, given the random numbers; and whether
- *  what is drawn has torchvision's distributions.
+/*  test_geometry -- which pixels an operation takes, against naive models: exactly, given the random numbers;
+ *  and whether what is drawn has torchvision's distributions.
  *
- *  Boxes of random_resized_crop are compared with a second model that has its own generator, by two-sample chi-square;
- *  all else, by chi-square, with what torchvision's code says.  A run makes fewer than 40 such tests of up to BINS - 1 = 29
- *  degrees of freedom; each stays under LIMIT = 83 but for 1e-6 of all seeds: with the z-tests below (5.5, 4e-8 each)
- *  a false alarm in fewer than 1e-4 of runs.
+ *  Boxes of random_resized_crop are compared with a second model that has its own generator, by two-sample
+ *  chi-square;
+ *  all else, by chi-square, with what torchvision's code says.  A run makes fewer than 40 such tests of up to
+ *  BINS - 1 = 29 degrees of freedom; each stays under LIMIT = 83 but for 1e-6 of all seeds: with the z-tests
+ *  below (5.5, 4e-8 each) a false alarm in fewer than 1e-4 of runs.
  */
 #include <math.h>
 #include <string.h>
@@ -250,9 +251,11 @@ test_middle_boxes (void **state)
 
 //  torchvision's _compute_resized_output_size, in Python's arithmetic: quotients as doubles, then cut.
 static void
-s_resize_model (const operation_t *resize, double height, double width, double *new_height_p, double *new_width_p)
+s_resize_model (const operation_t *resize, double height, double width, double *new_height_p,
+    double *new_width_p)
 {
-    double short_side = fmin (height, width), long_side = fmax (height, width), most = resize->resize.side_max;
+    double short_side = fmin (height, width), long_side = fmax (height, width),
+        most = resize->resize.side_max;
     double new_short = resize->height, new_long = trunc (new_short * long_side / short_side);
     if (most > 0 && new_long > most) {
         new_short = fmax (trunc (most * new_short / new_long), 1);
@@ -269,7 +272,8 @@ test_resize_by_the_shorter_side (void **state)
     uint64_t random = test_seed ();
     for (int round = 0; round < 100000; round++) {
         uint32_t range = round % 3? 70000: 12, size = 1 + (uint32_t) test_below (&random, round % 2? 4096: 9);
-        uint32_t height = 1 + (uint32_t) test_below (&random, range), width = 1 + (uint32_t) test_below (&random, range);
+        uint32_t height = 1 + (uint32_t) test_below (&random, range),
+            width = 1 + (uint32_t) test_below (&random, range);
         operation_t resize = { .kind = OPERATION_RESIZE, .height = size, .width = size };
         resize.resize.shorter_side = true;
         if (round % 4 == 0)
@@ -279,8 +283,8 @@ test_resize_by_the_shorter_side (void **state)
         geometry_resize (&resize, height, width, &new_height, &new_width);
         s_resize_model (&resize, height, width, &expected_height, &expected_width);
         if (new_height != expected_height || new_width != expected_width)
-            fail_msg ("seed %" PRIu64 ", round %d: %u of %u x %u is %u x %u", test_seed (), round, size, height, width,
-                new_height, new_width);
+            fail_msg ("seed %" PRIu64 ", round %d: %u of %u x %u is %u x %u", test_seed (), round, size,
+                height, width, new_height, new_width);
     }
 }
 
@@ -295,7 +299,8 @@ test_resize_in_numbers (void **state)
         { 4096, 0, 1, 100000000, 4096, UINT32_MAX }, { 100, 101, 1, 100000000, 1, 101 },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        operation_t resize = { .kind = OPERATION_RESIZE, .height = cases [index].size, .width = cases [index].size };
+        operation_t resize = { .kind = OPERATION_RESIZE, .height = cases [index].size,
+            .width = cases [index].size };
         resize.resize.shorter_side = true;
         resize.resize.side_max = cases [index].most;
         uint32_t height, width;
@@ -343,7 +348,8 @@ typedef struct {
     int length;
 } row_t;
 
-//  The pixel that comes next beyond the end of a row, of which the part of `side` that begins at `begin` is mirrored.
+//  The pixel that comes next beyond the end of a row, of which the part of `side` that begins at `begin` is
+//  mirrored.
 static int
 s_next_pixel (const row_t *row, pad_mode_t mode, int begin, int side, int distance)
 {
@@ -399,8 +405,8 @@ s_check_row (const row_t *expected, int at, pad_mode_t mode, uint32_t length, ui
         int64_t shown = geometry_border (mode, source, side);
         bool is_inside = index >= to && index < to + count;
         if (shown != expected->pixels [at + (int) index] || is_inside != (source >= 0 && source < side))
-            fail_msg ("seed %" PRIu64 ", round %d, mode %d: pixel %u of %u, side %u: %d for %d", test_seed (), round,
-                (int) mode, index, length, side, (int) shown, expected->pixels [at + (int) index]);
+            fail_msg ("seed %" PRIu64 ", round %d, mode %d: pixel %u of %u, side %u: %d for %d", test_seed (),
+                round, (int) mode, index, length, side, (int) shown, expected->pixels [at + (int) index]);
     }
 }
 
@@ -432,7 +438,8 @@ test_pads (void **state)
     for (int round = 0; round < 3000; round++) {
         operation_t pad = s_padding (OPERATION_PAD, &random);
         const uint32_t *border = pad.pad.border;
-        uint32_t height = 1 + (uint32_t) test_below (&random, 9), width = 1 + (uint32_t) test_below (&random, 9);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 9),
+            width = 1 + (uint32_t) test_below (&random, 9);
         geometry_window_t window = geometry_pad (&pad, height, width);
         row_t down = s_row (height), across = s_row (width);
         s_pad_model (&down, pad.pad.mode, (int) border [1], (int) border [3]);
@@ -473,7 +480,8 @@ test_random_crops (void **state)
         crop.pad.if_needed = test_below (&random, 2);
         if (round % 3 == 0 || (crop.pad.if_needed && crop.pad.mode >= PAD_REFLECT))
             memset (crop.pad.border, 0, sizeof crop.pad.border);
-        uint32_t height = 1 + (uint32_t) test_below (&random, 30), width = 1 + (uint32_t) test_below (&random, 30);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 30),
+            width = 1 + (uint32_t) test_below (&random, 30);
         keyed_random_t ours = s_stream (test_seed (), (uint64_t) round, 0, 0), theirs = ours;
         row_t down, across;
         int down_room = s_random_crop_model (&down, &crop, true, height);
@@ -520,8 +528,10 @@ test_random_crops_are_uniform (void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         operation_t crop = { .kind = OPERATION_RANDOM_CROP, .height = 8, .width = 8 };
-        uint32_t side = cases [index].side, border = cases [index].border, tops [BINS] = { 0 }, lefts [BINS] = { 0 };
-        uint32_t missing = cases [index].if_needed? 8 - side: 0, places = side + 2 * (border + missing) - 8 + 1;
+        uint32_t side = cases [index].side, border = cases [index].border, tops [BINS] = { 0 },
+            lefts [BINS] = { 0 };
+        uint32_t missing = cases [index].if_needed? 8 - side: 0,
+            places = side + 2 * (border + missing) - 8 + 1;
         for (size_t end = 0; end < 4; end++)
             crop.pad.border [end] = border;
         crop.pad.if_needed = cases [index].if_needed;
@@ -611,7 +621,8 @@ static operation_t
 s_jitter (void)
 {
     operation_t jitter = { .kind = OPERATION_COLOR_JITTER };
-    static const double least [JITTER_KINDS] = { 0.6, 0, 0.9, -0.5 }, most [JITTER_KINDS] = { 1.4, 3, 2.1, 0.2 };
+    static const double least [JITTER_KINDS] = { 0.6, 0, 0.9, -0.5 },
+        most [JITTER_KINDS] = { 1.4, 3, 2.1, 0.2 };
     memcpy (jitter.jitter.least, least, sizeof least);
     memcpy (jitter.jitter.most, most, sizeof most);
     return jitter;
@@ -624,7 +635,8 @@ test_jitter (void **state)
     (void) state;
     enum { DRAWS = 24000, ORDERS = 256, CELLS = 20 };
     operation_t jitter = s_jitter ();
-    uint32_t orders [ORDERS] = { 0 }, factors [JITTER_KINDS] [CELLS] = { { 0 } }, firsts [CELLS] = { 0 }, all [24];
+    uint32_t orders [ORDERS] = { 0 }, factors [JITTER_KINDS] [CELLS] = { { 0 } }, firsts [CELLS] = { 0 },
+        all [24];
     for (uint64_t id = 0; id < DRAWS; id++) {
         keyed_random_t random = s_stream (test_seed (), id, 0, 5);
         colour_program_t program = { .count = 0 };
@@ -675,7 +687,8 @@ test_jitter_draws (void **state)
             place [left [chosen]] = step;
             memmove (left + chosen, left + chosen + 1, sizeof *left * (size_t) (3 - chosen));
         }
-        double contrast = 3 * keyed_random_uniform (&model), saturation = 0.9 + 1.2 * keyed_random_uniform (&model);
+        double contrast = 3 * keyed_random_uniform (&model),
+            saturation = 0.9 + 1.2 * keyed_random_uniform (&model);
         bool contrast_first = place [JITTER_CONTRAST] < place [JITTER_SATURATION];
         assert_int_equal (program.steps [1].kind, contrast_first? COLOUR_CONTRAST: COLOUR_SATURATION);
         assert_int_equal (program.steps [2].kind, contrast_first? COLOUR_SATURATION: COLOUR_CONTRAST);

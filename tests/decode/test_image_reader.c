@@ -1,4 +1,5 @@
-/*  test_image_reader -- what the bytes are, who reads them, and turned images: boxes of them beside a dumb model.  */
+/*  test_image_reader -- what the bytes are, who reads them, and turned images: boxes of them beside a dumb
+ *  model.  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,23 +44,27 @@ s_has_png (void)
     return strstr (image_reader_formats (), "PNG");
 }
 
-//  Bytes that no reader takes are named for what they look like, and the reason says what would be taken.  They are no good
-//  but for arrays and audio, which other pipelines read.
+//  Bytes that no reader takes are named for what they look like, and the reason says what would be taken.
+//  They are no good but for arrays and audio, which other pipelines read.
 static void
 test_other_formats (void **state)
 {
     (void) state;
     static const struct { const char *bytes; size_t size; int rc; const char *fragment; } cases [] = {
-        { "", 0, -EBADMSG, "the file is empty (0 bytes)" }, { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
+        { "", 0, -EBADMSG, "the file is empty (0 bytes)" },
+        { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
         { "RIFF\1\2\3\4WEBPVP8 ", 16, -EBADMSG, "a WebP image" }, { "BM\1\2", 4, -EBADMSG, "a BMP image" },
         { "II*\0", 4, -EBADMSG, "a TIFF image" }, { "MM\0*", 4, -EBADMSG, "a TIFF image" },
-        { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" }, { "\xff", 1, -EBADMSG, "unknown kind" },
+        { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" },
+        { "\xff", 1, -EBADMSG, "unknown kind" },
         { "\xff\xd8", 2, -EBADMSG, "unknown kind" }, { "\x1f\x8b\x08", 3, -EBADMSG, "a gzip file" },
-        { "PK\3\4", 4, -EBADMSG, "a zip file" }, { "RIFF\1\2\3\4WAVEfmt ", 16, -EDOM, "the file is WAV audio (16 bytes)" },
+        { "PK\3\4", 4, -EBADMSG, "a zip file" },
+        { "RIFF\1\2\3\4WAVEfmt ", 16, -EDOM, "the file is WAV audio (16 bytes)" },
         { "RIFF\1\2\3\4WAVE", 12, -EDOM, "WAV audio" }, { "RIFF\1\2\3\4WAV", 11, -EBADMSG, "unknown kind" },
         { "RIFF\1\2\3\4AVI LIST", 16, -EBADMSG, "unknown kind" }, { "fLaC\0", 5, -EDOM, "FLAC audio" },
         { "fLa", 3, -EBADMSG, "unknown kind" }, { "OggS", 4, -EDOM, "Ogg audio" },
-        { "\x93NUMPY\1\0v\0{", 11, -EDOM, "the file is a NumPy array (11 bytes)" }, { "\x93NUMP", 5, -EBADMSG, "unknown kind" },
+        { "\x93NUMPY\1\0v\0{", 11, -EDOM, "the file is a NumPy array (11 bytes)" },
+        { "\x93NUMP", 5, -EBADMSG, "unknown kind" },
     };
     char error [ERROR_BYTES];
     uint32_t height, width;
@@ -69,7 +74,8 @@ test_other_formats (void **state)
         int rc = s_open (reader, &options, cases [index].bytes, cases [index].size, &height, &width, error);
         assert_int_equal (rc, cases [index].rc);
         const char *formats = s_has_png ()? "; it reads JPEG and PNG": "; it reads JPEG";
-        if (strncmp (error, "not an image that this build reads: ", 36) || !strstr (error, cases [index].fragment)
+        if (strncmp (error, "not an image that this build reads: ", 36)
+            || !strstr (error, cases [index].fragment)
         ||  strcmp (error + strlen (error) - strlen (formats), formats))
             fail_msg ("\"%s\" lacks \"%s\" or \"%s\"", error, cases [index].fragment, formats);
     }
@@ -123,8 +129,10 @@ s_assert_part (const image_t *image, const image_t *model, uint32_t top, uint32_
 {
     assert_int_equal (image->channels, model->channels);
     for (uint32_t y = 0; y < image->height; y++)
-        if (memcmp (image_at (image, y, 0), image_at (model, top + y, left), image_bytes (1, image->width, image->channels)))
-            fail_msg ("number %u: row %u of %u x %u at %u, %u differs", number, y, image->height, image->width, top, left);
+        if (memcmp (image_at (image, y, 0), image_at (model, top + y, left),
+            image_bytes (1, image->width, image->channels)))
+            fail_msg ("number %u: row %u of %u x %u at %u, %u differs", number, y, image->height,
+                image->width, top, left);
 }
 
 //  Size and boxes are those of the turned image, for images and masks; without the option nothing is turned.
@@ -142,14 +150,16 @@ test_turned_boxes (void **state)
         bool is_mask = round >= 40;
         image_reader_options_t options = { is_mask, true, UINT32_MAX };
         made_file_t file = s_make_turned (&made_kinds [is_mask? MADE_KIND_GREY: MADE_KIND_420],
-            1 + (uint32_t) test_below (&random, 80), 1 + (uint32_t) test_below (&random, 80), number, &random);
+            1 + (uint32_t) test_below (&random, 80), 1 + (uint32_t) test_below (&random, 80), number,
+            &random);
         image_t model = s_model (reader, &file, number, is_mask);
         for (int box = 0; box < 8; box++) {
             assert_int_equal (s_open (reader, &options, file.bytes, file.size, &height, &width, error), 0);
             assert_true (height == model.height && width == model.width);
             image_request_t request = s_random_box (height, width, &random);
             assert_int_equal (image_reader_read (reader, &request, &pixels, error, ERROR_BYTES), 0);
-            assert_true (pixels.image.height == request.box.height && pixels.image.width == request.box.width);
+            assert_true (pixels.image.height == request.box.height
+                && pixels.image.width == request.box.width);
             assert_true (pixels.top == 0 && pixels.left == 0);
             assert_true (pixels.height == request.box.height && pixels.width == request.box.width);
             s_assert_part (&pixels.image, &model, request.box.top, request.box.left, number);
@@ -160,8 +170,9 @@ test_turned_boxes (void **state)
     image_reader_destroy (&reader);
 }
 
-//  What came for the same box of an image that is stored as number says, and of the turned one stored as it is: sides change
-//  places with the scale's two limits, and the box is where it is in the stored image, seen from the other side.
+//  What came for the same box of an image that is stored as number says, and of the turned one stored as it
+//  is: sides change places with the scale's two limits, and the box is where it is in the stored image, seen
+//  from the other side.
 static void
 test_turned_and_scaled (void **state)
 {
@@ -176,7 +187,8 @@ test_turned_and_scaled (void **state)
         image_reader_options_t turning = { false, true, UINT32_MAX }, plain = { false, false, UINT32_MAX };
         made_file_t file = s_make_turned (&made_kinds [round % MADE_KINDS], 150, 90, number, &random);
         assert_int_equal (s_open (reader, &turning, file.bytes, file.size, &height, &width, error), 0);
-        assert_int_equal (s_open (other, &plain, file.bytes, file.size, &stored_height, &stored_width, error), 0);
+        assert_int_equal (s_open (other, &plain, file.bytes, file.size, &stored_height, &stored_width, error),
+            0);
         image_request_t request = s_random_box (height, width, &random), stored_request = request;
         request.least_height = stored_request.least_height = 1 + (uint32_t) test_below (&random, 20);
         request.least_width = stored_request.least_width = (uint32_t) test_below (&random, 20);
@@ -247,7 +259,8 @@ test_formats_in_turn (void **state)
     image_reader_t *reader = image_reader_new ();
     for (int round = 0; round < 40; round++) {
         uint32_t height, width;
-        image_reader_options_t options = { false, round % 4 < 2, UINT32_MAX }, mask = { true, false, UINT32_MAX };
+        image_reader_options_t options = { false, round % 4 < 2, UINT32_MAX },
+            mask = { true, false, UINT32_MAX };
         bool is_png = round % 2;
         made_file_t *file = is_png? &png: &jpeg;
         assert_int_equal (s_open (reader, &options, file->bytes, file->size, &height, &width, error), 0);

@@ -20,7 +20,8 @@ enum { ERROR_BYTES = 400, SIDE_MAX = 100 };
 
 static const image_reader_options_t s_plain = { .warnings_max = UINT32_MAX };
 
-//  Opens and reads a box (NULL: all) of an exact copy, so that the address sanitizer sees a read behind the end.
+//  Opens and reads a box (NULL: all) of an exact copy, so that the address sanitizer sees a read behind the
+//  end.
 //  pixels are lent by the reader.
 static int
 s_read (jpeg_reader_t *reader, const image_reader_options_t *options, const uint8_t *bytes, size_t size,
@@ -63,16 +64,18 @@ s_assert_part (const char *what, const image_t *image, const picture_t *model, u
 {
     assert_int_equal (image->channels, model->channels);
     for (uint32_t y = 0; y < image->height; y++) {
-        const uint8_t *expected = model->pixels + ((top + y) * (size_t) model->width + left) * model->channels;
+        const uint8_t *expected = model->pixels
+            + ((top + y) * (size_t) model->width + left) * model->channels;
         if (memcmp (image_at (image, y, 0), expected, (size_t) image->width * image->channels) == 0)
             continue;
-        fail_msg ("%s: row %u of %u x %u at %u, %u of %u x %u differs", what, y, image->height, image->width, top, left,
-            model->height, model->width);
+        fail_msg ("%s: row %u of %u x %u at %u, %u of %u x %u differs", what, y, image->height, image->width,
+            top, left, model->height, model->width);
     }
 }
 
 static void
-s_assert_box (const char *what, const image_pixels_t *pixels, const image_request_t *request, const picture_t *model)
+s_assert_box (const char *what, const image_pixels_t *pixels, const image_request_t *request,
+    const picture_t *model)
 {
     const image_box_t *box = &request->box;
     assert_int_equal (pixels->image.height, box->height);
@@ -83,7 +86,8 @@ s_assert_box (const char *what, const image_pixels_t *pixels, const image_reques
 }
 
 static void
-s_check_boxes (jpeg_reader_t *reader, const made_kind_t *kind, uint32_t height, uint32_t width, int boxes, uint64_t *random)
+s_check_boxes (jpeg_reader_t *reader, const made_kind_t *kind, uint32_t height, uint32_t width, int boxes,
+    uint64_t *random)
 {
     char error [ERROR_BYTES];
     picture_t model;
@@ -114,8 +118,10 @@ test_boxes_are_parts_of_the_whole (void **state)
             uint32_t width = 1 + (uint32_t) test_below (&random, SIDE_MAX);
             s_check_boxes (reader, &made_kinds [kind], height, width, 12, &random);
         }
-        s_check_boxes (reader, &made_kinds [kind], 1 + (uint32_t) test_below (&random, 3), SIDE_MAX, 6, &random);
-        s_check_boxes (reader, &made_kinds [kind], SIDE_MAX, 1 + (uint32_t) test_below (&random, 3), 6, &random);
+        s_check_boxes (reader, &made_kinds [kind], 1 + (uint32_t) test_below (&random, 3), SIDE_MAX, 6,
+            &random);
+        s_check_boxes (reader, &made_kinds [kind], SIDE_MAX, 1 + (uint32_t) test_below (&random, 3), 6,
+            &random);
         s_check_boxes (reader, &made_kinds [kind], 130, 200, 20, &random);
     }
     jpeg_reader_destroy (&reader);
@@ -163,7 +169,8 @@ test_truncated_at_every_length (void **state)
             bool good = jpeg_model (file.bytes, size, false, 8, &model);
             free (model.pixels);
             if ((rc == 0) != good)
-                fail_msg ("%s at %zu of %lu: we say %d, the model says %d", made_kinds [kind].name, size, file.size, rc, good);
+                fail_msg ("%s at %zu of %lu: we say %d, the model says %d", made_kinds [kind].name, size,
+                    file.size, rc, good);
             if (good && size + 2 < file.size)
                 fail_msg ("%s at %zu of %lu passes", made_kinds [kind].name, size, file.size);
             if (rc && size > 3 && !strstr (error, "truncated JPEG"))
@@ -191,7 +198,8 @@ s_damage (made_file_t *file, uint64_t *random)
         file->size = test_below (random, file->size);
 }
 
-//  Whether a damaged file is bad, and its pixels if not, is as for the whole image, whichever box is asked for.
+//  Whether a damaged file is bad, and its pixels if not, is as for the whole image, whichever box is asked
+//  for.
 static void
 test_damage_is_judged_as_in_the_whole (void **state)
 {
@@ -215,7 +223,8 @@ test_damage_is_judged_as_in_the_whole (void **state)
                 request = s_random_box (model.height, model.width, &random);
             int rc = s_read (reader, &s_plain, file.bytes, file.size, &request, &pixels, error);
             if ((rc == 0) != good)
-                fail_msg ("round %d, %s: we say %d (%s), the model says %d", round, kind->name, rc, rc? error: "", good);
+                fail_msg ("round %d, %s: we say %d (%s), the model says %d", round, kind->name, rc,
+                    rc? error: "", good);
             if (good)
                 s_assert_box (kind->name, &pixels, &request, &model);
         }
@@ -237,7 +246,8 @@ s_scan (const made_file_t *file)
     return at + 2 + (size_t) (file->bytes [at + 2] << 8 | file->bytes [at + 3]);
 }
 
-//  The limit counts the warnings of the whole file, whichever box is asked for, and the reason quotes the first.
+//  The limit counts the warnings of the whole file, whichever box is asked for, and the reason quotes the
+//  first.
 static void
 test_warnings_are_counted (void **state)
 {
@@ -252,7 +262,8 @@ test_warnings_are_counted (void **state)
         made_file_t file = made_jpeg (&made_kinds [kinds [round % 4]], 90, 70, &random);
         size_t scan = s_scan (&file);
         for (uint64_t count = test_below (&random, 4) * 10; count > 0; count--)
-            file.bytes [scan + test_below (&random, file.size - scan - 2)] ^= (uint8_t) (1 << test_below (&random, 8));
+            file.bytes [scan + test_below (&random,
+                file.size - scan - 2)] ^= (uint8_t) (1 << test_below (&random, 8));
         picture_t model;
         if (jpeg_model (file.bytes, file.size, false, 8, &model))
             for (uint32_t allowed = 0; allowed < 6; allowed++) {
@@ -277,8 +288,8 @@ test_warnings_are_counted (void **state)
 
 //  Where the wanted box is in what came, by the formula of the header: scaled positions are exact eighths.
 static void
-s_assert_scaled (const char *what, const image_pixels_t *pixels, const image_request_t *request, unsigned scale,
-    const picture_t *model)
+s_assert_scaled (const char *what, const image_pixels_t *pixels, const image_request_t *request,
+    unsigned scale, const picture_t *model)
 {
     const image_box_t *box = &request->box;
     double top = box->top * scale / 8.0 - pixels->top, left = box->left * scale / 8.0 - pixels->left;
@@ -322,7 +333,8 @@ test_scaled_boxes_are_parts_of_the_scaled_whole (void **state)
     int seen [9] = { 0 };
     for (int round = 0; round < MADE_KINDS * 6; round++) {
         const made_kind_t *kind = &made_kinds [round % MADE_KINDS];
-        uint32_t height = 1 + (uint32_t) test_below (&random, 200), width = 1 + (uint32_t) test_below (&random, 200);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 200),
+            width = 1 + (uint32_t) test_below (&random, 200);
         made_file_t file = made_jpeg (kind, height, width, &random);
         picture_t models [9] = { { .pixels = NULL } };
         for (int box = 0; box < 12; box++) {
@@ -363,7 +375,8 @@ s_distance (const picture_t *full, const image_t *scaled, uint32_t factor)
     return sum / (height * width * 3.0);
 }
 
-//  Scaled pixels are about the means of those that they stand for; on these noisy images, within 8 of 255 on average.
+//  Scaled pixels are about the means of those that they stand for; on these noisy images, within 8 of 255 on
+//  average.
 static void
 test_scaled_pixels_are_means (void **state)
 {
@@ -432,7 +445,8 @@ s_exif (jpeg_reader_t *reader, const made_file_t *file, bool orientation, size_t
     char error [ERROR_BYTES];
     uint32_t height, width;
     image_reader_options_t options = { .orientation = orientation, .warnings_max = UINT32_MAX };
-    assert_int_equal (jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error, ERROR_BYTES), 0);
+    assert_int_equal (jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+        ERROR_BYTES), 0);
     return jpeg_reader_exif (reader, size_p);
 }
 
@@ -481,7 +495,8 @@ test_pixel_bombs (void **state)
     uint32_t height, width;
     jpeg_reader_t *reader = jpeg_reader_new ();
     static const struct { uint32_t height, width; const char *fragment; } cases [] = {
-        { 60000, 60000, "more pixels than the limit (60000 x 60000" }, { 10001, 10000, "more pixels than the limit" },
+        { 60000, 60000, "more pixels than the limit (60000 x 60000" },
+        { 10001, 10000, "more pixels than the limit" },
         { 65535, 65535, "damaged or unsupported JPEG" }, { 0, 10, "damaged or unsupported JPEG" },
     };
     for (int kind = 0; kind < MADE_KINDS; kind++)
@@ -489,8 +504,8 @@ test_pixel_bombs (void **state)
             made_file_t file = made_jpeg (&made_kinds [kind], 8, 8, &random);
             made_set_size (file.bytes, file.size, cases [index].height, cases [index].width);
             struct mallinfo2 before = mallinfo2 ();
-            assert_int_equal (jpeg_reader_open (reader, &s_plain, file.bytes, file.size, &height, &width, error,
-                sizeof error), -EBADMSG);
+            assert_int_equal (jpeg_reader_open (reader, &s_plain, file.bytes, file.size, &height, &width,
+                error, sizeof error), -EBADMSG);
             struct mallinfo2 after = mallinfo2 ();
             assert_true (after.uordblks <= before.uordblks + 65536 && after.hblkhd == before.hblkhd);
             if (!strstr (error, cases [index].fragment))
@@ -555,15 +570,17 @@ test_reuse (void **state)
         image_request_t request = s_random_box (50, 50, &random);
         switch (test_below (&random, 4)) {
         case 0:
-            assert_int_equal (jpeg_reader_open (reader, &s_plain, file->bytes, file->size, &height, &width, error,
-                sizeof error), 0);
+            assert_int_equal (jpeg_reader_open (reader, &s_plain, file->bytes, file->size, &height, &width,
+                error, sizeof error), 0);
             assert_true (height == 50 && width == 50);
             break;
         case 1:
-            assert_int_equal (s_read (reader, &s_plain, file->bytes, file->size / 2, NULL, &pixels, error), -EBADMSG);
+            assert_int_equal (s_read (reader, &s_plain, file->bytes, file->size / 2, NULL, &pixels, error),
+                -EBADMSG);
             break;
         default:
-            assert_int_equal (s_read (reader, &s_plain, file->bytes, file->size, &request, &pixels, error), 0);
+            assert_int_equal (s_read (reader, &s_plain, file->bytes, file->size, &request, &pixels, error),
+                0);
             s_assert_box (made_kinds [kind].name, &pixels, &request, &models [kind]);
         }
         if (round == 200)

@@ -1,5 +1,5 @@
-/*  test_memory -- every allocation of ours fails once, in turn: a status, no leak, and the decoder is as good as before; and
- *  in the steady state there is none.
+/*  test_memory -- every allocation of ours fails once, in turn: a status, no leak, and the decoder is as good
+ *  as before; and in the steady state there is none.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,8 @@ s_run (decoder_t *decoder, const pipeline_t *pipeline, sample_t *sample)
         assert_true (pipeline_output (pipeline, output)->bytes <= OUTPUT_BYTES_MAX);
         targets [output] = sample->outputs [output];
     }
-    decoder_status_t status = decoder_shared (decoder, pipeline, &key, &files, sample->version, NULL, error, sizeof error);
+    decoder_status_t status = decoder_shared (decoder, pipeline, &key, &files, sample->version, NULL, error,
+        sizeof error);
     if (status == DECODER_BAD || status == DECODER_UNSUITABLE)
         fail_msg ("%s", error);
     if (status == DECODER_NO_MEMORY && !strstr (error, "not enough memory"))

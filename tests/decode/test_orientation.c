@@ -95,13 +95,16 @@ test_turned_as_pillow (void **state)
     assert_false (orientation_turns (orientation_of_number (UINT32_MAX)));
 }
 
-//  Where pixel (y, x) of the turned image is in the stored one, by the words of the EXIF standard: which side of the turned
-//  image the stored one's 0th row is, and which its 0th column.
+//  Where pixel (y, x) of the turned image is in the stored one, by the words of the EXIF standard: which side
+//  of the turned image the stored one's 0th row is, and which its 0th column.
 static void
-s_model (uint32_t number, uint32_t y, uint32_t x, uint32_t height, uint32_t width, uint32_t *row_p, uint32_t *column_p)
+s_model (uint32_t number, uint32_t y, uint32_t x, uint32_t height, uint32_t width, uint32_t *row_p,
+    uint32_t *column_p)
 {
-    static const char *const rows [] = { "", "top", "top", "bottom", "bottom", "left", "right", "right", "left" };
-    static const char *const columns [] = { "", "left", "right", "right", "left", "top", "top", "bottom", "bottom" };
+    static const char *const rows [] = { "", "top", "top", "bottom", "bottom", "left", "right", "right",
+        "left" };
+    static const char *const columns [] = { "", "left", "right", "right", "left", "top", "top", "bottom",
+        "bottom" };
     const char *row = rows [number], *column = columns [number];
     *row_p = *row == 't'? y: *row == 'b'? height - 1 - y: *row == 'l'? x: height - 1 - x;
     *column_p = *column == 'l'? x: *column == 'r'? width - 1 - x: *column == 't'? y: width - 1 - y;
@@ -163,8 +166,10 @@ test_boxes (void **state)
     for (int round = 0; round < 2000; round++) {
         uint32_t number = 1 + (uint32_t) round % 8;
         orientation_t orientation = orientation_of_number (number);
-        uint32_t height = 1 + (uint32_t) test_below (&random, 30), width = 1 + (uint32_t) test_below (&random, 30);
-        uint32_t turned_height = orientation.swaps? width: height, turned_width = orientation.swaps? height: width;
+        uint32_t height = 1 + (uint32_t) test_below (&random, 30),
+            width = 1 + (uint32_t) test_below (&random, 30);
+        uint32_t turned_height = orientation.swaps? width: height,
+            turned_width = orientation.swaps? height: width;
         image_box_t box;
         box.top = (uint32_t) test_below (&random, turned_height);
         box.left = (uint32_t) test_below (&random, turned_width);

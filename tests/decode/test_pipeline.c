@@ -1,4 +1,5 @@
-/*  test_pipeline -- which lists are accepted, what they mean as text, as planes and as outputs, and where the share point is.
+/*  test_pipeline -- which lists are accepted, what they mean as text, as planes and as outputs, and where the
+ *  share point is.
  *  test_pipeline_refused has the others.
  */
 #include <errno.h>
@@ -35,7 +36,8 @@ test_recipes (void **state)
     assert_true (pipeline_shared_is_random (train));
     assert_int_equal (pipeline_version_bytes (train), 224 * 224 * 3);
     const pipeline_t *eval = pipeline_of ("'eval'");
-    assert_string_equal (pipeline_text (eval), quoted ("[" DECODE ",{'op':'resize','size':256,'interpolation':'bilinear'},"
+    assert_string_equal (pipeline_text (eval),
+        quoted ("[" DECODE ",{'op':'resize','size':256,'interpolation':'bilinear'},"
         "{'op':'center_crop','size':[224,224]}," SHARE "]"));
     assert_false (pipeline_shared_is_random (eval));
     assert_int_equal (pipeline_outputs (eval), 1);
@@ -69,12 +71,14 @@ static const struct { const char *sent, *written; } s_written [] = {
       "{'op':'resize','size':[9,4096],'interpolation':'nearest'}" },
     { "{'op':'center_crop','size':7}", "{'op':'center_crop','size':[7,7]}" },
     { "{'op':'random_resized_crop','size':224}", TRAIN_CROP },
-    { "{'op':'random_crop','size':[3,2]}", "{'op':'random_crop','size':[3,2],'padding':[0,0,0,0],'pad_if_needed':false,"
+    { "{'op':'random_crop','size':[3,2]}",
+        "{'op':'random_crop','size':[3,2],'padding':[0,0,0,0],'pad_if_needed':false,"
       "'fill':[0,0,0],'mask_fill':0,'mode':'constant'}" },
     { "{'op':'random_crop','size':4,'padding':[1,2],'pad_if_needed':true,'fill':9,'mask_fill':255,'mode':'edge'}",
       "{'op':'random_crop','size':[4,4],'padding':[1,2,1,2],'pad_if_needed':true,'fill':[9,9,9],'mask_fill':255,"
       "'mode':'edge'}" },
-    { "{'op':'pad','padding':3}", "{'op':'pad','padding':[3,3,3,3],'fill':[0,0,0],'mask_fill':0,'mode':'constant'}" },
+    { "{'op':'pad','padding':3}",
+        "{'op':'pad','padding':[3,3,3,3],'fill':[0,0,0],'mask_fill':0,'mode':'constant'}" },
     { "{'op':'pad','padding':[1,2,3,4],'fill':[5,6,255],'mode':'symmetric'}",
       "{'op':'pad','padding':[1,2,3,4],'fill':[5,6,255],'mask_fill':0,'mode':'symmetric'}" },
     { "{'op':'flip'}", "{'op':'flip','p':0.5}" },
@@ -92,7 +96,8 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },
-    { "{'op':'normalize','std':[1,1e-6,123456.789]}", "{'op':'normalize','mean':[0,0,0],'std':[1,1e-06,123456.79]}" },
+    { "{'op':'normalize','std':[1,1e-6,123456.789]}",
+        "{'op':'normalize','mean':[0,0,0],'std':[1,1e-06,123456.79]}" },
     { "{'op':'normalize','mean':[-0.0,1,2],'std':[3]}", "{'op':'normalize','mean':[0,1,2],'std':[3,3,3]}" },
     { "{'op':'cast','dtype':'bfloat16'}", "{'op':'cast','dtype':'bfloat16'}" },
     { "{'op':'layout','layout':'NCHW'}", "{'op':'layout','layout':'NCHW'}" },
@@ -105,10 +110,12 @@ test_written_with_all_keys (void **state)
     for (size_t index = 0; index < sizeof s_written / sizeof *s_written; index++) {
         char list [600];
         bool is_decode = strstr (s_written [index].sent, "decode");
-        //  Behind the mark, in front of a crop that gives the images one size; but what is not private, before it.
+        //  Behind the mark, in front of a crop that gives the images one size; but what is not private,
+        //  before it.
         bool is_end = strstr (s_written [index].sent, "normalize") || strstr (s_written [index].sent, "cast")
             || strstr (s_written [index].sent, "layout");
-        const char *form = is_decode? "[%s," CROP "]": is_end? "[" CROP "," SHARE ",%s]": "[%s," CROP "," SHARE "]";
+        const char *form = is_decode? "[%s," CROP "]": is_end? "[" CROP "," SHARE ",%s]":
+            "[%s," CROP "," SHARE "]";
         snprintf (list, sizeof list, form, s_written [index].sent);
         const pipeline_t *self = pipeline_of (list);
         char expected [600];
@@ -129,10 +136,12 @@ test_written_without_images (void **state)
 {
     (void) state;
     static const struct { const char *sent, *written; } cases [] = {
-        { "[{'op':'decode','as':'bytes','length':12}]", "[{'op':'decode','as':'bytes','length':12}," SHARE "]" },
+        { "[{'op':'decode','as':'bytes','length':12}]",
+            "[{'op':'decode','as':'bytes','length':12}," SHARE "]" },
         { "[{'op':'decode','as':'array','dtype':'int16','shape':[1,2.0,3,4]}," SHARE "]",
           "[{'op':'decode','as':'array','dtype':'int16','shape':[1,2,3,4]}," SHARE "]" },
-        { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':5}]", "[{'op':'decode','as':'audio','dtype':'float32',"
+        { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':5}]",
+            "[{'op':'decode','as':'audio','dtype':'float32',"
           "'channels':1},{'op':'excerpt','length':5,'place':'random'}," SHARE "]" },
         { "[{'op':'decode','as':'audio','dtype':'int16','channels':2,'rate':16000},"
           "{'op':'excerpt','length':5,'place':'center','share':true}," SHARE "]",
@@ -197,7 +206,8 @@ test_other_meaning_other_text (void **state)
         "'train'", "'eval'", "[" CROP "]", "[{'op':'center_crop','size':[8,9]}]",
         "[{'op':'center_crop','size':[9,8]}]", "[{'op':'resize','size':[8,8]}]",
         "[{'op':'resize','size':8}," CROP "]", "[{'op':'resize','size':[8,8]}," CROP "]",
-        "[{'op':'resize','size':8,'max_size':9}," CROP "]", "[{'op':'resize','size':8,'interpolation':'nearest'}," CROP "]",
+        "[{'op':'resize','size':8,'max_size':9}," CROP "]",
+        "[{'op':'resize','size':8,'interpolation':'nearest'}," CROP "]",
         "[" CROP ",{'op':'flip','p':0.1}," SHARE "]",
         "[" CROP ",{'op':'flip','p':0.10000000000000002}," SHARE "]",
         "[{'op':'flip','p':0.1}," CROP "," SHARE "]", "[{'op':'vertical_flip','p':0.1}," CROP "," SHARE "]",
@@ -208,8 +218,10 @@ test_other_meaning_other_text (void **state)
         "[" CROP ",{'op':'views','count':3}," SHARE "]", "[" CROP ",{'op':'grayscale'}]",
         "[" CROP ",{'op':'grayscale','channels':3}]", "[" CROP ",{'op':'pad','padding':[0,1]}]",
         "[" CROP ",{'op':'pad','padding':[1,0]}]", "[" CROP ",{'op':'pad','padding':[1,0],'fill':1}]",
-        "[" CROP ",{'op':'pad','padding':[1,0],'mask_fill':1}]", "[" CROP ",{'op':'pad','padding':[1,0],'mode':'edge'}]",
-        "[{'op':'decode','as':'bytes','length':3}]", "[{'op':'decode','as':'array','dtype':'uint8','shape':[3]}]",
+        "[" CROP ",{'op':'pad','padding':[1,0],'mask_fill':1}]",
+        "[" CROP ",{'op':'pad','padding':[1,0],'mode':'edge'}]",
+        "[{'op':'decode','as':'bytes','length':3}]",
+        "[{'op':'decode','as':'array','dtype':'uint8','shape':[3]}]",
         "[{'op':'decode','as':'array','dtype':'uint8','shape':[3,1]}]",
     };
     enum { LISTS = sizeof lists / sizeof *lists };
@@ -243,10 +255,12 @@ static const struct { const char *list, *present; size_t shared_count; bool is_r
     { "[" CROP ",{'op':'flip','p':1},{'op':'flip'},{'op':'flip','p':0}]", NULL, 3, false },
     { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", NULL, 3, true },
     { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP "]", 2, false },
-    { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP ",{'op':'flip','p':0.5}]", 3, true },
+    { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP ",{'op':'flip','p':0.5}]", 3,
+        true },
     { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]",
       "[" DECODE "," CROP ",{'op':'flip','p':0.5},{'op':'flip','p':0.5}]", 3, true },
-    { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP ",{'op':'flip','p':0.25}]", 3, true },
+    { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP ",{'op':'flip','p':0.25}]",
+        3, true },
     { "[" CROP ",{'op':'flip','share':true},{'op':'flip'}]", "[" DECODE "," CROP, 3, true },
     { "[" CROP ",{'op':'flip'}]", "[" DECODE "," CROP ",{'op':'flip','p':0.5}]", 2, false },
     { "[" CROP ",{'op':'flip','p':0.5}," SHARE "]", "[" DECODE "," CROP "]", 3, true },
@@ -255,10 +269,11 @@ static const struct { const char *list, *present; size_t shared_count; bool is_r
     { "[" CROP ",{'op':'views','count':2},{'op':'flip','share':true}]", NULL, 4, true },
     { "[" BOUNDED "," CROP "]", "[" BOUNDED "]", 1, false },
     { "[" BOUNDED "," CROP "]", "[" DECODE "]", 2, false },
-    { "[" INEXACT "," CROP "]", "[" INEXACT "]", 2, false },     //  not for others to say: pixels depend on it
+    { "[" INEXACT "," CROP "]", "[" INEXACT "]", 2, false },     //  not for others to say: pixels depend on
+                                                                 //  it
     { "[" INEXACT "," CROP "," SHARE ",{'op':'flip','p':1}]", NULL, 2, false },
     { "[" BOUNDED ",{'op':'random_resized_crop','size':4}]", NULL, 1, false },
-    { "[" BOUNDED ",{'op':'resize','size':8}," CROP "]", "[" BOUNDED "]", 3, false },     //  may not be private
+    { "[" BOUNDED ",{'op':'resize','size':8}," CROP "]", "[" BOUNDED "]", 3, false },  //  may not be private
     { "[{'op':'resize','size':8,'max_size':9},{'op':'flip'}," CROP "]", NULL, 2, false },
     { "[{'op':'color_jitter','brightness':[0.5,0.5]}," CROP "]", NULL, 3, false },        //  always the same
     { "[" CROP ",{'op':'color_jitter','brightness':[0.5,0.5],'contrast':[2,2]}]", NULL, 2, false },
@@ -287,13 +302,16 @@ test_share_point (void **state)
     }
 }
 
-//  The model: every place for a mark is tried, as an explicit one; a place counts if what is before it says so itself.
+//  The model: every place for a mark is tried, as an explicit one; a place counts if what is before it says
+//  so itself.
 static const struct { const char *text; bool is_shareable; } s_pool [] = {
-    { CROP, true }, { "{'op':'flip'}", false }, { "{'op':'flip','share':true}", true }, { "{'op':'flip','p':0}", true },
+    { CROP, true }, { "{'op':'flip'}", false }, { "{'op':'flip','share':true}", true },
+    { "{'op':'flip','p':0}", true },
     { "{'op':'resize','size':9}", true }, { "{'op':'resize','size':9,'max_size':12}", true },
     { "{'op':'views','count':2}", true }, { "{'op':'random_crop','size':5,'pad_if_needed':true}", false },
     { "{'op':'random_crop','size':5,'share':true}", true }, { "{'op':'pad','padding':2}", true },
-    { "{'op':'color_jitter','hue':0.1}", false }, { "{'op':'grayscale'}", true }, { "{'op':'resize','size':[8,7]}", true },
+    { "{'op':'color_jitter','hue':0.1}", false }, { "{'op':'grayscale'}", true },
+    { "{'op':'resize','size':[8,7]}", true },
     { "{'op':'layout','layout':'NCHW'}", false }, { "{'op':'cast','dtype':'float16'}", false },
 };
 enum { POOL = sizeof s_pool / sizeof *s_pool, CHOSEN_MAX = 6 };
@@ -354,13 +372,14 @@ test_share_point_like_the_model (void **state)
         const pipeline_t *self;
         int rc = pipeline_try_on (&self, text, NULL, present, present_count, error);
         if (!rc != (found > 0) || (rc && !*error))
-            fail_msg ("seed %" PRIu64 ", round %d: %s: %zu places, %d %s", test_seed (), round, text, found, rc, error);
+            fail_msg ("seed %" PRIu64 ", round %d: %s: %zu places, %d %s", test_seed (), round, text, found,
+                rc, error);
         if (rc)
             continue;
         const char *expected = present_count == 2? present [1]: places [0];
         if (strcmp (pipeline_shared_text (self), expected))
-            fail_msg ("seed %" PRIu64 ", round %d: %s: %s for %s", test_seed (), round, text, pipeline_shared_text (self),
-                expected);
+            fail_msg ("seed %" PRIu64 ", round %d: %s: %s for %s", test_seed (), round, text,
+                pipeline_shared_text (self), expected);
         accepted++;
         by_present += expected != places [0] && strcmp (expected, places [0]);
         pipeline_destroy (&self);
@@ -369,14 +388,16 @@ test_share_point_like_the_model (void **state)
     assert_true (by_present > 40);
 }
 
-//  An operation's random numbers do not depend on where the share point is, nor on whether decode was written.
+//  An operation's random numbers do not depend on where the share point is, nor on whether decode was
+//  written.
 static void
 test_places_are_counted_without_the_mark (void **state)
 {
     (void) state;
     static const char *const lists [] = {
         "[" CROP ",{'op':'flip'},{'op':'flip'}]",
-        "[{'op':'decode'}," CROP "," SHARE ",{'op':'flip'},{'op':'flip'}]", "[" CROP ",{'op':'flip'}," SHARE ",{'op':'flip'}]",
+        "[{'op':'decode'}," CROP "," SHARE ",{'op':'flip'},{'op':'flip'}]",
+        "[" CROP ",{'op':'flip'}," SHARE ",{'op':'flip'}]",
         "[" CROP ",{'op':'flip'},{'op':'flip'}," SHARE "]",
     };
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++) {
@@ -408,7 +429,8 @@ test_output_size (void **state)
         { "[{'op':'random_resized_crop','size':[1,2]}," SHARE "]", 1, 2 },
         { "[{'op':'random_crop','size':[1,2]}," SHARE "]", 1, 2 },
         { "[{'op':'center_crop','size':[1,2]},{'op':'pad','padding':[1,2,3,4]}]", 7, 6 },
-        { "[" CROP ",{'op':'pad','padding':7,'mode':'reflect'}," SHARE ",{'op':'center_crop','size':9}]", 9, 9 },
+        { "[" CROP ",{'op':'pad','padding':7,'mode':'reflect'}," SHARE ",{'op':'center_crop','size':9}]", 9,
+            9 },
         { "[" CROP ",{'op':'pad','padding':8,'mode':'symmetric'}]", 24, 24 },
         { "[" CROP "," SHARE ",{'op':'random_crop','size':[10,8],'padding':[0,1]}]", 10, 8 },
         { "[" CROP ",{'op':'random_crop','size':200,'pad_if_needed':true,'mode':'reflect'}]", 200, 200 },
@@ -453,10 +475,12 @@ static const struct { const char *text, *outputs; } s_outputs [] = {
       "image bfloat16 3x8x8 384" },
     { "[" CROP ",{'op':'cast','dtype':'float32'}," NORMALIZE "]", "image float32 8x8x3 768" },
     { "[" CROP ",{'op':'grayscale'}]", "image uint8 8x8x1 64" },
-    { "[" CROP ",{'op':'grayscale'},{'op':'grayscale','p':0.5},{'op':'layout','layout':'NCHW'}]", "image uint8 1x8x8 64" },
+    { "[" CROP ",{'op':'grayscale'},{'op':'grayscale','p':0.5},{'op':'layout','layout':'NCHW'}]",
+        "image uint8 1x8x8 64" },
     { "[" CROP ",{'op':'grayscale'},{'op':'grayscale','channels':3}]", "image uint8 8x8x3 192" },
     { "[" CROP ",{'op':'grayscale'},{'op':'normalize','mean':1}]", "image float32 8x8x1 256" },
-    { "[{'op':'views','count':3}," CROP "]", "image uint8 8x8x3 192; image_2 uint8 8x8x3 192; image_3 uint8 8x8x3 192" },
+    { "[{'op':'views','count':3}," CROP "]",
+        "image uint8 8x8x3 192; image_2 uint8 8x8x3 192; image_3 uint8 8x8x3 192" },
     { "[" FOUR "," CROP "," NORMALIZE ",{'op':'layout','layout':'NCHW'}]",
       "image float32 3x8x8 768; edges_2 uint8 8x8 64; depth float32 3x8x8 768" },
     { "[{'op':'decode','fields':['depth','mask']}," CROP ",{'op':'grayscale'}," SHARE ",{'op':'views','count':2}]",
@@ -464,7 +488,8 @@ static const struct { const char *text, *outputs; } s_outputs [] = {
     { "[{'op':'decode','as':'bytes','length':7}]", "bytes uint8 7 7" },
     { "[{'op':'decode','as':'array','dtype':'float64','shape':[2,3,4]}]", "array float64 2x3x4 192" },
     { "[{'op':'decode','as':'audio','channels':2},{'op':'excerpt','length':5}]", "audio float32 2x5 40" },
-    { "[{'op':'decode','as':'audio','dtype':'int16'},{'op':'excerpt','length':5}," SHARE "]", "audio int16 1x5 10" },
+    { "[{'op':'decode','as':'audio','dtype':'int16'},{'op':'excerpt','length':5}," SHARE "]",
+        "audio int16 1x5 10" },
 };
 
 static void
@@ -489,13 +514,15 @@ static const struct { const char *text, *planes; size_t bytes; } s_planes [] = {
       "0/0 0+45; 1/0m 64+15; 2/0 128+45; 0/1 192+45; 1/1m 256+15; 2/1 320+45", 365 },
     { "[" FOUR ",{'op':'center_crop','size':[3,5]}," SHARE ",{'op':'views','count':2},{'op':'flip'}]",
       "0/0 0+45; 1/0m 64+15; 2/0 128+45", 173 },
-    { "[{'op':'decode','max_pixels':10,'fields':['image','mask']}," SHARE "," CROP "]", "0/0 0+94; 1/0m 128+74", 202 },
+    { "[{'op':'decode','max_pixels':10,'fields':['image','mask']}," SHARE "," CROP "]",
+        "0/0 0+94; 1/0m 128+74", 202 },
     { "[{'op':'resize','size':7,'max_size':9}," SHARE "," CROP "]", "0/0 0+253", 253 },
     { "[{'op':'resize','size':7,'max_size':9},{'op':'flip','p':1},{'op':'pad','padding':[1,2,3,4]}," SHARE "," CROP "]",
       "0/0 0+595", 595 },
     { "[{'op':'decode','as':'array','dtype':'int64','shape':[5]}]", "0/0 0+40", 40 },
     { "[{'op':'decode','as':'bytes','length':1073741824}]", "0/0 0+1073741824", 1073741824 },
-    { "[{'op':'decode','as':'audio','channels':3,'dtype':'int16'},{'op':'excerpt','length':5}]", "0/0 0+30", 30 },
+    { "[{'op':'decode','as':'audio','channels':3,'dtype':'int16'},{'op':'excerpt','length':5}]", "0/0 0+30",
+        30 },
 };
 
 static void
@@ -507,8 +534,10 @@ test_planes (void **state)
         const plan_t *plan = pipeline_plan (self);
         char text [1000] = "", *at = text;
         for (size_t plane = 0; plane < plan->plane_count; plane++)
-            at += sprintf (at, "%s%zu/%u%s %zu+%zu", plane? "; ": "", plan->planes [plane].file, plan->planes [plane].view,
-                plan->planes [plane].is_mask? "m": "", plan->planes [plane].offset, plan->planes [plane].bytes);
+            at += sprintf (at, "%s%zu/%u%s %zu+%zu", plane? "; ": "", plan->planes [plane].file,
+                plan->planes [plane].view,
+                plan->planes [plane].is_mask? "m": "", plan->planes [plane].offset,
+                plan->planes [plane].bytes);
         if (strcmp (text, s_planes [index].planes))
             fail_msg ("%s: %s for %s", s_planes [index].text, text, s_planes [index].planes);
         assert_int_equal (pipeline_version_bytes (self), s_planes [index].bytes);
@@ -522,7 +551,8 @@ test_plan (void **state)
 {
     (void) state;
     const pipeline_t *self = pipeline_on ("[{'op':'decode','fields':['depth','mask','image']}," CROP "," SHARE
-        ",{'op':'flip'},{'op':'views','count':4},{'op':'random_crop','size':[5,4]}," NORMALIZE "]", &s_fields);
+        ",{'op':'flip'},{'op':'views','count':4},{'op':'random_crop','size':[5,4]}," NORMALIZE "]",
+        &s_fields);
     const plan_t *plan = pipeline_plan (self);
     assert_int_equal (pipeline_files (self), 3);
     assert_int_equal (pipeline_file (self, 0), 2);
@@ -564,7 +594,8 @@ test_longest_list (void **state)
     char error [ERROR_BYTES];
     json_t *list = json_array (), *flip = json_pack ("{s:s, s:f}", "op", "flip", "p", third);
     for (int index = 2; index < PIPELINE_OPERATIONS_MAX; index++)
-        json_array_append_new (list, json_pack ("{s:s, s:[f,f], s:[f,f], s:[f,f], s:[f,f]}", "op", "color_jitter",
+        json_array_append_new (list,
+            json_pack ("{s:s, s:[f,f], s:[f,f], s:[f,f], s:[f,f]}", "op", "color_jitter",
             "brightness", third, 98.765432109876543, "contrast", third, 98.765432109876543,
             "saturation", third, 98.765432109876543, "hue", -third, third));
     json_array_insert_new (list, 0, json_pack ("{s:s, s:[i,i]}", "op", "center_crop", "size", 4096, 4096));
@@ -578,7 +609,8 @@ test_longest_list (void **state)
     pipeline_destroy (&self);
     json_array_append (list, flip);
     assert_int_equal (pipeline_new (&self, list, NULL, NULL, 0, error, sizeof error), -EINVAL);
-    assert_string_equal (error, "operation 33 (flip): one too many; expected 31 operations at most beside decode");
+    assert_string_equal (error,
+        "operation 33 (flip): one too many; expected 31 operations at most beside decode");
     json_array_clear (list);
     json_array_append_new (list, json_pack ("{s:s, s:[i,i]}", "op", "resize", "size", 4, 4));
     while (json_array_size (list) < PIPELINE_OPERATIONS_MAX - 1)
@@ -605,8 +637,10 @@ test_longest_names (void **state)
         source.fields [field] = (pipeline_field_t) { names [field], field % 2 };
         json_array_append_new (fields, json_string (names [field]));
     }
-    json_t *list = json_pack ("[{s:s, s:O, s:b, s:b, s:i}, {s:s, s:i}, {s:s, s:i}]", "op", "decode", "fields", fields,
-        "exact", 0, "orientation", 0, "max_pixels", 100000000, "op", "center_crop", "size", 5, "op", "views", "count", 2);
+    json_t *list = json_pack ("[{s:s, s:O, s:b, s:b, s:i}, {s:s, s:i}, {s:s, s:i}]", "op", "decode", "fields",
+        fields,
+        "exact", 0, "orientation", 0, "max_pixels", 100000000, "op", "center_crop", "size", 5, "op", "views",
+        "count", 2);
     char error [ERROR_BYTES];
     const pipeline_t *self;
     assert_int_equal (pipeline_new (&self, list, &source, NULL, 0, error, sizeof error), 0);
@@ -634,7 +668,8 @@ test_dtypes (void **state)
         { PIPELINE_UINT8, "uint8", 1 }, { PIPELINE_INT8, "int8", 1 }, { PIPELINE_UINT16, "uint16", 2 },
         { PIPELINE_INT16, "int16", 2 }, { PIPELINE_UINT32, "uint32", 4 }, { PIPELINE_INT32, "int32", 4 },
         { PIPELINE_UINT64, "uint64", 8 }, { PIPELINE_INT64, "int64", 8 }, { PIPELINE_FLOAT16, "float16", 2 },
-        { PIPELINE_BFLOAT16, "bfloat16", 2 }, { PIPELINE_FLOAT32, "float32", 4 }, { PIPELINE_FLOAT64, "float64", 8 },
+        { PIPELINE_BFLOAT16, "bfloat16", 2 }, { PIPELINE_FLOAT32, "float32", 4 },
+        { PIPELINE_FLOAT64, "float64", 8 },
         { PIPELINE_BOOL, "bool", 1 },
     };
     assert_int_equal (sizeof dtypes / sizeof *dtypes, PIPELINE_DTYPES);

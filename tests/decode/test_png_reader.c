@@ -28,7 +28,8 @@ typedef struct {
     int colours, transparent;
 } kind_t;
 
-//  What Pillow makes of the noise, by make_golden_png.py: as RGB, and as an array where it is a mask (else 0).
+//  What Pillow makes of the noise, by make_golden_png.py: as RGB, and as an array where it is a mask (else
+//  0).
 static const struct { kind_t kind; uint64_t colours; uint64_t mask; } s_golden [] = {
 #include "golden/png.inc"
 };
@@ -84,7 +85,8 @@ s_make (file_t *file, const kind_t *kind, uint64_t seed, bool interlaced)
     png_set_write_fn (png, file, s_write, s_no_flush);
     png_set_benign_errors (png, 1);         //  a palette that is too short
     png_set_IHDR (png, info, kind->width, kind->height, kind->depth, kind->colour_type,
-        interlaced? PNG_INTERLACE_ADAM7: PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+        interlaced? PNG_INTERLACE_ADAM7: PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+        PNG_FILTER_TYPE_DEFAULT);
     png_set_filter (png, PNG_FILTER_TYPE_BASE, PNG_ALL_FILTERS);
     png_set_compression_buffer_size (png, 100 + seed % 200);        //  so many bytes a chunk
     png_color palette [256] = { { 0, 0, 0 } };
@@ -147,11 +149,11 @@ s_insert (file_t *file, size_t place, const char *name, const void *content, siz
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading
 
-//  A box of it, or with height 0 all, from a copy of exact size, so that the address sanitizer sees a read behind the
-//  end.  Pixels are lent till the next read.
+//  A box of it, or with height 0 all, from a copy of exact size, so that the address sanitizer sees a read
+//  behind the end.  Pixels are lent till the next read.
 static int
-s_read (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box, image_t *image,
-    char error [ERROR_BYTES])
+s_read (png_reader_t *reader, bool is_mask, const uint8_t *bytes, size_t size, image_box_t box,
+    image_t *image, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1);
     if (size)
@@ -274,14 +276,16 @@ test_boxes_are_parts_of_the_whole (void **state)
             for (uint32_t row = 0; row < box.height; row++)
                 if (memcmp (image_at (&part, row, 0), image_at (&whole, box.top + row, box.left),
                     (size_t) box.width * part.channels))
-                    fail_msg ("seed %" PRIu64 ", kind %zu: row %u of a box differs", test_seed (), index, row);
+                    fail_msg ("seed %" PRIu64 ", kind %zu: row %u of a box differs", test_seed (), index,
+                        row);
         }
     }
     png_reader_destroy (&reader);
     png_reader_destroy (&other);
 }
 
-//  Whatever the box, a file that lacks a part of the image data is bad, and one that only lacks its end is not.
+//  Whatever the box, a file that lacks a part of the image data is bad, and one that only lacks its end is
+//  not.
 static void
 test_truncations_are_refused (void **state)
 {
@@ -296,7 +300,8 @@ test_truncations_are_refused (void **state)
             char error [ERROR_BYTES], other_error [ERROR_BYTES];
             image_t image, corner;
             int rc = s_read (reader, false, file.bytes, size, s_all, &image, error);
-            assert_int_equal (s_read (other, false, file.bytes, size, (image_box_t) { 0, 0, 1, 1 }, &corner, other_error), rc);
+            assert_int_equal (s_read (other, false, file.bytes, size, (image_box_t) { 0, 0, 1, 1 }, &corner,
+                other_error), rc);
             assert_int_equal (rc, size < file.size - END_BYTES? -EBADMSG: 0);
             if (rc == 0)
                 assert_true (s_hash (&image) == s_golden [golden].colours);
@@ -312,7 +317,8 @@ test_truncations_are_refused (void **state)
     png_reader_destroy (&other);
 }
 
-//  Bytes of a file changed one by one: up to the end of the image data a checksum sees it, whatever is looked at.
+//  Bytes of a file changed one by one: up to the end of the image data a checksum sees it, whatever is looked
+//  at.
 static void
 test_damage_is_seen (void **state)
 {
@@ -329,8 +335,8 @@ test_damage_is_seen (void **state)
             s_expect_bad (reader, false, file.bytes, file.size, "PNG");
             char error [ERROR_BYTES];
             image_t corner;
-            assert_int_equal (s_read (reader, false, file.bytes, file.size, (image_box_t) { 0, 0, 1, 1 }, &corner, error),
-                -EBADMSG);
+            assert_int_equal (s_read (reader, false, file.bytes, file.size, (image_box_t) { 0, 0, 1, 1 },
+                &corner, error), -EBADMSG);
             file.bytes [place] ^= bit;
         }
     }
@@ -362,13 +368,15 @@ test_damage_is_survived (void **state)
             size_t length = png_get_uint_32 (damaged.bytes + place);
             if (length > damaged.size - place - CHUNK_BYTES)
                 break;
-            png_save_uint_32 (damaged.bytes + place + 8 + length, s_sum (damaged.bytes + place + 4, length + 4));
+            png_save_uint_32 (damaged.bytes + place + 8 + length,
+                s_sum (damaged.bytes + place + 4, length + 4));
             place += length + CHUNK_BYTES;
         }
         char error [ERROR_BYTES];
         image_t image;
         image_box_t corner = { 0, 0, 1, 1 };
-        int rc = s_read (reader, round % 4 == 0, damaged.bytes, damaged.size, round % 2? corner: s_all, &image, error);
+        int rc = s_read (reader, round % 4 == 0, damaged.bytes, damaged.size, round % 2? corner: s_all,
+            &image, error);
         for (const char *at = error; rc && *at; at++)
             assert_true (*at >= ' ' && *at <= '~');
     }
@@ -419,7 +427,8 @@ test_bombs (void **state)
     png_reader_destroy (&reader);
 }
 
-//  Texts, profiles and palettes of other kinds are not looked into, whatever they are, but their checksums are.
+//  Texts, profiles and palettes of other kinds are not looked into, whatever they are, but their checksums
+//  are.
 static void
 test_other_chunks (void **state)
 {
@@ -427,7 +436,8 @@ test_other_chunks (void **state)
     static file_t file, clean;
     static uint8_t much [1 << 16];
     png_reader_t *reader = png_reader_new ();
-    static const char *const names [] = { "zTXt", "iTXt", "tEXt", "iCCP", "sPLT", "gAMA", "sRGB", "cHRM", "eXIf", "acTL", "prIv" };
+    static const char *const names [] = { "zTXt", "iTXt", "tEXt", "iCCP", "sPLT", "gAMA", "sRGB", "cHRM",
+        "eXIf", "acTL", "prIv" };
     s_make (&clean, &s_golden [7].kind, 7, false);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {
         size_t place = SIGNATURE_BYTES + HEADER_BYTES;
@@ -458,7 +468,8 @@ test_exif (void **state)
     image_reader_options_t options = { .orientation = true };
     png_reader_t *reader = png_reader_new ();
     s_make (&file, &s_golden [3].kind, 3, false);
-    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error, ERROR_BYTES), 0);
+    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+        ERROR_BYTES), 0);
     assert_null (png_reader_exif (reader, &size));
     assert_int_equal (size, 0);
     assert_int_equal (height, 17);
@@ -471,13 +482,15 @@ test_exif (void **state)
             s_insert (&file, file.size, "IEND", "", 0);
             s_insert (&file, place, "eXIf", "MM\0*before", 10);
         }
-        assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error, ERROR_BYTES), 0);
+        assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+            ERROR_BYTES), 0);
         assert_ptr_equal (png_reader_exif (reader, &size), file.bytes + place + 8);
         assert_int_equal (size, 10);
     }
     //  A chunk that claims to be longer than the file is none.
     png_save_uint_32 (file.bytes + SIGNATURE_BYTES + HEADER_BYTES, 0x7fffffff);
-    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error, ERROR_BYTES), -EBADMSG);
+    assert_int_equal (png_reader_open (reader, &options, file.bytes, file.size, &height, &width, error,
+        ERROR_BYTES), -EBADMSG);
     assert_null (png_reader_exif (reader, &size));
     png_reader_destroy (&reader);
 }

@@ -80,7 +80,8 @@ s_model_filter (resize_filter_t filter, double x)
 
 //  Which source pixels, and their weights, make pixel index of the result; how many.
 static int
-s_model_weights (resize_filter_t filter, const resize_span_t *span, uint32_t index, int *first_p, int32_t *weights)
+s_model_weights (resize_filter_t filter, const resize_span_t *span, uint32_t index, int *first_p,
+    int32_t *weights)
 {
     double scale = span->length / span->full, stretch = scale < 1? 1: scale;
     double support = (filter == RESIZE_BICUBIC? 2: 1) * stretch, center = span->from + (index + 0.5) * scale;
@@ -100,10 +101,11 @@ s_model_weights (resize_filter_t filter, const resize_span_t *span, uint32_t ind
     return end - first;
 }
 
-//  One axis of lines: each of `lines` lines has `side` cells, `step` bytes apart, and becomes span->full cells.
+//  One axis of lines: each of `lines` lines has `side` cells, `step` bytes apart, and becomes span->full
+//  cells.
 INSTRUMENT_ROWS static void
-s_model_pass (resize_filter_t filter, const resize_span_t *span, const uint8_t *source, size_t step, size_t line_step,
-    size_t lines, uint8_t *target, size_t target_line_step)
+s_model_pass (resize_filter_t filter, const resize_span_t *span, const uint8_t *source, size_t step,
+    size_t line_step, size_t lines, uint8_t *target, size_t target_line_step)
 {
     static int32_t weights [1 << 18];
     for (uint32_t index = 0; index < span->full; index++) {
@@ -164,8 +166,9 @@ s_model (resize_filter_t filter, const image_t *image, const resize_span_t *down
 
 enum { GUARD = 64, GUARD_VALUE = 0xa5 };
 
-//  A copy of the needed part of image, perhaps with a little more around it, in a block of its own that ends with its
-//  last pixel, so that the address sanitizer sees a look beyond it.  Between its rows are a few bytes of noise.
+//  A copy of the needed part of image, perhaps with a little more around it, in a block of its own that ends
+//  with its last pixel, so that the address sanitizer sees a look beyond it.  Between its rows are a few
+//  bytes of noise.
 INSTRUMENT_ROWS static image_t
 s_have (const image_t *image, resize_filter_t filter, const resize_span_t *down, const resize_span_t *across,
     uint32_t *top_p, uint32_t *left_p, uint64_t *random)
@@ -177,7 +180,8 @@ s_have (const image_t *image, resize_filter_t filter, const resize_span_t *down,
     assert_true (box.width > 0 && box.left + box.width <= image->width);
     uint32_t more_top = s_up_to (random, 2) * s_up_to (random, box.top + 1);
     uint32_t more_left = s_up_to (random, 2) * s_up_to (random, box.left + 1);
-    box = (image_box_t) { box.top - more_top, box.left - more_left, box.height + more_top, box.width + more_left };
+    box = (image_box_t) { box.top - more_top, box.left - more_left, box.height + more_top,
+        box.width + more_left };
     box.height += s_up_to (random, 2) * s_up_to (random, image->height - box.top - box.height + 1);
     box.width += s_up_to (random, 2) * s_up_to (random, image->width - box.left - box.width + 1);
     size_t row_bytes = image_bytes (1, box.width, image->channels), stride = row_bytes + s_up_to (random, 8);
@@ -205,7 +209,8 @@ s_compare (resize_t *resize, resize_filter_t filter, const image_t *have, uint32
     const uint8_t *expected = whole + image_bytes (down->begin, across->full, have->channels)
         + image_bytes (1, across->begin, have->channels);
     size_t wrong = 0;
-    for (uint32_t row = 0; row < down->count; row++, expected += image_bytes (1, across->full, have->channels)) {
+    for (uint32_t row = 0; row < down->count;
+        row++, expected += image_bytes (1, across->full, have->channels)) {
         const uint8_t *got = target + GUARD + row * stride;
         wrong += memcmp (got, expected, row_bytes) != 0;
         for (size_t beside = row_bytes; beside < stride; beside++)
@@ -215,9 +220,10 @@ s_compare (resize_t *resize, resize_filter_t filter, const image_t *have, uint32
         wrong += target [index] != GUARD_VALUE || target [GUARD + bytes + index] != GUARD_VALUE;
     free (target);
     if (wrong)
-        fail_msg ("seed %" PRIu64 ": filter %d, level %d, %u channels: %u (%g + %g) x %u (%g + %g) to %u x %u differs",
-            test_seed (), (int) filter, (int) simd_level (), have->channels, down->side, down->from, down->length,
-            across->side, across->from, across->length, down->full, across->full);
+        fail_msg ("seed %" PRIu64 ": filter %d, level %d, %u channels: %u (%g + %g) x %u (%g + %g) to %u x "
+            "%u differs",
+            test_seed (), (int) filter, (int) simd_level (), have->channels, down->side, down->from,
+            down->length, across->side, across->from, across->length, down->full, across->full);
 }
 
 //  Every level against the model.
@@ -245,7 +251,8 @@ s_take_window (resize_span_t *span, uint64_t *random)
     span->count = 1 + s_up_to (random, span->full - span->begin);
 }
 
-//  Any part of the source, in fractions; now and then one that ends a little behind it, as a scale's rounding has it.
+//  Any part of the source, in fractions; now and then one that ends a little behind it, as a scale's rounding
+//  has it.
 static void
 s_take_fraction (resize_span_t *span, uint64_t *random)
 {
@@ -294,7 +301,8 @@ s_hash (const uint8_t *bytes, size_t size)
     return hash;
 }
 
-//  Every filter and level gives Pillow's bytes, of whole images and of boxes with fractions; so does the model.
+//  Every filter and level gives Pillow's bytes, of whole images and of boxes with fractions; so does the
+//  model.
 static void
 test_pillow_gives_the_same (void **state)
 {
@@ -329,17 +337,21 @@ test_any_size_becomes_any_other (void **state)
     }
 }
 
-//  No side from 1 to 600 is special, in either direction: the ends of vectors, blocks and chunks lie everywhere.
+//  No side from 1 to 600 is special, in either direction: the ends of vectors, blocks and chunks lie
+//  everywhere.
 static void
 test_every_side_is_resized (void **state)
 {
     uint64_t random = test_seed ();
     for (uint32_t side = 1; side <= 600; side++) {
         uint32_t other = 1 + s_up_to (&random, 9), full = side % 2? 1 + s_up_to (&random, 600): side;
-        uint32_t length = side % 2? side: 1 + s_up_to (&random, 600), channels = s_up_to (&random, 3)? IMAGE_COLOURS: 1;
+        uint32_t length = side % 2? side: 1 + s_up_to (&random, 600),
+            channels = s_up_to (&random, 3)? IMAGE_COLOURS: 1;
         resize_filter_t filter = s_filters [1 + s_up_to (&random, 2)];
-        image_t wide = s_image (other, length, channels, random), high = s_image (length, other, channels, random);
-        resize_span_t along = resize_whole (length, full), beside = resize_whole (other, 1 + s_up_to (&random, 9));
+        image_t wide = s_image (other, length, channels, random),
+            high = s_image (length, other, channels, random);
+        resize_span_t along = resize_whole (length, full),
+            beside = resize_whole (other, 1 + s_up_to (&random, 9));
         s_check (*state, filter, &wide, &beside, &along, &random);
         s_check (*state, filter, &high, &along, &beside, &random);
         s_free (&wide);
@@ -347,7 +359,8 @@ test_every_side_is_resized (void **state)
     }
 }
 
-//  A window is what the whole result has there, whatever part of the source is at hand, also for spans with fractions.
+//  A window is what the whole result has there, whatever part of the source is at hand, also for spans with
+//  fractions.
 static void
 test_window_of_a_part_is_the_same (void **state)
 {
@@ -369,8 +382,8 @@ test_window_of_a_part_is_the_same (void **state)
     }
 }
 
-//  A side that keeps its size is passed by, not filtered, wherever in the source it begins; one that begins at a
-//  fraction, or shows less of the source at the same size, is not.
+//  A side that keeps its size is passed by, not filtered, wherever in the source it begins; one that begins
+//  at a fraction, or shows less of the source at the same size, is not.
 static void
 test_same_size_is_copied (void **state)
 {

@@ -1,5 +1,6 @@
-/*  test_stage -- random pipelines, on random images with masks and views, beside a dumb model (stage_model.h); where the
- *  share point is makes no difference; what is decoded and computed is no more than what is needed.
+/*  test_stage -- random pipelines, on random images with masks and views, beside a dumb model
+ *  (stage_model.h); where the share point is makes no difference; what is decoded and computed is no more
+ *  than what is needed.
  */
 #include "pipelines.h"
 #include "made_jpeg.h"
@@ -51,8 +52,10 @@ static void
 s_write_padding (uint64_t *random, char *text, size_t bytes)
 {
     snprintf (text, bytes, "'padding':[%u,%u,%u,%u],'fill':[%u,%u,%u],'mask_fill':%u,'mode':'%s'",
-        s_between (random, 0, 7), s_between (random, 0, 7), s_between (random, 0, 7), s_between (random, 0, 7),
-        s_between (random, 0, 255), s_between (random, 0, 255), s_between (random, 0, 255), s_between (random, 0, 255),
+        s_between (random, 0, 7), s_between (random, 0, 7), s_between (random, 0, 7),
+        s_between (random, 0, 7),
+        s_between (random, 0, 255), s_between (random, 0, 255), s_between (random, 0, 255),
+        s_between (random, 0, 255),
         test_below (random, 2)? "constant": s_pick (random, "edge", "reflect", "symmetric"));
 }
 
@@ -63,8 +66,8 @@ s_write_crop (uint64_t *random, char *text, size_t bytes)
     bool if_needed = test_below (random, 3) > 0;
     if (!if_needed)
         s_write_padding (random, padding, sizeof padding);
-    snprintf (text, bytes, "{'op':'random_crop','size':[%u,%u],%s%s,'mode':'%s'%s}", s_between (random, 8, 50),
-        s_between (random, 8, 50), padding, if_needed? ",'pad_if_needed':true": "",
+    snprintf (text, bytes, "{'op':'random_crop','size':[%u,%u],%s%s,'mode':'%s'%s}",
+        s_between (random, 8, 50), s_between (random, 8, 50), padding, if_needed? ",'pad_if_needed':true": "",
         s_pick (random, "constant", "edge", "symmetric"), s_share (random));
     if (!if_needed)
         snprintf (text, bytes, "{'op':'random_crop','size':[%u,%u],%s%s}", s_between (random, 8, 50),
@@ -78,13 +81,15 @@ s_write_sizing (uint64_t *random, char *text, size_t bytes)
     uint32_t height = s_between (random, 8, 50), width = s_between (random, 8, 50);
     switch (test_below (random, 4)) {
     case 0:
-        snprintf (text, bytes, "{'op':'resize','size':[%u,%u],'interpolation':'%s'}", height, width, s_filter (random));
+        snprintf (text, bytes, "{'op':'resize','size':[%u,%u],'interpolation':'%s'}", height, width,
+            s_filter (random));
         return;
     case 1:
         snprintf (text, bytes, "{'op':'center_crop','size':[%u,%u]}", height, width);
         return;
     case 2:
-        snprintf (text, bytes, "{'op':'random_resized_crop','size':[%u,%u],'scale':[%s,1],'interpolation':'%s'%s}", height,
+        snprintf (text, bytes,
+            "{'op':'random_resized_crop','size':[%u,%u],'scale':[%s,1],'interpolation':'%s'%s}", height,
             width, s_pick (random, "0.1", "0.5", "1"), s_filter (random), s_share (random));
         return;
     default:
@@ -101,7 +106,8 @@ s_write_other (uint64_t *random, char *text, size_t bytes)
     case 0:
         if (test_below (random, 2))
             snprintf (most, sizeof most, ",'max_size':%u", size + s_between (random, 1, 20));
-        snprintf (text, bytes, "{'op':'resize','size':%u%s,'interpolation':'%s'}", size, most, s_filter (random));
+        snprintf (text, bytes, "{'op':'resize','size':%u%s,'interpolation':'%s'}", size, most,
+            s_filter (random));
         return;
     case 1:
         s_write_padding (random, padding, sizeof padding);
@@ -114,9 +120,10 @@ s_write_other (uint64_t *random, char *text, size_t bytes)
         return;
     case 4:
     case 5:
-        snprintf (text, bytes, "{'op':'color_jitter','brightness':%s,'contrast':%s,'saturation':%s,'hue':%s%s}",
-            s_pick (random, "0", "0.4", "0.8"), s_pick (random, "0", "0.5", "0.9"), s_pick (random, "0", "0.5", "0.5"),
-            s_pick (random, "0", "0.1", "0.5"), s_share (random));
+        snprintf (text, bytes,
+            "{'op':'color_jitter','brightness':%s,'contrast':%s,'saturation':%s,'hue':%s%s}",
+            s_pick (random, "0", "0.4", "0.8"), s_pick (random, "0", "0.5", "0.9"),
+            s_pick (random, "0", "0.5", "0.5"), s_pick (random, "0", "0.1", "0.5"), s_share (random));
         return;
     default:
         snprintf (text, bytes, "{'op':'grayscale','p':%s,'channels':3%s}", s_pick (random, "0.5", "0.5", "1"),
@@ -153,7 +160,8 @@ s_make_list (list_t *self, uint64_t *random, uint32_t fields)
     if (test_below (random, 3) == 0)
         s_append (self, "{'op':'normalize','mean':[0.4,0.5,0.6],'std':[0.2,0.25,0.3]}");
     if (test_below (random, 3) == 0)
-        s_append (self, test_below (random, 2)? "{'op':'cast','dtype':'float16'}": "{'op':'cast','dtype':'bfloat16'}");
+        s_append (self, test_below (random, 2)? "{'op':'cast','dtype':'float16'}":
+            "{'op':'cast','dtype':'bfloat16'}");
     if (test_below (random, 3) == 0)
         s_append (self, "{'op':'layout','layout':'NCHW'}");
 }
@@ -229,12 +237,13 @@ s_made_end (made_t *self)
 }
 
 static decoder_status_t
-s_shared (decoder_t *decoder, const made_t *made, const pipeline_key_t *key, const sample_t *sample, char *error)
+s_shared (decoder_t *decoder, const made_t *made, const pipeline_key_t *key, const sample_t *sample,
+    char *error)
 {
     decoder_sample_t files = { .files = sample->files, .warnings_max = UINT32_MAX };
     size_t file = SIZE_MAX;
-    decoder_status_t status = decoder_shared (decoder, made->pipeline, key, &files, made->version, &file, error,
-        ERROR_BYTES);
+    decoder_status_t status = decoder_shared (decoder, made->pipeline, key, &files, made->version, &file,
+        error, ERROR_BYTES);
     assert_int_equal (status == DECODER_OK, *error == 0);
     assert_int_equal (status == DECODER_OK, file == SIZE_MAX);
     return status;
@@ -256,7 +265,8 @@ s_compare_plane (const made_t *made, const plan_plane_t *plane, const model_imag
     assert_int_equal (size.height, expected->height);
     assert_int_equal (size.width, expected->width);
     if (memcmp (pixels, expected->pixels, image_bytes (size.height, size.width, expected->channels)))
-        fail_msg ("%s: the version differs, file %zu, view %u", pipeline_text (made->pipeline), plane->file, plane->view);
+        fail_msg ("%s: the version differs, file %zu, view %u", pipeline_text (made->pipeline), plane->file,
+            plane->view);
 }
 
 //  False: the model says that the sample is bad.
@@ -300,7 +310,8 @@ typedef struct {
 } tally_t;
 
 static void
-s_try_sample (decoder_t *decoder, const pipeline_t *pipeline, uint32_t fields, uint64_t *random, tally_t *tally)
+s_try_sample (decoder_t *decoder, const pipeline_t *pipeline, uint32_t fields, uint64_t *random,
+    tally_t *tally)
 {
     const plan_t *plan = pipeline_plan (pipeline);
     char error [ERROR_BYTES];
@@ -308,7 +319,8 @@ s_try_sample (decoder_t *decoder, const pipeline_t *pipeline, uint32_t fields, u
     made_t made;
     model_t model = { .plan = plan, .shared = { 1, 2, test_below (random, 1000), 0 },
         .private = { 5, 6, test_below (random, 1000), 1 } };
-    s_make_sample (&sample, random, fields, s_between (random, SIDE_MIN, SIDE_MAX), s_between (random, SIDE_MIN, SIDE_MAX));
+    s_make_sample (&sample, random, fields, s_between (random, SIDE_MIN, SIDE_MAX),
+        s_between (random, SIDE_MIN, SIDE_MAX));
     s_made_begin (&made, pipeline);
     bool good = s_shared (decoder, &made, &model.shared, &sample, error) == DECODER_OK;
     bool expected = s_compare_versions (&made, model, &sample, good);
@@ -327,7 +339,8 @@ s_try_sample (decoder_t *decoder, const pipeline_t *pipeline, uint32_t fields, u
     s_free_sample (&sample);
 }
 
-//  Every byte of versions and batches is the model's, whatever is put off, cut short, shared or decoded in part.
+//  Every byte of versions and batches is the model's, whatever is put off, cut short, shared or decoded in
+//  part.
 static void
 test_random_pipelines (void **state)
 {
@@ -349,15 +362,15 @@ test_random_pipelines (void **state)
         pipeline_destroy (&pipeline);
         lists++;
     }
-    print_message ("%u lists refused; samples: %u good, %u bad, %u with headers, %u and %u with views\n", tally.refused,
-        tally.good, tally.bad, tally.headers, tally.views_shared, tally.views_private);
+    print_message ("%u lists refused; samples: %u good, %u bad, %u with headers, %u and %u with views\n",
+        tally.refused, tally.good, tally.bad, tally.headers, tally.views_shared, tally.views_private);
     assert_true (tally.good > LISTS && tally.bad > 0 && tally.headers > LISTS / 20);
     assert_true (tally.views_shared > LISTS / 10 && tally.views_private > LISTS / 20);
     decoder_destroy (&decoder);
 }
 
-//  What chance seldom makes: more colours than a program holds, crops that lie in the border, views that part behind what
-//  is pending, one channel of three equal ones.
+//  What chance seldom makes: more colours than a program holds, crops that lie in the border, views that part
+//  behind what is pending, one channel of three equal ones.
 static void
 test_rare_pipelines (void **state)
 {
@@ -385,8 +398,10 @@ test_rare_pipelines (void **state)
         for (uint32_t shared = 0; shared < 2; shared++) {
             char text [TEXT_BYTES];
             bool marked = strstr (lists [index], "{'share':true}");
-            snprintf (text, sizeof text, "[{'op':'decode','fields':['image','mask'],'max_pixels':6400},%s%s%s]",
-                shared || marked? "": "{'share':true},", lists [index], shared && !marked? ",{'share':true}": "");
+            snprintf (text, sizeof text,
+                "[{'op':'decode','fields':['image','mask'],'max_pixels':6400},%s%s%s]",
+                shared || marked? "": "{'share':true},", lists [index], shared
+                && !marked? ",{'share':true}": "");
             const pipeline_t *pipeline;
             char error [ERROR_BYTES];
             //  Some may stand on one side of the mark only; one has a mark.
@@ -402,7 +417,8 @@ test_rare_pipelines (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  The share point
 
-//  One key for both stages, as a job of order seeded has: then the batch does not say where the share point is.
+//  One key for both stages, as a job of order seeded has: then the batch does not say where the share point
+//  is.
 static void
 test_share_point_makes_no_difference (void **state)
 {
@@ -415,7 +431,8 @@ test_share_point_makes_no_difference (void **state)
         list_t list;
         sample_t sample;
         s_make_list (&list, &random, 2);
-        s_make_sample (&sample, &random, 2, s_between (&random, 50, SIDE_MAX), s_between (&random, 50, SIDE_MAX));
+        s_make_sample (&sample, &random, 2, s_between (&random, 50, SIDE_MAX),
+            s_between (&random, 50, SIDE_MAX));
         pipeline_key_t key = { .seed = seed, .id = 3 };
         made_t first = { NULL, NULL, { NULL } };
         for (size_t mark = 0; mark <= list.count; mark++) {
@@ -427,7 +444,8 @@ test_share_point_makes_no_difference (void **state)
             s_made_begin (&made, pipeline);
             bool good = s_shared (decoder, &made, &key, &sample, error) == DECODER_OK
                 && decoder_private (decoder, pipeline, &key, made.version, made.targets);
-            for (size_t output = 0; first.pipeline && good && output < pipeline_outputs (pipeline); output++) {
+            for (size_t output = 0; first.pipeline && good
+                && output < pipeline_outputs (pipeline); output++) {
                 assert_memory_equal (made.targets [output], first.targets [output],
                     pipeline_output (pipeline, output)->bytes);
                 compared++;
@@ -453,7 +471,8 @@ test_share_point_makes_no_difference (void **state)
 //  No more than is needed
 
 static passage_t
-s_passage (stage_t *stage, const pipeline_t *pipeline, const pipeline_key_t *key, uint32_t height, uint32_t width)
+s_passage (stage_t *stage, const pipeline_t *pipeline, const pipeline_key_t *key, uint32_t height,
+    uint32_t width)
 {
     static char error [ERROR_BYTES];
     const plan_t *plan = pipeline_plan (pipeline);
@@ -497,7 +516,8 @@ test_only_what_is_needed_is_decoded (void **state)
     (void) state;
     picture_need_t need = s_need ("[{'op':'center_crop','size':[20,30]},{'share':true}]", STAGE_DONE);
     s_assert_box (&need, 40, 85, 20, 30);
-    need = s_need ("[{'op':'pad','padding':[1,0,0,0]},{'op':'center_crop','size':20},{'share':true}]", STAGE_WAITS);
+    need = s_need ("[{'op':'pad','padding':[1,0,0,0]},{'op':'center_crop','size':20},{'share':true}]",
+        STAGE_WAITS);
     s_assert_box (&need, 0, 0, 100, 200);
     need = s_need ("[{'op':'center_crop','size':[20,30]},{'op':'flip','p':1},{'op':'color_jitter','hue':0.1},"
         "{'op':'random_crop','size':[8,10],'padding':0},{'share':true}]", STAGE_DONE);
@@ -575,12 +595,13 @@ static void
 test_scale_that_is_asked_for (void **state)
 {
     (void) state;
-    picture_need_t need = s_need ("[{'op':'decode','exact':false},{'op':'resize','size':[25,40]},{'share':true}]",
-        STAGE_DONE);
+    picture_need_t need =
+        s_need ("[{'op':'decode','exact':false},{'op':'resize','size':[25,40]},{'share':true}]", STAGE_DONE);
     image_request_t request = picture_request (&need);
     assert_int_equal (request.least_height, 25);
     assert_int_equal (request.least_width, 40);
-    picture_need_t whole = s_need ("[{'op':'decode','exact':false},{'op':'center_crop','size':[25,40]},{'share':true}]",
+    picture_need_t whole =
+        s_need ("[{'op':'decode','exact':false},{'op':'center_crop','size':[25,40]},{'share':true}]",
         STAGE_DONE);
     need = picture_need_both (&need, &whole);
     request = picture_request (&need);
@@ -627,8 +648,8 @@ test_resize_in_pieces (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  Not exact
 
-//  A resize by a scale that JPEG has is then no more than decoding at that scale: every pixel shows whether the crop before
-//  it and the crop behind it were taken at the right place.  A mask is exact all the same.
+//  A resize by a scale that JPEG has is then no more than decoding at that scale: every pixel shows whether
+//  the crop before it and the crop behind it were taken at the right place.  A mask is exact all the same.
 static void
 test_inexact_is_decoded_smaller (void **state)
 {
@@ -660,7 +681,8 @@ test_inexact_is_decoded_smaller (void **state)
         assert_int_equal (s_shared (decoder, &made, &key, &sample, error), DECODER_OK);
         for (size_t index = 0; index < model.plan->plane_count; index++) {
             const plan_plane_t *plane = &model.plan->planes [index];
-            model_image_t expected = plane->is_mask? model_run (&model, &sample.files [1], model.plan->shared_count)
+            model_image_t expected = plane->is_mask?
+                model_run (&model, &sample.files [1], model.plan->shared_count)
                 : model_decode_scaled (&sample.files [0], HEIGHT / SCALE, WIDTH / SCALE);
             image_t view = model_view (&expected);
             if (!plane->is_mask)
@@ -684,7 +706,8 @@ s_assert_near (double found, double expected)
     assert_true (found > expected - 1e-9 && found < expected + 1e-9);
 }
 
-//  What was decoded at half the scale, and more than was asked for, lies where it should, to fractions of a pixel.
+//  What was decoded at half the scale, and more than was asked for, lies where it should, to fractions of a
+//  pixel.
 static void
 test_scaled_spans (void **state)
 {

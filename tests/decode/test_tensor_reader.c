@@ -17,13 +17,17 @@ typedef struct {
 } file_t;
 
 static const struct { pipeline_dtype_t dtype; const char *kind; size_t bytes; } s_dtypes [] = {
-    { PIPELINE_UINT8, "u1", 1 }, { PIPELINE_INT8, "i1", 1 }, { PIPELINE_BOOL, "b1", 1 }, { PIPELINE_UINT16, "u2", 2 },
-    { PIPELINE_INT16, "i2", 2 }, { PIPELINE_FLOAT16, "f2", 2 }, { PIPELINE_UINT32, "u4", 4 }, { PIPELINE_INT32, "i4", 4 },
-    { PIPELINE_FLOAT32, "f4", 4 }, { PIPELINE_UINT64, "u8", 8 }, { PIPELINE_INT64, "i8", 8 }, { PIPELINE_FLOAT64, "f8", 8 }
+    { PIPELINE_UINT8, "u1", 1 }, { PIPELINE_INT8, "i1", 1 }, { PIPELINE_BOOL, "b1", 1 },
+    { PIPELINE_UINT16, "u2", 2 },
+    { PIPELINE_INT16, "i2", 2 }, { PIPELINE_FLOAT16, "f2", 2 }, { PIPELINE_UINT32, "u4", 4 },
+    { PIPELINE_INT32, "i4", 4 },
+    { PIPELINE_FLOAT32, "f4", 4 }, { PIPELINE_UINT64, "u8", 8 }, { PIPELINE_INT64, "i8", 8 },
+    { PIPELINE_FLOAT64, "f8", 8 }
 };
 enum { DTYPES = sizeof s_dtypes / sizeof *s_dtypes };
 
-//  A file of this format version and header, without items.  Format 1 has two bytes of length, the others four.
+//  A file of this format version and header, without items.  Format 1 has two bytes of length, the others
+//  four.
 static void
 s_begin (file_t *file, int version, const char *header)
 {
@@ -55,16 +59,18 @@ s_items (const operation_decode_t *decode)
     return items;
 }
 
-//  From a copy of exact size, to a target of exact size, so that the address sanitizer sees what is beside them.
+//  From a copy of exact size, to a target of exact size, so that the address sanitizer sees what is beside
+//  them.
 static int
-s_read (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target, size_t target_bytes,
-    char error [ERROR_BYTES])
+s_read (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+    size_t target_bytes, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1), *exact = malloc (target_bytes);
     if (size)
         memcpy (copy, bytes, size);
     memset (error, 'x', ERROR_BYTES);
-    int rc = (decode->as == DECODE_ARRAY? tensor_read_array: tensor_read_bytes) (decode, copy, size, exact, error, ERROR_BYTES);
+    int rc = (decode->as == DECODE_ARRAY? tensor_read_array: tensor_read_bytes) (decode, copy, size, exact,
+        error, ERROR_BYTES);
     assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_int_equal (rc != 0, *error != 0);
@@ -101,7 +107,8 @@ test_bytes (void **state)
         snprintf (expected, sizeof expected, "%zu bytes instead of 5", size);
         if (size == 5)
             continue;
-        assert_int_equal (s_read (&decode, (const uint8_t *) "0123456789", size, target, 5, error), size? -EDOM: -EBADMSG);
+        assert_int_equal (s_read (&decode, (const uint8_t *) "0123456789", size, target, 5, error),
+            size? -EDOM: -EBADMSG);
         assert_string_equal (error, expected);
     }
 }
@@ -148,7 +155,8 @@ s_place (const operation_decode_t *decode, size_t item, bool is_fortran)
 }
 
 static void
-s_write_header (file_t *file, const operation_decode_t *decode, int version, char order, const char *kind, bool is_fortran)
+s_write_header (file_t *file, const operation_decode_t *decode, int version, char order, const char *kind,
+    bool is_fortran)
 {
     char header [300], shape [100] = "";
     for (uint32_t index = 0; index < decode->dimensions; index++)
@@ -171,7 +179,8 @@ test_every_dtype_and_order (void **state)
         uint32_t shape [4];
         for (size_t index = 0; index < 4; index++)
             shape [index] = 1 + (uint32_t) test_below (&random, 5);
-        operation_decode_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4), shape);
+        operation_decode_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
+            shape);
         s_write_header (&file, &decode, 1 + (int) (round % 3), order, s_dtypes [which].kind, is_fortran);
         uint8_t items [625 * 8], target [625 * 8];
         size_t bytes = s_items (&decode) * item_bytes;
@@ -180,7 +189,8 @@ test_every_dtype_and_order (void **state)
         for (size_t item = 0; item < s_items (&decode); item++)
             for (size_t index = 0; index < item_bytes; index++)
                 items [item * item_bytes + index] = file.bytes [file.size
-                    + s_place (&decode, item, is_fortran) * item_bytes + (is_swapped? item_bytes - 1 - index: index)];
+                    + s_place (&decode, item, is_fortran) * item_bytes + (is_swapped? item_bytes - 1 - index:
+                    index)];
         char error [ERROR_BYTES];
         if (s_read (&decode, file.bytes, file.size + bytes, target, bytes, error))
             fail_msg ("seed %" PRIu64 ", round %zu: %s", test_seed (), round, error);
@@ -196,14 +206,17 @@ test_other_than_declared (void **state)
     (void) state;
     static file_t file;
     static const struct { const char *descr; const char *shape; const char *fragment; } cases [] = {
-        { "<f4", "(3, 4)", "shape (3, 4) instead of (3, 5)" }, { "<f4", "(15,)", "shape (15,) instead of (3, 5)" },
+        { "<f4", "(3, 4)", "shape (3, 4) instead of (3, 5)" },
+        { "<f4", "(15,)", "shape (15,) instead of (3, 5)" },
         { "<f4", "()", "shape () instead of (3, 5)" }, { "<f4", "(5, 3)", "shape (5, 3) instead" },
         { "<f4", "(1, 3, 5)", "shape (1, 3, 5) instead" }, { "<f4", "(3, 5, 0)", "shape (3, 5, 0) instead" },
         { "<f4", "(4294967299, 5)", "shape (4294967299, 5) instead" },
         { "<f4", "(1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32)",
           "shape (1, 2, 3, 4, 5, 6, 7" },
-        { "<f8", "(3, 5)", "dtype float64 instead of float32" }, { "|b1", "(3, 5)", "dtype bool instead of float32" },
-        { "<c8", "(3, 5)", "dtype '<c8' instead of float32" }, { "|O", "(3, 5)", "dtype '|O' instead of float32" },
+        { "<f8", "(3, 5)", "dtype float64 instead of float32" },
+        { "|b1", "(3, 5)", "dtype bool instead of float32" },
+        { "<c8", "(3, 5)", "dtype '<c8' instead of float32" },
+        { "|O", "(3, 5)", "dtype '|O' instead of float32" },
         { "<U7", "(3, 5)", "dtype '<U7' instead" }, { "|V4", "(3, 5)", "dtype '|V4' instead" },
         { "<M8[ns]", "(3, 5)", "dtype '<M8[ns]' instead" }, { "f4", "(3, 5)", "dtype 'f4' instead" },
         { "", "(3, 5)", "dtype '' instead" }, { "<f44", "(3, 5)", "dtype '<f44' instead" },
@@ -211,8 +224,8 @@ test_other_than_declared (void **state)
     operation_decode_t decode = s_array (PIPELINE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char header [300];
-        snprintf (header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", cases [index].descr,
-            cases [index].shape);
+        snprintf (header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+            cases [index].descr, cases [index].shape);
         s_begin (&file, 1, header);
         memset (file.bytes + file.size, 1, 200);
         file.size += 200;
@@ -230,12 +243,15 @@ test_other_kinds (void **state)
     (void) state;
     static file_t file;
     static const struct { const char *bytes; size_t size; int rc; const char *fragment; } cases [] = {
-        { "\xff\xd8\xff\xe0....", 8, -EDOM, "not a .npy file: the file is a JPEG image" }, { "\xff\xd8\xff", 3, -EDOM, "a JPEG" },
+        { "\xff\xd8\xff\xe0....", 8, -EDOM, "not a .npy file: the file is a JPEG image" },
+        { "\xff\xd8\xff", 3, -EDOM, "a JPEG" },
         { "\x89PNG\r\n\x1a\n", 8, -EDOM, "a PNG image" }, { "RIFF\1\2\3\4WAVE", 12, -EDOM, "WAV audio" },
         { "fLaC....", 8, -EDOM, "FLAC audio" }, { "OggS....", 8, -EDOM, "Ogg audio" },
-        { "", 0, -EBADMSG, "not a .npy file: the file is empty" }, { "hello, world", 12, -EBADMSG, "of an unknown kind" },
+        { "", 0, -EBADMSG, "not a .npy file: the file is empty" },
+        { "hello, world", 12, -EBADMSG, "of an unknown kind" },
         { "GIF89a....", 10, -EBADMSG, "a GIF image" }, { "PK\3\4, a .npz", 12, -EBADMSG, "a zip file" },
-        { "\x93NUMPY\1", 7, -EBADMSG, "not a .npy file: the file is cut short" }, { "\x93NUM", 4, -EBADMSG, "unknown kind" },
+        { "\x93NUMPY\1", 7, -EBADMSG, "not a .npy file: the file is cut short" },
+        { "\x93NUM", 4, -EBADMSG, "unknown kind" },
     };
     operation_decode_t decode = s_array (PIPELINE_FLOAT32, 1, (const uint32_t []) { 2 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
@@ -251,20 +267,30 @@ test_headers_that_are_none (void **state)
     (void) state;
     static file_t file;
     static const char *const headers [] = {
-        "", "{}", "{", "nonsense", "{'descr': '<f4', 'fortran_order': False}", "{'descr': '<f4', 'shape': (2,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)", "{'descr': '<f4', 'fortran_order': False, 'shape': (2)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': [2]}", "{'descr': '<f4', 'fortran_order': False, 'shape': 2}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
+        "", "{}", "{", "nonsense", "{'descr': '<f4', 'fortran_order': False}",
+            "{'descr': '<f4', 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': [2]}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': 2}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0,)}",
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2)}",
-        "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}", "{'descr': '<f4', 'fortran_order': false, 'shape': (2,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} {", "{'descr': '<f4', 'fortran_order': False 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': "
+        "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2)}",
+        "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': false, 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} {",
+        "{'descr': '<f4', 'fortran_order': False 'shape': (2,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "{,}", "{'descr'}",
         "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2,)}",
         "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}",
-        "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (2,)}", "{'descr': '<f4, 'fortran_order': False, 'shape': (2,)}",
-        "{'descr': '\xff', 'fortran_order': False, 'shape': (2,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2,",
+        "{'descr': '<f4\\x00', 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '<f4, 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '\xff', 'fortran_order': False, 'shape': (2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2,",
         "{'descr': '<f4<f4<f4<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': (2,)}",
     };
     operation_decode_t decode = s_array (PIPELINE_FLOAT32, 1, (const uint32_t []) { 2 });
@@ -275,11 +301,13 @@ test_headers_that_are_none (void **state)
         s_expect (-EBADMSG, &decode, &file, "header that is not understood");
     }
     static const struct { const char *bytes; size_t size; const char *fragment; } prefixes [] = {
-        { "", 0, "not a .npy file" }, { "\x93NUMPY\1", 7, "not a .npy file" }, { "\x93NUMPZ\1\0\2\0{}", 12, "not a .npy" },
+        { "", 0, "not a .npy file" }, { "\x93NUMPY\1", 7, "not a .npy file" },
+        { "\x93NUMPZ\1\0\2\0{}", 12, "not a .npy" },
         { "PK\3\4, a .npz", 12, "not a .npy" }, { "\x93NUMPY\4\0\2\0\0\0{}", 14, ".npy format 4.0" },
         { "\x93NUMPY\0\0\2\0{}", 12, ".npy format 0.0" }, { "\x93NUMPY\1\1\2\0{}", 12, ".npy format 1.1" },
         { "\x93NUMPY\1\0\3\0{}", 12, "ends in the header" }, { "\x93NUMPY\2\0\2\0{}", 12, "header of " },
-        { "\x93NUMPY\2\0\2\0", 10, "ends in the header" }, { "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "header of 4294967295 bytes" },
+        { "\x93NUMPY\2\0\2\0", 10, "ends in the header" },
+        { "\x93NUMPY\2\0\xff\xff\xff\xff{}", 14, "header of 4294967295 bytes" },
     };
     for (size_t index = 0; index < sizeof prefixes / sizeof *prefixes; index++) {
         memcpy (file.bytes, prefixes [index].bytes, prefixes [index].size);
@@ -303,7 +331,8 @@ test_damage (void **state)
     file.size += 24;
     for (size_t size = 0; size < file.size; size++) {
         assert_int_equal (s_read (&decode, file.bytes, size, target, sizeof target, error), -EBADMSG);
-        assert_non_null (strstr (error, size < 8? "not a .npy file": size < items_at? "ends in the header": " of 24 bytes"));
+        assert_non_null (strstr (error,
+            size < 8? "not a .npy file": size < items_at? "ends in the header": " of 24 bytes"));
     }
     for (int round = 0; round < 20000; round++) {
         damaged = file;

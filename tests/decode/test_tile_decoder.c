@@ -1,7 +1,8 @@
-/*  test_tile_decoder -- the decoder on tiled samples: what it makes of windows is what it makes of the untiled originals,
- *  and what it says of damage does not depend on them.
+/*  test_tile_decoder -- the decoder on tiled samples: what it makes of windows is what it makes of the
+ *  untiled originals, and what it says of damage does not depend on them.
  *
- *  A limit of warnings that nobody reaches makes the decoder read the same bytes without windows: the second model.
+ *  A limit of warnings that nobody reaches makes the decoder read the same bytes without windows: the second
+ *  model.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@
 
 enum { SIDE_MAX = 200, VERSION_BYTES_MAX = 1 << 18, EXIF_NUMBER = 24 };
 
-//  Lists that begin with a crop, or with a resize of which a crop follows; and those that want the whole image.
+//  Lists that begin with a crop, or with a resize of which a crop follows; and those that want the whole
+//  image.
 static const struct { const char *text; bool crops; } s_lists [] = {
     { "'train'", true },
     { "'eval'", true },
@@ -31,8 +33,10 @@ static const struct { const char *text; bool crops; } s_lists [] = {
         "{'share':true}]", true },
     { "[{'op':'decode','exact':false},{'op':'resize','size':[90,80]},{'op':'random_crop','size':40},{'share':true}]", true },
     { "[{'op':'resize','size':64},{'op':'center_crop','size':30},{'op':'flip'},{'share':true}]", true },
-    { "[{'op':'flip','p':1},{'op':'vertical_flip'},{'op':'random_resized_crop','size':31},{'share':true}]", true },
-    { "[{'op':'views','count':2},{'op':'random_resized_crop','size':24,'scale':[0.05,0.2]},{'share':true}]", true },
+    { "[{'op':'flip','p':1},{'op':'vertical_flip'},{'op':'random_resized_crop','size':31},{'share':true}]",
+        true },
+    { "[{'op':'views','count':2},{'op':'random_resized_crop','size':24,'scale':[0.05,0.2]},{'share':true}]",
+        true },
     { "[{'op':'resize','size':[33,44]},{'share':true},{'op':'random_crop','size':20}]", false },
     { "[{'op':'pad','padding':8,'mode':'reflect'},{'op':'random_crop','size':50,'pad_if_needed':true},{'share':true}]",
         false },
@@ -63,26 +67,29 @@ s_prepare (made_version_t *self, decoder_t *decoder, const pipeline_t *pipeline,
     uint64_t before = decoder_windows (decoder);
     assert_true (version_bytes <= VERSION_BYTES_MAX && files <= 2);
     memset (self->version, 0, version_bytes);
-    self->status = decoder_shared (decoder, pipeline, key, &sample, self->version, NULL, self->error, ERROR_BYTES);
+    self->status = decoder_shared (decoder, pipeline, key, &sample, self->version, NULL, self->error,
+        ERROR_BYTES);
     self->windows = decoder_windows (decoder) - before;
     free (copy);
 }
 
 static void
-s_assert_same (const char *what, const pipeline_t *pipeline, const made_version_t *got, const made_version_t *expected)
+s_assert_same (const char *what, const pipeline_t *pipeline, const made_version_t *got,
+    const made_version_t *expected)
 {
     if (got->status != expected->status || strcmp (got->error, expected->error) != 0)
-        fail_msg ("%s: %d, \"%s\"; not %d, \"%s\"", what, (int) got->status, got->error, (int) expected->status,
-            expected->error);
+        fail_msg ("%s: %d, \"%s\"; not %d, \"%s\"", what, (int) got->status, got->error,
+            (int) expected->status, expected->error);
     if (got->status)
         return;
     for (size_t byte = 0; byte < pipeline_version_bytes (pipeline); byte++)
         if (got->version [byte] != expected->version [byte])
-            fail_msg ("%s: byte %zu is %u, not %u (windows: %u)", what, byte, got->version [byte], expected->version [byte],
-                (unsigned) got->windows);
+            fail_msg ("%s: byte %zu is %u, not %u (windows: %u)", what, byte, got->version [byte],
+                expected->version [byte], (unsigned) got->windows);
 }
 
-//  The tiled bytes give what the original and what they give without windows; returns how many windows were used.
+//  The tiled bytes give what the original and what they give without windows; returns how many windows were
+//  used.
 static uint64_t
 s_check (const char *what, decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key,
     const made_file_t *original, const uint8_t *tiled, size_t tiled_bytes)
@@ -122,20 +129,22 @@ s_is_tileable (const made_kind_t *kind)
 }
 
 static void
-s_check_kind (const made_kind_t *kind, decoder_t *decoder, const pipeline_t *pipelines [LISTS], uint64_t windows [LISTS],
-    uint64_t *random)
+s_check_kind (const made_kind_t *kind, decoder_t *decoder, const pipeline_t *pipelines [LISTS],
+    uint64_t windows [LISTS], uint64_t *random)
 {
     char what [200];
-    uint32_t height = 1 + (uint32_t) test_below (random, SIDE_MAX), width = 1 + (uint32_t) test_below (random, SIDE_MAX);
+    uint32_t height = 1 + (uint32_t) test_below (random, SIDE_MAX),
+        width = 1 + (uint32_t) test_below (random, SIDE_MAX);
     made_file_t file = made_jpeg (kind, height, width, random);
     for (int turn = 0; turn < 3; turn++) {
         uint64_t layout = test_below (random, TILES_LAYOUTS);
         tiled_t tiled;
-        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [layout], &tiled, what, sizeof what), 0);
+        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [layout], &tiled, what,
+            sizeof what), 0);
         for (int list = 0; list < LISTS; list++) {
             pipeline_key_t key = { .seed = *random, .round = (uint64_t) turn, .id = (uint64_t) list };
-            snprintf (what, sizeof what, "%s, %u x %u, layout %u: %.80s", kind->name, height, width, (unsigned) layout,
-                s_lists [list].text);
+            snprintf (what, sizeof what, "%s, %u x %u, layout %u: %.80s", kind->name, height, width,
+                (unsigned) layout, s_lists [list].text);
             windows [list] += s_check (what, decoder, pipelines [list], &key, &file, tiled.bytes, tiled.size);
         }
         free (tiled.bytes);
@@ -143,8 +152,8 @@ s_check_kind (const made_kind_t *kind, decoder_t *decoder, const pipeline_t *pip
     free (file.bytes);
 }
 
-//  Of every kind, in every layout, for every pipeline: the version is that of the untiled original, to the last bit.  And
-//  windows are used wherever less than the whole image is wanted, and nowhere else.
+//  Of every kind, in every layout, for every pipeline: the version is that of the untiled original, to the
+//  last bit.  And windows are used wherever less than the whole image is wanted, and nowhere else.
 static void
 test_versions_are_those_of_the_original (void **state)
 {
@@ -170,7 +179,8 @@ test_masks (void **state)
 {
     (void) state;
     uint64_t random = test_seed (), windows = 0;
-    static const pipeline_source_t source = { .fields = { { "image", false }, { "mask", true } }, .count = 2 };
+    static const pipeline_source_t source = { .fields = { { "image", false }, { "mask", true } },
+        .count = 2 };
     const pipeline_t *pipeline = pipeline_on ("[{'op':'decode','fields':['image','mask']},"
         "{'op':'random_resized_crop','size':30},{'op':'flip'},{'share':true}]", &source);
     decoder_t *decoder = decoder_new ();
@@ -178,8 +188,8 @@ test_masks (void **state)
         made_file_t file = made_jpeg (&made_kinds [MADE_KIND_GREY], 150, 170, &random);
         tiled_t tiled;
         char error [ERROR_BYTES];
-        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [round % TILES_LAYOUTS], &tiled, error,
-            sizeof error), 0);
+        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [round % TILES_LAYOUTS],
+            &tiled, error, sizeof error), 0);
         pipeline_key_t key = { .seed = 1, .round = round };
         windows += s_check ("masks", decoder, pipeline, &key, &file, tiled.bytes, tiled.size);
         free (tiled.bytes);
@@ -228,7 +238,8 @@ test_orientations (void **state)
     decoder_destroy (&decoder);
 }
 
-//  Whoever wrote the restart markers: those that divide a row of MCUs make windows, others do not; the pixels do not tell.
+//  Whoever wrote the restart markers: those that divide a row of MCUs make windows, others do not; the pixels
+//  do not tell.
 static void
 test_restarts_of_the_source (void **state)
 {
@@ -284,7 +295,8 @@ s_flip (tiled_t *tiled, uint64_t count, uint64_t *random)
             test_below (random, 4)? (uint8_t) test_below (random, 256): 0xff;
 }
 
-//  Any flips, cuts and things behind the end: the answer, its reason and the pixels are those of a decoder without windows.
+//  Any flips, cuts and things behind the end: the answer, its reason and the pixels are those of a decoder
+//  without windows.
 static void
 test_damage_is_judged_alike (void **state)
 {
@@ -298,7 +310,8 @@ test_damage_is_judged_alike (void **state)
     decoder_t *decoder = decoder_new ();
     for (int round = 0; round < EFFORT (ROUNDS); round++) {
         const made_kind_t *kind = &made_kinds [test_below (&random, 16)];
-        tiled_t tiled = tiles_make (kind, 60 + (uint32_t) test_below (&random, 60), 60 + (uint32_t) test_below (&random, 60),
+        tiled_t tiled = tiles_make (kind, 60 + (uint32_t) test_below (&random, 60),
+            60 + (uint32_t) test_below (&random, 60),
             tiles_layouts [test_below (&random, TILES_LAYOUTS)], &random);
         s_flip (&tiled, 1 + test_below (&random, 3), &random);
         if (test_below (&random, 8) == 0)
@@ -339,8 +352,8 @@ test_truncated_at_every_length (void **state)
     free (tiled.bytes);
 }
 
-//  A bad byte in the last segment: without a limit of warnings the sample is good whatever is cropped; with one it is bad
-//  whatever is cropped, though most crops do not see it.
+//  A bad byte in the last segment: without a limit of warnings the sample is good whatever is cropped; with
+//  one it is bad whatever is cropped, though most crops do not see it.
 static void
 test_warnings_do_not_depend_on_the_crop (void **state)
 {
@@ -414,14 +427,16 @@ s_load (made_file_t *file, const char *path)
 }
 
 static uint64_t
-s_check_photograph (const char *path, decoder_t *decoder, const pipeline_t *pipelines [LISTS], uint64_t *random)
+s_check_photograph (const char *path, decoder_t *decoder, const pipeline_t *pipelines [LISTS],
+    uint64_t *random)
 {
     made_file_t file;
     tiled_t tiled;
     char error [ERROR_BYTES];
     uint64_t windows = 0;
     tile_layout_t layout = { TILE_WITHIN, TILE_AUTO_THOUSANDTHS };
-    if (s_load (&file, path) && tile_transcode (file.bytes, file.size, layout, &tiled, error, sizeof error) == 0) {
+    if (s_load (&file, path) && tile_transcode (file.bytes, file.size, layout, &tiled, error, sizeof error)
+        == 0) {
         for (uint64_t turn = 0; turn < 6; turn++) {
             pipeline_key_t key = { .seed = *random, .round = turn };
             uint64_t list = turn < 4? turn: test_below (random, LISTS - 1);

@@ -1,5 +1,5 @@
-/*  test_tile_memory -- every allocation of ours fails once, in turn: a status and nothing left behind; and windows of a size
- *  that was there before allocate nothing.
+/*  test_tile_memory -- every allocation of ours fails once, in turn: a status and nothing left behind; and
+ *  windows of a size that was there before allocate nothing.
  */
 #include <errno.h>
 #include "failing_memory.h"
@@ -41,7 +41,8 @@ test_each_allocation_of_originals (void **state)
     made_file_t file = made_jpeg_with (&made_kinds [MADE_KIND_444], 300, 400, 95, &random, NULL);
     tiled_t tiled;
     char error [400] = "";
-    assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error), 0);
+    assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error),
+        0);
     const size_t before = tiled.size;
     int rc = -ENOMEM, failures = 0;
     for (; rc; failures++) {

@@ -34,7 +34,8 @@ s_restore (const uint8_t *bytes, size_t size, bytes_t *original)
 }
 
 static void
-s_assert_comes_back (const char *what, const uint8_t *bytes, size_t size, const uint8_t *original, size_t original_bytes)
+s_assert_comes_back (const char *what, const uint8_t *bytes, size_t size, const uint8_t *original,
+    size_t original_bytes)
 {
     bytes_t back;
     if (s_restore (bytes, size, &back))
@@ -59,12 +60,14 @@ s_kept (const made_file_t *file, tile_layout_t layout)
 {
     tiled_t tiled;
     char error [ERROR_BYTES];
-    if (tile_transcode (file->bytes, file->size, layout, &tiled, error, sizeof error) || s_keep (file, &tiled))
+    if (tile_transcode (file->bytes, file->size, layout, &tiled, error, sizeof error)
+        || s_keep (file, &tiled))
         fail_msg ("%s", error);
     return tiled;
 }
 
-//  What others make of the file with the segment is what they make of the original, and windows can be cut out of it.
+//  What others make of the file with the segment is what they make of the original, and windows can be cut
+//  out of it.
 static void
 s_assert_whole (const tiled_t *tiled, const made_file_t *file)
 {
@@ -110,7 +113,8 @@ test_originals_come_back (void **state)
     int kept = 0;
     for (int round = 0; round < EFFORT (60) * MADE_KINDS; round++) {
         const made_kind_t *kind = &made_kinds [round % MADE_KINDS];
-        uint32_t height = 1 + (uint32_t) test_below (&random, SIDE_MAX), width = 1 + (uint32_t) test_below (&random, SIDE_MAX);
+        uint32_t height = 1 + (uint32_t) test_below (&random, SIDE_MAX),
+            width = 1 + (uint32_t) test_below (&random, SIDE_MAX);
         made_file_t file = made_jpeg (kind, height, width, &random);
         s_decorate (&file, &random);
         tiled_t tiled;
@@ -140,7 +144,8 @@ test_what_it_costs (void **state)
         made_file_t file = made_jpeg (&made_kinds [kinds [index]], 200, 300, &random);
         tiled_t plain, kept = s_kept (&file, tiles_layouts [6]);
         char error [ERROR_BYTES];
-        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [6], &plain, error, sizeof error), 0);
+        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [6], &plain, error,
+            sizeof error), 0);
         assert_in_range (kept.size - plain.size, 30, 130);
         free (plain.bytes);
         free (kept.bytes);
@@ -168,7 +173,8 @@ test_kept_again (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  What does not
 
-//  Padding bits and tables are an encoder's choice: where another choice was made nothing is kept, and the tiled file stays.
+//  Padding bits and tables are an encoder's choice: where another choice was made nothing is kept, and the
+//  tiled file stays.
 static void
 test_another_encoder (void **state)
 {
@@ -181,7 +187,8 @@ test_another_encoder (void **state)
         tiled_t tiled, before;
         char error [ERROR_BYTES];
         if (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error) == 0) {
-            assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &before, error, sizeof error), 0);
+            assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &before, error,
+                sizeof error), 0);
             bool is_kept = s_keep (&file, &tiled) == 0;
             refused += !is_kept;
             if (is_kept)
@@ -208,9 +215,11 @@ test_any_original (void **state)
     int kept = 0;
     enum { ROUNDS = 2000 };
     for (int round = 0; round < EFFORT (ROUNDS); round++) {
-        made_file_t file = made_jpeg_with (&made_kinds [test_below (&random, MADE_KINDS)], 40, 50, 25, &random, NULL);
+        made_file_t file = made_jpeg_with (&made_kinds [test_below (&random, MADE_KINDS)], 40, 50, 25,
+            &random, NULL);
         for (uint64_t count = 1 + test_below (&random, 3); count > 0; count--)
-            file.bytes [test_below (&random, file.size)] = test_below (&random, 3)? (uint8_t) test_below (&random, 256): 0xff;
+            file.bytes [test_below (&random, file.size)] = test_below (&random, 3)?
+                (uint8_t) test_below (&random, 256): 0xff;
         tiled_t tiled;
         char error [ERROR_BYTES];
         if (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error) == 0) {
@@ -225,7 +234,8 @@ test_any_original (void **state)
     assert_true (kept > EFFORT (ROUNDS) / 20);
 }
 
-//  Whatever happens to a tiled file: what comes back is the original, or nothing does; and nothing is left behind.
+//  Whatever happens to a tiled file: what comes back is the original, or nothing does; and nothing is left
+//  behind.
 static void
 test_any_damage (void **state)
 {
@@ -282,13 +292,15 @@ test_nothing_kept (void **state)
     assert_non_null (at);
     at [7] = 2;
     char error [ERROR_BYTES];
-    assert_int_equal (tile_original_restore (tiled.bytes, tiled.size, &back.bytes, &back.size, error, sizeof error), -EBADMSG);
+    assert_int_equal (tile_original_restore (tiled.bytes, tiled.size, &back.bytes, &back.size, error,
+        sizeof error), -EBADMSG);
     assert_string_equal (error, "its original was kept by a later version: use that");
     free (tiled.bytes);
     free (file.bytes);
 }
 
-//  What is no JPEG by its first bytes has no original, though libjpeg or a walk over its markers found one: packing did not look.
+//  What is no JPEG by its first bytes has no original, though libjpeg or a walk over its markers found one:
+//  packing did not look.
 static void
 test_other_files (void **state)
 {
@@ -356,7 +368,8 @@ test_sizes_that_lie (void **state)
     }
     free (tiled.bytes);
     free (file.bytes);
-    //  A small file that is said to have had a restart marker for each of its 160,000 MCUs: no more is written than it says it had.
+    //  A small file that is said to have had a restart marker for each of its 160,000 MCUs: no more is
+    //  written than it says it had.
     file = s_marked (3200, 3200);
     tiled = s_kept (&file, (tile_layout_t) { TILE_COLUMNS, 1 });
     assert_true (4 * tiled.size < file.size);

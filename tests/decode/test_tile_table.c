@@ -10,7 +10,8 @@ test_truncated_at_every_length (void **state)
     uint64_t random = test_seed ();
     tile_table_t table = { .count = 0 };
     for (int kind = 0; kind < 6; kind++) {
-        tiled_t tiled = tiles_make (&made_kinds [kind], 60, 80, tiles_layouts [(unsigned) kind % TILES_LAYOUTS], &random);
+        tiled_t tiled = tiles_make (&made_kinds [kind], 60, 80,
+            tiles_layouts [(unsigned) kind % TILES_LAYOUTS], &random);
         for (size_t size = 0; size < tiled.size; size++) {
             uint8_t *cut = malloc (size + !size);
             memcpy (cut, tiled.bytes, size);
@@ -50,8 +51,10 @@ test_tables_found (void **state)
     tile_table_t portable = { .count = 0 };
     for (int round = 0; round < 200; round++) {
         const made_kind_t *kind = &made_kinds [test_below (&random, 6)];
-        uint32_t height = 1 + (uint32_t) test_below (&random, 60), width = 1 + (uint32_t) test_below (&random, 200);
-        tiled_t tiled = tiles_make (kind, height, width, tiles_layouts [test_below (&random, TILES_LAYOUTS)], &random);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 60),
+            width = 1 + (uint32_t) test_below (&random, 200);
+        tiled_t tiled = tiles_make (kind, height, width, tiles_layouts [test_below (&random, TILES_LAYOUTS)],
+            &random);
         tiles_t tiles;
         tiles_open (&tiles, tiled.bytes, tiled.size);
         assert_int_equal (tiles.table.count, tiled.segments);
@@ -79,12 +82,15 @@ test_markers_out_of_turn (void **state)
         tiles_t tiles;
         tiles_open (&tiles, tiled.bytes, tiled.size);
         uint32_t segment = (uint32_t) test_below (&random, tiles.table.count);
-        uint8_t *code = tiles.bytes + tiles.table.begins [segment + 1] - 1, new = codes [(unsigned) round % sizeof codes];
+        uint8_t *code = tiles.bytes + tiles.table.begins [segment + 1] - 1,
+            new = codes [(unsigned) round % sizeof codes];
         if (*code != new) {
             *code = new;
-            assert_int_equal (tile_table_scan (&tiles.table, &tiles.frame, tiles.bytes, tiles.size), TILE_TABLE_DAMAGED);
+            assert_int_equal (tile_table_scan (&tiles.table, &tiles.frame, tiles.bytes, tiles.size),
+                TILE_TABLE_DAMAGED);
             assert_true (levels_use (SIMD_PORTABLE));
-            assert_int_equal (tile_table_scan (&tiles.table, &tiles.frame, tiles.bytes, tiles.size), TILE_TABLE_DAMAGED);
+            assert_int_equal (tile_table_scan (&tiles.table, &tiles.frame, tiles.bytes, tiles.size),
+                TILE_TABLE_DAMAGED);
             levels_use (SIMD_AVX2);
         }
         tiles_close (&tiles);

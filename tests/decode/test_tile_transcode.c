@@ -86,7 +86,8 @@ s_digest (const uint8_t *bytes, size_t size)
     for (int index = 0; index < info.num_components; index++) {
         const jpeg_component_info *component = &info.comp_info [index];
         for (JDIMENSION row = 0; row < component->height_in_blocks; row++) {
-            JBLOCKARRAY blocks = info.mem->access_virt_barray ((j_common_ptr) &info, arrays [index], row, 1, FALSE);
+            JBLOCKARRAY blocks = info.mem->access_virt_barray ((j_common_ptr) &info, arrays [index], row, 1,
+                FALSE);
             s_mix (&digest, *blocks, component->width_in_blocks * sizeof **blocks);
             digest.blocks += component->width_in_blocks;
         }
@@ -101,7 +102,8 @@ s_digest (const uint8_t *bytes, size_t size)
 }
 
 static void
-s_assert_equal (const char *what, const uint8_t *one, size_t one_bytes, const uint8_t *other, size_t other_bytes)
+s_assert_equal (const char *what, const uint8_t *one, size_t one_bytes, const uint8_t *other,
+    size_t other_bytes)
 {
     digest_t left = s_digest (one, one_bytes), right = s_digest (other, other_bytes);
     if (left.sum != right.sum || left.blocks != right.blocks)
@@ -155,7 +157,8 @@ test_coefficients_stay (void **state)
             s_frame (&tiled);
             assert_int_equal (tiled.was_progressive, kind->scans == MADE_PROGRESSIVE);
         } else {
-            assert_non_null (strstr (error, kind->arithmetic? "arithmetic": "before its coefficients are exact"));
+            assert_non_null (strstr (error,
+                kind->arithmetic? "arithmetic": "before its coefficients are exact"));
         }
         free (tiled.bytes);
         free (file.bytes);
@@ -204,11 +207,13 @@ test_layouts (void **state)
     made_file_t file = made_jpeg (&made_kinds [MADE_KIND_444], 30, 8 * 24 - 3, &random);
     assert_int_equal (s_interval (&file, TILE_EVERY_MCU, 0), 1);
     //  24 columns: at least so many segments, as few as the divisors allow.
-    static const uint32_t columns [] [2] = { { 0, 24 }, { 1, 24 }, { 2, 12 }, { 3, 8 }, { 4, 6 }, { 5, 4 }, { 7, 3 },
+    static const uint32_t columns [] [2] = { { 0, 24 }, { 1, 24 }, { 2, 12 }, { 3, 8 }, { 4, 6 }, { 5, 4 },
+        { 7, 3 },
         { 9, 2 }, { 12, 2 }, { 13, 1 }, { 24, 1 }, { 25, 1 }, { UINT32_MAX, 1 } };
     for (size_t index = 0; index < sizeof columns / sizeof *columns; index++)
         assert_int_equal (s_interval (&file, TILE_COLUMNS, columns [index] [0]), columns [index] [1]);
-    static const uint32_t spans [] [2] = { { 0, 1 }, { 8, 1 }, { 15, 1 }, { 16, 2 }, { 24, 3 }, { 40, 4 }, { 100, 12 },
+    static const uint32_t spans [] [2] = { { 0, 1 }, { 8, 1 }, { 15, 1 }, { 16, 2 }, { 24, 3 }, { 40, 4 },
+        { 100, 12 },
         { 192, 24 }, { UINT32_MAX, 24 } };
     for (size_t index = 0; index < sizeof spans / sizeof *spans; index++)
         assert_int_equal (s_interval (&file, TILE_SPAN, spans [index] [0]), spans [index] [1]);
@@ -280,10 +285,12 @@ test_metadata_stay (void **state)
         //  Less by one byte is a difference.
         char error [ERROR_BYTES];
         made_file_t less = { tiled.bytes, tiled.size - 1 };
-        assert_int_equal (tile_compare (file.bytes, file.size, less.bytes, less.size, error, sizeof error), -EDOM);
+        assert_int_equal (tile_compare (file.bytes, file.size, less.bytes, less.size, error, sizeof error),
+            -EDOM);
         assert_non_null (strstr (error, "metadata"));
         tiled.bytes [20] ^= 1;
-        assert_int_equal (tile_compare (file.bytes, file.size, tiled.bytes, tiled.size, error, sizeof error), -EDOM);
+        assert_int_equal (tile_compare (file.bytes, file.size, tiled.bytes, tiled.size, error, sizeof error),
+            -EDOM);
         free (other.bytes);
         free (tiled.bytes);
         free (filled.bytes);
@@ -291,7 +298,8 @@ test_metadata_stay (void **state)
     }
 }
 
-//  Where decoders do not look for metadata any more they must not begin to count: not between scans, not behind the last.
+//  Where decoders do not look for metadata any more they must not begin to count: not between scans, not
+//  behind the last.
 static void
 test_late_metadata (void **state)
 {
@@ -306,8 +314,8 @@ test_late_metadata (void **state)
         for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
             for (int at_end = kind == 0; at_end < 2; at_end++) {
                 made_file_t file = made_jpeg (&made_kinds [kinds [kind]], 40, 50, &random);
-                made_insert_marker (&file, at_end? file.size - 2: made_last_scan (&file), markers [index].code,
-                    markers [index].text, markers [index].size);
+                made_insert_marker (&file, at_end? file.size - 2: made_last_scan (&file),
+                    markers [index].code, markers [index].text, markers [index].size);
                 tiled_t tiled;
                 char error [ERROR_BYTES];
                 assert_int_equal (s_tile (file.bytes, file.size, s_every, &tiled, error), -EDOM);
@@ -342,21 +350,25 @@ test_differences (void **state)
     uint64_t random = test_seed ();
     char error [ERROR_BYTES];
     made_file_t file = made_jpeg_with (&made_kinds [MADE_KIND_420], 40, 50, 60, &random, NULL);
-    static const struct { int kind; uint32_t height; uint32_t width; int quality; const char *what; } others [] = {
-        { MADE_KIND_420, 41, 50, 60, "size" }, { MADE_KIND_420, 40, 49, 60, "size" }, { MADE_KIND_GREY, 40, 50, 60, "size" },
+    static const struct { int kind; uint32_t height; uint32_t width; int quality; const char *what;
+        } others [] = {
+        { MADE_KIND_420, 41, 50, 60, "size" }, { MADE_KIND_420, 40, 49, 60, "size" },
+        { MADE_KIND_GREY, 40, 50, 60, "size" },
         { MADE_KIND_444, 40, 50, 60, "sampling" }, { MADE_KIND_420, 40, 50, 61, "quantisation" },
         { MADE_KIND_420, 40, 50, 60, "coefficients" }, { 8, 40, 50, 60, "meaning" },
     };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
-        made_file_t other = made_jpeg_with (&made_kinds [others [index].kind], others [index].height, others [index].width,
-            others [index].quality, &random, NULL);
-        assert_int_equal (tile_compare (file.bytes, file.size, other.bytes, other.size, error, sizeof error), -EDOM);
+        made_file_t other = made_jpeg_with (&made_kinds [others [index].kind], others [index].height,
+            others [index].width, others [index].quality, &random, NULL);
+        assert_int_equal (tile_compare (file.bytes, file.size, other.bytes, other.size, error, sizeof error),
+            -EDOM);
         if (!strstr (error, others [index].what))
             fail_msg ("%s, not %s", error, others [index].what);
         free (other.bytes);
     }
     assert_int_equal (tile_compare (file.bytes, file.size, file.bytes, file.size, error, sizeof error), 0);
-    assert_int_equal (tile_compare (file.bytes, file.size, file.bytes, file.size - 5, error, sizeof error), -EBADMSG);
+    assert_int_equal (tile_compare (file.bytes, file.size, file.bytes, file.size - 5, error, sizeof error),
+        -EBADMSG);
     free (file.bytes);
 }
 
@@ -378,9 +390,12 @@ s_with_another_coefficient (const made_file_t *file, uint64_t *random)
     int component = (int) test_below (random, (uint64_t) reader.num_components);
     const jpeg_component_info *info = &reader.comp_info [component];
     //  Mostly at the borders.
-    JDIMENSION row = test_below (random, 2)? info->height_in_blocks - 1: (JDIMENSION) test_below (random, info->height_in_blocks);
-    JDIMENSION column = test_below (random, 2)? info->width_in_blocks - 1: (JDIMENSION) test_below (random, info->width_in_blocks);
-    JBLOCKARRAY blocks = reader.mem->access_virt_barray ((j_common_ptr) &reader, arrays [component], row, 1, TRUE);
+    JDIMENSION row = test_below (random, 2)? info->height_in_blocks - 1:
+        (JDIMENSION) test_below (random, info->height_in_blocks);
+    JDIMENSION column = test_below (random, 2)? info->width_in_blocks - 1:
+        (JDIMENSION) test_below (random, info->width_in_blocks);
+    JBLOCKARRAY blocks = reader.mem->access_virt_barray ((j_common_ptr) &reader, arrays [component], row, 1,
+        TRUE);
     blocks [0] [column] [test_below (random, DCTSIZE2)] ^= 1;
     jpeg_copy_critical_parameters (&reader, &writer);
     writer.optimize_coding = TRUE;
@@ -398,11 +413,13 @@ test_any_coefficient (void **state)
     uint64_t random = test_seed ();
     static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY, 4 };
     for (int round = 0; round < EFFORT (200); round++) {
-        uint32_t height = 1 + (uint32_t) test_below (&random, 60), width = 1 + (uint32_t) test_below (&random, 60);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 60),
+            width = 1 + (uint32_t) test_below (&random, 60);
         made_file_t file = made_jpeg (&made_kinds [kinds [round % 4]], height, width, &random);
         made_file_t other = s_with_another_coefficient (&file, &random);
         char error [ERROR_BYTES];
-        assert_int_equal (tile_compare (file.bytes, file.size, other.bytes, other.size, error, sizeof error), -EDOM);
+        assert_int_equal (tile_compare (file.bytes, file.size, other.bytes, other.size, error, sizeof error),
+            -EDOM);
         assert_non_null (strstr (error, "coefficients"));
         free (other.bytes);
         free (file.bytes);
@@ -427,7 +444,8 @@ test_another_id (void **state)
     free (file.bytes);
 }
 
-//  Decoders smooth what is not exact among the first ten coefficients, one way or another; the others they take as they are.
+//  Decoders smooth what is not exact among the first ten coefficients, one way or another; the others they
+//  take as they are.
 static void
 test_unfinished (void **state)
 {
@@ -435,7 +453,8 @@ test_unfinished (void **state)
     uint64_t random = test_seed ();
     for (int rough = 1; rough < DCTSIZE2; rough++) {
         made_file_t whole = made_jpeg (&made_kinds [MADE_KIND_GREY], 40, 50, &random), file = { NULL, 0 };
-        jpeg_scan_info scans [] = { { 1, { 0 }, 0, 0, 0, 0 }, { 1, { 0 }, 1, rough - 1, 0, 0 }, { 1, { 0 }, rough, 63, 0, 1 } };
+        jpeg_scan_info scans [] = { { 1, { 0 }, 0, 0, 0, 0 }, { 1, { 0 }, 1, rough - 1, 0, 0 },
+            { 1, { 0 }, rough, 63, 0, 1 } };
         struct jpeg_decompress_struct reader;
         struct jpeg_compress_struct writer;
         struct jpeg_error_mgr errors;
@@ -516,7 +535,8 @@ test_any_damage (void **state)
     int good = 0;
     enum { ROUNDS = 3000 };
     for (int round = 0; round < EFFORT (ROUNDS); round++) {
-        made_file_t file = made_jpeg_with (&made_kinds [test_below (&random, MADE_KINDS)], 40, 50, 25, &random, NULL);
+        made_file_t file = made_jpeg_with (&made_kinds [test_below (&random, MADE_KINDS)], 40, 50, 25,
+            &random, NULL);
         for (uint64_t count = 1 + test_below (&random, 3); count > 0; count--)
             file.bytes [test_below (&random, file.size)] =
                 test_below (&random, 3)? (uint8_t) test_below (&random, 256): 0xff;
@@ -525,7 +545,8 @@ test_any_damage (void **state)
         if (s_tile (file.bytes, file.size, s_every, &tiled, error) == 0) {
             good++;
             picture_t pictures [2];
-            assert_true (jpeg_model (file.bytes, file.size, false, WHOLE, &pictures [0]) || pictures [0].too_large);
+            assert_true (jpeg_model (file.bytes, file.size, false, WHOLE, &pictures [0])
+                || pictures [0].too_large);
             jpeg_model (tiled.bytes, tiled.size, false, WHOLE, &pictures [1]);
             if (!pictures [0].too_large)
                 assert_memory_equal (pictures [0].pixels, pictures [1].pixels,

@@ -1,4 +1,5 @@
-/*  test_tile_window -- windows of tiled JPEGs beside a dumb model: the untiled original, decoded in whole and cropped.  */
+/*  test_tile_window -- windows of tiled JPEGs beside a dumb model: the untiled original, decoded in whole and
+ *  cropped.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,29 +43,33 @@ s_check_plain (const char *what, const tile_window_t *window, const image_reques
     assert_true (top + height - from_top <= picture.height && left + width - from_left <= picture.width);
     for (uint32_t y = top; y < top + height; y++) {
         const uint8_t *expected = model->pixels + ((size_t) y * model->width + left) * 3;
-        const uint8_t *got = picture.pixels + ((size_t) (y - from_top) * picture.width + left - from_left) * 3;
+        const uint8_t *got = picture.pixels
+            + ((size_t) (y - from_top) * picture.width + left - from_left) * 3;
         if (memcmp (got, expected, (size_t) width * 3) != 0)
-            fail_msg ("%s: row %u of the box %u, %u, %u x %u differs at %u eighths", what, y, request->box.top,
-                request->box.left, request->box.height, request->box.width, scale);
+            fail_msg ("%s: row %u of the box %u, %u, %u x %u differs at %u eighths", what, y,
+                request->box.top, request->box.left, request->box.height, request->box.width, scale);
     }
     free (picture.pixels);
 }
 
-//  jpeg_reader makes the same of the box in the window as of the box in the original, pixels around it included.
+//  jpeg_reader makes the same of the box in the window as of the box in the original, pixels around it
+//  included.
 static void
-s_check_reader (const char *what, jpeg_reader_t *readers [2], const made_file_t *original, const tile_window_t *window,
-    const image_request_t *request)
+s_check_reader (const char *what, jpeg_reader_t *readers [2], const made_file_t *original,
+    const tile_window_t *window, const image_request_t *request)
 {
     image_pixels_t expected, got;
     image_request_t inner = tile_window_request (window, request);
     assert_int_equal (read_box (readers [0], original->bytes, original->size, request, &expected), 0);
     assert_int_equal (read_box (readers [1], window->bytes, window->size, &inner, &got), 0);
-    if (got.image.height != expected.image.height || got.image.width != expected.image.width || got.top != expected.top
+    if (got.image.height != expected.image.height || got.image.width != expected.image.width
+        || got.top != expected.top
     ||  got.left != expected.left || got.height != expected.height || got.width != expected.width)
-        fail_msg ("%s: %u x %u pixels, not %u x %u", what, got.image.height, got.image.width, expected.image.height,
-            expected.image.width);
+        fail_msg ("%s: %u x %u pixels, not %u x %u", what, got.image.height, got.image.width,
+            expected.image.height, expected.image.width);
     for (uint32_t y = 0; y < got.image.height; y++)
-        if (memcmp (image_at (&got.image, y, 0), image_at (&expected.image, y, 0), (size_t) got.image.width * 3) != 0)
+        if (memcmp (image_at (&got.image, y, 0), image_at (&expected.image, y, 0),
+            (size_t) got.image.width * 3) != 0)
             fail_msg ("%s: row %u of %u x %u differs", what, y, got.image.height, got.image.width);
 }
 
@@ -147,7 +152,8 @@ s_check_window (trial_t *self, const tiles_t *tiles, const image_request_t *requ
 {
     tile_window_t window;
     unsigned scale = jpeg_reader_scale (request);
-    assert_true (tile_window_write (&window, &tiles->frame, &tiles->table, tiles->bytes, request, &self->room));
+    assert_true (tile_window_write (&window, &tiles->frame, &tiles->table, tiles->bytes, request,
+        &self->room));
     s_check_plain (self->what, &window, request, scale, &self->models [scale]);
     s_check_reader (self->what, self->readers, self->original, &window, request);
     s_check_tiled (&window, tiles);
@@ -173,7 +179,8 @@ s_check_layout (trial_t *self, tile_layout_t layout, int count)
 {
     tiled_t tiled;
     char error [ERROR_BYTES];
-    int rc = tile_transcode (self->original->bytes, self->original->size, layout, &tiled, error, sizeof error);
+    int rc = tile_transcode (self->original->bytes, self->original->size, layout, &tiled, error,
+        sizeof error);
     if (rc)
         fail_msg ("%s: %s", self->what, error);
     s_check_windows (self, tiled.bytes, tiled.size, count);
@@ -200,7 +207,8 @@ s_check_kind (const made_kind_t *kind, uint32_t height, uint32_t width, uint64_t
     free (file.bytes);
 }
 
-//  Of any kind of file, in any layout, at any scale: any box has the pixels of the untiled original, to the last bit.
+//  Of any kind of file, in any layout, at any scale: any box has the pixels of the untiled original, to the
+//  last bit.
 static void
 test_windows_are_parts_of_the_whole (void **state)
 {
@@ -213,8 +221,8 @@ test_windows_are_parts_of_the_whole (void **state)
         for (int size = 0; size < EFFORT (10); size++)
             s_check_kind (&made_kinds [kind], 1 + (uint32_t) test_below (&random, SIDE_MAX),
                 1 + (uint32_t) test_below (&random, SIDE_MAX), &random);
-        s_check_kind (&made_kinds [kind], 1 + (uint32_t) test_below (&random, 8), 1 + (uint32_t) test_below (&random, 8),
-            &random);
+        s_check_kind (&made_kinds [kind], 1 + (uint32_t) test_below (&random, 8),
+            1 + (uint32_t) test_below (&random, 8), &random);
         s_check_kind (&made_kinds [kind], SIDE_MAX, 1 + (uint32_t) test_below (&random, 40), &random);
         s_check_kind (&made_kinds [kind], 96, 192, &random);
     }
@@ -233,14 +241,16 @@ test_every_edge (void **state)
         s_begin (&trial, made_kinds [kinds [index]].name, &file, &random);
         tiled_t tiled;
         char error [ERROR_BYTES];
-        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error), 0);
+        assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error,
+            sizeof error), 0);
         tiles_t tiles;
         tiles_open (&tiles, tiled.bytes, tiled.size);
         for (uint32_t x = 0; x < 71; x++)
             for (unsigned scale = 1; scale <= WHOLE; scale *= 2) {
                 uint32_t y = x % 35;
                 image_request_t requests [] = {
-                    { .box = { y, x, 1, 1 } }, { .box = { 0, 0, y + 1, x + 1 } }, { .box = { y, x, 35 - y, 71 - x } }
+                    { .box = { y, x, 1, 1 } }, { .box = { 0, 0, y + 1, x + 1 } },
+                    { .box = { y, x, 35 - y, 71 - x } }
                 };
                 for (int request = 0; request < 3; request++) {
                     s_set_scale (&requests [request], scale);
@@ -343,7 +353,8 @@ s_check_photograph (const char *path, uint64_t *random)
 {
     made_file_t file = s_load (path);
     picture_t model = { .pixels = NULL };
-    bool is_photograph = file.bytes && file.bytes [0] == 0xff && jpeg_model (file.bytes, file.size, false, WHOLE, &model)
+    bool is_photograph = file.bytes && file.bytes [0] == 0xff
+        && jpeg_model (file.bytes, file.size, false, WHOLE, &model)
         && !model.warnings;
     free (model.pixels);
     if (is_photograph) {
@@ -393,13 +404,15 @@ s_judge (const tiles_t *tiles, const image_request_t *request, const picture_t *
     verdict.same = verdict.decoded;
     const image_box_t *box = &request->box, *part = &window.part;
     for (uint32_t y = box->top; verdict.same && y < box->top + box->height; y++)
-        verdict.same = memcmp (picture.pixels + ((size_t) (y - part->top) * picture.width + box->left - part->left) * 3,
+        verdict.same = memcmp (picture.pixels
+            + ((size_t) (y - part->top) * picture.width + box->left - part->left) * 3,
             model->pixels + ((size_t) y * model->width + box->left) * 3, (size_t) box->width * 3) == 0;
     free (picture.pixels);
     return verdict;
 }
 
-//  A flipped byte in a segment: found by the scan, or it does harm in windows that hold the segment, and in no other.
+//  A flipped byte in a segment: found by the scan, or it does harm in windows that hold the segment, and in
+//  no other.
 static void
 test_damage_stays_in_its_segment (void **state)
 {
@@ -447,7 +460,8 @@ test_any_damage (void **state)
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     for (int round = 0; round < EFFORT (3000); round++) {
         const made_kind_t *kind = &made_kinds [test_below (&random, 16)];
-        tiled_t tiled = tiles_make (kind, 40, 50, tiles_layouts [test_below (&random, TILES_LAYOUTS)], &random);
+        tiled_t tiled = tiles_make (kind, 40, 50, tiles_layouts [test_below (&random, TILES_LAYOUTS)],
+            &random);
         for (uint64_t count = 1 + test_below (&random, 4); count > 0; count--)
             tiled.bytes [test_below (&random, tiled.size)] =
                 test_below (&random, 3)? (uint8_t) test_below (&random, 256): 0xff;
@@ -473,7 +487,8 @@ test_any_damage (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  Metadata
 
-//  The orientation is in a marker that windows do not have: it is told beside them, and profiles cost them nothing.
+//  The orientation is in a marker that windows do not have: it is told beside them, and profiles cost them
+//  nothing.
 static void
 test_metadata_stay_outside (void **state)
 {
@@ -484,7 +499,8 @@ test_metadata_stay_outside (void **state)
     made_file_t file = made_jpeg_with (&made_kinds [MADE_KIND_420], 40, 50, 70, &random, &with);
     tiled_t tiled;
     char error [ERROR_BYTES];
-    assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error), 0);
+    assert_int_equal (tile_transcode (file.bytes, file.size, tiles_layouts [0], &tiled, error, sizeof error),
+        0);
     tiles_t tiles;
     tiles_open (&tiles, tiled.bytes, tiled.size);
     tile_window_t window;

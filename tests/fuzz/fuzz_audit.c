@@ -1,8 +1,8 @@
 /*  fuzz_audit -- any file of recorded ids, read and audited.
  *
  *  The first byte's lowest bits say how many samples the audit is told of (none, 8, 300, all), the next one
- *  whether the same file comes a second time as another job, the one after it whether a file of groups comes first, up to
- *  the first zero byte.
+ *  whether the same file comes a second time as another job, the one after it whether a file of groups comes
+ *  first, up to the first zero byte.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -59,7 +59,8 @@ s_use_batch (const message_frame_t *frames, size_t count, const message_batch_t 
     bool fine = recent_add_step (&recent, batch);
     assert (fine);
     const uint64_t *record = recent_numbers (&recent, &numbers);
-    assert (world_size == 1? !record: record [3] == batch->step_count && numbers == 4 + world_size + batch->step_count);
+    assert (world_size == 1? !record: record [3] == batch->step_count
+        && numbers == 4 + world_size + batch->step_count);
     recent_clear (&recent);
 }
 
@@ -70,7 +71,8 @@ s_parse_batch (const message_frame_t *frames, size_t count)
         message_error_t error;
         message_batch_t batch;
         message_joined_t *joined;
-        message_frame_t own [2] = { { NULL, 0 }, { (const uint8_t *) s_joined [index], strlen (s_joined [index]) } };
+        message_frame_t own [2] = { { NULL, 0 },
+            { (const uint8_t *) s_joined [index], strlen (s_joined [index]) } };
         bool fine = message_read_joined (own, 2, 2, &joined, &error);
         assert (fine);
         if (message_read_batch (frames, count, joined, &batch, &error))
@@ -106,7 +108,8 @@ s_parse (const message_frame_t *frames, size_t count)
         if (head.kind == WIRE_NOTICE && message_read_unreadable (frames, count, &samples, &json, &error))
             free (json);
     }
-    else if ((head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY) && message_read_object (frames, count, &json, &error))
+    else if ((head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY)
+        && message_read_object (frames, count, &json, &error))
         free (json);
 }
 
@@ -123,7 +126,8 @@ s_parse_state (const message_frame_t *frame)
         char *written = state_write (&state);
         assert (written);
         bool fine = state_read (&again, written, &error);
-        assert (fine && again.taken.count == state.taken.count && again.epoch == state.epoch && again.order == state.order);
+        assert (fine && again.taken.count == state.taken.count && again.epoch == state.epoch
+            && again.order == state.order);
         course_t *course = course_new (NULL, 0, state.samples < 4096? state.samples: 4096);
         (void) !course_resume (course, state.epoch, state.batches, &state.taken);
         course_destroy (&course);

@@ -29,9 +29,11 @@ s_check (const credentials_t *credentials)
     if (credentials_are_given (credentials)) {
         s_require (zmq_curve_public (public_key, credentials->secret_key) == 0
             && !strcmp (public_key, credentials->public_key));
-        used += snprintf (text + used, sizeof text - (size_t) used, "    secret-key = \"%s\"\n", credentials->secret_key);
+        used += snprintf (text + used, sizeof text - (size_t) used, "    secret-key = \"%s\"\n",
+            credentials->secret_key);
     }
-    s_require (!credentials_parse (&again, text, (size_t) used) && !memcmp (&again, credentials, sizeof again));
+    s_require (!credentials_parse (&again, text, (size_t) used)
+        && !memcmp (&again, credentials, sizeof again));
 }
 
 int

@@ -1,8 +1,8 @@
 /*  fuzz_decoder -- any bytes as a sample of several pipelines, through both stages: outputs or a reason.
  *
- *  The input begins with the index of a pipeline, a byte of the key, and where the files of a sample with several
- *  part.  The same sample comes out the same twice, and the same where a limit of warnings, which nobody reaches, forbids
- *  windows of tiled files.
+ *  The input begins with the index of a pipeline, a byte of the key, and where the files of a sample with
+ *  several part.  The same sample comes out the same twice, and the same where a limit of warnings, which
+ *  nobody reaches, forbids windows of tiled files.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -57,21 +57,25 @@ s_pipeline (size_t index)
     json_t *list = json_loads (text, 0, NULL);
     const json_t *first = json_array_get (list, 0);
     const pipeline_t *pipeline = NULL;
-    s_require (pipeline_new (&pipeline, json_is_string (first)? first: list, &source, NULL, 0, error, sizeof error) == 0);
+    s_require (pipeline_new (&pipeline, json_is_string (first)? first: list, &source, NULL, 0, error,
+        sizeof error) == 0);
     json_decref (list);
     return pipeline;
 }
 
 //  Both stages; a sum of all outputs, or 0 of a sample that is refused.
 static uint32_t
-s_run (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key, const decoder_sample_t *sample)
+s_run (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample)
 {
     char error [ERROR_BYTES];
-    size_t bytes = (pipeline_version_bytes (pipeline) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, file = SIZE_MAX;
+    size_t bytes = (pipeline_version_bytes (pipeline) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
+        file = SIZE_MAX;
     uint8_t *version = aligned_alloc (ALIGNMENT, bytes), *targets [PIPELINE_OUTPUTS_MAX];
     s_require (version != NULL);
     memset (version, 0, bytes);
-    decoder_status_t status = decoder_shared (decoder, pipeline, key, sample, version, &file, error, sizeof error);
+    decoder_status_t status = decoder_shared (decoder, pipeline, key, sample, version, &file, error,
+        sizeof error);
     s_require (memchr (error, 0, sizeof error) != NULL);
     bool is_refused = status == DECODER_BAD || status == DECODER_UNSUITABLE;
     s_require (is_refused == (*error != 0));
@@ -103,12 +107,14 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     size_t all = size - HEAD_BYTES, part = data [2] | (size_t) data [3] << 8;
     part = pipeline_files (pipeline) == 1 || part > all? all: part;
     //  A second file of no length is the first once more, as a mask.
-    decoder_file_t files [2] = { { bytes, part }, { part < all? bytes + part: bytes, part < all? all - part: all } };
+    decoder_file_t files [2] = { { bytes, part },
+        { part < all? bytes + part: bytes, part < all? all - part: all } };
     decoder_sample_t sample = { .files = files, .warnings_max = data [1] % 2? UINT32_MAX: 0 };
     s_require (pipeline_files (pipeline) <= 2);
     decoder_t *decoder = decoder_new ();
     s_require (decoder != NULL);
-    uint32_t first = s_run (decoder, pipeline, &key, &sample), second = s_run (decoder, pipeline, &key, &sample);
+    uint32_t first = s_run (decoder, pipeline, &key, &sample),
+        second = s_run (decoder, pipeline, &key, &sample);
     s_require (first == second);
     if (sample.warnings_max == UINT32_MAX) {
         sample.warnings_max--;

@@ -1,8 +1,8 @@
 /*  fuzz_image -- any bytes as an image or a mask: pixels of the box that was asked for, or a reason.
  *
- *  The input begins with how it is read (as a mask, turned, without regard to warnings, scaled; with the checksums of a
- *  PNG put right first, which no mutation does) and four numbers that make a box of any image.  Without regard to
- *  warnings, a tiled JPEG is read from a window of it, and then without one.
+ *  The input begins with how it is read (as a mask, turned, without regard to warnings, scaled; with the
+ *  checksums of a PNG put right first, which no mutation does) and four numbers that make a box of any image.
+ *  Without regard to warnings, a tiled JPEG is read from a window of it, and then without one.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -91,7 +91,8 @@ s_sum (const image_pixels_t *pixels)
 }
 
 static int
-s_read (image_reader_t *reader, const image_reader_options_t *options, const image_request_t *request, uint32_t *sum_p)
+s_read (image_reader_t *reader, const image_reader_options_t *options, const image_request_t *request,
+    uint32_t *sum_p)
 {
     char error [ERROR_BYTES] = "";
     image_pixels_t pixels;

@@ -1,4 +1,5 @@
-/*  fuzz_labels -- any text as a labels file: refused with a sentence, or samples and labels that hold together.
+/*  fuzz_labels -- any text as a labels file: refused with a sentence, or samples and labels that hold
+ *  together.
  *
  *  The first byte says what the rest is: 'j' JSON lines, anything else TSV.
  */
@@ -24,7 +25,8 @@ s_check_paths (const catalogue_t *self)
         char path [5000];
         size_t length = catalogue_path (self, id, 0, path, sizeof path);
         s_require (length > 0 && length < 4096 && *path != '/' && path [length - 1] != '/');
-        s_require (!strstr (path, "//") && strncmp (path, "../", 3) && !strstr (path, "/../") && strcmp (path, ".."));
+        s_require (!strstr (path, "//") && strncmp (path, "../", 3) && !strstr (path, "/../")
+            && strcmp (path, ".."));
     }
 }
 

@@ -36,7 +36,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_require (options.users [index].tenant < options.tenant_count
             && (index == 0 || options.users [index - 1].uid < options.users [index].uid));
     for (size_t index = 0; status == OPTIONS_RUN && index < options.tenant_count; index++)
-        s_require (options.tenants [index].weight >= 1 && options.tenants [index].weight <= OPTIONS_WEIGHT_MAX);
+        s_require (options.tenants [index].weight >= 1
+            && options.tenants [index].weight <= OPTIONS_WEIGHT_MAX);
     s_require (status != OPTIONS_RUN || !options.open || (options.tenant_count == 0 && !options.keys));
     options_clear (&options);
     close (descriptor);

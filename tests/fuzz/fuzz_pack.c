@@ -1,8 +1,8 @@
-/*  fuzz_pack -- any bytes as the index of a pack: refused with a sentence, or a catalogue whose every answer holds
- *  together.
+/*  fuzz_pack -- any bytes as the index of a pack: refused with a sentence, or a catalogue whose every answer
+ *  holds together.
  *
- *  Checksums are made right first, and where a first byte of the input says so the extents too, so that the checks
- *  behind them are reached.
+ *  Checksums are made right first, and where a first byte of the input says so the extents too, so that the
+ *  checks behind them are reached.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -54,8 +54,8 @@ s_check_paths (const catalogue_t *self)
             char path [5000];
             size_t length = catalogue_path (self, id, field, path, sizeof path);
             s_require (length > 0 && length < 4096 && *path != '/' && path [length - 1] != '/');
-            s_require (!strstr (path, "//") && strncmp (path, "../", 3) && !strstr (path, "/../") && strcmp (path,
-                ".."));
+            s_require (!strstr (path, "//") && strncmp (path, "../", 3) && !strstr (path, "/../")
+                && strcmp (path, ".."));
             s_require (length < 3 || strcmp (path + length - 3, "/.."));
         }
 }
@@ -89,7 +89,8 @@ s_check_places (const catalogue_t *self)
     for (uint32_t volume = 0; volume < pack_volumes (pack); volume++) {
         uint64_t end = PACK_BLOCK_BYTES;
         s_require (pack_volume_first (pack, volume) < pack_volume_first (pack, volume + 1));
-        for (uint32_t at = pack_volume_first (pack, volume); at < pack_volume_first (pack, volume + 1); at++) {
+        for (uint32_t at = pack_volume_first (pack, volume); at < pack_volume_first (pack, volume + 1);
+            at++) {
             uint32_t id = pack_order (pack) [at];
             pack_range_t range = pack_sample (pack, id);
             s_require (pack_position (pack, id) == at && range.volume == volume && range.offset >= end);

@@ -1,5 +1,5 @@
-/*  fuzz_pipeline -- any text as a pipeline: refused with a printable reason, or its text is one again.  For data with one
- *  image and with several fields; with other jobs' shared stages present, too.
+/*  fuzz_pipeline -- any text as a pipeline: refused with a printable reason, or its text is one again.  For
+ *  data with one image and with several fields; with other jobs' shared stages present, too.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -63,7 +63,8 @@ s_check_outputs (const pipeline_t *pipeline)
         sum += bytes;
     }
     s_require (sum == pipeline_sample_bytes (pipeline) && sum <= PIPELINE_SAMPLE_BYTES_MAX);
-    s_require (pipeline_version_bytes (pipeline) > 0 && pipeline_version_bytes (pipeline) <= PIPELINE_SAMPLE_BYTES_MAX);
+    s_require (pipeline_version_bytes (pipeline) > 0
+        && pipeline_version_bytes (pipeline) <= PIPELINE_SAMPLE_BYTES_MAX);
 }
 
 //  With the shared stage of a mark at any place present, the share point is there or where it was.
@@ -80,7 +81,8 @@ s_check_present (const json_t *list, const pipeline_source_t *source, const pipe
             continue;
         const char *present [] = { "", pipeline_shared_text (other) };
         const pipeline_t *beside = s_new (list, source, present, 2, 300);
-        //  A list that has a mark takes no second one, so this one had none: with a place for one, it is accepted.
+        //  A list that has a mark takes no second one, so this one had none: with a place for one, it is
+        //  accepted.
         s_require (!alone == !beside);
         if (beside) {
             const char *text = pipeline_shared_text (beside);

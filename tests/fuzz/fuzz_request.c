@@ -174,7 +174,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_try_join (frames, count);
     request_explain_t explain;
     if (status == REQUEST_OK && head.kind == WIRE_EXPLAIN)
-        s_require (request_explain (&frames [1], &explain, &refusal)? explain.epoch <= UINT64_C (1) << 53: *refusal.message);
+        s_require (request_explain (&frames [1], &explain, &refusal)? explain.epoch <= UINT64_C (1) << 53:
+            *refusal.message);
     request_table_t wanted;
     if (status == REQUEST_OK && head.kind == WIRE_DATASET)
         s_require (request_table (&frames [1], &wanted, &refusal)? *wanted.dataset: *refusal.message);

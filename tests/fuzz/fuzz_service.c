@@ -1,12 +1,15 @@
-/*  fuzz_service -- any messages of several users to a service and its broker, below the socket: before and after they have joined.
+/*  fuzz_service -- any messages of several users to a service and its broker, below the socket: before and
+ *  after they have joined.
  *
- *  The input is a sequence of steps.  A step begins with a byte: its low three bits say who speaks (the operator, two users of
- *  tenant a, one of tenant b, nobody, a key), the next two by which of four connections, and bit 5 that time goes on instead, by
- *  5 ms times the next byte.  Bit 6: the frames are as they stand, each two bytes of length (little-endian) and then so many
- *  bytes, so many of them as the next byte says.  Otherwise a whole message follows: its kind, the job (0: the connection's
- *  last, else a number of tenant byte / 32), and two bytes of length and a body, which is left out where its length is 65535.
+ *  The input is a sequence of steps.  A step begins with a byte: its low three bits say who speaks (the
+ *  operator, two users of tenant a, one of tenant b, nobody, a key), the next two by which of four
+ *  connections, and bit 5 that time goes on instead, by 5 ms times the next byte.  Bit 6: the frames are as
+ *  they stand, each two bytes of length (little-endian) and then so many bytes, so many of them as the next
+ *  byte says.  Otherwise a whole message follows: its kind, the job (0: the connection's last, else a number
+ *  of tenant byte / 32), and two bytes of length and a body, which is left out where its length is 65535.
  *
- *  Whatever is said: nobody but tenant b hears of data set `secret`, who is nobody hears nothing, and all is put away at the end.
+ *  Whatever is said: nobody but tenant b hears of data set `secret`, who is nobody hears nothing, and all is
+ *  put away at the end.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -94,8 +97,10 @@ s_whole_message (input_t *input, const play_t *play, uint32_t peer, frame_t *fra
 static void
 s_step (input_t *input, play_t *play)
 {
-    //  Users of one tenant have connections of their own, and those of others: else a reply's reader is not known.
-    static const uint32_t users [USERS] = { PLAY_ROOT, PLAY_A1, PLAY_A2, PLAY_B, PLAY_STRANGER, PLAY_KEY, PLAY_A1, PLAY_B };
+    //  Users of one tenant have connections of their own, and those of others: else a reply's reader is not
+    //  known.
+    static const uint32_t users [USERS] = { PLAY_ROOT, PLAY_A1, PLAY_A2, PLAY_B, PLAY_STRANGER, PLAY_KEY,
+        PLAY_A1, PLAY_B };
     uint8_t what = s_byte (input);
     uint32_t user = users [what & 7], peer = 10 * user + (what >> 3 & 3);
     frame_t frames [FRAMES + 1] = { { NULL, 0 } };

@@ -1,8 +1,9 @@
-/*  fuzz_tar -- any bytes as a tar file that is to be packed: refused with a sentence, or samples and a catalogue that
- *  say the same of them, whose names stay in their folder.  What can be packed once can be passed over, too.
+/*  fuzz_tar -- any bytes as a tar file that is to be packed: refused with a sentence, or samples and a
+ *  catalogue that say the same of them, whose names stay in their folder.  What can be packed once can be
+ *  passed over, too.
  *
- *  The first byte chooses options, and whether the checksums of headers are made right, so that what is behind them is
- *  reached; the others are the archive, in a file without a name.
+ *  The first byte chooses options, and whether the checksums of headers are made right, so that what is
+ *  behind them is reached; the others are the archive, in a file without a name.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -109,7 +110,8 @@ s_check_path (const catalogue_t *catalogue, uint32_t id, size_t field)
     char path [5000];
     size_t length = catalogue_path (catalogue, id, field, path, sizeof path);
     s_require (length > 0 && length < 4096 && *path != '/' && path [length - 1] != '/');
-    s_require (!strstr (path, "//") && !strstr (path, "/../") && strncmp (path, "../", 3) && strcmp (path, ".."));
+    s_require (!strstr (path, "//") && !strstr (path, "/../") && strncmp (path, "../", 3)
+        && strcmp (path, ".."));
     s_require (length < 3 || strcmp (path + length - 3, "/.."));
 }
 
@@ -133,12 +135,15 @@ s_check_labels (const catalogue_t *catalogue)
 static void
 s_check_catalogue (const catalogue_t *catalogue, const seen_t *seen)
 {
-    s_require (catalogue_samples (catalogue) == seen->samples && catalogue_fields (catalogue) == seen->field_count);
-    s_require (catalogue_bytes (catalogue) == seen->bytes && strlen (catalogue_fingerprint (catalogue)) == 32);
+    s_require (catalogue_samples (catalogue) == seen->samples
+        && catalogue_fields (catalogue) == seen->field_count);
+    s_require (catalogue_bytes (catalogue) == seen->bytes
+        && strlen (catalogue_fingerprint (catalogue)) == 32);
     for (uint32_t id = 0; id < seen->samples; id++)
         for (size_t field = 0; field < seen->field_count; field++) {
             s_check_path (catalogue, id, field);
-            s_require (id >= SAMPLES_MAX || catalogue_file_bytes (catalogue, id, field) == seen->sizes [id] [field]);
+            s_require (id >= SAMPLES_MAX
+                || catalogue_file_bytes (catalogue, id, field) == seen->sizes [id] [field]);
         }
     s_check_labels (catalogue);
 }

@@ -1,4 +1,5 @@
-/*  fuzz_tensor -- any bytes as raw bytes, as a .npy array and as audio: a sample of exactly that size, or a reason.
+/*  fuzz_tensor -- any bytes as raw bytes, as a .npy array and as audio: a sample of exactly that size, or a
+ *  reason.
  *
  *  The input begins with what is declared: kind, dtype, and four small numbers.
  */

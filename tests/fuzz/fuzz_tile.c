@@ -1,9 +1,9 @@
 /*  fuzz_tile -- any bytes as a tiled JPEG: a window that can be decoded, or not;
- *  and any JPEG tiled: it is refused, or windows of it have the pixels of the original, and its bytes come back, where they are
- *  kept; and any bytes as a file that has an original.
+ *  and any JPEG tiled: it is refused, or windows of it have the pixels of the original, and its bytes come
+ *  back, where they are kept; and any bytes as a file that has an original.
  *
- *  The input begins with how it is read (tiled first; its original kept; scaled) and four numbers that make a box of any
- *  image; then the file.
+ *  The input begins with how it is read (tiled first; its original kept; scaled) and four numbers that make a
+ *  box of any image; then the file.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -111,13 +111,15 @@ s_is_small (trial_t *self, const uint8_t *bytes, size_t size)
     const image_reader_options_t options = { .warnings_max = UINT32_MAX };
     uint32_t height, width;
     char error [ERROR_BYTES];
-    return jpeg_reader_open (self->readers [0], &options, bytes, size, &height, &width, error, sizeof error) == 0
+    return jpeg_reader_open (self->readers [0], &options, bytes, size, &height, &width, error, sizeof error)
+        == 0
         && (uint64_t) height * width <= PIXELS_MAX;
 }
 
 //  original: what has to come back; NULL where nobody can say.
 static void
-s_try_restore (trial_t *self, const uint8_t *bytes, size_t size, const uint8_t *original, size_t original_bytes)
+s_try_restore (trial_t *self, const uint8_t *bytes, size_t size, const uint8_t *original,
+    size_t original_bytes)
 {
     uint8_t *restored;
     size_t restored_bytes;
@@ -128,7 +130,8 @@ s_try_restore (trial_t *self, const uint8_t *bytes, size_t size, const uint8_t *
         s_require (!original && *error && memchr (error, 0, sizeof error));
         return;
     }
-    s_require (!original || (restored_bytes == original_bytes && memcmp (restored, original, original_bytes) == 0));
+    s_require (!original || (restored_bytes == original_bytes
+        && memcmp (restored, original, original_bytes) == 0));
     free (restored);
 }
 

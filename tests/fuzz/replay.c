@@ -1,4 +1,5 @@
-/*  replay -- main () for a fuzz target without libFuzzer: runs every file of the folders and files it is given.  */
+/*  replay -- main () for a fuzz target without libFuzzer: runs every file of the folders and files it is
+ *  given.  */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

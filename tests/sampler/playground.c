@@ -194,8 +194,8 @@ s_evict (playground_t *self)
 static void
 s_serve (playground_t *self, player_t *player, uint32_t id)
 {
-    //  Those that follow and the others keep apart, since the strata do not know the others' data: one uses what
-    //  the other side has scheduled only if a new version would push nothing out.
+    //  Those that follow and the others keep apart, since the strata do not know the others' data: one uses
+    //  what the other side has scheduled only if a new version would push nothing out.
     bool follows = sampler_follows (self->sampler, player->number);
     item_t *item = NULL;
     for (size_t index = 0; index < self->item_count; index++)
@@ -259,7 +259,8 @@ s_come (playground_t *self, player_t *player)
     const playground_job_t *job = &player->options;
     roaring_bitmap_t *data = roaring_bitmap_from_range (job->from, job->to, job->stride? job->stride: 1);
     roaring_bitmap_t *taken = s_take (self, player);
-    sampler_join_t join = { .order = job->order, .data = data, .seed = 1, .epoch = job->epoch, .taken = taken };
+    sampler_join_t join = { .order = job->order, .data = data, .seed = 1, .epoch = job->epoch,
+        .taken = taken };
     player->number = sampler_join (self->sampler, &join);
     assert (player->number != SAMPLER_JOB_NONE);
     roaring_bitmap_free (data);
@@ -400,7 +401,8 @@ s_tick (playground_t *self)
         player_t *player = &self->players [index];
         if (!s_plays (player) || player->next > self->now + 1e-9)
             continue;
-        double off = ((double) random_below (&self->random, 1 << 20) / (1 << 19) - 1) * player->options.jitter;
+        double off = ((double) random_below (&self->random,
+            1 << 20) / (1 << 19) - 1) * player->options.jitter;
         player->next += (1 + off) / player->options.speed;
         if (sampler_remaining (self->sampler, player->number) == 0)
             s_end_epoch (self, player);

@@ -2,11 +2,12 @@
  *
  *  Each case of the sampler's tests that judges by chance takes the largest |z| of its k figures and fails
  *  beyond the two-sided normal quantile of 3.8e-6 / k.  There are twenty-five such cases: one in test_choice,
- *  test_follow, test_going_on_statistics, test_history and test_reusable each, two in test_dsa_law, test_dsa_shapes and
- *  test_stream_order each, three in test_random, four in test_orders and seven in test_permutation.  So all of them together
- *  raise a false alarm in at most 0.95 of 10,000 runs (with the default seed: in every run or in none), which leaves room
- *  for the few cases with fixed bounds (phi2, shares of preparations): these are five standard deviations and more
- *  from what they bound.  A new case: count again.
+ *  test_follow, test_going_on_statistics, test_history and test_reusable each, two in test_dsa_law,
+ *  test_dsa_shapes and test_stream_order each, three in test_random, four in test_orders and seven in
+ *  test_permutation.  So all of them together raise a false alarm in at most 0.95 of 10,000 runs (with the
+ *  default seed: in every run or in none), which leaves room for the few cases with fixed bounds (phi2,
+ *  shares of preparations): these are five standard deviations and more from what they bound.  A new case:
+ *  count again.
  */
 #ifndef STATISTICS_H
 #define STATISTICS_H
@@ -53,10 +54,12 @@ statistics_chi_square_even (const uint64_t *counts, size_t cells)
 
 enum { STATISTICS_BINS = 20 };          //  of positions (design: the contract)
 
-//  Chi-square of sample x position of one epoch of one job over many seeds (design: the contract), as a normal z.  counts: of each
-//  id, how often it came in each bin of positions; ids that never came are not of the job's data, which are `size` samples.
+//  Chi-square of sample x position of one epoch of one job over many seeds (design: the contract), as a
+//  normal z.  counts: of each id, how often it came in each bin of positions; ids that never came are not of
+//  the job's data, which are `size` samples.
 static inline double
-statistics_z_of_positions (const uint32_t (*counts) [STATISTICS_BINS], uint32_t ids, uint32_t size, uint32_t seeds)
+statistics_z_of_positions (const uint32_t (*counts) [STATISTICS_BINS], uint32_t ids, uint32_t size,
+    uint32_t seeds)
 {
     double chi_square = 0, widths [STATISTICS_BINS] = { 0 };
     for (uint32_t position = 0; position < size; position++)
@@ -70,7 +73,8 @@ statistics_z_of_positions (const uint32_t (*counts) [STATISTICS_BINS], uint32_t 
             chi_square += (counts [id] [bin] - expected) * (counts [id] [bin] - expected) / expected;
         }
     }
-    return statistics_z_of_chi_square (chi_square * (size - 1.0) / size, (STATISTICS_BINS - 1.0) * (size - 1));
+    return statistics_z_of_chi_square (chi_square * (size - 1.0) / size,
+        (STATISTICS_BINS - 1.0) * (size - 1));
 }
 
 //  Events of known and perhaps differing probability: how many happened, beside how many should have.

@@ -20,7 +20,8 @@ static const uint32_t s_jobs [SETS] = { 63, 0, 64, 255 };
 typedef struct {
     uint32_t bound, padding, universe;  //  all sets hold only multiples of padding
     roaring_bitmap_t *sets [SETS];
-    size_t in_count, out_count;         //  the class: what is in all of the first, less what is in all of the next
+    size_t in_count, out_count;         //  the class: what is in all of the first, less what is in all of the
+                                        //  next
     need_table_t *needs;
     jobset_t in, out;
     choice_t choice;
@@ -59,7 +60,8 @@ s_make (fixture_t *self, uint64_t *random)
         if (set < self->in_count + self->out_count)
             jobset_add (&self->out, s_jobs [set]);
     }
-    self->choice = (choice_t) { .set = self->sets [0], .bound = roaring_bitmap_get_cardinality (self->sets [0]),
+    self->choice = (choice_t) { .set = self->sets [0],
+        .bound = roaring_bitmap_get_cardinality (self->sets [0]),
         .universe = self->universe, .needs = self->needs, .in = &self->in,
         .out = self->out_count? &self->out: NULL, .barred = CHOICE_NO_ID, .found = CHOICE_NO_ID };
     if (self->out_count)

@@ -1,11 +1,11 @@
 /*  Guards: a round follows the published law, exactly.
  *
  *  The reference is the paper's recursion taken literally: sets are computed, players recurse on differences,
- *  every probability is multiplied out.  Jobs with one set are one player, and draw one id.  It works on sets of
- *  at most 8 ids, as bit masks.  Beside it:
+ *  every probability is multiplied out.  Jobs with one set are one player, and draw one id.  It works on sets
+ *  of at most 8 ids, as bit masks.  Beside it:
  *    - one round, many times over, from one state: the joint law of all ids of all jobs, by chi-square;
- *    - long schedules, where the state comes from draws of before: how often jobs share a sample, and which of its
- *      remaining samples each one gets, given all before.
+ *    - long schedules, where the state comes from draws of before: how often jobs share a sample, and which
+ *      of its remaining samples each one gets, given all before.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +47,9 @@ s_rest (const suffix_t *players, size_t from, uint8_t less)
     return rest;
 }
 
-//  Adds to law [outcome], for every outcome of these players, its probability given that it has come here with
-//  `so_far` decided and probability p.  An outcome is an octal number: a digit, which is the id, for each job.
+//  Adds to law [outcome], for every outcome of these players, its probability given that it has come here
+//  with `so_far` decided and probability p.  An outcome is an octal number: a digit, which is the id, for
+//  each job.
 static void
 s_law (const suffix_t *players, double p, unsigned so_far, double *law)
 {
@@ -73,8 +74,8 @@ s_law (const suffix_t *players, double p, unsigned so_far, double *law)
                 s_law (&rest, here * (1 - next) / s_size (common), so_far + id * ones, law);
         here *= next;
     }
-    //  The first player does not pick the common set, so that nobody does: all recurse on what is left, where it
-    //  has nothing in common with all the others and draws alone.
+    //  The first player does not pick the common set, so that nobody does: all recurse on what is left, where
+    //  it has nothing in common with all the others and draws alone.
     uint8_t alone = players->sets [0] & (uint8_t) ~common;
     suffix_t rest = s_rest (players, 1, common);
     for (unsigned id = 0; id < IDS; id++)

@@ -1,6 +1,7 @@
-/*  Guards: under `dsa`, whatever shape the data sets of 2 to 16 jobs have, each draw is uniform over what remains to
- *  the job given all that was drawn before, and two jobs alone draw the same sample with probability
- *  |I| / max (|R_1|, |R_2|).  Jobs with one set draw as one, and each of their orders is uniform as before.
+/*  Guards: under `dsa`, whatever shape the data sets of 2 to 16 jobs have, each draw is uniform over what
+ *  remains to the job given all that was drawn before, and two jobs alone draw the same sample with
+ *  probability |I| / max (|R_1|, |R_2|).  Jobs with one set draw as one, and each of their orders is uniform
+ *  as before.
  *  (test_dsa_law.c has the whole joint law, on sets of eight.)
  */
 #include <stdarg.h>
@@ -97,7 +98,8 @@ s_same_probability (const model_job_t *one, const model_job_t *other)
     return (double) common / (one->remaining > other->remaining? one->remaining: other->remaining);
 }
 
-//  A round of some jobs of a group; who has nothing left begins an epoch, and now and then one in the middle of his.
+//  A round of some jobs of a group; who has nothing left begins an epoch, and now and then one in the middle
+//  of his.
 static void
 s_round (world_t *world)
 {
@@ -174,15 +176,16 @@ typedef struct {
     uint64_t offers, draws;
 } trio_t;
 
-//  Rounds of all three, until all have ended so many epochs; at every fourth round the last one sits out, and it
-//  begins its epochs when the others are anywhere in theirs.
+//  Rounds of all three, until all have ended so many epochs; at every fourth round the last one sits out, and
+//  it begins its epochs when the others are anywhere in theirs.
 static void
 s_play_trio (trio_t *trio, uint64_t seed)
 {
     sampler_t *sampler = sampler_new (TRIO_SAMPLES, SAMPLER_POLICY_DSA, seed);
     uint32_t sizes [3], drawn [3] = { 0 };
     for (uint32_t job = 0; job < 3; job++) {
-        roaring_bitmap_t *data = roaring_bitmap_from_range (job < 2? 0: THIRD, job < 2? TWINS: TRIO_SAMPLES, 1);
+        roaring_bitmap_t *data = roaring_bitmap_from_range (job < 2? 0: THIRD, job < 2? TWINS: TRIO_SAMPLES,
+            1);
         sizes [job] = (uint32_t) roaring_bitmap_get_cardinality (data);
         sampler_join (sampler, &(sampler_join_t) { .data = data });
         roaring_bitmap_free (data);
@@ -192,7 +195,8 @@ s_play_trio (trio_t *trio, uint64_t seed)
         static const uint32_t jobs [] = { 0, 1, 2 };
         sampler_offer_t offer;
         bool third = drawn [0] % 4 > 0;
-        for (sampler_round_begin (sampler, jobs, third? 3: 2); sampler_offer (sampler, &offer); trio->offers++) {
+        for (sampler_round_begin (sampler, jobs, third? 3: 2); sampler_offer (sampler, &offer);
+            trio->offers++) {
             uint32_t id = sampler_pick (sampler, NULL);
             for (size_t index = 0; index < offer.job_count; index++)
                 ids [offer.jobs [index]] = id;
@@ -212,8 +216,8 @@ s_play_trio (trio_t *trio, uint64_t seed)
     sampler_destroy (&sampler);
 }
 
-//  They never part, so each sample that one of them draws serves both: at most .6 for each draw of the three (as
-//  players of their own they come to .64).  And every epoch of every job is uniform, sample by position.
+//  They never part, so each sample that one of them draws serves both: at most .6 for each draw of the three
+//  (as players of their own they come to .64).  And every epoch of every job is uniform, sample by position.
 static void
 test_jobs_with_one_set_draw_as_one (void **state)
 {
@@ -235,7 +239,8 @@ test_jobs_with_one_set_draw_as_one (void **state)
         fail_msg ("%.3f samples for each draw", offers);
 }
 
-//  Jobs become one when what remains to them becomes equal, by whatever way, and two when it does not stay so.
+//  Jobs become one when what remains to them becomes equal, by whatever way, and two when it does not stay
+//  so.
 static void
 test_jobs_part_and_meet (void **state)
 {
@@ -257,7 +262,8 @@ test_jobs_part_and_meet (void **state)
             sampler_commit (sampler, sampler_pick (sampler, NULL));
         }
         sampler_epoch_begin (sampler, 2);
-        for (sampler_round_begin (sampler, jobs, 1); sampler_offer (sampler, &offer); sampler_commit (sampler, id))
+        for (sampler_round_begin (sampler, jobs, 1); sampler_offer (sampler, &offer);
+            sampler_commit (sampler, id))
             id = sampler_pick (sampler, NULL);
         assert_true (sampler_needs (sampler, 1, id) && !sampler_needs (sampler, 0, id));
         sampler_check (sampler);

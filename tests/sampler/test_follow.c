@@ -1,6 +1,6 @@
-/*  Guards: policy `follow` keeps the contract (design: sampling): exactly once whatever happens, uniform at every
- *  position of every epoch in mixes of jobs that lean on each other hard, fresh from epoch to epoch; and it saves
- *  what it says.  `resident` beside it shows that these measures can fail.
+/*  Guards: policy `follow` keeps the contract (design: sampling): exactly once whatever happens, uniform at
+ *  every position of every epoch in mixes of jobs that lean on each other hard, fresh from epoch to epoch;
+ *  and it saves what it says.  `resident` beside it shows that these measures can fail.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,8 @@ enum { SEEDS = 30, SCHEDULES = 20 };
 enum { SEEDS = 1000, SCHEDULES = 150 };
 #endif
 
-enum { BINS = STATISTICS_BINS, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100, ONCE_JOBS = 40 };
+enum { BINS = STATISTICS_BINS, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100,
+    ONCE_JOBS = 40 };
 
 //  ---- exactly once (the playground checks it at every draw)
 
@@ -171,8 +172,10 @@ s_play_mix (const mix_t *mix, uint64_t seed, tally_t *tally, sampler_policy_t po
     while (jobs < JOBS_MAX && mix->jobs [jobs].speed > 0) {
         playground_job_t job = {
             .speed = mix->jobs [jobs].speed, .start = mix->jobs [jobs].start * SAMPLES,
-            .from = (uint32_t) (mix->jobs [jobs].from * SAMPLES), .to = (uint32_t) (mix->jobs [jobs].to * SAMPLES),
-            .stride = mix->jobs [jobs].stride, .epochs = mix->jobs [jobs].epochs, .order = (sampler_order_t) mix->jobs [jobs].order,
+            .from = (uint32_t) (mix->jobs [jobs].from * SAMPLES),
+            .to = (uint32_t) (mix->jobs [jobs].to * SAMPLES),
+            .stride = mix->jobs [jobs].stride, .epochs = mix->jobs [jobs].epochs,
+            .order = (sampler_order_t) mix->jobs [jobs].order,
             .jitter = mix->jitter
         };
         uint32_t stride = job.stride? job.stride: 1;
@@ -264,7 +267,8 @@ s_phi2 (const orders_t *orders, int job, size_t lag)
                 [orders->positions [job] [epoch + lag] [id] * 10 / LONG_SAMPLES]++;
         double expected = LONG_SAMPLES / 100.0;
         for (int cell = 0; cell < 100; cell++)
-            sum += (table [cell / 10] [cell % 10] - expected) * (table [cell / 10] [cell % 10] - expected) / expected;
+            sum += (table [cell / 10] [cell % 10] - expected) * (table [cell / 10] [cell % 10]
+                - expected) / expected;
         sum -= 81;
     }
     return sum / LONG_SAMPLES / (double) (LONG_EPOCHS - lag);
@@ -301,11 +305,13 @@ test_fresh_and_thrifty (void **state)
     (void) state;
     double phi2, older;
     double share = s_play_four (SAMPLER_POLICY_FOLLOW, test_seed (), &phi2, &older);
-    print_message ("follow: %.3f prepared a delivery, phi2 %.3f, two epochs apart %.3f\n", share, phi2, older);
+    print_message ("follow: %.3f prepared a delivery, phi2 %.3f, two epochs apart %.3f\n", share, phi2,
+        older);
     assert_true (share < 0.40);
     assert_true (phi2 < 0.028 && older < 0.028);
     share = s_play_four (SAMPLER_POLICY_RESIDENT, test_seed (), &phi2, &older);
-    print_message ("resident: %.3f prepared a delivery, phi2 %.3f, two epochs apart %.3f\n", share, phi2, older);
+    print_message ("resident: %.3f prepared a delivery, phi2 %.3f, two epochs apart %.3f\n", share, phi2,
+        older);
     assert_true (share < 0.30);
     assert_true (phi2 > 1);
 }
@@ -327,7 +333,8 @@ test_equal_jobs_in_step (void **state)
     playground_destroy (&ground);
 }
 
-//  More data sets than there is room for strata: who comes too late draws apart, and still gets everything once.
+//  More data sets than there is room for strata: who comes too late draws apart, and still gets everything
+//  once.
 static void
 test_beyond_the_strata (void **state)
 {
@@ -337,7 +344,8 @@ test_beyond_the_strata (void **state)
     uint32_t follow = 0, apart = 0;
     static const uint32_t strides [12] = { 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37 };
     for (uint32_t job = 0; job < 12; job++)
-        playground_join (ground, &(playground_job_t) { .speed = 1, .to = 1000, .stride = strides [job], .epochs = 3 });
+        playground_join (ground, &(playground_job_t) { .speed = 1, .to = 1000, .stride = strides [job],
+            .epochs = 3 });
     playground_run (ground, 10);
     for (uint32_t job = 0; job < 12; job++)
         *(sampler_follows (playground_sampler (ground), job)? &follow: &apart) += 1;
@@ -378,7 +386,8 @@ test_join_at_every_moment (void **state)
         playground_t *ground = playground_new (SIZE, 4, SAMPLER_POLICY_FOLLOW, test_seed () + moment);
         playground_check_always (ground);
         playground_join (ground, &(playground_job_t) { .speed = 1, .to = SIZE, .epochs = 4 });
-        playground_join (ground, &(playground_job_t) { .speed = 1, .start = moment, .from = moment % 7, .to = SIZE - 3,
+        playground_join (ground, &(playground_job_t) { .speed = 1, .start = moment, .from = moment % 7,
+            .to = SIZE - 3,
             .epochs = 2 });
         playground_join (ground, &(playground_job_t) { .speed = 0.5, .start = moment / 2, .from = 5, .to = 6,
             .epochs = 9 });      //  of one sample

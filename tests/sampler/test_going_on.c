@@ -1,6 +1,6 @@
-/*  Guards: a job that goes on where another stopped (sampler_join_t: epoch, taken, taken_places), beside a dumb model.  At
- *  every step of an epoch it stops, and joins anew, in a new sampler and in the same one, under every policy and in
- *  every order, with others there and samples dropped before, between and after:
+/*  Guards: a job that goes on where another stopped (sampler_join_t: epoch, taken, taken_places), beside a
+ *  dumb model.  At every step of an epoch it stops, and joins anew, in a new sampler and in the same one,
+ *  under every policy and in every order, with others there and samples dropped before, between and after:
  *    - both together have each sample once, and the next epoch is whole;
  *    - a list and a seeded order (with a pool, too) go on as if nothing had been;
  *    - an order with a pool tells of every piece in time, and no more is held than the pool has room for.
@@ -27,8 +27,8 @@ enum {
 
 typedef enum { SHARED, PRIVATE, ASCENDING, LIST, SEEDED, SEEDED_PART, POOLED, POOLED_PART, KINDS } kind_t;
 
-static const char *const s_kinds [KINDS] = { "shared", "private", "list without ids", "list", "seeded", "seeded, a part",
-    "with a pool", "with a pool, a part" };
+static const char *const s_kinds [KINDS] = { "shared", "private", "list without ids", "list", "seeded",
+    "seeded, a part", "with a pool", "with a pool, a part" };
 
 //  What the job under test is.
 typedef struct {
@@ -67,8 +67,10 @@ s_is_pooled (const subject_t *subject)
 static sampler_join_t
 s_join_of (const subject_t *subject)
 {
-    static const sampler_order_t orders [KINDS] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED };
+    static const sampler_order_t orders [KINDS] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
+        SAMPLER_ORDER_LIST,
+        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED,
+        SAMPLER_ORDER_SEEDED };
     sampler_join_t join = { .order = orders [subject->kind], .data = subject->data, .seed = SEED };
     if (subject->kind == LIST) {
         join.data = NULL;
@@ -122,7 +124,8 @@ static subject_t
 s_subject (kind_t kind, uint64_t *random)
 {
     subject_t subject = { .kind = kind };
-    subject.data = kind == SEEDED || kind == POOLED? roaring_bitmap_from_range (0, SAMPLES, 1): s_part (random);
+    subject.data = kind == SEEDED
+        || kind == POOLED? roaring_bitmap_from_range (0, SAMPLES, 1): s_part (random);
     if (kind == LIST) {
         roaring_bitmap_clear (subject.data);
         for (size_t place = 0; place < LIST_COUNT; place++) {
@@ -211,7 +214,8 @@ s_check_counts (const play_t *self)
         if (!self->dropped [id])
             assert_true (self->had [id] <= occurrences);
         assert_int_equal (sampler_has (self->sampler, self->job, id), occurrences > 0);
-        assert_int_equal (sampler_needs (self->sampler, self->job, id), occurrences > 0 && self->had [id] < occurrences);
+        assert_int_equal (sampler_needs (self->sampler, self->job, id), occurrences > 0
+            && self->had [id] < occurrences);
     }
     assert_int_equal (sampler_epoch_samples (self->sampler, self->job), epoch);
     assert_int_equal (sampler_remaining (self->sampler, self->job), left);
@@ -232,7 +236,8 @@ s_check_draw (play_t *self, uint32_t id)
         while (s_is_past (self, subject->given [self->epoch] [self->place]))
             self->place++;
         if (subject->given [self->epoch] [self->place++] != id)
-            fail_msg ("%s: epoch %d, place %zu: %u", s_kinds [subject->kind], (int) self->epoch, self->place - 1, id);
+            fail_msg ("%s: epoch %d, place %zu: %u", s_kinds [subject->kind], (int) self->epoch,
+                self->place - 1, id);
     }
     assert_true (self->had [id]++ < s_occurrences (self, id));
     if (s_is_pooled (subject)) {
@@ -325,7 +330,8 @@ s_join_others (play_t *self)
         for (uint32_t id = 0; id < SAMPLES; id++)
             if (test_below (self->random, 3) == 0 && roaring_bitmap_contains (data, id))
                 roaring_bitmap_add (taken, id);
-        sampler_join_t join = { .order = other == 2? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED, .data = data,
+        sampler_join_t join = { .order = other == 2? SAMPLER_ORDER_PRIVATE: SAMPLER_ORDER_SHARED,
+            .data = data,
             .taken = test_below (self->random, 3)? taken: NULL, .epoch = test_below (self->random, 9) };
         self->others [self->other_count++] = sampler_join (self->sampler, &join);
         roaring_bitmap_free (data);
@@ -388,8 +394,8 @@ s_change_sampler (play_t *self)
         self->had [self->subject->list [place]]++;
 }
 
-//  Stops after so many draws of an epoch, goes on in the same sampler or in a new one, and draws all the rest and an
-//  epoch more.
+//  Stops after so many draws of an epoch, goes on in the same sampler or in a new one, and draws all the rest
+//  and an epoch more.
 static void
 s_interrupt (const subject_t *subject, uint64_t epoch, size_t after, bool in_new, uint64_t *random)
 {
@@ -418,7 +424,8 @@ static void
 test_interrupted_at_every_step (void **state)
 {
     (void) state;
-    static const sampler_policy_t policies [] = { SAMPLER_POLICY_DSA, SAMPLER_POLICY_FOLLOW, SAMPLER_POLICY_RESIDENT };
+    static const sampler_policy_t policies [] = { SAMPLER_POLICY_DSA, SAMPLER_POLICY_FOLLOW,
+        SAMPLER_POLICY_RESIDENT };
     uint64_t random = test_seed ();
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
     for (kind_t kind = 0; kind < KINDS; kind++)
@@ -492,8 +499,8 @@ s_take_some (uint8_t taken [MANY], uint64_t *random)
         taken [id] = test_below (random, 2) == 0;
 }
 
-//  Jobs that go on with unlike sets: each doubles the strata, so few follow and the others draw apart.  Once those of
-//  before have begun some epochs there is room again.
+//  Jobs that go on with unlike sets: each doubles the strata, so few follow and the others draw apart.  Once
+//  those of before have begun some epochs there is room again.
 static void
 test_beyond_the_strata (void **state)
 {
@@ -504,7 +511,8 @@ test_beyond_the_strata (void **state)
     playground_check_always (ground);
     for (int job = 0; job <= RUNNERS; job++) {
         s_take_some (taken [job], &random);
-        playground_join (ground, &(playground_job_t) { .speed = 1, .to = MANY, .epoch = 5, .epochs = job == 0? 12: 9,
+        playground_join (ground, &(playground_job_t) { .speed = 1, .to = MANY, .epoch = 5,
+            .epochs = job == 0? 12: 9,
             .taken = taken [job], .start = job == RUNNERS? 4.5 * MANY: 0 });
     }
     playground_run (ground, 10);
@@ -532,8 +540,8 @@ s_join_range (sampler_t *sampler, uint32_t from, uint32_t to, uint32_t taken_to)
     return job;
 }
 
-//  There is room for a job's data, and not for what was taken: strata are as before, but one has a lower label, and what is
-//  on the reusable set belongs to it.
+//  There is room for a job's data, and not for what was taken: strata are as before, but one has a lower
+//  label, and what is on the reusable set belongs to it.
 static void
 test_no_room_for_what_was_taken (void **state)
 {
@@ -557,8 +565,8 @@ test_no_room_for_what_was_taken (void **state)
     sampler_destroy (&sampler);
 }
 
-//  A job that is killed and started again all the time, beside others that go on: everything once, and no mark stays for
-//  good.
+//  A job that is killed and started again all the time, beside others that go on: everything once, and no
+//  mark stays for good.
 static void
 test_killed_again_and_again (void **state)
 {

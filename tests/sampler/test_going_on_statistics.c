@@ -1,9 +1,10 @@
-/*  Guards: jobs that go on where others stopped (docs/randomness.md, Going on) keep the contract of sampling: the epoch that
- *  was begun on one sampler and ended on another is uniform at every position, and so are the next ones, whatever company
- *  the jobs kept before and find now; and the next epoch is fresh.
+/*  Guards: jobs that go on where others stopped (docs/randomness.md, Going on) keep the contract of sampling:
+ *  the epoch that was begun on one sampler and ended on another is uniform at every position, and so are the
+ *  next ones, whatever company the jobs kept before and find now; and the next epoch is fresh.
  *
- *  What is hard: two jobs that shared an order with a third one, of whose data the new sampler knows nothing.  Without
- *  the strata's marks for what was taken, the first scene has z = 11, and over 12,000 seeds 76 (with them 1.7).
+ *  What is hard: two jobs that shared an order with a third one, of whose data the new sampler knows nothing.
+ *  Without the strata's marks for what was taken, the first scene has z = 11, and over 12,000 seeds 76 (with
+ *  them 1.7).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +109,8 @@ s_options (const scene_t *scene, int job)
 {
     return (playground_job_t) {
         .speed = scene->jobs [job].speed, .start = scene->jobs [job].start * SAMPLES,
-        .from = (uint32_t) (scene->jobs [job].from * SAMPLES), .to = (uint32_t) (scene->jobs [job].to * SAMPLES),
+        .from = (uint32_t) (scene->jobs [job].from * SAMPLES),
+        .to = (uint32_t) (scene->jobs [job].to * SAMPLES),
         .stride = scene->jobs [job].stride, .order = (sampler_order_t) scene->jobs [job].order
     };
 }
@@ -207,8 +209,8 @@ s_shuffle (uint32_t *ids, uint64_t *random)
     }
 }
 
-//  Of an epoch of these ids the first ones were taken, or drawn; the next epoch begins with them, in ascending order.  How
-//  often quotas would not have had it.
+//  Of an epoch of these ids the first ones were taken, or drawn; the next epoch begins with them, in
+//  ascending order.  How often quotas would not have had it.
 static double
 s_count_barred (const uint32_t *ids, bool were_taken, random_t *random)
 {
@@ -298,18 +300,20 @@ s_phi2 (const orders_t *orders, int job, uint64_t epoch, uint64_t later)
         table [orders->positions [job] [epoch] [id] * 10 / LONG_SAMPLES]
             [orders->positions [job] [later] [id] * 10 / LONG_SAMPLES]++;
     for (int cell = 0; cell < 100; cell++)
-        sum += (table [cell / 10] [cell % 10] - expected) * (table [cell / 10] [cell % 10] - expected) / expected;
+        sum += (table [cell / 10] [cell % 10] - expected) * (table [cell / 10] [cell % 10]
+            - expected) / expected;
     return (sum - 81) / LONG_SAMPLES;
 }
 
-//  Four equal jobs out of step, who change samplers while the first is in the middle of its third epoch.  Returns
-//  preparations per delivery on the second sampler.
+//  Four equal jobs out of step, who change samplers while the first is in the middle of its third epoch.
+//  Returns preparations per delivery on the second sampler.
 static double
 s_play_four (uint64_t seed, orders_t *orders)
 {
     playground_t *grounds [2];
     for (int which = 0; which < 2; which++) {
-        grounds [which] = playground_new (LONG_SAMPLES, LONG_SAMPLES / 50, SAMPLER_POLICY_FOLLOW, which? ~seed: seed);
+        grounds [which] = playground_new (LONG_SAMPLES, LONG_SAMPLES / 50, SAMPLER_POLICY_FOLLOW,
+            which? ~seed: seed);
         playground_on_draw (grounds [which], s_note_order, orders);
         for (int job = 0; job < LONG_JOBS; job++) {
             playground_job_t options = { .speed = 1, .to = LONG_SAMPLES, .epochs = LONG_EPOCHS };
@@ -336,7 +340,8 @@ test_fresh_across_samplers (void **state)
 {
     (void) state;
     enum { PAIRS = 5 };
-    static const struct { int from, to; } pairs [PAIRS] = { { -1, 0 }, { 0, 1 }, { 1, 2 }, { 2, 3 }, { 0, 2 } };
+    static const struct { int from, to;
+        } pairs [PAIRS] = { { -1, 0 }, { 0, 1 }, { 1, 2 }, { 2, 3 }, { 0, 2 } };
     orders_t *orders = calloc (1, sizeof *orders);
     assert_non_null (orders);
     double phi2 [PAIRS] = { 0 }, share = 0;

@@ -1,7 +1,8 @@
-/*  Guards: exactly once over epochs, the classes that quotas look at, the rule itself, and that it keeps orders fresh.
+/*  Guards: exactly once over epochs, the classes that quotas look at, the rule itself, and that it keeps
+ *  orders fresh.
  *
- *  A dumb model keeps for every sample when it was drawn in the last HISTORY_LAGS epochs, and recomputes everything from
- *  that at every step.  The data lie around the ends of Roaring containers, dense and sparse.
+ *  A dumb model keeps for every sample when it was drawn in the last HISTORY_LAGS epochs, and recomputes
+ *  everything from that at every step.  The data lie around the ends of Roaring containers, dense and sparse.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -152,7 +153,8 @@ s_judge (const world_t *self, size_t lag)
         drawn [s_class (sample, lag)] += sample->began && sample->now.size > 0;
     }
     double share = (double) s_drawn (self) / (double) (s_drawn (self) + s_remaining (self));
-    double slack = (lag? HISTORY_SLACK_OLDER: HISTORY_SLACK) * sqrt (1 + 0.02 * (double) self->first_count / 81);
+    double slack = (lag? HISTORY_SLACK_OLDER:
+        HISTORY_SLACK) * sqrt (1 + 0.02 * (double) self->first_count / 81);
     verdict_t verdict = { 0, false };
     uint32_t ahead = 0, behind = 0;
     for (uint32_t class = 0; class < s_classes (lag); class++) {
@@ -192,8 +194,9 @@ s_compare_allowed (world_t *self)
         while (lag < HISTORY_LAGS && (allowed [lag] >> s_class (sample, lag) & 1))
             lag++;
         if (history_allows (self->history, sample->id) != (lag == HISTORY_LAGS))
-            fail_msg ("seed %" PRIu64 ": epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64 " left: id %u should %sbe allowed "
-                "(lag %zu, class %u)", self->seed, self->epochs, s_remaining (self), s_size (self), sample->id,
+            fail_msg ("seed %" PRIu64 ": epoch %" PRIu64 ", %" PRIu64 " of %" PRIu64 " left: id %u should "
+                "%sbe allowed (lag %zu, class %u)", self->seed, self->epochs, s_remaining (self),
+                s_size (self), sample->id,
                 lag == HISTORY_LAGS? "": "not ", lag + 1, lag == HISTORY_LAGS? 0: s_class (sample, lag));
     }
 }
@@ -253,7 +256,8 @@ s_compare (world_t *self)
 //  ------------------------------------------------------------------------------------------------
 //  Schedules
 
-//  One sample, a range or a range with holes, at a container's end or at one of the ends of all ids; or sparse.
+//  One sample, a range or a range with holes, at a container's end or at one of the ends of all ids; or
+//  sparse.
 static roaring_bitmap_t *
 s_make_data (world_t *self)
 {
@@ -334,7 +338,8 @@ test_history_and_its_model_agree (void **state)
     for (uint64_t seed = test_seed (), n = 0; n < WORLDS; n++, seed++) {
         world_t self = { .seed = seed, .random = seed };
         s_new_world (&self);
-        uint64_t drops = s_drops [test_below (&self.random, 5)], breaks = s_breaks [test_below (&self.random, 4)];
+        uint64_t drops = s_drops [test_below (&self.random, 5)],
+            breaks = s_breaks [test_below (&self.random, 4)];
         s_compare (&self);
         for (int step = 0; step < STEPS && s_size (&self) > 0; step++) {
             s_step (&self, drops, breaks);
@@ -431,7 +436,8 @@ s_propose (history_t *history, const uint32_t *left, random_t *random, uint64_t 
     return statistics_z_of_chi_square (statistics_chi_square_even (counts, LEFT), LEFT - 1);
 }
 
-//  Every stride-th id; LEFT of all remain, but for `gone` which go when proposals have begun, by draw or drop.
+//  Every stride-th id; LEFT of all remain, but for `gone` which go when proposals have begun, by draw or
+//  drop.
 static double
 s_propose_among (uint32_t count, uint32_t stride, uint32_t gone, uint64_t seed)
 {
@@ -494,7 +500,8 @@ s_numbers (random_t from, random_t to)
     return numbers;
 }
 
-//  Some dozen tries at most on average, and just one when all but one of many are gone: by draws, or by drops.
+//  Some dozen tries at most on average, and just one when all but one of many are gone: by draws, or by
+//  drops.
 static void
 test_proposals_take_few_tries (void **state)
 {
@@ -527,9 +534,10 @@ test_proposals_take_few_tries (void **state)
 
 enum { COUNT = 4000, TRIES = 64, TABLES = 10 };
 
-//  What a job is offered, of what remains: anything; one order for ever; the last epoch's order backwards; or, from
-//  OFFER_EARLIER on, the order of so many epochs before.
-typedef enum { OFFER_ANY, OFFER_FIXED, OFFER_MIRRORED, OFFER_EARLIER, OFFERS = OFFER_EARLIER + HISTORY_LAGS } offer_t;
+//  What a job is offered, of what remains: anything; one order for ever; the last epoch's order backwards;
+//  or, from OFFER_EARLIER on, the order of so many epochs before.
+typedef enum { OFFER_ANY, OFFER_FIXED, OFFER_MIRRORED, OFFER_EARLIER,
+    OFFERS = OFFER_EARLIER + HISTORY_LAGS } offer_t;
 
 typedef struct {
     history_t *history;
@@ -611,8 +619,9 @@ s_run (offer_t offer, uint64_t seed)
     return tables;
 }
 
-//  A job that takes any allowed proposal is fresher than independent shuffles: at lag 1 by some ten deviations, at the later
-//  ones together by six.  So three are asked for, which shuffles reach once in 400 runs.
+//  A job that takes any allowed proposal is fresher than independent shuffles: at lag 1 by some ten
+//  deviations, at the later ones together by six.  So three are asked for, which shuffles reach once in 400
+//  runs.
 static void
 test_allowed_proposals_are_fresher_than_shuffles (void **state)
 {

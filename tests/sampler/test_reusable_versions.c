@@ -179,7 +179,8 @@ s_restratify (world_t *self, uint32_t *strata_jobs)
     reusable_restratify (self->reusable);
 }
 
-//  What is found may be taken and suits; and it is found, if a list that is looked through from end to end has it.
+//  What is found may be taken and suits; and it is found, if a list that is looked through from end to end
+//  has it.
 static void
 s_pick (world_t *self)
 {
@@ -265,7 +266,8 @@ test_reusable_and_its_model_agree (void **state)
     assert_true (found > 20 * WORLDS && missed * 20 < found);
 }
 
-//  Masks grow when a job number is high, with all that they hold: each of the numbers is told from the others.
+//  Masks grow when a job number is high, with all that they hold: each of the numbers is told from the
+//  others.
 static void
 test_every_job_number (void **state)
 {
@@ -290,7 +292,8 @@ test_every_job_number (void **state)
         for (self.picker = 0; self.picker < JOBS; self.picker++) {
             chances_t chances = s_chances (&self, 0);
             bool any = chances.fitting [0] + chances.fitting [1] > 0;
-            bool found = reusable_pick (self.reusable, 0, self.picker, &random, s_suits, &self) != REUSABLE_NO_ID;
+            bool found = reusable_pick (self.reusable, 0, self.picker, &random, s_suits, &self)
+                != REUSABLE_NO_ID;
             assert_true (found == any || (!found && chances.listed [0] + chances.listed [1] > SHORT));
         }
     }
@@ -331,7 +334,8 @@ s_z_of_picks (const reusable_t *reusable, picks_t *picks, uint64_t seed)
         if (picks->weights [id] == 0)
             continue;
         double expected = PICKS * picks->weights [id] / sum;
-        chi_square += ((double) picks->counts [id] - expected) * ((double) picks->counts [id] - expected) / expected;
+        chi_square += ((double) picks->counts [id] - expected) * ((double) picks->counts [id]
+            - expected) / expected;
         cells++;
     }
     return statistics_z_of_chi_square (chi_square, (double) cells - 1);
@@ -387,7 +391,8 @@ s_high_levels (reusable_t *reusable, picks_t *picks)
         picks->weights [id] = 1;
     }
     for (uint32_t id = 30; id < 35; id++) {
-        s_add_for (reusable, id, (1 << 15) - 1);                           //  15: a level below, and as many lists
+        s_add_for (reusable, id, (1 << 15) - 1);                           //  15: a level below, and as many
+                                                                           //  lists
         picks->weights [id] = REUSABLE_PREFERENCE * 15 / 16.0;
     }
 }
@@ -430,9 +435,12 @@ static pair_t
 s_pair (void)
 {
     pair_t pair = { .sampler = sampler_new (1024, SAMPLER_POLICY_FOLLOW, test_seed ()) };
-    roaring_bitmap_t *all = roaring_bitmap_from_range (0, 1024, 1), *half = roaring_bitmap_from_range (0, 512, 1);
-    pair.stays = sampler_join (pair.sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_SHARED, .data = all });
-    pair.leaves = sampler_join (pair.sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_SHARED, .data = half });
+    roaring_bitmap_t *all = roaring_bitmap_from_range (0, 1024, 1),
+        *half = roaring_bitmap_from_range (0, 512, 1);
+    pair.stays = sampler_join (pair.sampler,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_SHARED, .data = all });
+    pair.leaves = sampler_join (pair.sampler,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_SHARED, .data = half });
     roaring_bitmap_free (all);
     roaring_bitmap_free (half);
     return pair;
@@ -460,8 +468,8 @@ s_give_company (pair_t *pair)
     roaring_bitmap_free (data);
 }
 
-//  The reusable set is empty when strata are merged at last: of versions of before the departure, which lie in strata that
-//  are there no more, and of those after it.
+//  The reusable set is empty when strata are merged at last: of versions of before the departure, which lie
+//  in strata that are there no more, and of those after it.
 static void
 test_a_merge_clears_the_reusable (void **state)
 {
@@ -485,7 +493,8 @@ test_a_merge_clears_the_reusable (void **state)
     uint64_t young = sampler_shelve (pair.sampler, 777);
     sampler_allow (pair.sampler, young, pair.stays);
     s_give_company (&pair);
-    assert_int_equal (s_draw (&pair), 777);                 //  all that is on the reusable set, in one stratum now
+    assert_int_equal (s_draw (&pair), 777);                 //  all that is on the reusable set, in one
+                                                            //  stratum now
     sampler_forbid (pair.sampler, young, pair.stays);
     sampler_check (pair.sampler);
     sampler_destroy (&pair.sampler);

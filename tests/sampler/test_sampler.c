@@ -44,7 +44,8 @@ s_draw (sampler_t *sampler, uint32_t job)
     return id;
 }
 
-//  A list that was made before is what a copied one is: wherever the job begins in it, whatever cannot be read.
+//  A list that was made before is what a copied one is: wherever the job begins in it, whatever cannot be
+//  read.
 static void
 test_a_made_list_is_as_a_copied_one (void **state)
 {
@@ -66,7 +67,8 @@ test_a_made_list_is_as_a_copied_one (void **state)
             for (uint32_t id = 0; round % 2 && id < different; id += 3)
                 sampler_drop (samplers [one], id);
             jobs [one] = sampler_join (samplers [one], &(sampler_join_t) { .order = SAMPLER_ORDER_LIST,
-                .list = one? ids: copy, .list_count = count, .made = one? made: NULL, .taken_places = places });
+                .list = one? ids: copy, .list_count = count, .made = one? made: NULL,
+                .taken_places = places });
             sampler_check (samplers [one]);
         }
         sampler_list_destroy (&made);               //  the sampler holds it
@@ -87,7 +89,8 @@ test_a_made_list_is_as_a_copied_one (void **state)
     }
 }
 
-//  A list and what a dumb model knows of it: all places as they were given, those of dropped ids passed over when they come.
+//  A list and what a dumb model knows of it: all places as they were given, those of dropped ids passed over
+//  when they come.
 enum { MODEL_LIST = 60, MODEL_IDS = 12, MODEL_EPOCHS = 4 };
 
 typedef struct {
@@ -112,10 +115,12 @@ s_check_listed (const listed_t *self)
 {
     sampler_check (self->sampler);
     assert_int_equal (sampler_epoch_samples (self->sampler, self->job), s_listed_from (self, 0, 0, true));
-    assert_int_equal (sampler_remaining (self->sampler, self->job), s_listed_from (self, self->place, 0, true));
+    assert_int_equal (sampler_remaining (self->sampler, self->job),
+        s_listed_from (self, self->place, 0, true));
     for (uint32_t id = 0; id < MODEL_IDS; id++) {
         assert_int_equal (sampler_has (self->sampler, self->job, id), s_listed_from (self, 0, id, false) > 0);
-        assert_int_equal (sampler_needs (self->sampler, self->job, id), s_listed_from (self, self->place, id, false) > 0);
+        assert_int_equal (sampler_needs (self->sampler, self->job, id),
+            s_listed_from (self, self->place, id, false) > 0);
         assert_int_equal (sampler_is_dropped (self->sampler, id), self->dropped [id]);
         assert_int_equal (roaring_bitmap_contains (sampler_dropped (self->sampler), id), self->dropped [id]);
     }
@@ -141,7 +146,8 @@ s_join_listed (listed_t *self, size_t round, uint64_t *random)
     for (uint64_t drops = test_below (random, 4); drops > 0; drops--)
         s_drop_listed (self, random);
     self->place = round / MODEL_IDS % (self->count + 1);
-    self->job = sampler_join (self->sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = self->list,
+    self->job = sampler_join (self->sampler,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = self->list,
         .list_count = self->count, .taken_places = self->place, .epoch = test_below (random, 3) });
     s_check_listed (self);
 }
@@ -154,8 +160,8 @@ s_draw_listed (listed_t *self)
     assert_int_equal (s_draw (self->sampler, self->job), self->list [self->place++]);
 }
 
-//  Drops before the join, in mid-epoch and between epochs, at each place where a job can go on: the draws and counts are
-//  those of the list that was given.  Some epochs end early, as with drop_last.
+//  Drops before the join, in mid-epoch and between epochs, at each place where a job can go on: the draws and
+//  counts are those of the list that was given.  Some epochs end early, as with drop_last.
 static void
 test_a_list_passes_over_what_is_dropped (void **state)
 {
@@ -166,7 +172,8 @@ test_a_list_passes_over_what_is_dropped (void **state)
         s_join_listed (&listed, round, &random);
         for (int epoch = 0; epoch < MODEL_EPOCHS; epoch++) {
             bool is_cut = test_below (&random, 4) == 0;
-            while (sampler_remaining (listed.sampler, listed.job) > 0 && !(is_cut && test_below (&random, 20) == 0)) {
+            while (sampler_remaining (listed.sampler, listed.job) > 0
+                && !(is_cut && test_below (&random, 20) == 0)) {
                 s_draw_listed (&listed);
                 if (test_below (&random, 40) == 0)
                     s_drop_listed (&listed, &random);

@@ -1,7 +1,8 @@
-/*  Guards: the partition, and above all that nothing is merged too early: neither marks nor what they told apart.
+/*  Guards: the partition, and above all that nothing is merged too early: neither marks nor what they told
+ *  apart.
  *
- *  Beside a dumb model that gives each sample a list of marks.  A mark is a job's data when it joined, or what was taken
- *  of them then, until it begins an epoch.  Data are
+ *  Beside a dumb model that gives each sample a list of marks.  A mark is a job's data when it joined, or
+ *  what was taken of them then, until it begins an epoch.  Data are
  *  made of a few shared pieces, so that the same, nested and complementary ones come all the time.
  */
 #include <stdarg.h>
@@ -132,7 +133,8 @@ s_tells_apart (const world_t *self, uint32_t mark)
 {
     uint64_t live [WORDS] = { 0 };
     for (uint32_t other = 0; other < MARKS; other++)
-        live [other / 64] |= (uint64_t) (self->marks [other].used && self->marks [other].live && other != mark)
+        live [other / 64] |= (uint64_t) (self->marks [other].used && self->marks [other].live
+            && other != mark)
             << other % 64;
     for (uint32_t id = 0; id < SAMPLES; id++)
         for (uint32_t before = 0; before < id; before++) {
@@ -190,8 +192,8 @@ s_compare_departures (const world_t *self, uint32_t id, uint32_t other)
             continue;
         for (uint32_t job = 0; job < self->jobs; job++)
             if (departure->waits [job] && self->has [job] [id] && self->has [job] [other])
-                fail_msg ("seed %" PRIu64 ": %u and %u are merged, and job %u may remember", self->seed, id, other,
-                    job);
+                fail_msg ("seed %" PRIu64 ": %u and %u are merged, and job %u may remember", self->seed, id,
+                    other, job);
     }
 }
 
@@ -227,8 +229,8 @@ s_overlap (const world_t *self, uint32_t job, uint32_t other)
     return false;
 }
 
-//  A stratum that is said to have all of a job's data has; and if there is such a one, it is said, unless drops
-//  have emptied others.
+//  A stratum that is said to have all of a job's data has; and if there is such a one, it is said, unless
+//  drops have emptied others.
 static void
 s_compare_sole (const world_t *self, uint32_t job)
 {
@@ -267,8 +269,8 @@ s_compare (world_t *self)
 //  ------------------------------------------------------------------------------------------------
 //  What happens
 
-//  Marks of a dropped sample do not matter, but a stratum of nothing else still counts: the sample goes where the
-//  readable ones of its stratum go.
+//  Marks of a dropped sample do not matter, but a stratum of nothing else still counts: the sample goes where
+//  the readable ones of its stratum go.
 static void
 s_model_refine (world_t *self, uint32_t mark, const bool *has)
 {
@@ -289,7 +291,8 @@ s_model_refine (world_t *self, uint32_t mark, const bool *has)
 static bool
 s_make_data (world_t *self, bool *has)
 {
-    uint64_t pieces = test_below (&self->random, 10) == 0? ~UINT64_C (0): test_below (&self->random, 1 << PIECES);
+    uint64_t pieces = test_below (&self->random, 10) == 0? ~UINT64_C (0):
+        test_below (&self->random, 1 << PIECES);
     uint64_t odd = test_below (&self->random, 4) == 0? 20: 1000000;
     bool any = false;
     for (uint32_t id = 0; id < SAMPLES; id++) {
@@ -337,7 +340,8 @@ s_go_on (world_t *self, uint32_t job)
         s_model_refine (self, mark, taken);
         bool fits = self->in_use < JOBS && s_firsts (self, firsts) <= strata_bound (self->strata);
         if (strata_refine_taken (self->strata, job, set) != fits)
-            fail_msg ("seed %" PRIu64 ": what was taken of %u should %sfit in", self->seed, job, fits? "": "not ");
+            fail_msg ("seed %" PRIu64 ": what was taken of %u should %sfit in", self->seed, job,
+                fits? "": "not ");
         self->in_use++;
         self->marks [mark] = (mark_t) { .used = true, .live = true, .job = job };
         if (fits) {
@@ -408,7 +412,8 @@ s_record_departure (world_t *self, const bool *has, const uint32_t *others, size
         departure->waits [others [other]] = STRATA_EPOCHS_KEPT;
 }
 
-//  The mark, which is not live any more, stays if it has to; next departs after it.  True: it waits for nobody.
+//  The mark, which is not live any more, stays if it has to; next departs after it.  True: it waits for
+//  nobody.
 static bool
 s_model_keep (world_t *self, uint32_t mark, uint32_t next, const uint32_t *others, size_t count)
 {
@@ -444,8 +449,8 @@ s_model_depart (world_t *self, uint32_t job, const uint32_t *others, size_t coun
     return (taken < MARKS && s_model_keep (self, taken, MARKS, others, count)) || done;
 }
 
-//  What strata_epoch_begun returns: what was taken is as a departed job's data, and the job itself one of those who
-//  remember.
+//  What strata_epoch_begun returns: what was taken is as a departed job's data, and the job itself one of
+//  those who remember.
 static bool
 s_model_begin (world_t *self, uint32_t job)
 {
@@ -584,7 +589,8 @@ s_refine (strata_t *strata, uint32_t job, uint32_t from, uint32_t to, uint32_t b
     return fits;
 }
 
-//  The last stratum that there is room for is made; one more is not, while data that split nothing are welcome.
+//  The last stratum that there is room for is made; one more is not, while data that split nothing are
+//  welcome.
 static void
 test_refused_beyond_the_bound (void **state)
 {
@@ -617,7 +623,8 @@ test_refused_beyond_the_bound (void **state)
     }
 }
 
-//  Every job number is taken, all leave, all come again: with data that tell samples apart and with data that do not.
+//  Every job number is taken, all leave, all come again: with data that tell samples apart and with data that
+//  do not.
 static void
 test_every_job_number (void **state)
 {
@@ -648,8 +655,9 @@ test_every_job_number (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Long runs
 
-//  A job that never begins an epoch keeps every mark beside it.  Of nine pieces there are more sets than marks, and
-//  of single samples more strata than the bound: whichever comes first, later joins are refused, nothing else.
+//  A job that never begins an epoch keeps every mark beside it.  Of nine pieces there are more sets than
+//  marks, and of single samples more strata than the bound: whichever comes first, later joins are refused,
+//  nothing else.
 static void
 s_churn (bool pieces, uint32_t bound, uint64_t random)
 {
@@ -692,8 +700,8 @@ s_churn (bool pieces, uint32_t bound, uint64_t random)
     strata_destroy (&strata);
 }
 
-//  200 departed marks, most of which have done their time: the last ones, whatever their numbers, still tell apart
-//  what they told apart, and what is split later carries them too.
+//  200 departed marks, most of which have done their time: the last ones, whatever their numbers, still tell
+//  apart what they told apart, and what is split later carries them too.
 static void
 test_many_departed_marks (void **state)
 {
@@ -720,7 +728,8 @@ test_many_departed_marks (void **state)
                 bool same = true;
                 for (uint32_t pattern = LAST; pattern < DEPARTED; pattern++)
                     same &= ((pattern + 1) >> piece & 1) == ((pattern + 1) >> other & 1);
-                assert_int_equal (strata_of (strata, piece * PIECE) == strata_of (strata, other * PIECE + 99), same);
+                assert_int_equal (strata_of (strata, piece * PIECE) == strata_of (strata, other * PIECE + 99),
+                    same);
             }
         assert_true (s_refine (strata, pass, 50, 50 + 8 * PIECE, 32));          //  halves a few
         assert_true (strata_of (strata, 0) != strata_of (strata, 99));

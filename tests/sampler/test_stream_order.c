@@ -1,5 +1,5 @@
-/*  Guards: the order of a `seeded` epoch with a pool: a permutation of any data, uniform, the same for ever, and read
- *  piece by piece with no more than the pool in memory.
+/*  Guards: the order of a `seeded` epoch with a pool: a permutation of any data, uniform, the same for ever,
+ *  and read piece by piece with no more than the pool in memory.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -33,7 +33,8 @@ s_pack (uint32_t samples, uint32_t step)
 //  Values
 
 //  These come from the description in stream_order.h, written down a second time in another language
-//  (tests/system/test_system_seeded.py): data are the ids that are 1 modulo part, or all; sum is of the whole order.
+//  (tests/system/test_system_seeded.py): data are the ids that are 1 modulo part, or all; sum is of the whole
+//  order.
 static const struct {
     uint64_t seed, epoch;
     uint32_t samples, step, part, pool;
@@ -148,7 +149,8 @@ s_make (made_t *self, uint64_t seed)
     self->seed = seed;
     uint64_t size = test_below (&random, 3);
     self->samples = 1 + (uint32_t) test_below (&random, size == 0? 20: size == 1? 300: SAMPLES_MAX);
-    self->pool = STREAM_ORDER_POOL_MIN + (uint32_t) test_below (&random, test_below (&random, 2)? 30: SAMPLES_MAX);
+    self->pool = STREAM_ORDER_POOL_MIN + (uint32_t) test_below (&random,
+        test_below (&random, 2)? 30: SAMPLES_MAX);
     s_shuffle_pack (self, &random);
     s_choose_data (self, &random);
 }
@@ -177,8 +179,10 @@ s_enter (const made_t *made, const uint32_t *ranks, stream_order_t *order, reusa
     while (stream_order_entered (order, &piece)) {
         s_check_piece (made, ranks, &piece);
         for (uint32_t index = 0; index < piece.count; index++) {
-            if (!roaring_bitmap_contains (made->data, piece.ids [index]) || reusable->seen [piece.ids [index]]++)
-                fail_msg ("seed %" PRIu64 ": id %u enters twice, or is not in the data", made->seed, piece.ids [index]);
+            if (!roaring_bitmap_contains (made->data, piece.ids [index])
+                || reusable->seen [piece.ids [index]]++)
+                fail_msg ("seed %" PRIu64 ": id %u enters twice, or is not in the data", made->seed,
+                    piece.ids [index]);
             reusable->entered++;
         }
     }
@@ -188,8 +192,8 @@ s_enter (const made_t *made, const uint32_t *ranks, stream_order_t *order, reusa
     uint32_t resident = reusable->entered - reusable->drawn;
     bool is_full = resident + STREAM_ORDER_PIECE > room || reusable->entered == made->count;
     if (resident > room || !is_full)
-        fail_msg ("seed %" PRIu64 ": %u of %u drawn, %u in a pool of %" PRIu64, made->seed, reusable->drawn, made->count,
-            resident, room);
+        fail_msg ("seed %" PRIu64 ": %u of %u drawn, %u in a pool of %" PRIu64, made->seed, reusable->drawn,
+            made->count, resident, room);
 }
 
 static void
@@ -203,8 +207,8 @@ s_play_epoch (const made_t *made, const uint32_t *ranks, stream_order_t *order, 
         uint32_t id = stream_order_next (order);
         s_enter (made, ranks, order, &reusable);
         if (reusable.seen [id] != 1)
-            fail_msg ("seed %" PRIu64 " epoch %" PRIu64 ": id %u is drawn twice, or has not entered", made->seed,
-                epoch, id);
+            fail_msg ("seed %" PRIu64 " epoch %" PRIu64 ": id %u is drawn twice, or has not entered",
+                made->seed, epoch, id);
         reusable.seen [id] = 2;
         reusable.drawn++;
     }
@@ -212,8 +216,8 @@ s_play_epoch (const made_t *made, const uint32_t *ranks, stream_order_t *order, 
     assert_int_equal (reusable.entered, made->count);
 }
 
-//  Property: whatever the pack, the data and the pool, an epoch draws each sample once, and each has entered with its
-//  neighbours before; the pool is as full as it may be and no fuller.  Replay: TEST_SEED.
+//  Property: whatever the pack, the data and the pool, an epoch draws each sample once, and each has entered
+//  with its neighbours before; the pool is as full as it may be and no fuller.  Replay: TEST_SEED.
 static void
 test_each_id_comes_once_and_from_the_pool (void **state)
 {
@@ -243,8 +247,8 @@ s_list (void *context, uint32_t id)
     listed->ids [listed->count++] = id;
 }
 
-//  Property: an order depends on nothing but what it says: neither on looking ahead or being asked what entered, nor on
-//  epochs before.  Replay: TEST_SEED.
+//  Property: an order depends on nothing but what it says: neither on looking ahead or being asked what
+//  entered, nor on epochs before.  Replay: TEST_SEED.
 static void
 test_nothing_else_moves_the_order (void **state)
 {
@@ -339,8 +343,8 @@ s_draw_epoch (drawing_t *self, const listed_t *expected)
     sampler_check (self->sampler);
 }
 
-//  Property: a job's order is this one, whatever else draws from the sampler; what is dropped leaves holes and moves
-//  nothing. Replay: TEST_SEED.
+//  Property: a job's order is this one, whatever else draws from the sampler; what is dropped leaves holes
+//  and moves nothing. Replay: TEST_SEED.
 static void
 test_a_job_draws_it_whatever_is_dropped (void **state)
 {
@@ -350,7 +354,8 @@ test_a_job_draws_it_whatever_is_dropped (void **state)
     for (uint64_t seed = test_seed (), last = seed + EFFORT (60); seed < last; seed++) {
         s_make (&made, seed);
         drawing_t drawing = { .made = &made, .random = seed,
-            .sampler = sampler_new (made.samples, seed % 2? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA, seed) };
+            .sampler = sampler_new (made.samples, seed % 2? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA,
+            seed) };
         sampler_join (drawing.sampler, &(sampler_join_t) { .data = made.data });
         drawing.job = sampler_join (drawing.sampler, &(sampler_join_t) { .order = SAMPLER_ORDER_SEEDED,
             .data = made.data, .seed = seed, .pool = made.pool, .pack_order = made.pack });
@@ -379,17 +384,20 @@ static const struct { uint32_t samples, part, pool; } s_uniform [] = {
 };
 enum { UNIFORM = sizeof s_uniform / sizeof *s_uniform };
 
-//  The contract's figure over samples that are never in one piece: in pack order every eighth of the data, beginning
-//  with residue.  (Members of a piece fall into the same bins together, which would make the sum over all vary more
-//  than independent samples do.)  Each count is binomial, so that a sample adds BINS - 1 on average.
+//  The contract's figure over samples that are never in one piece: in pack order every eighth of the data,
+//  beginning with residue.  (Members of a piece fall into the same bins together, which would make the sum
+//  over all vary more than independent samples do.)  Each count is binomial, so that a sample adds BINS - 1
+//  on average.
 static double
 s_z_of_residue (uint64_t counts [UNIFORM_MAX] [BINS], uint32_t n, uint32_t residue)
 {
     double sum = 0, df = 0;
-    for (uint32_t rank = residue; rank < n && rank + STREAM_ORDER_PIECE <= n + residue; rank += STREAM_ORDER_PIECE) {
+    for (uint32_t rank = residue; rank < n
+        && rank + STREAM_ORDER_PIECE <= n + residue; rank += STREAM_ORDER_PIECE) {
         for (uint64_t bin = 0; bin < BINS; bin++) {
             uint64_t width = ((bin + 1) * n + BINS - 1) / BINS - (bin * n + BINS - 1) / BINS;
-            double expected = (double) ORDERS * (double) width / n, off = (double) counts [rank] [bin] - expected;
+            double expected = (double) ORDERS * (double) width / n,
+                off = (double) counts [rank] [bin] - expected;
             sum += off * off / expected;
         }
         df += BINS - 1;
@@ -425,16 +433,16 @@ test_each_sample_is_equally_likely_at_each_position (void **state)
         for (uint32_t residue = 0; residue < STREAM_ORDER_PIECE; residue++) {
             double z = s_z_of_residue (counts, n, residue);
             if (fabs (z) > limit)
-                fail_msg ("seed %" PRIu64 ": %u samples, pool %u, over %s, residue %u: z = %f", test_seed (), n,
-                    s_uniform [index / 2].pool, of_epochs? "epochs": "seeds", residue, z);
+                fail_msg ("seed %" PRIu64 ": %u samples, pool %u, over %s, residue %u: z = %f", test_seed (),
+                    n, s_uniform [index / 2].pool, of_epochs? "epochs": "seeds", residue, z);
         }
         roaring_bitmap_free (data);
         free (pack);
     }
 }
 
-//  At single positions, where a bin of many would hide what is wrong: first, second, where the pool begins to drain,
-//  last.
+//  At single positions, where a bin of many would hide what is wrong: first, second, where the pool begins to
+//  drain, last.
 static void
 test_single_positions_are_uniform (void **state)
 {
@@ -456,7 +464,8 @@ test_single_positions_are_uniform (void **state)
     }
     const double limit = statistics_z_limit (PLACES);
     for (uint32_t place = 0; place < PLACES; place++) {
-        double z = statistics_z_of_chi_square (statistics_chi_square_even (counts [place], SAMPLES), SAMPLES - 1);
+        double z = statistics_z_of_chi_square (statistics_chi_square_even (counts [place], SAMPLES),
+            SAMPLES - 1);
         if (fabs (z) > limit)
             fail_msg ("seed %" PRIu64 ": position %u: z = %f", test_seed (), places [place], z);
     }

@@ -1,5 +1,5 @@
-/*  keys_fixture -- what tests of certificates and of the folder of keys share: a folder, a log that is heard, and calls of the system
- *  that fail when told to (--wrap, in CMakeLists.txt).  After cmocka.h.
+/*  keys_fixture -- what tests of certificates and of the folder of keys share: a folder, a log that is heard,
+ *  and calls of the system that fail when told to (--wrap, in CMakeLists.txt).  After cmocka.h.
  */
 #ifndef KEYS_FIXTURE_H
 #define KEYS_FIXTURE_H

@@ -32,8 +32,10 @@ typedef struct {
 
 static merge_log_t s_merges;
 
-void __real_sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context);
-void __wrap_sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context);
+void __real_sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler),
+    void *context);
+void __wrap_sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler),
+    void *context);
 
 static void
 s_note_merge (void *context, sampler_t *sampler)

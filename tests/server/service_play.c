@@ -16,7 +16,8 @@ enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 
 
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; place_t *copy [TASKS_MAX]; size_t copies;
-    side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped; decoder_t *decoder; broker_t *broker; };
+    side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped;
+        decoder_t *decoder; broker_t *broker; };
 struct ring_server { uint64_t expected; };
 struct tenants { tenant_t *of [4]; bool has_key; };
 
@@ -48,19 +49,22 @@ static bool
 s_is_gone (const play_t *self, const peer_t *peer)
 {
     for (size_t index = 0; index < self->gone_count; index++)
-        if (self->gone [index].size == peer->size && memcmp (self->gone [index].bytes, peer->bytes, peer->size) == 0)
+        if (self->gone [index].size == peer->size
+            && memcmp (self->gone [index].bytes, peer->bytes, peer->size) == 0)
             return true;
     return false;
 }
 
 outbox_status_t
-outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size)
+outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body,
+    size_t size)
 {
     play_t *self = router;
     if (s_is_gone (self, peer))
         return OUTBOX_GONE;
     if (self->sent_count == PLAY_SENT_MAX)      //  the first half is forgotten
-        memmove (self->sent, &self->sent [PLAY_SENT_MAX / 2], (self->sent_count = PLAY_SENT_MAX / 2) * sizeof *self->sent);
+        memmove (self->sent, &self->sent [PLAY_SENT_MAX / 2],
+            (self->sent_count = PLAY_SENT_MAX / 2) * sizeof *self->sent);
     play_sent_t *sent = &self->sent [self->sent_count++];
     *sent = (play_sent_t) { .peer = *peer, .kind = kind, .job = job, .tag = tag, .size = size };
     if (body)
@@ -88,15 +92,16 @@ s_count (play_t *self, outbox_status_t status, size_t size, atomic_size_t *accou
 }
 
 outbox_status_t
-outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text, atomic_size_t *account)
+outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    char *text, atomic_size_t *account)
 {
     size_t size = strlen (text);
     return s_count (router, outbox_send_text (router, peer, kind, job, tag, text), size, account);
 }
 
 outbox_status_t
-outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text, uint8_t *bytes, size_t size,
-    atomic_size_t *account)
+outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, char *text,
+    uint8_t *bytes, size_t size, atomic_size_t *account)
 {
     free (bytes);
     return s_count (router, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
@@ -125,7 +130,8 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
 //  ---- the door
 
 int
-ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms, char token [RING_SERVER_TOKEN_BYTES + 1])
+ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
+    char token [RING_SERVER_TOKEN_BYTES + 1])
 {
     (void) uid;
     (void) descriptor;
@@ -312,7 +318,8 @@ s_remove_files (void)
     char path [200];
     for (int dataset = 0; dataset < 2; dataset++) {
         for (int sample = 0; sample < PLAY_SAMPLES; sample++) {
-            snprintf (path, sizeof path, "%s/%s/class/%s-%03d.jpg", s_folder, names [dataset], names [dataset], sample);
+            snprintf (path, sizeof path, "%s/%s/class/%s-%03d.jpg", s_folder, names [dataset],
+                names [dataset], sample);
             unlink (path);
         }
         snprintf (path, sizeof path, "%s/%s/class", s_folder, names [dataset]);
@@ -388,8 +395,10 @@ play_new (bool with_tenants)
     self->tasks.decoder = decoder_new ();
     assert (self->tasks.decoder);
     self->now_ms = 1000000;
-    service_options_t service = { .broker = self->broker, .tasks = &self->tasks, .ring_server = &self->ring_server, .router = self,
-        .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle, .nanoseconds = s_clock,
+    service_options_t service = { .broker = self->broker, .tasks = &self->tasks,
+        .ring_server = &self->ring_server, .router = self,
+        .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle,
+        .nanoseconds = s_clock,
         .clock = self };
     int rc = connection_limit_new (&self->connection_limit, NULL, NULL, NULL);
     assert (rc == 0);
@@ -447,12 +456,14 @@ play_say_frames (play_t *self, uint32_t number, uint32_t user, const frame_t *fr
 {
     peer_t peer = play_peer (number);
     service_message_t message = { .peer = &peer, .uid = user == PLAY_KEY? (uid_t) -1: user,
-        .key = user == PLAY_KEY? "0123456789012345678901234567890123456789": NULL, .frames = frames, .count = count };
+        .key = user == PLAY_KEY? "0123456789012345678901234567890123456789": NULL, .frames = frames,
+        .count = count };
     service_take (self->service, &message, self->now_ms);
 }
 
 void
-play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size)
+play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size)
 {
     wire_head_t head = reply_head (kind, job, tag);
     frame_t frames [2] = { { (const uint8_t *) &head, sizeof head }, { body, size } };
@@ -460,7 +471,8 @@ play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t
 }
 
 void
-play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const char *text)
+play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const char *text)
 {
     play_say (self, peer, user, kind, job, tag, text, text? strlen (text): 0);
 }
@@ -562,7 +574,8 @@ json_t *
 play_status (play_t *self, uint32_t user)
 {
     caller_t caller;
-    bool known = tenants_caller (&self->tenants, user == PLAY_KEY? (uid_t) -1: user, user == PLAY_KEY? "": NULL, &caller);
+    bool known = tenants_caller (&self->tenants, user == PLAY_KEY? (uid_t) -1: user,
+        user == PLAY_KEY? "": NULL, &caller);
     assert (known);
     char *text = service_status (self->service, &caller, self->now_ms);
     json_t *status = json_loads (text, 0, NULL);

@@ -1,8 +1,8 @@
-/*  service_play -- a real service and broker, with the socket, the door, the workers and the users made up: messages go in by
- *  service_take, what is sent is written down.
+/*  service_play -- a real service and broker, with the socket, the door, the workers and the users made up:
+ *  messages go in by service_take, what is sent is written down.
  *
- *  Workers do what they are given when play_turn says so; a sample is never looked at.  Two data sets: `train`, which tenants a
- *  and b may use, and `secret`, which is b's alone; PLAY_SAMPLES samples each.
+ *  Workers do what they are given when play_turn says so; a sample is never looked at.  Two data sets:
+ *  `train`, which tenants a and b may use, and `secret`, which is b's alone; PLAY_SAMPLES samples each.
  */
 #ifndef SERVICE_PLAY_H
 #define SERVICE_PLAY_H
@@ -39,8 +39,10 @@ int64_t play_now_ms (const play_t *self);
 //  The routing id number so and so, as ZeroMQ makes them.
 peer_t play_peer (uint32_t number);
 //  A message of this user by this connection.
-void play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body, size_t size);
-void play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag, const char *text);
+void play_say (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size);
+void play_say_text (play_t *self, uint32_t peer, uint32_t user, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const char *text);
 void play_say_frames (play_t *self, uint32_t peer, uint32_t user, const frame_t *frames, size_t count);
 //  Serves what waits, and lets workers, broker and time go on: so many milliseconds.
 void play_turn (play_t *self, int64_t milliseconds);

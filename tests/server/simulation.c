@@ -83,7 +83,8 @@ s_make_pack (simulation_t *self)
     for (uint32_t index = 0; index < BREAKS; index++)       //  volumes hold whole chunks
         self->breaks [index] = samples / BREAKS / CHUNK * CHUNK * index;
     broker_pack_t pack = { .order = order, .breaks = self->breaks, .break_count = self->breaks [1]? BREAKS: 1,
-        .sample_bytes = s_sample_bytes, .piece = s_piece, .user = self, .policy = self->options.tier, .chunk = CHUNK,
+        .sample_bytes = s_sample_bytes, .piece = s_piece, .user = self, .policy = self->options.tier,
+        .chunk = CHUNK,
         .read_bytes_max = 8 * (self->options.sample_bytes? self->options.sample_bytes: 1000) };
     size_t least;
     if (!broker_set_pack (self->broker, self->dataset, &pack, &least))
@@ -109,13 +110,15 @@ simulation_new (const simulation_options_t *options)
         .cache_bytes = broker_version_cost (3) * options->cache_versions, .workers = options->workers,
         .jobs_bytes_max = options->jobs_bytes? options->jobs_bytes: SIZE_MAX / 2,
         .descriptors_max = options->descriptors, .raw_bytes = options->raw_bytes,
-        .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms, .patience_ms = options->patience_ms
+        .policy = options->policy, .seed = options->seed, .gather_ms = options->gather_ms,
+        .patience_ms = options->patience_ms
     };
     self->broker = broker_new (&broker);
     self->runs = random_from_seed (options->seed ^ 0x72756e73);
     self->dataset = broker_add_dataset (self->broker, "data", options->samples, options->on_bad, NULL);
     for (size_t index = 0; index < options->tenant_count; index++)
-        broker_allow (self->broker, broker_add_tenant (self->broker, &options->tenants [index]), self->dataset);
+        broker_allow (self->broker, broker_add_tenant (self->broker, &options->tenants [index]),
+            self->dataset);
     if (options->raw_bytes)
         s_make_pack (self);
     self->worker_free_us = calloc (options->workers, sizeof *self->worker_free_us);
@@ -161,7 +164,8 @@ s_work (simulation_t *self, int64_t cost_us, event_t event)
     for (uint32_t worker = 1; worker < self->options.workers; worker++)
         if (self->worker_free_us [worker] < self->worker_free_us [first])
             first = worker;
-    int64_t start_us = self->worker_free_us [first] > self->now_us? self->worker_free_us [first]: self->now_us;
+    int64_t start_us = self->worker_free_us [first] > self->now_us? self->worker_free_us [first]:
+        self->now_us;
     event.at_us = self->worker_free_us [first] = start_us + cost_us;
     event.worker_us = self->options.copying_us? cost_us: 0;
     simulation_push (self, event);
@@ -180,7 +184,8 @@ static void
 s_copy (simulation_t *self, place_t *place)
 {
     const simulation_options_t *options = &self->options;
-    event_t event = { .kind = EVENT_COPIED, .place = place, .at_us = self->now_us + (options->copy_us? options->copy_us: COPY_US) };
+    event_t event = { .kind = EVENT_COPIED, .place = place,
+        .at_us = self->now_us + (options->copy_us? options->copy_us: COPY_US) };
     if (options->copying_us)
         s_work (self, options->copying_us (options->context, place), event);
     else
@@ -209,9 +214,11 @@ static void
 s_fetch (simulation_t *self, version_t *version)
 {
     const simulation_options_t *options = &self->options;
-    int64_t fetch_us = options->fetch_cost_us? options->fetch_cost_us (options->context, version): options->fetch_us;
+    int64_t fetch_us = options->fetch_cost_us? options->fetch_cost_us (options->context, version):
+        options->fetch_us;
     if (fetch_us > 0)
-        simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + fetch_us, .version = version });
+        simulation_push (self, (event_t) { .kind = EVENT_FETCHED, .at_us = self->now_us + fetch_us,
+            .version = version });
     else
         s_fetched (self, version);
 }
@@ -224,7 +231,8 @@ s_read (simulation_t *self, raw_request_t *request)
         if (self->disk_free_us [disk] < self->disk_free_us [first])
             first = disk;
     for (uint32_t index = 0; index < BREAKS; index++)       //  a volume's end is in no read
-        assert_false (self->breaks [index] > request->first && self->breaks [index] < request->first + request->count);
+        assert_false (self->breaks [index] > request->first
+            && self->breaks [index] < request->first + request->count);
     for (uint32_t index = 0; index < request->sample_count; index++) {
         const raw_sample_t *sample = request->samples [index];
         assert_non_null (sample->memory);
@@ -345,7 +353,8 @@ s_carry_out_for_client (simulation_t *self, client_t *client, const action_t *ac
         assert_ptr_equal (action->rank, place_rank (action->place));
         clients_check_copy (self, client, action->place);
         if (self->options.copied && !job_is_over (action->job))
-            self->options.copied (self->options.context, self->broker, (int) (client - self->clients), action->place);
+            self->options.copied (self->options.context, self->broker, (int) (client - self->clients),
+                action->place);
         s_copy (self, action->place);
         break;
     case ACTION_SEND_BATCH:
@@ -389,7 +398,8 @@ s_carry_out (simulation_t *self, const action_t *action)
         s_reclaim_rank (self, action->rank);
         break;
     case ACTION_SIDE_TASK:
-        s_work (self, self->options.side_task_us, (event_t) { .kind = EVENT_SIDE_TASK, .tenant = action->tenant,
+        s_work (self, self->options.side_task_us,
+            (event_t) { .kind = EVENT_SIDE_TASK, .tenant = action->tenant,
             .charged_us = action->charged_us });
         break;
     case ACTION_COPY:
@@ -446,7 +456,8 @@ s_prepared (simulation_t *self, version_t *version)
         return;
     }
     if (raw)                                    //  the bytes are the sample's
-        assert_true (raw->id == version->id && (raw->bytes == 0 || raw->memory [raw->bytes - 1] == (version->id & 0xff)));
+        assert_true (raw->id == version->id
+            && (raw->bytes == 0 || raw->memory [raw->bytes - 1] == (version->id & 0xff)));
     if (options->readable && !options->readable (options->context, version->id))
         broker_prepared (self->broker, version, OUTCOME_BAD, "made unreadable");
     else
@@ -461,7 +472,8 @@ s_beat (simulation_t *self)
 {
     for (int number = 0; number < self->client_count; number++) {
         const client_t *client = &self->clients [number];
-        if (client->rank && client->is_inline && client->is_attached && !client->is_silent && !client->is_gone)
+        if (client->rank && client->is_inline && client->is_attached && !client->is_silent
+            && !client->is_gone)
             broker_heartbeat (self->broker, client->rank, self->now_us / 1000);
     }
 }
@@ -489,7 +501,8 @@ s_happen (simulation_t *self, const event_t *event)
         broker_copied (self->broker, event->place);
         break;
     case EVENT_SIDE_TASK:
-        broker_side_task_took (self->broker, event->tenant, event->charged_us, (uint64_t) event->worker_us * 1000);
+        broker_side_task_took (self->broker, event->tenant, event->charged_us,
+            (uint64_t) event->worker_us * 1000);
         if (self->side_tasks_go_on)
             broker_side_task_waits (self->broker, event->tenant);
         break;

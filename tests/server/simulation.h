@@ -4,12 +4,13 @@
  *  each id; clients take a batch, hold it for as long as its samples last at their speed, and release it.
  *  Every batch is checked as it arrives: sequence, epoch, index, slot not in use, ids of the job's data, none
  *  twice. broker_check () runs after every event while the simulation is small.
- *  A client may go on where an earlier one, here or in another simulation, has stopped: then "twice" and the ends of
- *  epochs are judged over both.
+ *  A client may go on where an earlier one, here or in another simulation, has stopped: then "twice" and the
+ *  ends of epochs are judged over both.
  *
- *  A job of several ranks has a client for each rank, numbered one after the other. What such a client has seen
- *  (simulation_epoch, simulation_state) are the steps, as the frames tell them: the same for all ranks, which is checked,
- *  like the form of each step, that a rank's own rows are its part of it, and B8. A rank that comes back is a new client.
+ *  A job of several ranks has a client for each rank, numbered one after the other. What such a client has
+ *  seen (simulation_epoch, simulation_state) are the steps, as the frames tell them: the same for all ranks,
+ *  which is checked, like the form of each step, that a rank's own rows are its part of it, and B8. A rank
+ *  that comes back is a new client.
  *  simulation_ranks.c.
  */
 #ifndef SIMULATION_H
@@ -31,39 +32,44 @@ typedef struct {
     size_t descriptors;         //  for ranks' connections; 0: no end of them
     bool check;                 //  broker_check () after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
-    int64_t (*prepare_us) (void *context, broker_t *broker, const version_t *version);     //  instead of cost_us
-    //  Copies take workers, too, in the order in which tasks are handed out, so long; and what tasks took is told.  NULL: copies take
-    //  copy_us, side by side, and nothing is told.
+    int64_t (*prepare_us) (void *context, broker_t *broker, const version_t *version);  //  instead of cost_us
+    //  Copies take workers, too, in the order in which tasks are handed out, so long; and what tasks took is
+    //  told.  NULL: copies take copy_us, side by side, and nothing is told.
     int64_t (*copying_us) (void *context, const place_t *place);
     //  Beside the operator, from number 1 on; may use the data.
     const broker_tenant_t *tenants;
     size_t tenant_count;
     int64_t fetch_us;                                   //  of reading a plain file before it, all at once
     int64_t (*fetch_cost_us) (void *context, const version_t *version);         //  instead
-    int64_t side_task_us;                                  //  with copying_us: what simulation_side_task's take
+    int64_t side_task_us;                                  //  with copying_us: what simulation_side_task's
+                                                           //  take
     int64_t copy_us;                                    //  0: 5
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
-    bool (*suits) (void *context, const broker_t *broker, const version_t *version);    //  of the readable; NULL: all do
-    //  A pack, if raw_bytes is not 0: in an order of its own, breaks near every third of it.  Reads take read_us (NULL: 300) each,
-    //  four at once, and finish in any order; damaged samples' bytes never match.
+    //  of the readable; NULL: all do
+    bool (*suits) (void *context, const broker_t *broker, const version_t *version);
+    //  A pack, if raw_bytes is not 0: in an order of its own, breaks near every third of it.  Reads take
+    //  read_us (NULL: 300) each, four at once, and finish in any order; damaged samples' bytes never match.
     size_t raw_bytes;
     raw_policy_t tier;
     uint32_t piece;
     size_t sample_bytes;                                //  on average; sizes differ
     size_t (*bytes_of) (void *context, uint32_t id);    //  the sizes instead; NULL: made up
     int64_t (*read_us) (void *context, const raw_request_t *request);
-    int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL: none does
+    int (*read_rc) (void *context, const raw_request_t *request);       //  -errno: this read fails; NULL:
+                                                                        //  none does
     bool (*damaged) (void *context, uint32_t id);
     //  -errno: reading the sample fails now, by itself or with others; NULL: none does.
     int (*unread_rc) (void *context, uint32_t id, int64_t now_us);
     uint32_t patience_ms;                               //  0: as without
-    void (*copied) (void *context, broker_t *broker, int client, const place_t *place);     //  each copy; NULL: not
+    //  each copy; NULL: not
+    void (*copied) (void *context, broker_t *broker, int client, const place_t *place);
     void *context;
 } simulation_options_t;
 
 typedef struct {
     const char *tenant;         //  its name; NULL: the operator
-    const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared.  Without a mark it meets those present
+    const char *pipeline;       //  JSON; NULL: a random crop to one pixel, shared.  Without a mark it meets
+                                //  those present
     uint32_t batch_size, slots;
     size_t slot_bytes;          //  0: 4096
     uint64_t epochs;
@@ -78,7 +84,8 @@ typedef struct {
     int64_t sample_us;          //  the client's pace; 0: it consumes at once
     int64_t first_us;           //  the first batch is held so much longer: puts jobs out of phase
     const struct simulated_state *state;        //  where it goes on, copied; NULL: at the beginning
-    const char *instance, *job_name;    //  these are lent while it joins; the name of ranks while the simulation lives
+    const char *instance, *job_name;    //  these are lent while it joins; the name of ranks while the
+                                        //  simulation lives
     const char *run;            //  NULL: the state's, if there is one
     uid_t uid;
     bool detached;              //  it does not take its ring yet: simulation_attach
@@ -133,7 +140,8 @@ int64_t simulation_now_us (const simulation_t *self);
 //  A whole number of the broker's status, by its key.
 uint64_t simulation_figure (simulation_t *self, const char *key);
 
-//  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).  Of several ranks:
+//  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).  Of
+//  several ranks:
 //  that of rank 0, the others follow.
 int simulation_join (simulation_t *self, const simulated_job_t *job);
 //  The same; a refusal fails the test.
@@ -154,7 +162,8 @@ void simulation_attach (simulation_t *self, int client);
 void simulation_state (const simulation_t *self, int client, simulated_state_t *state);
 void simulation_state_clear (simulated_state_t *state);
 //  The same after so many of the batches that it has received; of a rank: after so many records.
-void simulation_state_after (const simulation_t *self, int client, uint64_t batches, simulated_state_t *state);
+void simulation_state_after (const simulation_t *self, int client, uint64_t batches,
+    simulated_state_t *state);
 void simulation_state_at (const simulation_t *self, int client, size_t records, simulated_state_t *state);
 //  Batches that it has consumed.
 uint64_t simulation_consumed (const simulation_t *self, int client);
@@ -173,7 +182,8 @@ typedef struct {
     int64_t sample_us;          //  its pace from now on
     const simulated_job_t *job; //  what it asks for; NULL: what the job asked for
 } simulated_return_t;
-broker_return_t simulation_return (simulation_t *self, int client, const simulated_return_t *how, int *client_p);
+broker_return_t simulation_return (simulation_t *self, int client, const simulated_return_t *how,
+    int *client_p);
 //  How many records a rank has got; how many its job has sent; one of them.
 size_t simulation_records (const simulation_t *self, int client);
 size_t simulation_records_sent (const simulation_t *self, int client);
@@ -205,8 +215,8 @@ const char *simulation_notice (const simulation_t *self, int client);
 uint32_t simulation_unreadable_notices (const simulation_t *self, int client, const char **message_p);
 size_t simulation_epochs (const simulation_t *self, int client);
 const seen_epoch_t *simulation_epoch (const simulation_t *self, int client, size_t epoch);
-//  A finished epoch has every sample of from .. to-1 once, over all clients that went on with it (none twice was checked on
-//  arrival).
+//  A finished epoch has every sample of from .. to-1 once, over all clients that went on with it (none twice
+//  was checked on arrival).
 void simulation_assert_permutation (const seen_epoch_t *epoch, uint32_t from, uint32_t to);
 //  All finished epochs of the client are what its job asked for: its list, or a permutation of its data.
 void simulation_assert_epochs (simulation_t *self, int client, const simulated_job_t *job);

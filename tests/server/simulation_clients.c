@@ -10,7 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const char s_pixel [] = "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
+static const char s_pixel [] =
+    "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
 
 //  ---- what clients see
 
@@ -76,7 +77,8 @@ s_see_rows (client_t *client, uint32_t slot, const uint32_t *rows, const uint64_
 {
     uint32_t *written = s_written (client, slot);
     for (uint32_t index = 0; index < count; index++) {
-        assert_true (rows [index] < client->options.batch_size && (index == 0 || rows [index] > rows [index - 1]));
+        assert_true (rows [index] < client->options.batch_size
+            && (index == 0 || rows [index] > rows [index - 1]));
         assert_true (written [rows [index]] == ids [index] + 1);
     }
     memset (written, 0, client->options.batch_size * sizeof *written);
@@ -146,7 +148,8 @@ clients_receive (simulation_t *self, client_t *client, const action_t *action)
     }
     else {
         ranks_receive (self, client, action, ids, count);
-        uint32_t world_size = client->options.world_size, samples = (uint32_t) action->step_words - world_size;
+        uint32_t world_size = client->options.world_size,
+            samples = (uint32_t) action->step_words - world_size;
         s_see_ids (self, client, batch->epoch, action->step + world_size, samples);
         s_see_count (client, batch, samples);
     }
@@ -177,8 +180,8 @@ static void
 s_send_progress (simulation_t *self, client_t *client)
 {
     refusal_t refusal;
-    if (client->rank && !client->is_gone && !broker_progress (self->broker, client->rank, &client->progress, self->now_us / 1000,
-        &refusal))
+    if (client->rank && !client->is_gone
+        && !broker_progress (self->broker, client->rank, &client->progress, self->now_us / 1000, &refusal))
         fail_msg ("progress refused: %s", refusal.message);
 }
 
@@ -197,7 +200,8 @@ clients_take (simulation_t *self, int number)
     int64_t wait_us = client->options.sample_us * batch->count;
     if (batch->sequence == 0)
         wait_us += client->options.first_us;
-    simulation_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us + wait_us, .client = number });
+    simulation_push (self, (event_t) { .kind = EVENT_CONSUME, .at_us = self->now_us + wait_us,
+        .client = number });
 }
 
 //  Of its slot, or of that which it kept before.
@@ -274,14 +278,20 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
     s_tell_data (job, ask->data);
     ask->join = (broker_join_t) {
         .tenant = job->tenant? broker_tenant (self->broker, job->tenant): NULL,
-        .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0, .taken = from? from->taken: NULL,
+        .epoch = from? from->epoch: 0, .epoch_batches = from? from->batches: 0,
+        .taken = from? from->taken: NULL,
         .taken_places = from? from->places: 0, .run = job->run? job->run: from? from->run: NULL,
-        .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run, .user = job->uid,
-        .dataset = self->dataset, .pipeline = ask->pipeline, .world_size = job->world_size? job->world_size: 1,
-        .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last,
+        .instances = { job->instance }, .job_name = job->job_name, .fresh_run = ask->fresh_run,
+        .user = job->uid,
+        .dataset = self->dataset, .pipeline = ask->pipeline,
+        .world_size = job->world_size? job->world_size: 1,
+        .batch_size = job->batch_size, .slots = job->slots, .epochs = job->epochs,
+        .drop_last = job->drop_last,
         .order = job->order, .subset = ask->subset, .list = job->list, .list_count = job->list_count,
-        .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool, .slot_bytes = job->slot_bytes? job->slot_bytes: 4096,
-        .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds, .on_bad_given = job->on_bad_given, .on_bad = job->on_bad
+        .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool,
+        .slot_bytes = job->slot_bytes? job->slot_bytes: 4096,
+        .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds, .on_bad_given = job->on_bad_given,
+        .on_bad = job->on_bad
     };
 }
 
@@ -294,7 +304,8 @@ clients_ask_clear (simulated_ask_t *ask)
 }
 
 client_t *
-clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask, rank_t *rank, const simulated_state_t *from)
+clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask, rank_t *rank,
+    const simulated_state_t *from)
 {
     assert_true (self->client_count < CLIENTS_MAX);
     client_t *client = &self->clients [self->client_count++];
@@ -435,7 +446,8 @@ simulation_state_after (const simulation_t *self, int number, uint64_t consumed,
     if (client->options.list)
         state->places = state->samples? clients_places (self, &client->options, state->samples): 0;
     else {
-        state->taken = is_seen && epoch->before? roaring_bitmap_copy (epoch->before): roaring_bitmap_create ();
+        state->taken = is_seen && epoch->before? roaring_bitmap_copy (epoch->before):
+            roaring_bitmap_create ();
         roaring_bitmap_add_many (state->taken, samples [number_of], epoch->ids);
     }
     free (batches);

@@ -1,13 +1,16 @@
-/*  simulation_parts -- the simulation's structures, for the files that make it up: simulation.c (time, workers, disks),
- *  simulation_clients.c (what clients see and do), simulation_ranks.c (jobs of several ranks).  Nobody else includes this.
+/*  simulation_parts -- the simulation's structures, for the files that make it up: simulation.c (time,
+ *  workers, disks), simulation_clients.c (what clients see and do), simulation_ranks.c (jobs of several
+ *  ranks).  Nobody else includes this.
  */
 #ifndef SIMULATION_PARTS_H
 #define SIMULATION_PARTS_H
 #include "simulation.h"
 
-enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3, DISKS = 4 };
+enum { CLIENTS_MAX = 512, GROUPS_MAX = 128, HEAP_MAX = 1 << 16, WAITING_MAX = 2 * WIRE_SLOTS_MAX, BREAKS = 3,
+    DISKS = 4 };
 
-typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME, EVENT_TICK } event_kind_t;
+typedef enum { EVENT_READ, EVENT_FETCHED, EVENT_PREPARED, EVENT_COPIED, EVENT_SIDE_TASK, EVENT_CONSUME,
+    EVENT_TICK } event_kind_t;
 
 typedef struct {
     int64_t at_us;
@@ -39,7 +42,8 @@ typedef struct {
     bool overdue;               //  would have released it, but is stopped
     uint64_t next_sequence, next_epoch, next_index;
     uint64_t slots_used;        //  bits
-    uint32_t *written;          //  each row of each slot, and of what is in none: the id that a worker wrote, plus one; 0:
+    uint32_t *written;          //  each row of each slot, and of what is in none: the id that a worker wrote,
+                                //  plus one; 0:
                                 //  nothing since it was sent
     wire_progress_t progress;
     seen_epoch_t *epochs;       //  of a rank: what all ranks got, from the steps
@@ -68,7 +72,8 @@ typedef struct {
     job_t *job;                 //  NULL: over
     int clients [WIRE_RANKS_MAX];       //  the newest of each rank
     simulated_state_t begin;    //  where the records begin
-    broker_record_t *records;   //  steps and epochs' ends in the order in which they were sent; the steps are the group's
+    broker_record_t *records;   //  steps and epochs' ends in the order in which they were sent; the steps are
+                                //  the group's
     size_t count, room;
     uint64_t remaining;         //  samples of the epoch that is being sent: what has not been
 } group_t;
@@ -114,7 +119,8 @@ void simulation_drain (simulation_t *self);
 //  ---- simulation_clients.c
 void clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask);
 void clients_ask_clear (simulated_ask_t *ask);
-//  A new client of the rank, which stands there (NULL: at the beginning); it takes over the ask's pipeline, once only.
+//  A new client of the rank, which stands there (NULL: at the beginning); it takes over the ask's pipeline,
+//  once only.
 client_t *clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask, rank_t *rank,
     const simulated_state_t *from);
 void clients_attach (simulation_t *self, client_t *client);
@@ -132,7 +138,8 @@ size_t clients_places (const simulation_t *self, const simulated_job_t *job, uin
 //  ---- simulation_ranks.c
 int ranks_join (simulation_t *self, const simulated_job_t *job);
 //  A batch for a rank, whose own rows hold these ids: they must be its part of the step.
-void ranks_receive (simulation_t *self, client_t *client, const action_t *action, const uint64_t *ids, uint32_t count);
+void ranks_receive (simulation_t *self, client_t *client, const action_t *action, const uint64_t *ids,
+    uint32_t count);
 void ranks_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end);
 //  What is copied for it, into no slot, must be of the step that it lacks next.
 void ranks_check_late_copy (simulation_t *self, const client_t *client, const place_t *place);

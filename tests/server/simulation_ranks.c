@@ -109,7 +109,8 @@ s_whole (const simulation_t *self, const simulated_job_t *job)
 
 //  A group whose records are those that its ranks have got already.
 static group_t *
-s_new_group (simulation_t *self, const simulated_job_t *job, const simulated_state_t *from, const group_t *before, size_t records)
+s_new_group (simulation_t *self, const simulated_job_t *job, const simulated_state_t *from,
+    const group_t *before, size_t records)
 {
     assert_true (self->group_count < GROUPS_MAX);
     group_t *group = &self->groups [self->group_count++];
@@ -133,8 +134,8 @@ s_new_group (simulation_t *self, const simulated_job_t *job, const simulated_sta
 }
 
 static client_t *
-s_add_rank (simulation_t *self, group_t *group, const simulated_job_t *job, simulated_ask_t *ask, uint32_t rank,
-    const char *instance, size_t records)
+s_add_rank (simulation_t *self, group_t *group, const simulated_job_t *job, simulated_ask_t *ask,
+    uint32_t rank, const char *instance, size_t records)
 {
     simulated_state_t stood;
     s_state_at (self, group, records, &stood);
@@ -155,7 +156,8 @@ s_add_rank (simulation_t *self, group_t *group, const simulated_job_t *job, simu
 static void
 s_name (const simulation_t *self, uint32_t rank, char instance [WIRE_RUN_BYTES + 1])
 {
-    snprintf (instance, WIRE_RUN_BYTES + 1, "%08x%016x%08x", (unsigned) self->group_count + 1, 0, (unsigned) rank);
+    snprintf (instance, WIRE_RUN_BYTES + 1, "%08x%016x%08x", (unsigned) self->group_count + 1, 0,
+        (unsigned) rank);
 }
 
 //  What the ranks say of where they stand.
@@ -195,7 +197,8 @@ s_stand (const simulated_standing_t *standing, uint32_t world_size, simulated_as
 }
 
 static void
-s_add_ranks (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask, job_t *joined, const stood_t *stood)
+s_add_ranks (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask, job_t *joined,
+    const stood_t *stood)
 {
     const simulated_state_t *from = job->standing? &stood->state: job->state;
     group_t *group = s_new_group (self, job, from, stood->before, job->standing? stood->furthest: 0);
@@ -259,10 +262,12 @@ simulation_return (simulation_t *self, int number, const simulated_return_t *how
     snprintf (instance, sizeof instance, "%s", how->instance? how->instance: last->instance);
     ask.join.instances [rank] = instance;
     job_t *found = NULL;
-    broker_return_t answer = broker_returns (self->broker, &ask.join, rank, self->now_us / 1000, &found, &self->refusal);
+    broker_return_t answer = broker_returns (self->broker, &ask.join, rank, self->now_us / 1000, &found,
+        &self->refusal);
     if (answer == BROKER_RETURN_READY) {
         assert_ptr_equal (found, group->job);
-        rank_t *back = broker_return (self->broker, found, rank, &ask.join, self->now_us / 1000, &self->refusal);
+        rank_t *back = broker_return (self->broker, found, rank, &ask.join, self->now_us / 1000,
+            &self->refusal);
         if (back) {
             assert_ptr_equal (back, job_rank (found, rank));
             client_t *client = s_add_rank (self, group, &job, &ask, rank, instance, how->records);
@@ -290,10 +295,11 @@ s_are_among (const uint64_t *ids, uint64_t count, const uint64_t *others, uint64
     return found == count;
 }
 
-//  The rows of a rank are its part of the step; or one sample more, where it has none.  Of what it gets late a sample may have
-//  become unreadable since.
+//  The rows of a rank are its part of the step; or one sample more, where it has none.  Of what it gets late
+//  a sample may have become unreadable since.
 static void
-s_check_part (const simulation_t *self, const client_t *client, const action_t *action, const uint64_t *ids, uint32_t count)
+s_check_part (const simulation_t *self, const client_t *client, const action_t *action, const uint64_t *ids,
+    uint32_t count)
 {
     uint32_t world_size = client->options.world_size;
     const uint64_t *counts = action->step, *own = action->step + world_size;
@@ -318,23 +324,26 @@ s_check_part (const simulation_t *self, const client_t *client, const action_t *
     }
 }
 
-//  Dumb: of n samples that are left, or of world_size times batch_size, rank r gets n / world_size, and one more if r is below
-//  the rest.
+//  Dumb: of n samples that are left, or of world_size times batch_size, rank r gets n / world_size, and one
+//  more if r is below the rest.
 static void
 s_check_form (const simulation_t *self, group_t *group, const broker_record_t *record)
 {
     const simulated_job_t *job = &group->options;
     if (self->options.readable || self->options.damaged)
         return;
-    uint64_t full = (uint64_t) job->world_size * job->batch_size, planned = group->remaining < full? group->remaining: full;
+    uint64_t full = (uint64_t) job->world_size * job->batch_size,
+        planned = group->remaining < full? group->remaining: full;
     for (uint32_t rank = 0; rank < job->world_size; rank++)
-        assert_int_equal (record->step [rank], planned / job->world_size + (rank < planned % job->world_size));
+        assert_int_equal (record->step [rank],
+            planned / job->world_size + (rank < planned % job->world_size));
     if (job->drop_last)
         assert_int_equal (planned, full);
     group->remaining -= planned;
 }
 
-//  B8: something new is sent when all ranks are there and have got all before it.  One may have died since the broker said so.
+//  B8: something new is sent when all ranks are there and have got all before it.  One may have died since
+//  the broker said so.
 static void
 s_check_level (simulation_t *self, const group_t *group)
 {
@@ -350,7 +359,8 @@ s_equal (const broker_record_t *one, const broker_record_t *other, uint32_t worl
 {
     return one->is_end == other->is_end && one->epoch == other->epoch && one->index == other->index
         && one->samples == other->samples
-        && (one->is_end || memcmp (one->step, other->step, (world_size + one->samples) * sizeof *one->step) == 0);
+        && (one->is_end || memcmp (one->step, other->step, (world_size + one->samples) * sizeof *one->step)
+        == 0);
 }
 
 //  True: it is the first rank that gets it.
@@ -383,14 +393,17 @@ ranks_check_late_copy (simulation_t *self, const client_t *client, const place_t
     const broker_record_t *record = &group->records [next];
     assert_true (next < client->late_records);
     assert_int_equal (place_key (place).round, record->epoch);
-    assert_true (s_are_among (&(uint64_t) { place_id (place) }, 1, record->step + group->options.world_size, record->samples));
+    assert_true (s_are_among (&(uint64_t) { place_id (place) }, 1, record->step + group->options.world_size,
+        record->samples));
 }
 
 void
-ranks_receive (simulation_t *self, client_t *client, const action_t *action, const uint64_t *ids, uint32_t count)
+ranks_receive (simulation_t *self, client_t *client, const action_t *action, const uint64_t *ids,
+    uint32_t count)
 {
     s_check_part (self, client, action, ids, count);
-    broker_record_t record = { .epoch = action->batch.epoch, .index = action->batch.index, .step = action->step,
+    broker_record_t record = { .epoch = action->batch.epoch, .index = action->batch.index,
+        .step = action->step,
         .samples = action->step_words - client->options.world_size };
     client->paddings += (action->batch.flags & WIRE_BATCH_PADDING) != 0;
     if (s_receive_record (self, client, &record))
@@ -401,7 +414,8 @@ void
 ranks_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end)
 {
     const simulated_job_t *job = &self->groups [client->group].options;
-    broker_record_t record = { .is_end = true, .epoch = end->epoch, .index = end->batches, .samples = end->samples };
+    broker_record_t record = { .is_end = true, .epoch = end->epoch, .index = end->batches,
+        .samples = end->samples };
     assert_int_equal ((end->flags & WIRE_EPOCH_LAST) != 0, job->epochs && end->epoch + 1 == job->epochs);
     if (s_receive_record (self, client, &record))
         self->groups [client->group].remaining = s_whole (self, job);
@@ -418,7 +432,8 @@ ranks_settled (simulation_t *self)
             client_t *client = s_newest (self, group, rank);
             client->died_now = false;
             bool is_there = s_is_there (client) && client->is_attached;
-            assert_true (!is_there || client->next_record == group->count || client->next_record < client->late_records);
+            assert_true (!is_there || client->next_record == group->count
+                || client->next_record < client->late_records);
         }
     }
 }

@@ -1,4 +1,5 @@
-/*  ZeroMQ on an ipc socket when the process has no descriptor left: it waits, and serves again when there are some.  */
+/*  ZeroMQ on an ipc socket when the process has no descriptor left: it waits, and serves again when there are
+ *  some.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ test_out_of_descriptors (void **state)
     few.rlim_cur = (rlim_t) connection_limit [CONNECTION_LIMIT - 1] + 6;
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &few), 0);
     for (int index = 0; index < CONNECTION_LIMIT; index++)
-        assert_int_equal (connect (connection_limit [index], (struct sockaddr *) &address, sizeof address), 0);
+        assert_int_equal (connect (connection_limit [index], (struct sockaddr *) &address, sizeof address),
+            0);
     //  All descriptors are in use; then others come, and nobody is accepted.
     size_t full = scratch_descriptors ();
     for (int waited = 0; waited < 200 && scratch_descriptors () > 0; waited++)

@@ -418,7 +418,8 @@ test_blocks_kept_together (void **state)
     }
 }
 
-//  Two epochs, phi2 = 9 * 0.105^2 = 0.1 (which brings a pair-repeat of 1.1 with it, found or not); and at the least size, where that is lost in chance, 0.6^2 * 9.
+//  Two epochs, phi2 = 9 * 0.105^2 = 0.1 (which brings a pair-repeat of 1.1 with it, found or not); and at the
+//  least size, where that is lost in chance, 0.6^2 * 9.
 static void
 test_two_epochs_that_correlate (void **state)
 {
@@ -629,17 +630,20 @@ s_audit_groups (planted_t *self, size_t few)
     return audit;
 }
 
-//  Each of the last few samples that is in the first half changes places with one in the second, in half of all cases.
+//  Each of the last few samples that is in the first half changes places with one in the second, in half of
+//  all cases.
 static void
 s_delay (planted_t *job, size_t few)
 {
     for (unsigned epoch = 0; epoch < job->epochs; epoch++)
         for (size_t place = 0; place < job->samples / 2; place++)
             if (job->ids [epoch] [place] + few >= job->samples && test_below (&job->random, 2))
-                orders_swap (job->ids [epoch], place, job->samples / 2 + test_below (&job->random, job->samples / 2));
+                orders_swap (job->ids [epoch], place,
+                    job->samples / 2 + test_below (&job->random, job->samples / 2));
 }
 
-//  One group of many, small, and its samples only half as often early as late; and the same at the least size.
+//  One group of many, small, and its samples only half as often early as late; and the same at the least
+//  size.
 static void
 test_a_group_that_comes_late (void **state)
 {
@@ -647,7 +651,8 @@ test_a_group_that_comes_late (void **state)
     planted_t job = s_plant (1000, EPOCHS);
     s_delay (&job, 40);
     s_assert_only (s_audit_groups (&job, 40), AUDIT_GROUP, 0, 0,
-        "the samples of group 'last' come later than others, over 12 epochs together (mean place in an epoch 0.6");
+        "the samples of group 'last' come later than others, over 12 epochs together (mean place in an epoch "
+        "0.6");
     job = s_plant (AUDIT_GROUPS_LEAST, EPOCHS);
     for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
         for (size_t place = 0; place + 2 < AUDIT_GROUPS_LEAST; place++)

@@ -60,7 +60,8 @@ test_tails_are_the_tables (void **state)
     s_assert_near (tail_probability_hypergeometric (10, 4, 3, 3), 4.0 / 120);
     s_assert_near (tail_probability_hypergeometric (10, 4, 3, 2), 40.0 / 120);
     s_assert_near (tail_probability_hypergeometric (10, 4, 3, 0), 1);
-    //  Closed forms: with one degree 1 - 2 atan (t) / pi, with two 1 - t / sqrt (2 + t^2); with many the normal law.
+    //  Closed forms: with one degree 1 - 2 atan (t) / pi, with two 1 - t / sqrt (2 + t^2); with many the
+    //  normal law.
     for (double t = 0.01; t < 100; t *= 1.7) {
         s_assert_near (tail_probability_student (t, 1), 1 - 2 * atan (t) / M_PI);
         s_assert_near (tail_probability_student (-t, 2), 1 - t / sqrt (2 + t * t));
@@ -123,7 +124,8 @@ s_assert_places (size_t count, size_t chosen, unsigned epochs)
     assert_true (worst <= 1);
 }
 
-//  Guards A1 where only bounds as low as the audit's matter: no tail of the exact law is above what is claimed.
+//  Guards A1 where only bounds as low as the audit's matter: no tail of the exact law is above what is
+//  claimed.
 static void
 test_sums_of_places_have_no_heavier_tails (void **state)
 {

@@ -175,7 +175,8 @@ test_groups_are_read (void **state)
     char error [256];
     audit_grouping_t grouping;
     assert_true (s_read_groups (&grouping, text, sizeof text - 1, error));
-    static const struct { uint32_t id; const char *group; } expected [] = { { 0, "fish" }, { 3, "dogs" }, { 7, "cats" },
+    static const struct { uint32_t id; const char *group;
+        } expected [] = { { 0, "fish" }, { 3, "dogs" }, { 7, "cats" },
         { 4294967294, "cats" } };
     assert_int_equal (grouping.count, 4);
     assert_int_equal (grouping.group_count, 3);
@@ -210,7 +211,8 @@ test_groups_that_are_refused (void **state)
     wide [0] = '1';
     wide [1] = ' ';
     GROUPS_REFUSED ("\n \n", "groups: no sample in it; write a line for each, `ID GROUP`");
-    GROUPS_REFUSED ("0 a\ncats 3\n", "groups:2: expected a sample's id, 0 to 4294967294, and the name of its group");
+    GROUPS_REFUSED ("0 a\ncats 3\n",
+        "groups:2: expected a sample's id, 0 to 4294967294, and the name of its group");
     GROUPS_REFUSED ("-1 a\n", "groups:1: expected a sample's id");
     GROUPS_REFUSED ("3x a\n", "groups:1: expected a sample's id");
     GROUPS_REFUSED ("4294967295 a\n", "groups:1: expected a sample's id");
@@ -218,7 +220,8 @@ test_groups_that_are_refused (void **state)
     GROUPS_REFUSED ("0 a\n17\n", "groups:2: sample 17 has no group; write `17 NAME`, or leave its line out");
     GROUPS_REFUSED ("0 a b\n", "groups:1: expected an id and one word");
     GROUPS_REFUSED ("0 a\0b\n1 a\n", "groups:1: expected an id and one word");
-    GROUPS_REFUSED ("5 a\n1 b\n5 b\n", "groups:3: sample 5 has a group already, in line 1: leave one of them out");
+    GROUPS_REFUSED ("5 a\n1 b\n5 b\n",
+        "groups:3: sample 5 has a group already, in line 1: leave one of them out");
     s_assert_groups_refused (wide, sizeof wide, "groups:1: expected an id and one word");
     wide [300] = '\n';
     s_assert_groups_refused (wide, 301, "groups:1: a group's name has at most 255 bytes");
@@ -270,7 +273,8 @@ s_add_groups (audit_t *audit, audit_grouping_t *grouping, audit_grouping_t *cut)
     uint32_t *order = calloc (200, sizeof *order);
     for (uint32_t id = 0; id < 200; id++)
         sprintf (text + strlen (text), "%u g%u\n", id, id / 2);
-    bool fine = order && s_read_groups (grouping, text, strlen (text), error) && audit_grouping_cut (cut, order, 200, 64);
+    bool fine = order && s_read_groups (grouping, text, strlen (text), error)
+        && audit_grouping_cut (cut, order, 200, 64);
     free (order);
     if (fine)
         audit_set_groups (audit, &grouping->members, grouping->count, (const char *const *) grouping->names,

@@ -220,7 +220,8 @@ test_a_large_class_gives_its_room_back (void **state)
     simulation_join (simulation, &small);
     simulation_run (simulation, SECOND_US);
     assert_int_equal (simulation_prepared (simulation), 100);
-    simulated_job_t large = { .pipeline = "[{\"op\":\"random_resized_crop\",\"size\":[40,40]},{\"share\":true}]",
+    simulated_job_t large = { .pipeline =
+        "[{\"op\":\"random_resized_crop\",\"size\":[40,40]},{\"share\":true}]",
         .batch_size = 10, .slots = 3 };
     int visitor = simulation_join (simulation, &large);
     simulation_run (simulation, SECOND_US + SECOND_US / 100);
@@ -415,8 +416,8 @@ s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples,
         schedule->jobs [schedule->clients++] = job;
 }
 
-//  Where a copy's random numbers come from: a seeded job's from its seed, the epoch and the id alone, everybody else's
-//  versions never from such a seed.
+//  Where a copy's random numbers come from: a seeded job's from its seed, the epoch and the id alone,
+//  everybody else's versions never from such a seed.
 static void
 s_check_keys (void *context, broker_t *broker, int client, const place_t *place)
 {
@@ -561,16 +562,19 @@ s_some_are_slow (void *context, uint32_t id)
     return id % 5? 100: 3000;
 }
 
-//  Runs the job by itself, or (crowded) on another server, beside a twin of the same seed and others who come and go.
+//  Runs the job by itself, or (crowded) on another server, beside a twin of the same seed and others who come
+//  and go.
 static void
 s_run_seeded (record_t *record, sampler_policy_t policy, const simulated_job_t *seeded, bool crowded)
 {
     memset (record, 0, sizeof *record);
-    simulation_options_t options = { .policy = policy, .seed = test_seed () + crowded, .samples = SEEDED_SAMPLES,
+    simulation_options_t options = { .policy = policy, .seed = test_seed () + crowded,
+        .samples = SEEDED_SAMPLES,
         .cache_versions = crowded? 60: 6, .workers = crowded? 4: 1, .cost_us = crowded? s_some_are_slow: NULL,
         .check = true, .copied = s_record_keys, .context = record };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t other = { .pipeline = seeded->pipeline, .batch_size = 9, .slots = 5, .seed = 77, .epochs = 4,
+    simulated_job_t other = { .pipeline = seeded->pipeline, .batch_size = 9, .slots = 5, .seed = 77,
+        .epochs = 4,
         .sample_us = 60 };
     if (crowded) {
         simulation_join (simulation, &other);
@@ -596,8 +600,8 @@ s_run_seeded (record_t *record, sampler_policy_t policy, const simulated_job_t *
     simulation_destroy (&simulation);
 }
 
-//  Must hold: a seeded job's order, and where its random numbers come from, is the same on another server, with other
-//  workers, cache, batches and company; another seed gives another order.
+//  Must hold: a seeded job's order, and where its random numbers come from, is the same on another server,
+//  with other workers, cache, batches and company; another seed gives another order.
 static void
 test_a_seeded_job_is_the_same_in_any_company (void **state)
 {
@@ -620,8 +624,8 @@ test_a_seeded_job_is_the_same_in_any_company (void **state)
     assert_memory_equal (alone.copies, reseeded.copies, sizeof alone.copies);
 }
 
-//  Must hold: with unreadable samples the others keep their order and their keys, whatever the window and the workers
-//  and whenever they were found.
+//  Must hold: with unreadable samples the others keep their order and their keys, whatever the window and the
+//  workers and whenever they were found.
 static void
 test_a_seeded_job_leaves_bad_samples_out_where_they_stand (void **state)
 {
@@ -630,7 +634,8 @@ test_a_seeded_job_leaves_bad_samples_out_where_they_stand (void **state)
         .epochs = SEEDED_EPOCHS };
     s_run_seeded (&whole, s_policy (state), &job, false);
     for (uint32_t workers = 1; workers < 5; workers++) {
-        simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = SEEDED_SAMPLES,
+        simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (),
+            .samples = SEEDED_SAMPLES,
             .cache_versions = 12, .workers = workers, .check = true, .readable = s_every_seventh_is_bad,
             .copied = s_record_keys, .context = &record };
         simulation_t *simulation = simulation_new (&options);
@@ -646,7 +651,8 @@ test_a_seeded_job_leaves_bad_samples_out_where_they_stand (void **state)
                     continue;
                 assert_true (place < seen->count);
                 assert_int_equal (seen->ids [place++], id);
-                assert_memory_equal (&record.versions [epoch] [id], &whole.versions [epoch] [id], sizeof *whole.versions [0]);
+                assert_memory_equal (&record.versions [epoch] [id], &whole.versions [epoch] [id],
+                    sizeof *whole.versions [0]);
             }
             assert_int_equal (seen->count, place);
         }
@@ -661,7 +667,8 @@ test_a_seeded_job_shares_what_is_not_random (void **state)
     simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 200,
         .cache_versions = 210, .workers = 2, .check = true };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}]", .batch_size = 16, .slots = 4,
+    simulated_job_t job = { .pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}]", .batch_size = 16,
+        .slots = 4,
         .epochs = 2 };
     simulation_join (simulation, &job);
     job.order = SAMPLER_ORDER_SEEDED;
@@ -687,9 +694,11 @@ test_impossible_progress_is_refused (void **state)
     job_t *joined = broker_job (simulation_broker (simulation), 1);
     assert_non_null (joined);
     wire_progress_t beyond = { .consumed = 99, .released = 0 }, back = { .consumed = 0, .released = 0 };
-    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &beyond, 10, &refusal));
+    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &beyond, 10,
+        &refusal));
     assert_string_equal (refusal.code, "bad_request");
-    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &back, 10, &refusal));
+    assert_false (broker_progress (simulation_broker (simulation), job_rank (joined, 0), &back, 10,
+        &refusal));
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     assert_true (simulation_finished (simulation, 0));
     simulation_destroy (&simulation);

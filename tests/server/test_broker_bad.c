@@ -1,4 +1,5 @@
-//  Samples that cannot be read: who ends where they are fatal (on_bad = fail), who goes on, who is refused, who is told.
+//  Samples that cannot be read: who ends where they are fatal (on_bad = fail), who goes on, who is refused,
+//  who is told.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,9 +33,11 @@ s_twenty_is_bad (void *context, uint32_t id)
 }
 
 static simulation_t *
-s_simulation (void **state, uint64_t seed, uint32_t samples, bool (*readable) (void *, uint32_t), void *context)
+s_simulation (void **state, uint64_t seed, uint32_t samples, bool (*readable) (void *, uint32_t),
+    void *context)
 {
-    simulation_options_t options = { .policy = s_policy (state), .seed = seed, .samples = samples, .cache_versions = 12,
+    simulation_options_t options = { .policy = s_policy (state), .seed = seed, .samples = samples,
+        .cache_versions = 12,
         .workers = 3, .on_bad = BROKER_BAD_FAIL, .check = true, .readable = readable, .context = context };
     return simulation_new (&options);
 }
@@ -43,7 +46,8 @@ static void
 s_assert_ended (const simulation_t *simulation, int client, const char *fragment)
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
-    if (!reason || strcmp (reason, "bad_sample") || !strstr (message, fragment) || !strstr (message, "made unreadable"))
+    if (!reason || strcmp (reason, "bad_sample") || !strstr (message, fragment)
+        || !strstr (message, "made unreadable"))
         fail_msg ("client %d: %s, %s", client, reason? reason: "not ended", reason? message: "");
 }
 
@@ -57,14 +61,15 @@ s_assert_refused (simulation_t *simulation, const simulated_job_t *job, const ch
         fail_msg ("'%s' is not in: %s", fragment, refusal->message);
 }
 
-//  Guards: a bad sample ends every job whose data hold it and no other, each told which sample and why; who comes later
-//  with it is refused in the same words.
+//  Guards: a bad sample ends every job whose data hold it and no other, each told which sample and why; who
+//  comes later with it is refused in the same words.
 static void
 test_a_bad_sample_ends_those_who_hold_it (void **state)
 {
     for (uint64_t seed = test_seed (), last = seed + 8; seed < last; seed++) {
         simulation_t *simulation = s_simulation (state, seed, 100, s_twenty_is_bad, NULL);
-        simulated_job_t whole = { .batch_size = 8, .slots = 4, .epochs = 3, .sample_us = 30 }, low = whole, high = whole;
+        simulated_job_t whole = { .batch_size = 8, .slots = 4, .epochs = 3, .sample_us = 30 }, low = whole,
+            high = whole;
         low.to = 50;
         high.from = 50;
         high.to = 100;
@@ -85,7 +90,8 @@ test_a_bad_sample_ends_those_who_hold_it (void **state)
             if (client < 4)
                 s_assert_ended (simulation, client, "sample 20;");
             else
-                assert_true (simulation_finished (simulation, client) && !simulation_ended (simulation, client));
+                assert_true (simulation_finished (simulation, client)
+                    && !simulation_ended (simulation, client));
         }
         for (int client = 0; client < 4; client++)
             s_assert_refused (simulation, jobs [client], "sample 20;");
@@ -139,7 +145,8 @@ test_every_bad_sample_is_remembered (void **state)
     enum { SAMPLES = 130 };
     simulation_t *simulation = s_simulation (state, test_seed (), SAMPLES, s_none_is_good, NULL);
     simulated_job_t job = { .batch_size = 64, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST };
-    //  A job in ascending order ends at the first it is told of; those that were on their way then are found too.
+    //  A job in ascending order ends at the first it is told of; those that were on their way then are found
+    //  too.
     uint32_t bad = 0;
     for (int client = 0; bad < SAMPLES; client++) {
         job.from = bad;
@@ -182,8 +189,8 @@ s_by_table (void *context, uint32_t id)
     return !((const bool *) context) [id];
 }
 
-//  Property: whoever comes and goes, in the end each job has either finished whole epochs and its data hold nothing bad, or
-//  it ended, or it left; all invariants hold after every event.  Replay: TEST_SEED.
+//  Property: whoever comes and goes, in the end each job has either finished whole epochs and its data hold
+//  nothing bad, or it ended, or it left; all invariants hold after every event.  Replay: TEST_SEED.
 static void
 test_random_schedules_with_fatal_samples (void **state)
 {
@@ -198,10 +205,14 @@ test_random_schedules_with_fatal_samples (void **state)
         int clients = 0;
         for (int step = 0; step < 2 * JOBS && clients < JOBS; step++) {
             uint32_t from = (uint32_t) test_below (&random, SAMPLES);
-            jobs [clients] = (simulated_job_t) { .batch_size = 1 + (uint32_t) test_below (&random, 12), .slots = 3,
-                .epochs = 1 + test_below (&random, 3), .order = (sampler_order_t) test_below (&random, 4), .from = from,
-                .to = from + 1 + (uint32_t) test_below (&random, SAMPLES - from), .seed = 1 + test_below (&random, 5),
-                .sample_us = (int64_t) test_below (&random, 100), .pipeline = test_below (&random, 2)? s_crop: NULL };
+            jobs [clients] = (simulated_job_t) { .batch_size = 1 + (uint32_t) test_below (&random, 12),
+                .slots = 3,
+                .epochs = 1 + test_below (&random, 3), .order = (sampler_order_t) test_below (&random, 4),
+                .from = from,
+                .to = from + 1 + (uint32_t) test_below (&random, SAMPLES - from),
+                .seed = 1 + test_below (&random, 5),
+                .sample_us = (int64_t) test_below (&random, 100),
+                .pipeline = test_below (&random, 2)? s_crop: NULL };
             if (simulation_join (simulation, &jobs [clients]) >= 0)
                 clients++;
             else
@@ -211,7 +222,8 @@ test_random_schedules_with_fatal_samples (void **state)
                 simulation_gone (simulation, victim);
                 gone [victim] = true;
             }
-            simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (&random, 10000));
+            simulation_run (simulation,
+                simulation_now_us (simulation) + (int64_t) test_below (&random, 10000));
         }
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < clients; client++) {
@@ -219,7 +231,8 @@ test_random_schedules_with_fatal_samples (void **state)
             if (ended)
                 s_assert_ended (simulation, client, "sample ");
             if (ended? !s_holds (&jobs [client], bad, SAMPLES)
-                    : !gone [client] && (!simulation_finished (simulation, client) || s_holds (&jobs [client], bad, SAMPLES)))
+                    : !gone [client] && (!simulation_finished (simulation, client)
+                        || s_holds (&jobs [client], bad, SAMPLES)))
                 fail_msg ("seed %llu: client %d", (unsigned long long) seed, client);
         }
         simulation_destroy (&simulation);
@@ -231,25 +244,28 @@ test_random_schedules_with_fatal_samples (void **state)
 static simulation_t *
 s_dropping (void **state, uint64_t seed, uint32_t samples, bool *bad)
 {
-    simulation_options_t options = { .policy = s_policy (state), .seed = seed, .samples = samples, .cache_versions = 12,
+    simulation_options_t options = { .policy = s_policy (state), .seed = seed, .samples = samples,
+        .cache_versions = 12,
         .workers = 3, .on_bad = BROKER_BAD_DROP, .check = true, .readable = s_by_table, .context = bad };
     return simulation_new (&options);
 }
 
-//  Guards: what a job says of bad samples counts, whatever its data set says: one ends and the other goes on, and so with those
-//  that come when the sample is known.
+//  Guards: what a job says of bad samples counts, whatever its data set says: one ends and the other goes on,
+//  and so with those that come when the sample is known.
 static void
 test_a_job_says_itself_what_bad_samples_do (void **state)
 {
     for (int on_bad = BROKER_BAD_DROP; on_bad <= BROKER_BAD_FAIL; on_bad++) {
-        simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 100, .cache_versions = 12,
+        simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 100,
+            .cache_versions = 12,
             .workers = 3, .on_bad = (broker_bad_t) on_bad, .check = true, .readable = s_twenty_is_bad };
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t strict = { .batch_size = 8, .slots = 4, .epochs = 3, .on_bad_given = true, .on_bad = BROKER_BAD_FAIL };
+        simulated_job_t strict = { .batch_size = 8, .slots = 4, .epochs = 3, .on_bad_given = true,
+            .on_bad = BROKER_BAD_FAIL };
         simulated_job_t lenient = strict, silent = strict, without = strict;
         lenient.on_bad = BROKER_BAD_DROP;
         silent.on_bad_given = false;
-        silent.on_bad = on_bad == BROKER_BAD_FAIL? BROKER_BAD_DROP: BROKER_BAD_FAIL;       //  not to be looked at
+        silent.on_bad = on_bad == BROKER_BAD_FAIL? BROKER_BAD_DROP: BROKER_BAD_FAIL;  //  not to be looked at
         without.from = 50;
         without.to = 100;
         const simulated_job_t *jobs [] = { &strict, &lenient, &silent, &without };
@@ -263,7 +279,8 @@ test_a_job_says_itself_what_bad_samples_do (void **state)
             else
                 assert_true (simulation_finished (simulation, client));
         }
-        s_assert_refused (simulation, &strict, on_bad == BROKER_BAD_FAIL? "sample 20": "the job has on_bad fail");
+        s_assert_refused (simulation, &strict,
+            on_bad == BROKER_BAD_FAIL? "sample 20": "the job has on_bad fail");
         assert_true (simulation_join (simulation, &lenient) >= 0);
         assert_true (simulation_run (simulation, 200 * SECOND_US));
         simulation_destroy (&simulation);
@@ -279,14 +296,15 @@ s_assert_told (const simulation_t *simulation, int client, uint32_t times, const
         fail_msg ("client %d: '%s' is not in: %s", client, fragment, message);
 }
 
-//  Guards: a job is told of what is missing of its own data and of nothing else: once, before its first epoch ends, with the
-//  count; so is one that comes when all are known.  Status has the same.
+//  Guards: a job is told of what is missing of its own data and of nothing else: once, before its first epoch
+//  ends, with the count; so is one that comes when all are known.  Status has the same.
 static void
 test_a_job_is_told_of_its_own_samples (void **state)
 {
     bool bad [100] = { [3] = true, [7] = true, [70] = true };
     simulation_t *simulation = s_dropping (state, test_seed (), 100, bad);
-    simulated_job_t whole = { .batch_size = 8, .slots = 4, .epochs = 3 }, low = whole, clean = whole, listed = whole;
+    simulated_job_t whole = { .batch_size = 8, .slots = 4, .epochs = 3 }, low = whole, clean = whole,
+        listed = whole;
     low.to = 50;
     clean.from = 20;
     clean.to = 60;
@@ -300,7 +318,8 @@ test_a_job_is_told_of_its_own_samples (void **state)
         for (int client = 1; client < 4; client++)
             assert_int_equal (simulation_must_join (simulation, jobs [client]), first + client);
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 100 * SECOND_US));
-        s_assert_told (simulation, first, 1, "3 samples of this job's data cannot be read, and are left out: ");
+        s_assert_told (simulation, first, 1,
+            "3 samples of this job's data cannot be read, and are left out: ");
         s_assert_told (simulation, first + 1, 1, "2 samples of this job's data cannot be read");
         s_assert_told (simulation, first + 2, 0, NULL);
         s_assert_told (simulation, first + 3, 1, "2 samples of this job's data cannot be read");
@@ -311,7 +330,8 @@ test_a_job_is_told_of_its_own_samples (void **state)
             json_t *unreadable = json_object_get (entry, "unreadable");
             assert_int_equal (json_integer_value (json_object_get (unreadable, "count")), counts [index % 4]);
             assert_int_equal (json_array_size (json_object_get (unreadable, "samples")), counts [index % 4]);
-            assert_int_equal (json_integer_value (json_object_get (entry, "epoch_samples")), samples [index % 4]);
+            assert_int_equal (json_integer_value (json_object_get (entry, "epoch_samples")),
+                samples [index % 4]);
         }
         json_decref (status);
         for (int client = 0; client < 4; client++)
@@ -320,8 +340,8 @@ test_a_job_is_told_of_its_own_samples (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: where an epoch takes long, the job is told a second after the first was found, and of what is found later at the
-//  epoch's end: twice, however many there are.
+//  Guards: where an epoch takes long, the job is told a second after the first was found, and of what is
+//  found later at the epoch's end: twice, however many there are.
 static void
 test_a_long_epoch_is_told_in_the_midst (void **state)
 {
@@ -330,7 +350,8 @@ test_a_long_epoch_is_told_in_the_midst (void **state)
     for (uint32_t id = 0; id < SAMPLES; id += 4)
         bad [id] = true;
     simulation_t *simulation = s_dropping (state, test_seed (), SAMPLES, bad);
-    simulated_job_t job = { .batch_size = 4, .slots = 3, .epochs = 2, .sample_us = 50000 };     //  15 seconds an epoch
+    //  15 seconds an epoch
+    simulated_job_t job = { .batch_size = 4, .slots = 3, .epochs = 2, .sample_us = 50000 };
     simulation_must_join (simulation, &job);
     simulation_run (simulation, 5 * SECOND_US);
     s_assert_told (simulation, 0, 1, "samples of this job's data cannot be read");
@@ -349,7 +370,8 @@ test_a_long_epoch_is_told_in_the_midst (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: a job whose samples are not among the first hundred bad ones of its data set has their names all the same.
+//  Guards: a job whose samples are not among the first hundred bad ones of its data set has their names all
+//  the same.
 static void
 test_each_job_has_names (void **state)
 {
@@ -365,11 +387,14 @@ test_each_job_has_names (void **state)
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     simulation_must_join (simulation, &last);
     assert_true (simulation_run (simulation, 200 * SECOND_US));
-    s_assert_told (simulation, 1, 1, "5 samples of this job's data cannot be read, and are left out: made unreadable");
+    s_assert_told (simulation, 1, 1,
+        "5 samples of this job's data cannot be read, and are left out: made unreadable");
     json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
     json_t *entry = json_array_get (json_object_get (status, "jobs"), 1);
-    assert_int_equal (json_array_size (json_object_get (json_object_get (entry, "unreadable"), "samples")), 5);
-    assert_int_equal (json_array_size (json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "bad")), 100);
+    assert_int_equal (json_array_size (json_object_get (json_object_get (entry, "unreadable"), "samples")),
+        5);
+    assert_int_equal (json_array_size (json_object_get (json_array_get (json_object_get (status, "datasets"),
+        0), "bad")), 100);
     json_decref (status);
     simulation_destroy (&simulation);
 }

@@ -30,19 +30,24 @@ s_figure (simulation_t *simulation, const char *tenant, const char *key)
     return figure;
 }
 
-//  "modest" has data that fit in its part; "greedy" has more jobs, faster, with a pipeline of its own or the same.
+//  "modest" has data that fit in its part; "greedy" has more jobs, faster, with a pipeline of its own or the
+//  same.
 static simulation_t *
 s_start (size_t greedy_bytes_max, const char *greedy_pipeline)
 {
-    static const broker_tenant_t plain [2] = { { .name = "modest", .weight = 1 }, { .name = "greedy", .weight = 1 } };
+    static const broker_tenant_t plain [2] = { { .name = "modest", .weight = 1 },
+        { .name = "greedy", .weight = 1 } };
     broker_tenant_t tenants [2] = { plain [0], plain [1] };
     tenants [1].cache_bytes_max = greedy_bytes_max;
-    simulation_options_t options = { .seed = test_seed (), .policy = SAMPLER_POLICY_FOLLOW, .samples = SAMPLES,
+    simulation_options_t options = { .seed = test_seed (), .policy = SAMPLER_POLICY_FOLLOW,
+        .samples = SAMPLES,
         .cache_versions = CACHE, .workers = 2, .tenants = tenants, .tenant_count = 2 };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t modest = { .tenant = "modest", .pipeline = s_one, .batch_size = 4, .slots = 3, .sample_us = 2000,
+    simulated_job_t modest = { .tenant = "modest", .pipeline = s_one, .batch_size = 4, .slots = 3,
+        .sample_us = 2000,
         .order = SAMPLER_ORDER_PRIVATE, .to = FITS };
-    simulated_job_t greedy = { .tenant = "greedy", .pipeline = greedy_pipeline, .batch_size = 4, .slots = 3, .sample_us = 400,
+    simulated_job_t greedy = { .tenant = "greedy", .pipeline = greedy_pipeline, .batch_size = 4, .slots = 3,
+        .sample_us = 400,
         .order = SAMPLER_ORDER_PRIVATE };
     assert_true (simulation_join (simulation, &modest) >= 0);
     for (int job = 0; job < GREEDY; job++)
@@ -60,14 +65,16 @@ test_what_fits_is_prepared_once (void **state)
         simulation_t *simulation = s_start (0, pipelines [pipeline]);
         simulation_run (simulation, 1 * SECOND_US);
         uint64_t prepared = s_figure (simulation, "modest", "prepared");
-        assert_in_range (prepared, 1, FITS);                //  of the same pipeline, some of it the other has prepared
+        assert_in_range (prepared, 1, FITS);                //  of the same pipeline, some of it the other has
+                                                            //  prepared
         simulation_run (simulation, 5 * SECOND_US);
         assert_int_equal (s_figure (simulation, "modest", "prepared"), prepared);
         assert_true (s_figure (simulation, "modest", "delivered") > 20 * FITS);
         assert_true (s_figure (simulation, "greedy", "prepared") > 20 * SAMPLES);
         assert_int_equal (s_figure (simulation, "modest", "prepared_again"), 0);
         assert_true (s_figure (simulation, "greedy", "prepared_again") > SAMPLES);
-        assert_true (s_figure (simulation, "greedy", "evictions") >= s_figure (simulation, "greedy", "prepared_again"));
+        assert_true (s_figure (simulation, "greedy", "evictions")
+            >= s_figure (simulation, "greedy", "prepared_again"));
         broker_check (simulation_broker (simulation));
         simulation_destroy (&simulation);
     }

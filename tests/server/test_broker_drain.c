@@ -1,5 +1,5 @@
-//  A broker that takes no new epochs: whatever the moment, each job gets whole epochs, hears that it is over, and another server
-//  gives it just the rest.
+//  A broker that takes no new epochs: whatever the moment, each job gets whole epochs, hears that it is over,
+//  and another server gives it just the rest.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,19 +11,22 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SECOND_US = 1000000, SAMPLES = 41, CREWS = 5, WORLD_MAX = 3, LIST_MAX = 30, EPOCHS_MAX = 9, TURNS = 24 };
+enum { SECOND_US = 1000000, SAMPLES = 41, CREWS = 5, WORLD_MAX = 3, LIST_MAX = 30, EPOCHS_MAX = 9,
+    TURNS = 24 };
 
 static simulation_options_t
 s_options (uint64_t seed)
 {
-    return (simulation_options_t) { .policy = SAMPLER_POLICY_FOLLOW, .seed = seed, .samples = SAMPLES, .cache_versions = 12,
+    return (simulation_options_t) { .policy = SAMPLER_POLICY_FOLLOW, .seed = seed, .samples = SAMPLES,
+        .cache_versions = 12,
         .workers = 2, .check = true };
 }
 
 static simulated_job_t
 s_job (uint64_t epochs)
 {
-    return (simulated_job_t) { .batch_size = 4, .slots = 4, .epochs = epochs, .to = SAMPLES, .sample_us = 300 };
+    return (simulated_job_t) { .batch_size = 4, .slots = 4, .epochs = epochs, .to = SAMPLES,
+        .sample_us = 300 };
 }
 
 //  Epochs of which the client has got anything; each of them whole.
@@ -50,8 +53,8 @@ s_assert_stopping (const simulation_t *simulation, int client)
     assert_string_equal (simulation_reason (simulation, client, &message), "stopping");
 }
 
-//  Must hold: at every moment of its life, a job without an end gets the epoch that it is in, and nothing beyond, though more was
-//  drawn; and the broker is empty then.
+//  Must hold: at every moment of its life, a job without an end gets the epoch that it is in, and nothing
+//  beyond, though more was drawn; and the broker is empty then.
 static void
 test_the_running_epoch_is_the_last (void **state)
 {
@@ -63,9 +66,11 @@ test_the_running_epoch_is_the_last (void **state)
         int client = simulation_join (simulation, &job);
         simulation_run (simulation, at_us);
         size_t before = 0;
-        while (before < simulation_epochs (simulation, client) && simulation_epoch (simulation, client, before)->ended)
+        while (before < simulation_epochs (simulation, client)
+            && simulation_epoch (simulation, client, before)->ended)
             before++;
-        bool is_open = before < simulation_epochs (simulation, client) && simulation_epoch (simulation, client, before)->count;
+        bool is_open = before < simulation_epochs (simulation, client)
+            && simulation_epoch (simulation, client, before)->count;
         broker_drain (simulation_broker (simulation));
         broker_drain (simulation_broker (simulation));
         assert_true (broker_is_draining (simulation_broker (simulation)));
@@ -179,13 +184,16 @@ s_below (play_t *play, uint32_t bound)
 static void
 s_begin (play_t *play, int number)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
     crew_t *crew = &play->crews [number];
     snprintf (crew->name, sizeof crew->name, "crew %d", number);
-    crew->job = (simulated_job_t) { .order = orders [s_below (play, 5)], .world_size = 1 + s_below (play, WORLD_MAX),
-        .batch_size = 1 + s_below (play, 5), .slots = 3 + s_below (play, 4), .epochs = s_below (play, EPOCHS_MAX + 1),
-        .drop_last = s_below (play, 5) == 0, .seed = s_below (play, 9), .rank_wait_seconds = 1, .rank_us = crew->paces,
+    crew->job = (simulated_job_t) { .order = orders [s_below (play, 5)],
+        .world_size = 1 + s_below (play, WORLD_MAX),
+        .batch_size = 1 + s_below (play, 5), .slots = 3 + s_below (play, 4),
+        .epochs = s_below (play, EPOCHS_MAX + 1),
+        .drop_last = s_below (play, 5) == 0, .seed = s_below (play, 9), .rank_wait_seconds = 1,
+        .rank_us = crew->paces,
         .sample_us = s_below (play, 400), .keeps = s_below (play, 2), .to = SAMPLES };
     crew->job.job_name = crew->job.world_size > 1? crew->name: NULL;
     for (uint32_t rank = 0; rank < WORLD_MAX; rank++)
@@ -219,7 +227,8 @@ s_disturb (play_t *play, crew_t *crew)
     size_t records = simulation_records (play->simulation, client);
     simulation_lose (play->simulation, client);
     simulation_run (play->simulation, simulation_now_us (play->simulation) + s_below (play, 3000));
-    simulated_return_t how = { .records = records, .is_inline = s_below (play, 3) == 0, .sample_us = s_below (play, 300) };
+    simulated_return_t how = { .records = records, .is_inline = s_below (play, 3) == 0,
+        .sample_us = s_below (play, 300) };
     if (simulation_return (play->simulation, client, &how, &back) == BROKER_RETURN_READY)
         play->returned++;
 }

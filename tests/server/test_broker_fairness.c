@@ -73,13 +73,16 @@ s_make (world_t *world, uint64_t seed, const uint32_t *weights, size_t count)
     world->costs.random = seed;
     for (size_t number = 0; number < count; number++) {
         snprintf (world->names [number], NAME_BYTES, "t%zu", number);
-        world->tenants [number] = (broker_tenant_t) { .name = world->names [number], .weight = weights [number],
+        world->tenants [number] = (broker_tenant_t) { .name = world->names [number],
+            .weight = weights [number],
             .jobs_max = 1000, .cache_bytes_max = 0 };
         world->costs.prepare_us [number] = 1000;
         world->costs.copy_us [number] = 50;
     }
-    world->options = (simulation_options_t) { .seed = seed, .samples = (uint32_t) count * IDS, .cache_versions = 4000, .workers = 4,
-        .prepare_us = s_prepare_us, .copying_us = s_copying_us, .context = &world->costs, .tenants = world->tenants,
+    world->options = (simulation_options_t) { .seed = seed, .samples = (uint32_t) count * IDS,
+        .cache_versions = 4000, .workers = 4,
+        .prepare_us = s_prepare_us, .copying_us = s_copying_us, .context = &world->costs,
+        .tenants = world->tenants,
         .tenant_count = count };
 }
 
@@ -94,7 +97,8 @@ static simulated_job_t
 s_greedy (const world_t *world, size_t tenant, uint32_t batch_size, uint32_t slots)
 {
     return (simulated_job_t) { .tenant = world->names [tenant], .batch_size = batch_size, .slots = slots,
-        .order = SAMPLER_ORDER_PRIVATE, .from = (uint32_t) tenant * IDS, .to = (uint32_t) (tenant + 1) * IDS };
+        .order = SAMPLER_ORDER_PRIVATE, .from = (uint32_t) tenant * IDS,
+        .to = (uint32_t) (tenant + 1) * IDS };
 }
 
 //  Workers' time of each tenant, as the broker has charged it.
@@ -103,16 +107,19 @@ s_charged (const world_t *world, double *seconds)
 {
     broker_t *broker = simulation_broker (world->simulation);
     for (size_t number = 0; number < world->count; number++)
-        seconds [number] = (double) broker_worker_ns (broker, broker_tenant (broker, world->names [number])) / 1e9;
+        seconds [number] = (double) broker_worker_ns (broker,
+            broker_tenant (broker, world->names [number])) / 1e9;
 }
 
-//  Lets time pass, and tells what each tenant was charged meanwhile; together no less than most of all workers' time.
+//  Lets time pass, and tells what each tenant was charged meanwhile; together no less than most of all
+//  workers' time.
 static void
 s_measure (world_t *world, double seconds, double *charged)
 {
     double before [TENANTS], whole = 0;
     s_charged (world, before);
-    simulation_run (world->simulation, simulation_now_us (world->simulation) + (int64_t) (seconds * SECOND_US));
+    simulation_run (world->simulation,
+        simulation_now_us (world->simulation) + (int64_t) (seconds * SECOND_US));
     s_charged (world, charged);
     for (size_t number = 0; number < world->count; number++)
         whole += charged [number] -= before [number];
@@ -133,8 +140,10 @@ s_expect_shares (const world_t *world, const double *charged, unsigned active, d
     for (size_t number = 0; number < world->count; number++) {
         double due = active >> number & 1? whole * world->tenants [number].weight / weights: 0;
         if (fabs (charged [number] - due) > within * due + 1e-6)
-            fail_msg ("seed %" PRIu64 ": tenant %zu of weight %u, of all %g: %.3f s of workers' %.3f, due %.3f",
-                world->options.seed, number, world->tenants [number].weight, weights, charged [number], whole, due);
+            fail_msg ("seed %" PRIu64 ": tenant %zu of weight %u, of all %g: %.3f s of workers' %.3f, due "
+                "%.3f",
+                world->options.seed, number, world->tenants [number].weight, weights, charged [number], whole,
+                due);
     }
 }
 
@@ -162,15 +171,18 @@ s_end (world_t *world)
 
 //  ---- full load
 
-//  One of the tenants' ways: one job with a deep window, a few, or many small ones with tiny batches, as far as it may have them.
+//  One of the tenants' ways: one job with a deep window, a few, or many small ones with tiny batches, as far
+//  as it may have them.
 static void
 s_join_some (world_t *world, size_t tenant, uint64_t *random)
 {
-    static const struct { uint32_t jobs, batch_size, slots; } ways [] = { { 1, 64, 16 }, { 3, 32, 8 }, { 12, 8, 8 } };
+    static const struct { uint32_t jobs, batch_size, slots;
+        } ways [] = { { 1, 64, 16 }, { 3, 32, 8 }, { 12, 8, 8 } };
     size_t way = test_below (random, 3);
     simulated_job_t job = s_greedy (world, tenant, ways [way].batch_size, ways [way].slots);
     simulation_must_join (world->simulation, &job);
-    for (uint32_t number = 1; number < ways [way].jobs && simulation_join (world->simulation, &job) >= 0; number++);
+    for (uint32_t number = 1; number < ways [way].jobs
+        && simulation_join (world->simulation, &job) >= 0; number++);
 }
 
 static void
@@ -188,8 +200,9 @@ s_make_random (world_t *world, uint64_t seed, uint64_t *random)
     world->options.workers = 1 + (uint32_t) test_below (random, 6);
 }
 
-//  Must hold: with the workers short, tenants' shares are those of their weights within 5 %, however many jobs they have, however
-//  small their batches are, and whatever their tasks take; and no worker is idle meanwhile.
+//  Must hold: with the workers short, tenants' shares are those of their weights within 5 %, however many
+//  jobs they have, however small their batches are, and whatever their tasks take; and no worker is idle
+//  meanwhile.
 static void
 test_shares_follow_the_weights (void **state)
 {
@@ -209,7 +222,8 @@ test_shares_follow_the_weights (void **state)
     }
 }
 
-//  Must hold: the share of one job is the same beside one other as beside as many as a tenant may have, with batches of one.
+//  Must hold: the share of one job is the same beside one other as beside as many as a tenant may have, with
+//  batches of one.
 static void
 test_many_jobs_are_worth_one (void **state)
 {
@@ -229,8 +243,8 @@ test_many_jobs_are_worth_one (void **state)
     s_end (&world);
 }
 
-//  Errands are turns like others: however long the line of them, another tenant has its part.  Few are out at once, so they may
-//  have less than theirs, and the rest is the other's.
+//  Errands are turns like others: however long the line of them, another tenant has its part.  Few are out at
+//  once, so they may have less than theirs, and the rest is the other's.
 static void
 test_side_tasks_have_their_turn (void **state)
 {
@@ -249,7 +263,8 @@ test_side_tasks_have_their_turn (void **state)
         s_measure (&world, 0.5, charged);
         s_measure (&world, 2, charged);
         if (charged [0] < 0.95 * (charged [0] + charged [1]) / 2 || charged [1] <= 0)
-            fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", side_task_us, charged [0], charged [1]);
+            fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", side_task_us,
+                charged [0], charged [1]);
         simulation_destroy (&world.simulation);       //  s_end knows of no side tasks
     }
 }
@@ -275,7 +290,8 @@ test_invariants_hold_under_load (void **state)
         }
         for (int step = 0; step < 20; step++) {
             size_t tenant = test_below (&random, world.count);
-            simulation_run (world.simulation, simulation_now_us (world.simulation) + 1 + (int64_t) test_below (&random, 30000));
+            simulation_run (world.simulation,
+                simulation_now_us (world.simulation) + 1 + (int64_t) test_below (&random, 30000));
             simulation_gone (world.simulation, clients [tenant]);
             simulated_job_t job = s_greedy (&world, tenant, 1 + (uint32_t) test_below (&random, 30), 6);
             clients [tenant] = simulation_must_join (world.simulation, &job);
@@ -284,7 +300,8 @@ test_invariants_hold_under_load (void **state)
     }
 }
 
-//  Must hold: a tenant that comes gets its share at once, neither more because it was idle nor less because others had all before;
+//  Must hold: a tenant that comes gets its share at once, neither more because it was idle nor less because
+//  others had all before;
 //  when one leaves, the others have its share by their weights.
 static void
 test_shares_follow_who_comes_and_goes (void **state)
@@ -326,8 +343,8 @@ test_shares_follow_who_comes_and_goes (void **state)
     s_end (&world);
 }
 
-//  Must hold: a tenant that comes has its first sample when what was in flight is done, once before it is prepared and once
-//  before it is copied, however much others have lined up.
+//  Must hold: a tenant that comes has its first sample when what was in flight is done, once before it is
+//  prepared and once before it is copied, however much others have lined up.
 static void
 test_who_comes_waits_for_what_is_in_flight (void **state)
 {
@@ -373,7 +390,8 @@ test_nobody_waits_for_who_wants_little (void **state)
     s_end (&world);
 }
 
-//  Guards: preparing and copying are weighed together: one that only prepares and one that, in effect, only copies.
+//  Guards: preparing and copying are weighed together: one that only prepares and one that, in effect, only
+//  copies.
 static void
 test_both_kinds_of_tasks_count (void **state)
 {
@@ -399,7 +417,8 @@ test_both_kinds_of_tasks_count (void **state)
 
 //  ---- what serves several
 
-//  Must hold: a version that two tenants wait for is charged to each in part; the two together get no more than their weights.
+//  Must hold: a version that two tenants wait for is charged to each in part; the two together get no more
+//  than their weights.
 static void
 test_what_serves_two_is_split (void **state)
 {
@@ -430,8 +449,8 @@ test_what_serves_two_is_split (void **state)
 
 static const char s_large [] = "[{\"op\":\"random_resized_crop\",\"size\":[40,40]},{\"share\":true}]";
 
-//  Must hold: one whose versions fill the memory that it may have, and wait for their copies, holds up nobody else; and it gets
-//  what it can use.
+//  Must hold: one whose versions fill the memory that it may have, and wait for their copies, holds up nobody
+//  else; and it gets what it can use.
 static void
 test_large_versions_hold_up_nobody (void **state)
 {
@@ -462,8 +481,8 @@ test_large_versions_hold_up_nobody (void **state)
         fail_msg ("%zu samples alone, %zu beside large versions", got [0], got [1]);
 }
 
-//  Must hold: memory that a tenant has not taken is kept for it (broker_check looks), where another takes all that it may have, for
-//  long, and one that wants little gets it.
+//  Must hold: memory that a tenant has not taken is kept for it (broker_check looks), where another takes all
+//  that it may have, for long, and one that wants little gets it.
 static void
 test_memory_is_kept_for_everybody (void **state)
 {
@@ -506,11 +525,13 @@ test_slow_files_hold_up_nobody (void **state)
     double charged [TENANTS];
     s_measure (&world, 1, charged);
     s_measure (&world, 5, charged);             //  no worker is idle
-    assert_true (charged [1] > 0.1);            //  of 24 tasks in flight it has its part at a time: 60 a second, 1 ms each
+    assert_true (charged [1] > 0.1);            //  of 24 tasks in flight it has its part at a time: 60 a
+                                                //  second, 1 ms each
     s_end (&world);
 }
 
-//  Must hold: neither do they one that wants samples only now and then, so that the slow files have the time between to themselves.
+//  Must hold: neither do they one that wants samples only now and then, so that the slow files have the time
+//  between to themselves.
 static void
 test_slow_files_do_not_hold_up_who_rests (void **state)
 {
@@ -546,16 +567,19 @@ s_quick_read (void *context, const raw_request_t *request)
     return 20;
 }
 
-//  Must hold: how far ahead a tenant draws from packs, so that what it waits for fills the memory for compressed samples, does not
-//  matter to one that draws in another way; nor whether that one wants samples that the other waits for too.
+//  Must hold: how far ahead a tenant draws from packs, so that what it waits for fills the memory for
+//  compressed samples, does not matter to one that draws in another way; nor whether that one wants samples
+//  that the other waits for too.
 static void
 test_deep_windows_on_packs_hold_up_nobody (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
     static const struct { int jobs; sampler_order_t greedy, modest; bool same; } cases [] = {
-        { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, false }, { 1, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_PRIVATE, false },
-        { 1, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SHARED, false }, { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, true } };
+        { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, false },
+        { 1, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_PRIVATE, false },
+        { 1, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SHARED, false },
+        { 4, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, true } };
     for (size_t number = 0; number < sizeof cases / sizeof *cases; number++) {
         world_t world;
         s_make (&world, test_seed (), weights, 2);

@@ -11,8 +11,8 @@
 
 enum { SECOND_US = 1000000, SAMPLES = 60, NOBODY = -1 };
 
-static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea", s_one [] = "00112233445566778899aabbccddeeff",
-    s_other [] = "ffeeddccbbaa99887766554433221100";
+static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    s_one [] = "00112233445566778899aabbccddeeff", s_other [] = "ffeeddccbbaa99887766554433221100";
 
 static simulation_options_t
 s_options (void)
@@ -63,22 +63,27 @@ static const struct {
     outcome_is_t outcome;
 } s_rows [] = {
     { "the same instance", { s_run, s_one, NULL, 7 }, { s_run, s_one, NULL, 7 }, FENCES },
-    { "the same instance, tcp", { s_run, s_one, NULL, (uid_t) -1 }, { s_run, s_one, NULL, (uid_t) -1 }, FENCES },
+    { "the same instance, tcp", { s_run, s_one, NULL, (uid_t) -1 }, { s_run, s_one, NULL, (uid_t) -1 },
+        FENCES },
     { "the same instance, another name", { s_run, s_one, "old", 7 }, { s_run, s_one, "new", 7 }, FENCES },
     { "the same instance, another user", { s_run, s_one, NULL, 7 }, { s_run, s_one, NULL, 8 }, FORKS },
-    { "the same instance, by tcp and by ipc", { s_run, s_one, NULL, (uid_t) -1 }, { s_run, s_one, NULL, 7 }, FORKS },
+    { "the same instance, by tcp and by ipc", { s_run, s_one, NULL, (uid_t) -1 }, { s_run, s_one, NULL, 7 },
+        FORKS },
     { "the same name", { s_run, s_one, "sweep", 7 }, { s_run, s_other, "sweep", 7 }, FENCES },
     { "the same name, no instance", { s_run, NULL, "sweep", 7 }, { s_run, NULL, "sweep", 7 }, FENCES },
     { "the same name, another user", { s_run, s_one, "sweep", 7 }, { s_run, s_other, "sweep", 8 }, IS_TAKEN },
     { "another instance", { s_run, s_one, NULL, 7 }, { s_run, s_other, NULL, 7 }, FORKS },
     { "no instance on either side", { s_run, NULL, NULL, 7 }, { s_run, NULL, NULL, 7 }, FORKS },
-    { "another instance, a name on one side", { s_run, s_one, "sweep", 7 }, { s_run, s_other, NULL, 7 }, FORKS },
-    { "another instance, a name on the other side", { s_run, s_one, NULL, 7 }, { s_run, s_other, "sweep", 7 }, FORKS },
+    { "another instance, a name on one side", { s_run, s_one, "sweep", 7 }, { s_run, s_other, NULL, 7 },
+        FORKS },
+    { "another instance, a name on the other side", { s_run, s_one, NULL, 7 }, { s_run, s_other, "sweep", 7 },
+        FORKS },
     { "another instance and another name", { s_run, s_one, "old", 7 }, { s_run, s_other, "new", 7 }, FORKS },
     { "another run", { s_run, s_one, NULL, 7 }, { s_other, s_one, NULL, 7 }, KEEPS_RUN },
     { "no run", { s_run, s_one, NULL, 7 }, { NULL, s_one, NULL, 7 }, KEEPS_RUN },
     { "another run of the name", { s_run, s_one, "sweep", 7 }, { s_other, s_other, "sweep", 7 }, IS_TAKEN },
-    { "another run of the name, the same instance", { s_run, s_one, "sweep", 7 }, { s_other, s_one, "sweep", 7 }, IS_TAKEN },
+    { "another run of the name, the same instance", { s_run, s_one, "sweep", 7 },
+        { s_other, s_one, "sweep", 7 }, IS_TAKEN },
     { "no run, the same name", { s_run, s_one, "sweep", 7 }, { NULL, s_other, "sweep", 7 }, IS_TAKEN },
     { "an answer that never came", { s_run, s_one, "sweep", 7 }, { NULL, s_one, "sweep", 7 }, FENCES },
     { "the same of another user", { s_run, s_one, "sweep", 7 }, { NULL, s_one, "sweep", 8 }, IS_TAKEN },
@@ -104,7 +109,8 @@ s_try_row (size_t row)
         assert_string_equal (reason, "fenced");
         assert_null (broker_job (simulation_broker (simulation), simulation_job_id (simulation, first)));
         char number [32];
-        snprintf (number, sizeof number, "as job %llu", (unsigned long long) simulation_job_id (simulation, second));
+        snprintf (number, sizeof number, "as job %llu",
+            (unsigned long long) simulation_job_id (simulation, second));
         assert_non_null (strstr (message, number));
     }
     if (outcome == IS_TAKEN)
@@ -148,14 +154,17 @@ test_a_taken_name_is_told_to_its_user_only (void **state)
     simulation_run (simulation, 120 * SECOND_US);
     assert_int_equal (s_join (simulation, (who_t) { NULL, s_other, "sweep", 7 }), NOBODY);
     char since [100];
-    snprintf (since, sizeof since, "job %llu on data set 'data', which joined 120 seconds ago and was last heard of 1",
+    snprintf (since, sizeof since,
+        "job %llu on data set 'data', which joined 120 seconds ago and was last heard of 1",
         (unsigned long long) simulation_job_id (simulation, first));
     s_assert_refused (simulation, "job_taken", since);
     assert_int_equal (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }), NOBODY);
-    s_assert_refused (simulation, "job_taken", "the job name 'sweep' is another user's at present: take another");
+    s_assert_refused (simulation, "job_taken",
+        "the job name 'sweep' is another user's at present: take another");
     assert_null (strstr (simulation_refusal (simulation)->message, "data"));
     simulation_gone (simulation, first);
-    assert_true (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }) >= 0);      //  over, and not yet reclaimed
+    //  over, and not yet reclaimed
+    assert_true (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }) >= 0);
     simulation_destroy (&simulation);
 }
 
@@ -193,7 +202,8 @@ s_bytes_of (const simulated_job_t *job)
     return bytes;
 }
 
-//  Must hold: the ghost's memory is the new job's; and whatever else a join is refused for, the old job goes on.
+//  Must hold: the ghost's memory is the new job's; and whatever else a join is refused for, the old job goes
+//  on.
 static void
 test_only_a_join_that_is_taken_ends_the_ghost (void **state)
 {
@@ -247,8 +257,8 @@ test_only_a_join_that_is_taken_ends_the_ghost (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: so with what jobs on packs have of the raw memory, a tier of their own or a pool: there is enough for the new
-//  job where the ghost's is.
+//  Must hold: so with what jobs on packs have of the raw memory, a tier of their own or a pool: there is
+//  enough for the new job where the ghost's is.
 static void
 test_a_ghost_gives_its_raw_memory (void **state)
 {

@@ -1,5 +1,5 @@
-//  The broker over packs, under made-up clients, workers, disks and time: the contract holds whatever tier is underneath,
-//  memory stays below its budget, and damage costs only what it hits.
+//  The broker over packs, under made-up clients, workers, disks and time: the contract holds whatever tier is
+//  underneath, memory stays below its budget, and damage costs only what it hits.
 
 #include <errno.h>
 #include <setjmp.h>
@@ -39,11 +39,12 @@ s_options (void **state, uint32_t samples, size_t raw_bytes)
 {
     const setting_t *setting = *state;
     return (simulation_options_t) { .policy = setting->policy, .tier = setting->tier, .seed = test_seed (),
-        .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 4, .check = true };
+        .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 4,
+        .check = true };
 }
 
-//  Guards: a job alone over a pack that does not fit: epochs are permutations, the budget holds, and with `stream` each sample is
-//  read once an epoch.
+//  Guards: a job alone over a pack that does not fit: epochs are permutations, the budget holds, and with
+//  `stream` each sample is read once an epoch.
 static void
 test_one_job_reads_once_an_epoch (void **state)
 {
@@ -56,7 +57,8 @@ test_one_job_reads_once_an_epoch (void **state)
     for (size_t epoch = 0; epoch < 3; epoch++)
         simulation_assert_permutation (simulation_epoch (simulation, 0, epoch), 0, 300);
     assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
-    //  Fewer where a sample is still in memory when its next epoch's piece comes up, more where such a one lies in between.
+    //  Fewer where a sample is still in memory when its next epoch's piece comes up, more where such a one
+    //  lies in between.
     if (options.tier != RAW_REDOX)
         assert_in_range (simulation_samples_read (simulation), 700, 990);
     simulation_destroy (&simulation);
@@ -67,7 +69,8 @@ static void
 test_what_fits_is_read_once (void **state)
 {
     (void) state;
-    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .tier = RAW_STREAM, .seed = test_seed (),
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .tier = RAW_STREAM,
+        .seed = test_seed (),
         .samples = 200, .cache_versions = 24, .workers = 2, .raw_bytes = 500000, .piece = 4, .check = true };
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 5, .sample_us = 100 };
@@ -174,7 +177,8 @@ test_damage_found_twice_is_forgotten_once (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: private jobs have tiers of their own, as many as memory takes; one more is refused, with the figure.
+//  Guards: private jobs have tiers of their own, as many as memory takes; one more is refused, with the
+//  figure.
 static void
 test_too_many_tiers_are_refused (void **state)
 {
@@ -183,7 +187,8 @@ test_too_many_tiers_are_refused (void **state)
         return;
     options.piece = 1;
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 2, .sample_us = 100, .order = SAMPLER_ORDER_PRIVATE };
+    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 2, .sample_us = 100,
+        .order = SAMPLER_ORDER_PRIVATE };
     int joined = 0;
     while (joined < 60 && simulation_join (simulation, &job) >= 0)
         joined++;
@@ -209,7 +214,8 @@ static share_t
 s_share (simulation_t *simulation)
 {
     share_t share = { .singles = 0 };
-    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / 1000);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / 1000);
     json_t *jobs = json_object_get (status, "jobs");
     for (size_t index = 0; index < json_array_size (jobs); index++) {
         json_t *job = json_array_get (jobs, index);
@@ -229,8 +235,9 @@ s_singles_between (share_t before, share_t after)
     return (double) (after.singles - before.singles) / (double) (after.delivered - before.delivered);
 }
 
-//  Guards: of three clients one stops in its first epoch, on the data of the others or on its own; for ten epochs of
-//  theirs it does not come to more and more single reads.  Without the rule (turns.h) they have nothing else on other data.
+//  Guards: of three clients one stops in its first epoch, on the data of the others or on its own; for ten
+//  epochs of theirs it does not come to more and more single reads.  Without the rule (turns.h) they have
+//  nothing else on other data.
 static void
 test_who_stops_does_not_fill_memory (void **state)
 {
@@ -240,7 +247,8 @@ test_who_stops_does_not_fill_memory (void **state)
             return;
         options.check = false;
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 14, .sample_us = 500, .to = own? 600: 1200 };
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 14, .sample_us = 500,
+            .to = own? 600: 1200 };
         int64_t epoch_us = (int64_t) job.to * job.sample_us;
         simulation_join (simulation, &job);
         job.sample_us = 800;
@@ -255,16 +263,18 @@ test_who_stops_does_not_fill_memory (void **state)
             simulation_run (simulation, epoch_us * (1 + 5 * part));
             shares [part] = s_share (simulation);
         }
-        double early = s_singles_between (shares [0], shares [1]), late = s_singles_between (shares [1], shares [2]);
-        print_message ("%s data: single reads a delivery %.3f, then %.3f\n", own? "other": "same", early, late);
+        double early = s_singles_between (shares [0], shares [1]),
+            late = s_singles_between (shares [1], shares [2]);
+        print_message ("%s data: single reads a delivery %.3f, then %.3f\n", own? "other": "same", early,
+            late);
         assert_true (late <= early + 0.1);
         assert_true (late <= 0.5);
         simulation_continue (simulation, stopped);
         assert_true (simulation_run (simulation, 1000 * SECOND_US));
         for (int client = 0; client < 3; client++)
             for (size_t epoch = 0; epoch < 14; epoch++)
-                simulation_assert_permutation (simulation_epoch (simulation, client, epoch), client == stopped? job.from: 0,
-                    own && client != stopped? 600: 1200);
+                simulation_assert_permutation (simulation_epoch (simulation, client, epoch),
+                    client == stopped? job.from: 0, own && client != stopped? 600: 1200);
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
         simulation_destroy (&simulation);
     }
@@ -284,12 +294,13 @@ typedef struct {
 static void
 s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples, uint64_t *random)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
-        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
     if (schedule->clients == SCHEDULE_CLIENTS_MAX)
         return;
     simulated_job_t *job = &schedule->jobs [schedule->clients];
-    uint32_t from = (uint32_t) test_below (random, samples), to = from + 1 + (uint32_t) test_below (random, samples - from);
+    uint32_t from = (uint32_t) test_below (random, samples),
+        to = from + 1 + (uint32_t) test_below (random, samples - from);
     *job = (simulated_job_t) { .from = from, .to = to, .order = orders [test_below (random, 6)], .seed = test_below (random, 3),
         .pipeline = test_below (random, 3)? NULL: "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
         .batch_size = 1 + (uint32_t) test_below (random, 12), .slots = 3 + (uint32_t) test_below (random, 5),
@@ -312,8 +323,9 @@ s_read_us (void *context, const raw_request_t *request)
     return 50 + request->first * 2654435761u % 4000;        //  whatever finishes first
 }
 
-//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish: every finished epoch is a permutation, bytes
-//  are the sample's, memory is in its budget, and all invariants hold after every event.  Replay: TEST_SEED.
+//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish: every finished epoch is
+//  a permutation, bytes are the sample's, memory is in its budget, and all invariants hold after every event.
+//  Replay: TEST_SEED.
 static void
 test_random_schedules_keep_epochs_whole (void **state)
 {
@@ -329,7 +341,8 @@ test_random_schedules_keep_epochs_whole (void **state)
         schedule_t schedule = { .clients = 0 };
         simulation_t *simulation = simulation_new (&options);
         for (int step = 0; step < 50; step++) {
-            int clients = schedule.clients, victim = clients? (int) test_below (&random, (uint64_t) clients): 0;
+            int clients = schedule.clients,
+                victim = clients? (int) test_below (&random, (uint64_t) clients): 0;
             uint64_t choice = test_below (&random, 6);
             if (choice <= 1)
                 s_random_join (simulation, &schedule, options.samples, &random);
@@ -344,14 +357,16 @@ test_random_schedules_keep_epochs_whole (void **state)
             else
             if (choice == 4 && clients)
                 simulation_continue (simulation, victim);
-            simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (&random, 20000));
+            simulation_run (simulation,
+                simulation_now_us (simulation) + (int64_t) test_below (&random, 20000));
         }
         for (int client = 0; client < schedule.clients; client++)
             simulation_continue (simulation, client);
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < schedule.clients; client++) {
             simulation_assert_epochs (simulation, client, &schedule.jobs [client]);
-            assert_true (schedule.gone [client] || simulation_finished (simulation, client));       //  nobody waits for ever
+            //  nobody waits for ever
+            assert_true (schedule.gone [client] || simulation_finished (simulation, client));
         }
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
         simulation_destroy (&simulation);

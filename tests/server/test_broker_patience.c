@@ -1,5 +1,5 @@
-//  Reads that fail, and may not fail again: nothing is lost, what lasts is given up by the rules of patience.h, and nothing that was
-//  put to rest is forgotten.
+//  Reads that fail, and may not fail again: nothing is lost, what lasts is given up by the rules of
+//  patience.h, and nothing that was put to rest is forgotten.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,9 +45,12 @@ static simulation_t *
 s_simulation (disk_t *disk, int source, uint64_t seed)
 {
     static const raw_policy_t policies [SOURCES] = { 0, RAW_STREAM, RAW_REDOX, RAW_DIRECT };
-    simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 3, .check = true,
-        .fetch_us = 200, .unread_rc = s_unread_rc, .context = disk, .patience_ms = disk->outage_us? 15 * PATIENCE_MS: PATIENCE_MS };
-    static const broker_tenant_t tenants [] = { { .name = "one", .weight = 1 }, { .name = "two", .weight = 3 } };
+    simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 3,
+        .check = true,
+        .fetch_us = 200, .unread_rc = s_unread_rc, .context = disk,
+        .patience_ms = disk->outage_us? 15 * PATIENCE_MS: PATIENCE_MS };
+    static const broker_tenant_t tenants [] = { { .name = "one", .weight = 1 },
+        { .name = "two", .weight = 3 } };
     if (disk->is_divided) {
         options.tenants = tenants;
         options.tenant_count = 2;
@@ -66,7 +69,8 @@ static void
 s_assert_ended (const simulation_t *simulation, int client, const char *expected)
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
-    if (!reason || strcmp (reason, expected) || !strstr (message, "made to fail") || !strstr (message, "--patience"))
+    if (!reason || strcmp (reason, expected) || !strstr (message, "made to fail")
+        || !strstr (message, "--patience"))
         fail_msg ("client %d: %s, %s", client, reason? reason: "not ended", reason? message: "");
 }
 
@@ -76,8 +80,8 @@ s_assert_whole (const simulation_t *simulation, int client, size_t epochs, const
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
     if (simulation_epochs (simulation, client) != epochs)
-        fail_msg ("client %d: %zu epochs of %zu; %s: %s", client, simulation_epochs (simulation, client), epochs,
-            reason? reason: "waits", reason? message: "");
+        fail_msg ("client %d: %zu epochs of %zu; %s: %s", client, simulation_epochs (simulation, client),
+            epochs, reason? reason: "waits", reason? message: "");
     for (size_t number = 0; number < epochs; number++) {
         const seen_epoch_t *epoch = simulation_epoch (simulation, client, number);
         bool seen [SAMPLES] = { false };
@@ -87,12 +91,13 @@ s_assert_whole (const simulation_t *simulation, int client, size_t epochs, const
         }
         for (uint32_t id = 0; id < SAMPLES; id++)
             if (seen [id] != (id < disk->first || id - disk->first >= disk->count))
-                fail_msg ("client %d, epoch %zu of %zu: sample %u, %zu samples", client, number, epochs, id, epoch->count);
+                fail_msg ("client %d, epoch %zu of %zu: sample %u, %zu samples", client, number, epochs, id,
+                    epoch->count);
     }
 }
 
-//  Property: however often and long storage fails, whoever stays has every sample of every epoch once, and none is marked; others
-//  come and go meanwhile.
+//  Property: however often and long storage fails, whoever stays has every sample of every epoch once, and
+//  none is marked; others come and go meanwhile.
 static void
 test_outages_lose_nothing (void **state)
 {
@@ -130,7 +135,8 @@ test_outages_lose_nothing (void **state)
     assert_true (failures > 100);
 }
 
-//  Guards: a file that fails for as long as patience lasts is bad, it alone and not before; one that is gone after a second.
+//  Guards: a file that fails for as long as patience lasts is bad, it alone and not before; one that is gone
+//  after a second.
 static void
 test_what_lasts_is_that_samples (void **state)
 {
@@ -150,8 +156,8 @@ test_what_lasts_is_that_samples (void **state)
         }
 }
 
-//  Guards: a disk that is away ends the jobs that wait for it when patience ends, and marks nothing; those that need nothing of it go
-//  on; and who joins when it is back gets everything.
+//  Guards: a disk that is away ends the jobs that wait for it when patience ends, and marks nothing; those
+//  that need nothing of it go on; and who joins when it is back gets everything.
 static void
 test_a_disk_that_stays_away (void **state)
 {
@@ -160,10 +166,12 @@ test_a_disk_that_stays_away (void **state)
         for (int is_gone = 0; is_gone < 2; is_gone++) {
             disk_t disk = { .rc = is_gone? -ENOENT: -EIO, .from_us = SECOND_US, .until_us = INT64_MAX };
             simulation_t *simulation = s_simulation (&disk, source, test_seed ());
-            simulated_job_t few = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = SECOND_US / 10, .to = 30,
+            simulated_job_t few = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = SECOND_US / 10,
+                .to = 30,
                 .pipeline = s_crop };
             simulated_job_t all = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 10000 };
-            int cached = simulation_must_join (simulation, &few), waits = simulation_must_join (simulation, &all);
+            int cached = simulation_must_join (simulation, &few),
+                waits = simulation_must_join (simulation, &all);
             assert_false (simulation_run (simulation, PATIENCE_MS * 1000));
             assert_null (simulation_reason (simulation, waits, &(const char *) { NULL }));
             simulation_run (simulation, (PATIENCE_MS + 6000) * 1000);

@@ -1,6 +1,6 @@
-//  Guards: jobs of order `seeded` with a pool, over packs, under made-up clients, workers, disks and time: the order
-//  is a function of what it says and nothing else, every piece is read once an epoch, memory stays below its budget,
-//  and nobody waits for ever.
+//  Guards: jobs of order `seeded` with a pool, over packs, under made-up clients, workers, disks and time:
+//  the order is a function of what it says and nothing else, every piece is read once an epoch, memory stays
+//  below its budget, and nobody waits for ever.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,8 @@ s_expect (const simulation_t *simulation, uint32_t samples, const simulated_job_
     listed_t *listed)
 {
     roaring_bitmap_t *data = roaring_bitmap_from_range (job->from, job->to? job->to: samples, 1);
-    stream_order_t *order = stream_order_new (simulation_pack_order (simulation), samples, data, job->pool, job->seed);
+    stream_order_t *order = stream_order_new (simulation_pack_order (simulation), samples, data, job->pool,
+        job->seed);
     listed->count = 0;
     stream_order_begin (order, epoch);
     stream_order_rest (order, s_list, listed);
@@ -69,7 +70,8 @@ s_assert_orders (simulation_t *simulation, uint32_t samples, int client, const s
 static uint64_t
 s_status (simulation_t *simulation, const char *part, const char *key)
 {
-    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / 1000);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / 1000);
     const json_t *object = json_array_get (json_object_get (status, part), 0);
     if (strcmp (part, "datasets") == 0)
         object = json_object_get (object, "pack");
@@ -84,11 +86,12 @@ static simulation_options_t
 s_options (uint32_t samples, size_t raw_bytes)
 {
     return (simulation_options_t) { .policy = SAMPLER_POLICY_FOLLOW, .tier = RAW_STREAM, .seed = test_seed (),
-        .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 8, .check = true };
+        .samples = samples, .cache_versions = 24, .workers = 2, .raw_bytes = raw_bytes, .piece = 8,
+        .check = true };
 }
 
-//  Guards: a piece is one read, but where a volume begins or the pack ends in it; each sample is read once an epoch,
-//  none alone.
+//  Guards: a piece is one read, but where a volume begins or the pack ends in it; each sample is read once an
+//  epoch, none alone.
 static void
 test_every_piece_is_read_once_an_epoch (void **state)
 {
@@ -96,7 +99,8 @@ test_every_piece_is_read_once_an_epoch (void **state)
     simulation_options_t options = s_options (1000, 600000);
     options.sample_bytes = 500;                 //  read_bytes_max is of eight such
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 3, .sample_us = 300, .order = SAMPLER_ORDER_SEEDED,
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 3, .sample_us = 300,
+        .order = SAMPLER_ORDER_SEEDED,
         .seed = 5, .pool = 80 };
     assert_int_equal (simulation_join (simulation, &job), 0);
     simulation_run (simulation, 500000);
@@ -126,7 +130,8 @@ test_nothing_else_moves_the_order (void **state)
         options.policy = round % 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW;
         options.tier = round == 4? RAW_REDOX: round == 5? RAW_DIRECT: RAW_STREAM;
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = { .batch_size = 7 + (uint32_t) round, .slots = 3 + (uint32_t) round, .epochs = 3,
+        simulated_job_t job = { .batch_size = 7 + (uint32_t) round, .slots = 3 + (uint32_t) round,
+            .epochs = 3,
             .sample_us = 200, .order = SAMPLER_ORDER_SEEDED, .seed = 77, .pool = 60, .from = 30, .to = 390,
             .drop_last = round == 3 };
         assert_int_equal (simulation_join (simulation, &job), 0);
@@ -170,8 +175,8 @@ s_first_are_large (void *context, uint32_t id)
     return id < 300? 10000: 100;
 }
 
-//  Guards: a part of the data with larger samples than the others does not fit as planned: what there is no room for
-//  is read by itself, and the epochs are whole.
+//  Guards: a part of the data with larger samples than the others does not fit as planned: what there is no
+//  room for is read by itself, and the epochs are whole.
 static void
 test_what_does_not_fit_is_read_alone (void **state)
 {
@@ -181,7 +186,8 @@ test_what_does_not_fit_is_read_alone (void **state)
     options.sample_bytes = 10000;
     options.check = false;
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 300, .order = SAMPLER_ORDER_SEEDED,
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 300,
+        .order = SAMPLER_ORDER_SEEDED,
         .seed = 5, .pool = 250, .to = 300 };
     assert_int_equal (simulation_join (simulation, &job), 0);
     simulation_run (simulation, 80000);
@@ -204,7 +210,8 @@ test_rejection_log_name_the_remedy (void **state)
     simulation_options_t options = s_options (2000, 0);
     options.check = false;
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 100, .order = SAMPLER_ORDER_SEEDED,
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 100,
+        .order = SAMPLER_ORDER_SEEDED,
         .seed = 5, .pool = 1000 };
     assert_int_equal (simulation_join (simulation, &job), -1);
     assert_string_equal (simulation_refusal (simulation)->code, "bad_request");
@@ -243,7 +250,8 @@ test_memory_of_a_pool_is_given_back (void **state)
     simulation_options_t options = s_options (2000, 600000);
     options.check = false;
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 1000, .order = SAMPLER_ORDER_SEEDED,
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 1000,
+        .order = SAMPLER_ORDER_SEEDED,
         .seed = 5, .pool = 250 };
     simulated_job_t shared = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 100 };
     assert_int_equal (simulation_join (simulation, &job), 0);
@@ -303,8 +311,8 @@ typedef struct {
 static void
 s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples, uint64_t *random)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED,
-        SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED,
+        SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE };
     if (schedule->clients == CLIENTS_MAX)
         return;
     simulated_job_t *job = &schedule->jobs [schedule->clients];
@@ -355,8 +363,9 @@ s_step (simulation_t *simulation, schedule_t *schedule, uint32_t samples, uint64
     simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (random, 20000));
 }
 
-//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish, whatever is damaged: orders are
-//  theirs, memory is in its budget, everyone comes to the end, and all invariants hold after every event.  Replay:
+//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish, whatever is damaged:
+//  orders are theirs, memory is in its budget, everyone comes to the end, and all invariants hold after every
+//  event.  Replay:
 //  TEST_SEED.
 static void
 test_random_schedules_keep_orders (void **state)
@@ -384,7 +393,8 @@ test_random_schedules_keep_orders (void **state)
                 fail_msg ("seed %llu: client %d waits for ever", (unsigned long long) seed, client);
         for (int client = 0; client < schedule.clients; client++)
             if (schedule.jobs [client].pool && !(options.damaged && schedule.jobs [client].drop_last))
-                s_assert_orders (simulation, options.samples, client, &schedule.jobs [client], options.damaged);
+                s_assert_orders (simulation, options.samples, client, &schedule.jobs [client],
+                    options.damaged);
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
         simulation_destroy (&simulation);
     }

@@ -19,7 +19,8 @@ static simulation_options_t
 s_options (void **state, uint32_t samples)
 {
     const sampler_policy_t *policy = *state;
-    return (simulation_options_t) { .policy = policy? *policy: SAMPLER_POLICY_FOLLOW, .seed = test_seed (), .samples = samples,
+    return (simulation_options_t) { .policy = policy? *policy: SAMPLER_POLICY_FOLLOW, .seed = test_seed (),
+        .samples = samples,
         .cache_versions = 12, .workers = 2, .check = true };
 }
 
@@ -38,9 +39,10 @@ enum { SHARED, PRIVATE, ASCENDING, GIVEN, SEEDED, KINDS };
 static simulated_job_t
 s_job (int kind, uint32_t samples, uint32_t batch_size, uint32_t world_size)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
-    return (simulated_job_t) { .batch_size = batch_size, .world_size = world_size, .slots = 3, .epochs = EPOCHS,
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
+        SAMPLER_ORDER_LIST, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
+    return (simulated_job_t) { .batch_size = batch_size, .world_size = world_size, .slots = 3,
+        .epochs = EPOCHS,
         .order = orders [kind], .seed = 42, .list = kind == GIVEN? s_list (samples): NULL,
         .list_count = kind == GIVEN? samples: 0, .to = kind == GIVEN? 0: samples, .rank_wait_seconds = 10 };
 }
@@ -54,10 +56,11 @@ s_run_whole (simulation_t *simulation)
 
 //  ---- dealing
 
-//  What rank must have got of a job that nobody disturbed.  That each step has the form that the protocol says, and each rank
-//  its part of it, the simulation has checked.
+//  What rank must have got of a job that nobody disturbed.  That each step has the form that the protocol
+//  says, and each rank its part of it, the simulation has checked.
 static void
-s_assert_dealt (const simulation_t *simulation, int client, uint32_t rank, const simulated_job_t *job, uint32_t samples)
+s_assert_dealt (const simulation_t *simulation, int client, uint32_t rank, const simulated_job_t *job,
+    uint32_t samples)
 {
     uint32_t step = job->batch_size * job->world_size, rest = job->drop_last? 0: samples % step;
     uint32_t delivered = job->drop_last? samples / step * step: samples;
@@ -100,9 +103,9 @@ s_deal (void **state, const simulated_job_t *job, uint32_t samples)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: for each number of samples, batch size, world size and order, with and without drop_last: all ranks get equally
-//  many batches, each sample once an epoch, full steps batch by batch in turn, the last one spread evenly, padding where none is
-//  left.
+//  Must hold: for each number of samples, batch size, world size and order, with and without drop_last: all
+//  ranks get equally many batches, each sample once an epoch, full steps batch by batch in turn, the last one
+//  spread evenly, padding where none is left.
 static void
 test_steps_are_dealt_evenly (void **state)
 {
@@ -119,7 +122,8 @@ test_steps_are_dealt_evenly (void **state)
                 }
 }
 
-//  Must hold: the order of a seeded or a listed job is that of a plain one, of whose batches b belongs to rank b mod world size.
+//  Must hold: the order of a seeded or a listed job is that of a plain one, of whose batches b belongs to
+//  rank b mod world size.
 static void
 test_an_order_is_the_same_for_all_world_sizes (void **state)
 {
@@ -128,7 +132,8 @@ test_an_order_is_the_same_for_all_world_sizes (void **state)
         for (uint32_t world_size = 2; world_size <= WORLD_MAX; world_size++) {
             simulation_options_t options = s_options (state, SAMPLES);
             simulation_t *simulation = simulation_new (&options);
-            simulated_job_t plain = s_job (kind, SAMPLES, BATCH, 1), ranks = s_job (kind, SAMPLES, BATCH, world_size);
+            simulated_job_t plain = s_job (kind, SAMPLES, BATCH, 1),
+                ranks = s_job (kind, SAMPLES, BATCH, world_size);
             assert_int_equal (simulation_join (simulation, &plain), 0);
             assert_int_equal (simulation_join (simulation, &ranks), 1);
             s_run_whole (simulation);
@@ -175,7 +180,8 @@ test_the_slowest_rank_holds_the_others (void **state)
     }
 }
 
-//  Must hold: nothing is sent before each rank has its ring, and one that never takes it ends the job for all, by name.
+//  Must hold: nothing is sent before each rank has its ring, and one that never takes it ends the job for
+//  all, by name.
 static void
 test_all_ranks_are_waited_for (void **state)
 {
@@ -231,7 +237,8 @@ test_ranks_as_frames (void **state)
 
 //  A listed job keeps its holes, so what each rank must get is plain.
 static void
-s_assert_holes (const simulation_t *simulation, const uint64_t *bad, uint32_t samples, uint32_t batch_size, uint32_t world_size)
+s_assert_holes (const simulation_t *simulation, const uint64_t *bad, uint32_t samples, uint32_t batch_size,
+    uint32_t world_size)
 {
     uint32_t step_size = batch_size * world_size, expected = 0, paddings [WORLD_MAX] = { 0 };
     for (uint32_t begin = 0; begin < samples; begin += step_size) {
@@ -257,8 +264,8 @@ s_assert_holes (const simulation_t *simulation, const uint64_t *bad, uint32_t sa
         assert_int_equal (simulation_paddings (simulation, (int) rank), paddings [rank]);
 }
 
-//  Must hold: a rank whose samples all turn out unreadable, in mid-epoch too, gets padding; a step of which none can be read does
-//  not come, on any rank.
+//  Must hold: a rank whose samples all turn out unreadable, in mid-epoch too, gets padding; a step of which
+//  none can be read does not come, on any rank.
 static void
 test_unreadable_samples_make_padding (void **state)
 {
@@ -271,7 +278,8 @@ test_unreadable_samples_make_padding (void **state)
             bad |= ((1ull << (1 + test_below (&random, 9))) - 1) << test_below (&random, SAMPLES);
         if (round == 0)
             bad = 0x3f000;                              //  just one step of 2 x 3
-        uint32_t world_size = 2 + (uint32_t) test_below (&random, 3), batch_size = 1 + (uint32_t) test_below (&random, 4);
+        uint32_t world_size = 2 + (uint32_t) test_below (&random, 3),
+            batch_size = 1 + (uint32_t) test_below (&random, 4);
         simulation_options_t options = s_options (state, SAMPLES);
         options.readable = simulation_is_readable;
         options.context = &bad;
@@ -288,7 +296,8 @@ test_unreadable_samples_make_padding (void **state)
     }
 }
 
-//  Must hold: all ranks are told of what is missing, once and before the epoch's end; one that comes back is told when it comes;
+//  Must hold: all ranks are told of what is missing, once and before the epoch's end; one that comes back is
+//  told when it comes;
 //  ranks that want different things of such samples are refused.
 static void
 test_all_ranks_are_told_of_unreadable_samples (void **state)
@@ -329,7 +338,8 @@ test_ranks_agree_on_bad_samples (void **state)
     simulated_job_t silent = s_job (SHARED, 40, 2, 2), fails = silent, drops = silent;
     fails.on_bad_given = drops.on_bad_given = true;
     fails.on_bad = BROKER_BAD_FAIL;
-    const broker_join_t *said = simulation_asked (simulation, &fails), *unsaid = simulation_asked (simulation, &silent),
+    const broker_join_t *said = simulation_asked (simulation, &fails),
+        *unsaid = simulation_asked (simulation, &silent),
         *default_said = simulation_asked (simulation, &drops);
     refusal_t refusal;
     assert_true (broker_agree (unsaid, 0, default_said, 1, &refusal));
@@ -342,8 +352,8 @@ test_ranks_agree_on_bad_samples (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: in every order, beside plain jobs: each readable sample once an epoch, all ranks the same steps, and with drop_last
-//  only full ones where the order may close up.
+//  Must hold: in every order, beside plain jobs: each readable sample once an epoch, all ranks the same
+//  steps, and with drop_last only full ones where the order may close up.
 static void
 test_unreadable_samples_of_every_order (void **state)
 {
@@ -352,13 +362,15 @@ test_unreadable_samples_of_every_order (void **state)
     for (int round = 0; round < EFFORT (200); round++) {
         uint64_t bad = test_below (&random, 1ull << SAMPLES) & test_below (&random, 1ull << SAMPLES);
         int kind = (int) test_below (&random, KINDS);
-        uint32_t world_size = 2 + (uint32_t) test_below (&random, 3), batch_size = 1 + (uint32_t) test_below (&random, 4);
+        uint32_t world_size = 2 + (uint32_t) test_below (&random, 3),
+            batch_size = 1 + (uint32_t) test_below (&random, 4);
         simulation_options_t options = s_options (state, SAMPLES);
         options.readable = simulation_is_readable;
         options.context = &bad;
         options.cache_versions = 3 + test_below (&random, 40);
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = s_job (kind, SAMPLES, batch_size, world_size), plain = s_job (SHARED, SAMPLES, 3, 1);
+        simulated_job_t job = s_job (kind, SAMPLES, batch_size, world_size),
+            plain = s_job (SHARED, SAMPLES, 3, 1);
         job.drop_last = test_below (&random, 3) == 0;
         plain.sample_us = (int64_t) test_below (&random, 500);
         job.sample_us = (int64_t) test_below (&random, 500);
@@ -428,7 +440,8 @@ test_memory (void **state)
         size_t bytes = (size_t) simulation_figure (simulation, "jobs_bytes");
         //  Of several, a batch that each is given again, and the ids of all that each is told.
         uint32_t others = world_size > 1? world_size: 0;
-        assert_true (bytes > world_size * job.slots * 4096 + others * (4096 + job.slots * world_size * job.batch_size * 8));
+        assert_true (bytes > world_size * job.slots * 4096
+            + others * (4096 + job.slots * world_size * job.batch_size * 8));
         s_run_whole (simulation);
         assert_int_equal (simulation_figure (simulation, "jobs_bytes"), bytes);
         for (uint32_t rank = 0; rank < world_size; rank++) {
@@ -465,9 +478,11 @@ test_status (void **state)
     simulation_run (simulation, 50000);
     simulation_lose (simulation, 1);
     simulation_run (simulation, 70000);
-    json_t *status = broker_status (simulation_broker (simulation), NULL, 70), *jobs = json_object_get (status, "jobs");
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 70),
+        *jobs = json_object_get (status, "jobs");
     assert_int_equal (json_array_size (jobs), 2);
-    const json_t *one = json_array_get (jobs, 0), *other = json_array_get (jobs, 1), *ranks = json_object_get (one, "ranks");
+    const json_t *one = json_array_get (jobs, 0), *other = json_array_get (jobs, 1),
+        *ranks = json_object_get (one, "ranks");
     assert_int_equal (json_integer_value (json_object_get (one, "world_size")), 2);
     assert_int_equal (json_integer_value (json_object_get (other, "world_size")), 1);
     assert_true (json_is_null (json_object_get (other, "ranks")));
@@ -476,8 +491,10 @@ test_status (void **state)
     assert_int_equal (json_integer_value (json_object_get (lost, "rank")), 1);
     assert_string_equal (json_string_value (json_object_get (here, "state")), "here");
     assert_string_equal (json_string_value (json_object_get (lost, "state")), "lost");
-    assert_int_equal (json_integer_value (json_object_get (here, "sent_batches")), simulation_records (simulation, 0));
-    assert_int_equal (json_integer_value (json_object_get (here, "consumed_batches")), simulation_consumed (simulation, 0));
+    assert_int_equal (json_integer_value (json_object_get (here, "sent_batches")),
+        simulation_records (simulation, 0));
+    assert_int_equal (json_integer_value (json_object_get (here, "consumed_batches")),
+        simulation_consumed (simulation, 0));
     assert_string_equal (json_string_value (json_object_get (one, "waiting_on")), "rank");
     json_decref (status);
     simulation_destroy (&simulation);
@@ -505,8 +522,8 @@ test_explain (void **state)
                 explanation_t told;
                 refusal_t refusal;
                 request_explain_t request = { .id = *ids++, .epoch_given = true, .epoch = step->epoch };
-                assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, 0), &request, &told,
-                    &refusal));
+                assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, 0),
+                    &request, &told, &refusal));
                 assert_true (told.is_placed);
                 assert_int_equal (told.index, step->index);
                 assert_int_equal (told.row, row);

@@ -1,4 +1,5 @@
-//  Jobs of several ranks that go on where others stopped: with another number of ranks, and ranks that stood at different steps.
+//  Jobs of several ranks that go on where others stopped: with another number of ranks, and ranks that stood
+//  at different steps.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,8 @@ enum { SECOND_US = 1000000, SAMPLES = 29, EPOCHS = 2, WORLD_MAX = 4, SLOTS = 3 }
 static simulation_options_t
 s_options (uint64_t seed)
 {
-    return (simulation_options_t) { .policy = seed % 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .seed = seed,
+    return (simulation_options_t) { .policy = seed % 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW,
+        .seed = seed,
         .samples = SAMPLES, .cache_versions = 12, .workers = 2, .check = true };
 }
 
@@ -34,9 +36,10 @@ enum { SHARED, PRIVATE, ASCENDING, GIVEN, SEEDED, KINDS };
 static simulated_job_t
 s_job (int kind, uint32_t batch_size, uint32_t world_size)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
-    return (simulated_job_t) { .batch_size = batch_size, .world_size = world_size, .slots = SLOTS, .epochs = EPOCHS,
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
+        SAMPLER_ORDER_LIST, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
+    return (simulated_job_t) { .batch_size = batch_size, .world_size = world_size, .slots = SLOTS,
+        .epochs = EPOCHS,
         .order = orders [kind], .seed = 42, .list = kind == GIVEN? s_list (): NULL,
         .list_count = kind == GIVEN? SAMPLES: 0, .to = kind == GIVEN? 0: SAMPLES, .rank_wait_seconds = 10 };
 }
@@ -62,11 +65,13 @@ s_assert_refused (const simulation_t *simulation, const char *code, const char *
 static size_t
 s_states (const simulation_t *simulation, int client, uint32_t world_size)
 {
-    return world_size > 1? simulation_records_sent (simulation, client): simulation_consumed (simulation, client);
+    return world_size > 1? simulation_records_sent (simulation, client):
+        simulation_consumed (simulation, client);
 }
 
 static void
-s_state (const simulation_t *simulation, int client, uint32_t world_size, size_t number, simulated_state_t *state)
+s_state (const simulation_t *simulation, int client, uint32_t world_size, size_t number,
+    simulated_state_t *state)
 {
     if (world_size > 1)
         simulation_state_at (simulation, client, number, state);
@@ -74,10 +79,11 @@ s_state (const simulation_t *simulation, int client, uint32_t world_size, size_t
         simulation_state_after (simulation, client, number, state);
 }
 
-//  Each of the later ranks has got all that was left; in orders that have one, in the order in which it would have come.
+//  Each of the later ranks has got all that was left; in orders that have one, in the order in which it would
+//  have come.
 static void
-s_assert_rest (const simulation_t *simulation, int first, int kind, const simulated_job_t *job, const simulated_state_t *from,
-    const simulation_t *whole)
+s_assert_rest (const simulation_t *simulation, int first, int kind, const simulated_job_t *job,
+    const simulated_state_t *from, const simulation_t *whole)
 {
     uint32_t step = job->batch_size * job->world_size;
     for (int client = first; client < first + (int) job->world_size; client++) {
@@ -87,7 +93,8 @@ s_assert_rest (const simulation_t *simulation, int first, int kind, const simula
             size_t left = SAMPLES - (number == from->epoch? from->samples: 0);
             size_t delivered = job->drop_last? left / step * step: left;
             assert_true (epoch->ended);
-            assert_int_equal (epoch->count, delivered);     //  none twice, over both jobs, was checked on arrival
+            assert_int_equal (epoch->count, delivered);     //  none twice, over both jobs, was checked on
+                                                            //  arrival
             assert_int_equal (epoch->batches, (delivered + step - 1) / step);
             assert_int_equal (epoch->told_samples, SAMPLES - left + delivered);
             if (kind >= ASCENDING && delivered)
@@ -99,7 +106,8 @@ s_assert_rest (const simulation_t *simulation, int first, int kind, const simula
 
 //  One job's states, each gone on with by one of other shape.
 static void
-s_go_on_everywhere (int kind, uint32_t world_size, uint32_t other_world_size, const simulation_t *whole, uint64_t seed)
+s_go_on_everywhere (int kind, uint32_t world_size, uint32_t other_world_size, const simulation_t *whole,
+    uint64_t seed)
 {
     simulation_options_t options = s_options (seed);
     simulation_t *first = simulation_new (&options);
@@ -131,8 +139,8 @@ s_go_on_everywhere (int kind, uint32_t world_size, uint32_t other_world_size, co
     simulation_destroy (&first);
 }
 
-//  Must hold: wherever a job is stopped, one with another number of ranks and in other batches gets just the rest; seeded orders
-//  and lists in the order in which it would have come.
+//  Must hold: wherever a job is stopped, one with another number of ranks and in other batches gets just the
+//  rest; seeded orders and lists in the order in which it would have come.
 static void
 test_another_world_size_goes_on_at_every_step (void **state)
 {
@@ -146,7 +154,8 @@ test_another_world_size_goes_on_at_every_step (void **state)
         for (uint32_t world_size = 1; world_size <= WORLD_MAX; world_size++)
             for (uint32_t other = 1; other <= WORLD_MAX; other++)
                 if (EFFORT (10) == 10 || (world_size + other + (uint32_t) kind) % 4 == 0)
-                    s_go_on_everywhere (kind, world_size, other, whole, test_seed () + world_size * 4 + other);
+                    s_go_on_everywhere (kind, world_size, other, whole,
+                        test_seed () + world_size * 4 + other);
         simulation_destroy (&whole);
     }
 }
@@ -180,7 +189,8 @@ s_rejoin (const simulation_t *before, int kind, uint32_t world_size, const size_
     simulation_t *simulation = simulation_new (&options);
     simulated_standing_t standing = { .simulation = before, .records = records,
         .recent_count = s_kept (before, 0, furthest) };
-    simulated_job_t job = s_job (kind, 2, world_size), *plain = &(simulated_job_t) { .batch_size = 4, .slots = 3, .epochs = 1 };
+    simulated_job_t job = s_job (kind, 2, world_size),
+        *plain = &(simulated_job_t) { .batch_size = 4, .slots = 3, .epochs = 1 };
     job.standing = &standing;
     job.is_inline = seed % 2;
     if (seed % 4 == 0)
@@ -201,7 +211,8 @@ s_rejoin (const simulation_t *before, int kind, uint32_t world_size, const size_
         simulation_run (simulation, 60 * SECOND_US);
         for (int client = first; client < first + (int) world_size; client++) {
             assert_true (simulation_finished (simulation, client));
-            assert_int_equal (simulation_records (simulation, client), simulation_records_sent (simulation, client));
+            assert_int_equal (simulation_records (simulation, client),
+                simulation_records_sent (simulation, client));
             for (size_t epoch = 0; epoch < simulation_epochs (simulation, client); epoch++)
                 if (simulation_epoch (simulation, client, epoch)->ended)
                     assert_int_equal (simulation_epoch (simulation, client, epoch)->told_samples, SAMPLES);
@@ -210,8 +221,9 @@ s_rejoin (const simulation_t *before, int kind, uint32_t world_size, const size_
     simulation_destroy (&simulation);
 }
 
-//  Must hold: after a server's death ranks go on that stood up to slots + 1 steps apart, over an epoch's end and at the very end
-//  too: each gets first what it lacks, just that, and then all go on together. Ranks further apart are refused.
+//  Must hold: after a server's death ranks go on that stood up to slots + 1 steps apart, over an epoch's end
+//  and at the very end too: each gets first what it lacks, just that, and then all go on together. Ranks
+//  further apart are refused.
 static void
 test_pairs_at_different_steps (void **state)
 {
@@ -226,7 +238,8 @@ test_pairs_at_different_steps (void **state)
         uint64_t round = 0;
         for (size_t one = 0; one <= all; one++)
             for (size_t other = 0; other <= all; other++)
-                if ((one > other? one - other: other - one) <= SLOTS + 4 && round++ % (EFFORT (10) == 10? 1: 7) == 0)
+                if ((one > other? one - other: other - one) <= SLOTS + 4
+                    && round++ % (EFFORT (10) == 10? 1: 7) == 0)
                     s_rejoin (before, kind, 2, (size_t []) { one, other }, test_seed () + round);
         simulation_destroy (&before);
     }
@@ -250,7 +263,8 @@ test_triples_at_different_steps (void **state)
             if (!has_furthest || lag [0] > furthest || lag [1] > furthest || lag [2] > furthest)
                 continue;
             if (round++ % (EFFORT (10) == 10? 1: 9) == 0)
-                s_rejoin (before, SHARED, 3, (size_t []) { furthest - lag [0], furthest - lag [1], furthest - lag [2] },
+                s_rejoin (before, SHARED, 3,
+                    (size_t []) { furthest - lag [0], furthest - lag [1], furthest - lag [2] },
                     test_seed () + round);
         }
     simulation_destroy (&before);
@@ -268,7 +282,8 @@ test_ranks_too_far_apart_are_told_where_they_stand (void **state)
     s_run_whole (simulation);
     //  What was told has no gap, ends where the furthest stands, and reaches back to where the others do.
     for (size_t told = 0; told <= 6; told++) {
-        simulated_standing_t standing = { .simulation = simulation, .records = (size_t []) { 11, 8 }, .recent_count = told };
+        simulated_standing_t standing = { .simulation = simulation, .records = (size_t []) { 11, 8 },
+            .recent_count = told };
         simulation_t *other = simulation_new (&options);
         simulated_job_t later = s_job (SHARED, 1, 2);
         later.standing = &standing;
@@ -296,7 +311,8 @@ test_ranks_too_far_apart_are_told_where_they_stand (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: records with a gap, of another place, with counts or ids that cannot be, are refused and nothing of them is used.
+//  Guards: records with a gap, of another place, with counts or ids that cannot be, are refused and nothing
+//  of them is used.
 static void
 test_impossible_records_are_refused (void **state)
 {
@@ -311,7 +327,8 @@ test_impossible_records_are_refused (void **state)
         uint64_t steps [3] [4] = { { 1, 1, 5, 7 }, { 1, 1, 2, 9 }, { 1, 1, 4, 28 } };
         broker_record_t records [3];
         for (uint64_t index = 0; index < 3; index++)
-            records [index] = (broker_record_t) { .epoch = 0, .index = index, .samples = 2, .step = steps [index] };
+            records [index] = (broker_record_t) { .epoch = 0, .index = index, .samples = 2,
+                .step = steps [index] };
         broker_position_t positions [2] = { { 0, 3 }, { 0, 0 } };
         roaring_bitmap_t *taken = roaring_bitmap_of (6, 5, 7, 2, 9, 4, 28);
         join.positions = positions;
@@ -341,7 +358,8 @@ test_impossible_records_are_refused (void **state)
         else {
             broker_gone (simulation_broker (simulation), joined);
             action_t action;
-            assert_true (broker_next (simulation_broker (simulation), &action) && action.kind == ACTION_RECLAIM);
+            assert_true (broker_next (simulation_broker (simulation), &action)
+                && action.kind == ACTION_RECLAIM);
             broker_reclaim (simulation_broker (simulation), joined);
         }
         roaring_bitmap_free (taken);
@@ -361,20 +379,25 @@ test_ranks_that_do_not_agree (void **state)
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = s_job (SHARED, 2, 2);
     job.job_name = "x";
-    const broker_join_t *one = simulation_asked (simulation, &job), *same = simulation_asked (simulation, &job);
+    const broker_join_t *one = simulation_asked (simulation, &job),
+        *same = simulation_asked (simulation, &job);
     simulated_job_t cropped = job;
     cropped.pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
     const broker_join_t *other_pipeline = simulation_asked (simulation, &cropped);
-    dataset_t *other_dataset = broker_add_dataset (simulation_broker (simulation), "other", SAMPLES, BROKER_BAD_DROP, NULL);
+    dataset_t *other_dataset = broker_add_dataset (simulation_broker (simulation), "other", SAMPLES,
+        BROKER_BAD_DROP, NULL);
     refusal_t refusal;
     broker_join_t base = *one;
     base.run = "0123456789abcdef0123456789abcdef";
     base.seed_given = true;
     base.order = SAMPLER_ORDER_SEEDED;
     enum { WRONG = 12 };
-    static const char *const fragments [WRONG] [3] = { { "dataset", "data", "other" }, { "world_size", "2", "3" },
-        { "batch_size", "2", "7" }, { "slots", "3", "5" }, { "epochs", "2", "9" }, { "drop_last", "false", "true" },
-        { "order", "shared", "seeded" }, { "pool", "8", "" }, { "data", "", "" }, { "pipeline", "", "" }, { "run", "", "" },
+    static const char *const fragments [WRONG] [3] = { { "dataset", "data", "other" },
+        { "world_size", "2", "3" },
+        { "batch_size", "2", "7" }, { "slots", "3", "5" }, { "epochs", "2", "9" },
+        { "drop_last", "false", "true" },
+        { "order", "shared", "seeded" }, { "pool", "8", "" }, { "data", "", "" }, { "pipeline", "", "" },
+        { "run", "", "" },
         { "seed", "42", "43" } };
     for (int wrong = -1; wrong < WRONG; wrong++) {
         broker_join_t other = base;

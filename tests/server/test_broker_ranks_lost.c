@@ -12,18 +12,20 @@
 
 enum { SECOND_US = 1000000, MS = 1000, SAMPLES = 60, EPOCHS = 2, WORLD = 3, SLOTS = 3, WAIT = 10 };
 
-static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea", s_other_run [] = "00000000000000000000000000000001",
-    s_stranger [] = "ffeeddccbbaa99887766554433221100";
+static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    s_other_run [] = "00000000000000000000000000000001", s_stranger [] = "ffeeddccbbaa99887766554433221100";
 
 static simulation_options_t
 s_options (uint64_t seed)
 {
-    return (simulation_options_t) { .policy = seed % 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .seed = seed,
+    return (simulation_options_t) { .policy = seed % 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW,
+        .seed = seed,
         .samples = SAMPLES, .cache_versions = 12, .workers = 2, .check = true };
 }
 
 //  Steps of six samples, ten an epoch.
-static const simulated_job_t s_job = { .batch_size = 2, .world_size = WORLD, .slots = SLOTS, .epochs = EPOCHS, .sample_us = 500,
+static const simulated_job_t s_job = { .batch_size = 2, .world_size = WORLD, .slots = SLOTS, .epochs = EPOCHS,
+    .sample_us = 500,
     .rank_wait_seconds = WAIT, .run = s_run, .job_name = "x", .uid = 7 };
 
 static void
@@ -65,8 +67,8 @@ s_assert_ended (const simulation_t *simulation, int client, const char *expected
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
     if (!reason || strcmp (reason, expected) != 0 || !strstr (message, fragment))
-        fail_msg ("client %d: expected %s with '%s', got %s: %s", client, expected, fragment, reason? reason: "nothing",
-            reason? message: "");
+        fail_msg ("client %d: expected %s with '%s', got %s: %s", client, expected, fragment,
+            reason? reason: "nothing", reason? message: "");
 }
 
 //  All ranks have got all.
@@ -97,7 +99,8 @@ s_return (simulation_t *simulation, int client, size_t records)
         answer = simulation_return (simulation, client, &how, &back);
     }
     if (answer != BROKER_RETURN_READY)
-        fail_msg ("it is not taken: %s", answer == BROKER_RETURN_NONE? "no return": simulation_refusal (simulation)->message);
+        fail_msg ("it is not taken: %s",
+            answer == BROKER_RETURN_NONE? "no return": simulation_refusal (simulation)->message);
     return back;
 }
 
@@ -113,7 +116,8 @@ s_steps_behind (const simulation_t *simulation, int client, size_t records)
 
 //  ---- waiting for one
 
-//  Must hold: the others are told once each, nothing more is drawn, and when the time is over the job ends for them, by name;
+//  Must hold: the others are told once each, nothing more is drawn, and when the time is over the job ends
+//  for them, by name;
 //  with no time it ends at once.
 static void
 test_a_rank_is_waited_for (void **state)
@@ -130,7 +134,8 @@ test_a_rank_is_waited_for (void **state)
             s_pass (simulation, 0);
             if (wait) {
                 s_pass (simulation, SECOND_US);
-                uint64_t prepared = simulation_prepared (simulation), sent = simulation_records_sent (simulation, 0);
+                uint64_t prepared = simulation_prepared (simulation),
+                    sent = simulation_records_sent (simulation, 0);
                 s_pass (simulation, 8900 * MS);
                 assert_int_equal (simulation_prepared (simulation), prepared);
                 assert_int_equal (simulation_records_sent (simulation, 0), sent);
@@ -155,8 +160,8 @@ test_a_rank_is_waited_for (void **state)
         }
 }
 
-//  Must hold: wherever in its epochs, and from whatever place that the server still knows, a rank comes back: it gets first what
-//  it lacks, and then all go on and get all. From further back it is no return.
+//  Must hold: wherever in its epochs, and from whatever place that the server still knows, a rank comes back:
+//  it gets first what it lacks, and then all go on and get all. From further back it is no return.
 static void
 test_a_rank_comes_back_at_every_step (void **state)
 {
@@ -187,8 +192,8 @@ test_a_rank_comes_back_at_every_step (void **state)
         }
 }
 
-//  Must hold: one that takes nothing of what it gets again is not sent more than a client that is lost may lack; and when it
-//  takes it the job goes on.
+//  Must hold: one that takes nothing of what it gets again is not sent more than a client that is lost may
+//  lack; and when it takes it the job goes on.
 static void
 test_a_rank_takes_nothing_when_it_is_back (void **state)
 {
@@ -218,8 +223,8 @@ test_a_rank_takes_nothing_when_it_is_back (void **state)
         }
 }
 
-//  Says of all that it was sent, and of one batch more each time, that it is done with it; all ranks in turn, before anything
-//  that follows is carried out.
+//  Says of all that it was sent, and of one batch more each time, that it is done with it; all ranks in turn,
+//  before anything that follows is carried out.
 static void
 s_release_ahead (simulation_t *simulation)
 {
@@ -233,8 +238,8 @@ s_release_ahead (simulation_t *simulation)
         }
 }
 
-//  Must hold: a client that says to be done with batches which it has not got yet is not believed, though they be ready: what is
-//  sent is carried out before clients are heard again.
+//  Must hold: a client that says to be done with batches which it has not got yet is not believed, though
+//  they be ready: what is sent is carried out before clients are heard again.
 static void
 test_nothing_is_sent_while_clients_are_heard (void **state)
 {
@@ -258,21 +263,24 @@ test_nothing_is_sent_while_clients_are_heard (void **state)
     }
 }
 
-//  Must hold: several that are lost come back in any order, again and again, and in the middle of what they lack.
+//  Must hold: several that are lost come back in any order, again and again, and in the middle of what they
+//  lack.
 static void
 test_several_are_lost (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (100); round++) {
-        simulation_t *simulation = s_begun (&s_job, test_seed () + (uint64_t) round, 1 + test_below (&random, 12));
+        simulation_t *simulation = s_begun (&s_job, test_seed () + (uint64_t) round,
+            1 + test_below (&random, 12));
         for (int turn = 0; turn < 12; turn++) {
             uint32_t rank = (uint32_t) test_below (&random, WORLD);
             int client = simulation_rank (simulation, 0, rank);
             if (!simulation_finished (simulation, client) && simulation_is_there (simulation, client)) {
                 int others = 0;
                 for (uint32_t other = 0; other < WORLD; other++)
-                    others += other != rank && simulation_is_there (simulation, simulation_rank (simulation, 0, other));
+                    others += other != rank && simulation_is_there (simulation,
+                        simulation_rank (simulation, 0, other));
                 if (others)
                     simulation_lose (simulation, client);
             }
@@ -329,7 +337,8 @@ test_a_rank_dies_while_it_is_sent_to (void **state)
         }
 }
 
-//  Must hold: what a worker still copies for a rank that is lost keeps its ring, and it can't come back before.
+//  Must hold: what a worker still copies for a rank that is lost keeps its ring, and it can't come back
+//  before.
 static void
 test_a_rank_is_lost_while_its_samples_are_copied (void **state)
 {
@@ -435,8 +444,8 @@ test_a_silent_rank_is_lost (void **state)
 
 //  ---- leaving
 
-//  Must hold: a rank that leaves before it was sent all ends the job for the others; after that it does not, nor does one that is
-//  lost then.
+//  Must hold: a rank that leaves before it was sent all ends the job for the others; after that it does not,
+//  nor does one that is lost then.
 static void
 test_a_rank_leaves (void **state)
 {
@@ -503,7 +512,8 @@ test_a_rank_leaves_at_any_time (void **state)
     assert_true (before > 3);
 }
 
-//  Must hold: who was sent all may be gone and come back for what it did not receive; if it is lost then, it is waited for.
+//  Must hold: who was sent all may be gone and come back for what it did not receive; if it is lost then, it
+//  is waited for.
 static void
 test_a_rank_comes_back_at_the_end (void **state)
 {
@@ -532,8 +542,8 @@ test_a_rank_comes_back_at_the_end (void **state)
     }
 }
 
-//  Must hold: when the others have left at the end, one that died before it had taken all is still waited for; then nothing is
-//  left of the job.
+//  Must hold: when the others have left at the end, one that died before it had taken all is still waited
+//  for; then nothing is left of the job.
 static void
 test_the_last_rank_comes_back (void **state)
 {
@@ -556,7 +566,8 @@ test_the_last_rank_comes_back (void **state)
                 assert_int_equal (simulation_return (simulation, 1, &how, &back), expected);
             s_pass (simulation, 2 * SECOND_US);
             if (back >= 0) {
-                assert_true (simulation_finished (simulation, back) && simulation_is_there (simulation, back));
+                assert_true (simulation_finished (simulation, back)
+                    && simulation_is_there (simulation, back));
                 simulation_leave (simulation, back);
                 s_pass (simulation, MS);
             }
@@ -565,7 +576,8 @@ test_the_last_rank_comes_back (void **state)
         }
 }
 
-//  Must hold: so one that is lost once more while it is given what it lacks, and nobody else is there any more.
+//  Must hold: so one that is lost once more while it is given what it lacks, and nobody else is there any
+//  more.
 static void
 test_the_last_rank_is_lost_again (void **state)
 {
@@ -594,7 +606,8 @@ test_the_last_rank_is_lost_again (void **state)
     }
 }
 
-//  Must hold: one that comes back and does not take its ring is lost again, and may come back for as long as it is waited for.
+//  Must hold: one that comes back and does not take its ring is lost again, and may come back for as long as
+//  it is waited for.
 static void
 test_a_rank_comes_back_and_takes_no_ring (void **state)
 {
@@ -607,7 +620,8 @@ test_a_rank_comes_back_and_takes_no_ring (void **state)
         const char *message;
         simulation_lose (simulation, 1);
         s_pass (simulation, MS);
-        simulated_return_t how = { .records = simulation_records (simulation, 1), .run = s_run, .detached = true };
+        simulated_return_t how = { .records = simulation_records (simulation, 1), .run = s_run,
+            .detached = true };
         assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
         s_pass (simulation, 12 * SECOND_US);
         assert_false (simulation_is_there (simulation, back));
@@ -706,7 +720,8 @@ s_try_row (size_t row)
     job.world_size = s_rows [row].world_size;
     job.batch_size = s_rows [row].batch_size;
     job.uid = s_rows [row].uid;
-    simulated_return_t how = { .records = simulation_records (simulation, 1), .run = s_rows [row].run, .job = &job,
+    simulated_return_t how = { .records = simulation_records (simulation, 1), .run = s_rows [row].run,
+        .job = &job,
         .instance = s_rows [row].is_itself? NULL: s_stranger };
     broker_return_t answer = simulation_return (simulation, 1, &how, &back);
     if (!s_rows [row].is_lost && s_rows [row].outcome == READY && answer == BROKER_RETURN_REFUSED) {
@@ -714,8 +729,8 @@ s_try_row (size_t row)
         s_pass (simulation, MS);
         answer = simulation_return (simulation, 1, &how, &back);
     }
-    static const broker_return_t answers [] = { BROKER_RETURN_READY, BROKER_RETURN_NONE, BROKER_RETURN_REFUSED,
-        BROKER_RETURN_REFUSED };
+    static const broker_return_t answers [] = { BROKER_RETURN_READY, BROKER_RETURN_NONE,
+        BROKER_RETURN_REFUSED, BROKER_RETURN_REFUSED };
     if (answer != answers [s_rows [row].outcome])
         fail_msg ("%s: %d, %s", s_rows [row].row, (int) answer,
             answer == BROKER_RETURN_REFUSED? simulation_refusal (simulation)->message: "");
@@ -741,8 +756,8 @@ test_who_comes_back (void **state)
     }
 }
 
-//  Must hold: a complete new join of the run ends the old job, whatever its ranks' number; and a plain job and one of ranks may
-//  follow each other.
+//  Must hold: a complete new join of the run ends the old job, whatever its ranks' number; and a plain job
+//  and one of ranks may follow each other.
 static void
 test_a_new_join_of_the_run_fences_the_old_job (void **state)
 {
@@ -780,7 +795,8 @@ test_a_new_join_of_the_run_fences_the_old_job (void **state)
 
 //  ---- what has become unreadable
 
-//  Must hold: where samples of what a rank lacks have become unreadable since, it gets the others, or padding, and all go on.
+//  Must hold: where samples of what a rank lacks have become unreadable since, it gets the others, or
+//  padding, and all go on.
 static void
 test_what_a_rank_lacks_has_become_unreadable (void **state)
 {
@@ -815,7 +831,8 @@ test_what_a_rank_lacks_has_become_unreadable (void **state)
                 s_assert_ended (simulation, client, "unreadable", "");
             else
                 assert_true (simulation_finished (simulation, client)
-                    && simulation_records (simulation, client) == simulation_records_sent (simulation, client));
+                    && simulation_records (simulation, client)
+                        == simulation_records_sent (simulation, client));
         }
         simulation_destroy (&simulation);
     }
@@ -833,7 +850,8 @@ s_a_millisecond (void *context, uint32_t id)
 static void
 s_fill_cache (simulation_t *simulation, uint32_t from)
 {
-    simulated_job_t churn = { .batch_size = 5, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_PRIVATE, .from = from,
+    simulated_job_t churn = { .batch_size = 5, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_PRIVATE,
+        .from = from,
         .to = SAMPLES };
     int client = simulation_join (simulation, &churn);
     assert_true (client >= 0);
@@ -842,7 +860,8 @@ s_fill_cache (simulation_t *simulation, uint32_t from)
     simulation_leave (simulation, client);
 }
 
-//  Must hold: where all that is left of an epoch turns out unreadable while a rank is missing, the epoch ends when it is back.
+//  Must hold: where all that is left of an epoch turns out unreadable while a rank is missing, the epoch ends
+//  when it is back.
 static void
 test_an_epoch_ends_while_a_rank_is_missing (void **state)
 {
@@ -853,7 +872,8 @@ test_an_epoch_ends_while_a_rank_is_missing (void **state)
         options.readable = simulation_is_readable;
         options.context = &bad;
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = s_job, list = { .batch_size = 7, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST };
+        simulated_job_t job = s_job,
+            list = { .batch_size = 7, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST };
         job.order = kind? SAMPLER_ORDER_LIST: SAMPLER_ORDER_SHARED;
         assert_int_equal (simulation_join (simulation, &job), 0);
         s_pass (simulation, 3 * MS);
@@ -882,8 +902,8 @@ test_an_epoch_ends_while_a_rank_is_missing (void **state)
     }
 }
 
-//  Must hold: where the sample of a padding leaves the step, because the rank that it is of was lost and it can't be read for it
-//  any more, the padding becomes one of another.
+//  Must hold: where the sample of a padding leaves the step, because the rank that it is of was lost and it
+//  can't be read for it any more, the padding becomes one of another.
 static void
 test_the_sample_of_a_padding_is_lost (void **state)
 {
@@ -916,8 +936,8 @@ test_the_sample_of_a_padding_is_lost (void **state)
     }
 }
 
-//  Must hold: a job that ends because a step can't be read any more, for several of its ranks at once, leaves alone who else
-//  waits for that sample.
+//  Must hold: a job that ends because a step can't be read any more, for several of its ranks at once, leaves
+//  alone who else waits for that sample.
 static void
 test_others_wait_for_the_sample_that_ends_a_job (void **state)
 {
@@ -938,7 +958,8 @@ test_others_wait_for_the_sample_that_ends_a_job (void **state)
     s_run_whole (before);
     bad = 3;
     simulation_t *simulation = simulation_new (&options);
-    simulated_standing_t standing = { .simulation = before, .records = (size_t []) { 4, 4, 2, 2 }, .recent_count = 2 };
+    simulated_standing_t standing = { .simulation = before, .records = (size_t []) { 4, 4, 2, 2 },
+        .recent_count = 2 };
     job.standing = &standing;
     assert_int_equal (simulation_join (simulation, &plain), 0);
     s_pass (simulation, 100);

@@ -85,12 +85,14 @@ s_begin_data (play_t *play, crew_t *crew)
 static void
 s_begin (play_t *play, crew_t *crew)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
     snprintf (crew->name, sizeof crew->name, "crew %d", play->names++);
-    crew->job = (simulated_job_t) { .order = orders [s_below (play, 5)], .world_size = 1 + s_below (play, WORLD_MAX),
+    crew->job = (simulated_job_t) { .order = orders [s_below (play, 5)],
+        .world_size = 1 + s_below (play, WORLD_MAX),
         .batch_size = 1 + s_below (play, 4), .slots = 3 + s_below (play, 3), .epochs = 1 + s_below (play, 3),
-        .drop_last = s_below (play, 4) == 0, .seed = s_below (play, 9), .rank_wait_seconds = 10, .rank_us = crew->paces,
+        .drop_last = s_below (play, 4) == 0, .seed = s_below (play, 9), .rank_wait_seconds = 10,
+        .rank_us = crew->paces,
         .sample_us = s_below (play, 400), .keeps = s_below (play, 2) };
     crew->job.job_name = s_is_ranked (crew)? crew->name: NULL;
     crew->job.pipeline = s_below (play, 2)? "[{\"op\":\"center_crop\",\"size\":[1,1]}]": NULL;
@@ -102,7 +104,8 @@ s_begin (play_t *play, crew_t *crew)
     if (crew->first < 0) {
         const refusal_t *refusal = simulation_refusal (play->simulation);
         bool is_raw = strcmp (refusal->code, "budget") == 0 && strstr (refusal->message, "--raw");
-        assert_true (is_raw || strcmp (refusal->code, "bad_request") == 0);     //  drop_last, or nothing can be read
+        assert_true (is_raw || strcmp (refusal->code, "bad_request") == 0);     //  drop_last, or nothing can
+                                                                                //  be read
     }
 }
 
@@ -117,7 +120,8 @@ s_readable (const play_t *play, const crew_t *crew)
     return count;
 }
 
-//  Dumb: every rank got every step and end, and of each epoch each readable sample once (none twice was checked on arrival).
+//  Dumb: every rank got every step and end, and of each epoch each readable sample once (none twice was
+//  checked on arrival).
 static void
 s_assert_crew (const play_t *play, const crew_t *crew)
 {
@@ -126,7 +130,8 @@ s_assert_crew (const play_t *play, const crew_t *crew)
         int client = s_client (play, crew, rank);
         assert_true (simulation_finished (play->simulation, client));
         if (s_is_ranked (crew))
-            assert_int_equal (simulation_records (play->simulation, client), simulation_records_sent (play->simulation, client));
+            assert_int_equal (simulation_records (play->simulation, client),
+                simulation_records_sent (play->simulation, client));
         for (size_t number = 0; number < simulation_epochs (play->simulation, client); number++) {
             const seen_epoch_t *epoch = simulation_epoch (play->simulation, client, number);
             if (!epoch->ended)
@@ -182,7 +187,8 @@ s_lose (play_t *play, crew_t *crew, uint32_t rank)
     uint32_t others = 0;
     int client = s_client (play, crew, rank);
     for (uint32_t other = 0; other < crew->job.world_size; other++)
-        others += other != rank && !crew->doomed [other] && simulation_is_there (play->simulation, s_client (play, crew, other));
+        others += other != rank && !crew->doomed [other]
+            && simulation_is_there (play->simulation, s_client (play, crew, other));
     if (others == 0 || simulation_finished (play->simulation, client))
         return;
     play->losses++;
@@ -200,14 +206,17 @@ s_come_back (play_t *play, crew_t *crew, uint32_t rank, bool is_last)
 {
     simulation_t *simulation = play->simulation;
     int client = s_client (play, crew, rank), back;
-    size_t records = simulation_records (simulation, client), sent = simulation_records_sent (simulation, client), steps = 0;
+    size_t records = simulation_records (simulation, client),
+        sent = simulation_records_sent (simulation, client), steps = 0;
     size_t least = sent;
-    while (least > 0 && steps + !simulation_record (simulation, client, least - 1)->is_end <= crew->job.slots + 1)
+    while (least > 0 && steps + !simulation_record (simulation, client, least - 1)->is_end
+        <= crew->job.slots + 1)
         steps += !simulation_record (simulation, client, --least)->is_end;
     assert_true (records >= least);
     if (!is_last && s_below (play, 2))
         records = least + s_below (play, (uint32_t) (records - least) + 1);
-    simulated_return_t how = { .records = records, .is_inline = s_below (play, 4) == 0, .sample_us = s_below (play, 400) };
+    simulated_return_t how = { .records = records, .is_inline = s_below (play, 4) == 0,
+        .sample_us = s_below (play, 400) };
     broker_return_t answer = simulation_return (simulation, client, &how, &back);
     if (answer == BROKER_RETURN_REFUSED) {      //  it is copied for
         assert_string_equal (simulation_refusal (simulation)->code, "busy");
@@ -269,8 +278,10 @@ s_play (play_t *play, uint64_t seed)
 {
     play->random = seed;
     play->samples = 1 + s_below (play, 70);
-    simulation_options_t options = { .policy = s_below (play, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .seed = seed,
-        .samples = play->samples, .cache_versions = 4 + s_below (play, 40), .workers = 1 + s_below (play, 3), .check = true,
+    simulation_options_t options = { .policy = s_below (play, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW,
+        .seed = seed,
+        .samples = play->samples, .cache_versions = 4 + s_below (play, 40), .workers = 1 + s_below (play, 3),
+        .check = true,
         .readable = play->readable, .gather_ms = s_below (play, 2), .copy_us = 1 + s_below (play, 300),
         .raw_bytes = s_below (play, 3) == 0? 500000: 0, .tier = s_below (play, 2)? RAW_STREAM: RAW_REDOX };
     play->simulation = simulation_new (&options);
@@ -288,7 +299,8 @@ s_play (play_t *play, uint64_t seed)
         simulation_run (play->simulation, simulation_now_us (play->simulation) + s_below (play, 3000));
     }
     bool idle = false;
-    for (int again = 0; again < 3; again++) {       //  who dies when it is sent something comes back once more
+    for (int again = 0; again < 3; again++) {       //  who dies when it is sent something comes back once
+                                                    //  more
         s_finish (play);
         idle = simulation_run (play->simulation, simulation_now_us (play->simulation) + 2 * SECOND_US);
     }

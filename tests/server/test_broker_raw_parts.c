@@ -1,5 +1,5 @@
-//  Memory for compressed samples that is smaller than what tenants draw ahead: each has its part of it all the same, and
-//  nobody waits for ever.
+//  Memory for compressed samples that is smaller than what tenants draw ahead: each has its part of it all
+//  the same, and nobody waits for ever.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,8 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SECOND_US = 1000000, SAMPLES = 8000, SAMPLE_BYTES = 1000, TENANTS_MAX = 5, CLIENTS_MAX = 40, WORKERS = 4 };
+enum { SECOND_US = 1000000, SAMPLES = 8000, SAMPLE_BYTES = 1000, TENANTS_MAX = 5, CLIENTS_MAX = 40,
+    WORKERS = 4 };
 
 static const char s_crop [] =
     "[{\"op\":\"random_resized_crop\",\"size\":[1,1]},{\"share\":true},{\"op\":\"flip\"}]";
@@ -63,9 +64,11 @@ s_make (world_t *world, const uint32_t *weights, size_t count, size_t raw_bytes,
         world->tenants [number] = (broker_tenant_t) { .name = s_names [number], .weight = weights [number],
             .jobs_max = 1000 };
     world->options = (simulation_options_t) { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 200,
-        .workers = WORKERS, .policy = policy, .tenants = world->tenants, .tenant_count = count, .raw_bytes = raw_bytes,
+        .workers = WORKERS, .policy = policy, .tenants = world->tenants, .tenant_count = count,
+        .raw_bytes = raw_bytes,
         .tier = RAW_STREAM,
-        .sample_bytes = SAMPLE_BYTES, .prepare_us = s_prepare_us, .copying_us = s_copying_us, .read_us = s_read_us };
+        .sample_bytes = SAMPLE_BYTES, .prepare_us = s_prepare_us, .copying_us = s_copying_us,
+        .read_us = s_read_us };
 }
 
 static void
@@ -79,21 +82,24 @@ s_start (world_t *world)
 static simulated_job_t
 s_deep (size_t tenant, sampler_order_t order)
 {
-    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 64, .slots = 64, .order = order,
+    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 64, .slots = 64,
+        .order = order,
         .to = SAMPLES };
 }
 
 static simulated_job_t
 s_small (size_t tenant, sampler_order_t order)
 {
-    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 16, .slots = 8, .order = order,
+    return (simulated_job_t) { .tenant = s_names [tenant], .pipeline = s_crop, .batch_size = 16, .slots = 8,
+        .order = order,
         .to = SAMPLES };
 }
 
 static void
 s_run (world_t *world, double seconds)
 {
-    simulation_run (world->simulation, simulation_now_us (world->simulation) + (int64_t) (seconds * SECOND_US));
+    simulation_run (world->simulation,
+        simulation_now_us (world->simulation) + (int64_t) (seconds * SECOND_US));
 }
 
 static double
@@ -115,10 +121,11 @@ s_consumed (world_t *world, int client, double seconds)
 
 //  ---- one tenant's window is larger than all the memory
 
-//  Must hold: who draws from the same pack gets, of the samples that half of the workers could prepare for it, nine in ten;
-//  what it is prepared in common with the other comes on top.  The tenth is for the smallest memory, of a hundred samples
-//  for 48 tasks in flight.  (Before a sample was asked for in the lane of each who waits for it, it had 1 to 8 in a hundred
-//  of the workers' time.)
+//  Must hold: who draws from the same pack gets, of the samples that half of the workers could prepare for
+//  it, nine in ten;
+//  what it is prepared in common with the other comes on top.  The tenth is for the smallest memory, of a
+//  hundred samples for 48 tasks in flight.  (Before a sample was asked for in the lane of each who waits for
+//  it, it had 1 to 8 in a hundred of the workers' time.)
 static void
 test_modest_has_its_half_of_a_pack (void **state)
 {
@@ -127,7 +134,8 @@ test_modest_has_its_half_of_a_pack (void **state)
     static const size_t raw_bytes [] = { 100000, 400000 };
     for (int number = 0; number < 16; number++) {
         world_t world;
-        s_make (&world, weights, 2, raw_bytes [number & 1], number & 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW);
+        s_make (&world, weights, 2, raw_bytes [number & 1],
+            number & 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW);
         s_start (&world);
         simulated_job_t greedy = s_deep (0, SAMPLER_ORDER_SHARED), modest = s_small (1, SAMPLER_ORDER_SHARED);
         modest.from = number & 8? SAMPLES / 2: 0;
@@ -143,15 +151,17 @@ test_modest_has_its_half_of_a_pack (void **state)
     }
 }
 
-//  Must hold: so it is where the other needs the same samples later, by another pipeline, with which each takes fifteen
-//  times as long: what the modest one has done with does not stay for that at its expense.  It has what it has with memory
-//  for all samples; so has, in workers' time, the other; and that one gets its batches in order meanwhile.
+//  Must hold: so it is where the other needs the same samples later, by another pipeline, with which each
+//  takes fifteen times as long: what the modest one has done with does not stay for that at its expense.  It
+//  has what it has with memory for all samples; so has, in workers' time, the other; and that one gets its
+//  batches in order meanwhile.
 static void
 test_what_another_needs_later_is_not_at_ones_expense (void **state)
 {
     (void) state;
     static const uint32_t weights [2] [2] = { { 1, 1 }, { 1, 10 } };
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
+        SAMPLER_ORDER_SEEDED };
     for (int number = 0; number < 12; number++) {
         double got [2], deep [2], workers [2];
         for (int much = 0; much < 2; much++) {
@@ -161,7 +171,8 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
             world.costs.centre_us = 400;
             world.options.samples = 4000;
             s_start (&world);
-            simulated_job_t greedy = s_deep (0, orders [number / 4]), modest = s_small (1, number & 2? SAMPLER_ORDER_PRIVATE:
+            simulated_job_t greedy = s_deep (0, orders [number / 4]),
+                modest = s_small (1, number & 2? SAMPLER_ORDER_PRIVATE:
                 SAMPLER_ORDER_SHARED);
             modest.pipeline = s_centre;
             greedy.to = modest.to = 4000;
@@ -173,8 +184,9 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
             simulation_destroy (&world.simulation);
         }
         if (got [0] < 0.9 * got [1] || workers [0] < 0.9 * workers [1] || deep [0] < 0.5 * deep [1])
-            fail_msg ("case %d: samples %.0f, with memory for all %.0f; the other's batches %.0f, %.0f, workers' time %.3f, "
-                "%.3f s", number, got [0], got [1], deep [0], deep [1], workers [0], workers [1]);
+            fail_msg ("case %d: samples %.0f, with memory for all %.0f; the other's batches %.0f, %.0f, "
+                "workers' time %.3f, %.3f s", number, got [0], got [1], deep [0], deep [1], workers [0],
+                workers [1]);
     }
 }
 
@@ -198,7 +210,8 @@ s_amplification (size_t tenants, double *prepared_p)
     return read / *prepared_p;
 }
 
-//  Must hold: of several tenants one alone has all memory, and reads no more than where there is one tenant only.
+//  Must hold: of several tenants one alone has all memory, and reads no more than where there is one tenant
+//  only.
 static void
 test_who_is_alone_has_all (void **state)
 {
@@ -206,7 +219,8 @@ test_who_is_alone_has_all (void **state)
     double one, alone;
     double read_one = s_amplification (0, &one), read_alone = s_amplification (2, &alone);
     if (alone < 0.99 * one || read_alone > 1.02 * read_one)
-        fail_msg ("%.0f prepared, %.3f read for each; of two tenants %.0f, %.3f", one, read_one, alone, read_alone);
+        fail_msg ("%.0f prepared, %.3f read for each; of two tenants %.0f, %.3f", one, read_one, alone,
+            read_alone);
 }
 
 //  ---- whoever comes and goes
@@ -241,7 +255,8 @@ s_make_random (schedule_t *schedule, uint64_t seed)
     world->options.piece = 1 + (uint32_t) test_below (random, 8);
     world->options.workers = 1 + (uint32_t) test_below (random, 4);
     world->options.cache_versions = 14 * (world->options.workers + 1) + test_below (random, 60);
-    world->costs = (costs_t) { .crop_us = 50 << test_below (random, 6), .centre_us = 50 << test_below (random, 6),
+    world->costs = (costs_t) { .crop_us = 50 << test_below (random, 6),
+        .centre_us = 50 << test_below (random, 6),
         .copy_us = 5 << test_below (random, 4), .read_us = 20 << test_below (random, 8), .sample_us = 1 };
     s_start (world);
 }
@@ -249,8 +264,8 @@ s_make_random (schedule_t *schedule, uint64_t seed)
 static void
 s_random_join (schedule_t *schedule)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
-        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_LIST };
     uint64_t *random = &schedule->random;
     uint32_t samples = schedule->world.options.samples, from = (uint32_t) test_below (random, samples / 2);
     if (schedule->clients == CLIENTS_MAX)
@@ -300,8 +315,9 @@ s_is_hungry (const schedule_t *schedule, int client)
         && !simulation_finished (schedule->world.simulation, client);
 }
 
-//  While nobody comes or goes, each that takes what it gets gets something: in the time in which all windows there are
-//  could be read one by one, prepared and copied, three times over for whom weights favour ten to one.
+//  While nobody comes or goes, each that takes what it gets gets something: in the time in which all windows
+//  there are could be read one by one, prepared and copied, three times over for whom weights favour ten to
+//  one.
 static void
 s_expect_progress (schedule_t *schedule, uint64_t seed)
 {
@@ -316,7 +332,8 @@ s_expect_progress (schedule_t *schedule, uint64_t seed)
     int64_t sample_us = longest_us + costs->copy_us + costs->read_us + 20;
     simulation_run (world->simulation, simulation_now_us (world->simulation) + 3 * window * sample_us);
     for (int client = 0; client < schedule->clients; client++)
-        if (s_is_hungry (schedule, client) && simulation_consumed (world->simulation, client) == before [client])
+        if (s_is_hungry (schedule, client)
+            && simulation_consumed (world->simulation, client) == before [client])
             fail_msg ("seed %" PRIu64 ": client %d of %s has got nothing for %" PRId64 " us", seed, client,
                 schedule->jobs [client].tenant, 3 * window * sample_us);
 }
@@ -337,8 +354,9 @@ s_expect_end (schedule_t *schedule, uint64_t seed)
     assert_true (simulation_raw_peak (simulation) <= schedule->world.options.raw_bytes);
 }
 
-//  Property: whoever joins, leaves, stops or goes on, with whatever weights, orders, pipelines, paces, windows, costs and
-//  memory: everybody goes on, and in the end all have had all, once; and the invariants hold after every event.  Replay:
+//  Property: whoever joins, leaves, stops or goes on, with whatever weights, orders, pipelines, paces,
+//  windows, costs and memory: everybody goes on, and in the end all have had all, once; and the invariants
+//  hold after every event.  Replay:
 //  TEST_SEED.
 static void
 test_nobody_waits_for_ever (void **state)

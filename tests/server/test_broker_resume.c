@@ -1,4 +1,5 @@
-//  Jobs that go on where others stopped (docs/protocol.md, Going on): exactly once over all lives, at every step.
+//  Jobs that go on where others stopped (docs/protocol.md, Going on): exactly once over all lives, at every
+//  step.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,13 +24,15 @@ static way_t s_dsa = { SAMPLER_POLICY_DSA, false }, s_follow = { SAMPLER_POLICY_
 
 #define IN_ALL_WAYS(test) \
     { #test " (dsa)", test, NULL, NULL, &s_dsa }, { #test " (follow)", test, NULL, NULL, &s_follow }, \
-    { #test " (dsa, pack)", test, NULL, NULL, &s_dsa_pack }, { #test " (follow, pack)", test, NULL, NULL, &s_follow_pack }
+    { #test " (dsa, pack)", test, NULL, NULL, &s_dsa_pack }, \
+    { #test " (follow, pack)", test, NULL, NULL, &s_follow_pack }
 
 static simulation_options_t
 s_options (void **state, uint64_t seed)
 {
     const way_t *way = *state;
-    return (simulation_options_t) { .policy = way->policy, .seed = seed, .samples = SAMPLES, .cache_versions = 12, .workers = 2,
+    return (simulation_options_t) { .policy = way->policy, .seed = seed, .samples = SAMPLES,
+        .cache_versions = 12, .workers = 2,
         .check = true, .raw_bytes = way->packed? 120000: 0, .tier = RAW_STREAM };
 }
 
@@ -48,10 +51,12 @@ enum { SHARED, PRIVATE, ASCENDING, GIVEN, SEEDED, POOLED, KINDS };
 static simulated_job_t
 s_job (int kind)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST,
-        SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED };
-    return (simulated_job_t) { .batch_size = 5, .slots = 3, .epochs = EPOCHS, .order = orders [kind], .seed = 42,
-        .list = kind == GIVEN? s_list (): NULL, .list_count = kind == GIVEN? LIST: 0, .pool = kind == POOLED? 8: 0,
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
+        SAMPLER_ORDER_LIST, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED, SAMPLER_ORDER_SEEDED };
+    return (simulated_job_t) { .batch_size = 5, .slots = 3, .epochs = EPOCHS, .order = orders [kind],
+        .seed = 42,
+        .list = kind == GIVEN? s_list (): NULL, .list_count = kind == GIVEN? LIST: 0,
+        .pool = kind == POOLED? 8: 0,
         .to = kind == GIVEN? 0: SAMPLES, .sample_us = 1000 };
 }
 
@@ -92,10 +97,11 @@ s_whole (void **state, int kind, uint32_t orders [EPOCHS] [LIST])
     simulation_destroy (&simulation);
 }
 
-//  What a later life must have got: all that was left, in the order in which it would have come where there is one.
+//  What a later life must have got: all that was left, in the order in which it would have come where there
+//  is one.
 static void
-s_assert_rest (const simulation_t *simulation, int client, int kind, const simulated_job_t *job, const simulated_state_t *from,
-    uint32_t orders [EPOCHS] [LIST])
+s_assert_rest (const simulation_t *simulation, int client, int kind, const simulated_job_t *job,
+    const simulated_state_t *from, uint32_t orders [EPOCHS] [LIST])
 {
     size_t whole = kind == GIVEN? LIST: SAMPLES;
     assert_true (simulation_finished (simulation, client));
@@ -104,16 +110,18 @@ s_assert_rest (const simulation_t *simulation, int client, int kind, const simul
         const seen_epoch_t *seen = simulation_epoch (simulation, client, epoch);
         size_t left = whole - (epoch == from->epoch? from->samples: 0);
         assert_true (seen->ended);
-        assert_int_equal (seen->count, left);               //  none twice, over both lives, was checked on arrival
+        assert_int_equal (seen->count, left);               //  none twice, over both lives, was checked on
+                                                            //  arrival
         assert_int_equal (seen->batches, (left + job->batch_size - 1) / job->batch_size);
         assert_int_equal (seen->told_samples, whole);
         if (kind >= ASCENDING)
-            assert_true (left == 0 || memcmp (seen->ids, orders [epoch] + whole - left, left * sizeof *seen->ids) == 0);
+            assert_true (left == 0 || memcmp (seen->ids, orders [epoch] + whole - left,
+                left * sizeof *seen->ids) == 0);
     }
 }
 
-//  Must hold: wherever a job is stopped, one that goes on with its state, on the same server or another, in other batches,
-//  gets just the rest; seeded orders and lists in the order in which it would have come.
+//  Must hold: wherever a job is stopped, one that goes on with its state, on the same server or another, in
+//  other batches, gets just the rest; seeded orders and lists in the order in which it would have come.
 static void
 test_a_job_goes_on_at_every_step (void **state)
 {
@@ -159,8 +167,8 @@ test_a_job_goes_on_at_every_step (void **state)
     }
 }
 
-//  Must hold: with drop_last what is left is what does not fill a batch of what remained, nothing hangs where that is all,
-//  and the next epoch is whole again.
+//  Must hold: with drop_last what is left is what does not fill a batch of what remained, nothing hangs where
+//  that is all, and the next epoch is whole again.
 static void
 test_drop_last_counts_what_remained (void **state)
 {
@@ -195,14 +203,15 @@ test_drop_last_counts_what_remained (void **state)
 static simulated_state_t
 s_made_up (int kind, uint64_t epoch, uint32_t taken)
 {
-    simulated_state_t made_up = { .epoch = epoch, .batches = taken, .samples = taken, .places = kind == GIVEN? taken: 0 };
+    simulated_state_t made_up = { .epoch = epoch, .batches = taken, .samples = taken,
+        .places = kind == GIVEN? taken: 0 };
     if (kind != GIVEN)
         made_up.taken = roaring_bitmap_from_range (0, taken, 1);
     return made_up;
 }
 
-//  Must hold: where all of an epoch is taken its end comes at once, but not before the ring is; then the next epoch, or
-//  nothing.
+//  Must hold: where all of an epoch is taken its end comes at once, but not before the ring is; then the next
+//  epoch, or nothing.
 static void
 test_an_epoch_that_is_taken_whole_ends_at_once (void **state)
 {
@@ -230,14 +239,16 @@ test_an_epoch_that_is_taken_whole_ends_at_once (void **state)
             assert_true (simulation_finished (simulation, client));
             assert_int_equal (simulation_epochs (simulation, client), EPOCHS);
             if (epoch == 0)
-                assert_int_equal (simulation_epoch (simulation, client, 1)->count, job.drop_last? whole / 5 * 5: whole);
+                assert_int_equal (simulation_epoch (simulation, client, 1)->count,
+                    job.drop_last? whole / 5 * 5: whole);
             simulation_state_clear (&made_up);
             simulation_destroy (&simulation);
         }
 }
 
 static void
-s_assert_refused (simulation_t *simulation, const simulated_job_t *job, const char *code, const char *fragment)
+s_assert_refused (simulation_t *simulation, const simulated_job_t *job, const char *code,
+    const char *fragment)
 {
     assert_int_equal (simulation_join (simulation, job), -1);
     const refusal_t *refusal = simulation_refusal (simulation);
@@ -255,7 +266,8 @@ test_a_state_that_does_not_fit_is_refused (void **state)
     simulated_state_t late = s_made_up (SHARED, EPOCHS, 3), long_list = s_made_up (GIVEN, 0, LIST + 1),
         half = s_made_up (SHARED, 0, 20), beyond = s_made_up (SHARED, 0, SAMPLES + 2);
     job.state = &late;
-    s_assert_refused (simulation, &job, "bad_state", "the state is at epoch 2 (from 0), and the job asks for 2 epochs");
+    s_assert_refused (simulation, &job, "bad_state",
+        "the state is at epoch 2 (from 0), and the job asks for 2 epochs");
     given.state = &long_list;
     s_assert_refused (simulation, &given, "bad_state", "the state is at place 42 of a list, this one has 41");
     job.state = &half;
@@ -309,10 +321,12 @@ s_note_key (void *context, broker_t *broker, int client, const place_t *place)
         keys->seen [index] = true;
         return;
     }
-    fail_msg ("id %llu does not come %llu times", (unsigned long long) key.id, (unsigned long long) key.occurrence + 1);
+    fail_msg ("id %llu does not come %llu times", (unsigned long long) key.id,
+        (unsigned long long) key.occurrence + 1);
 }
 
-//  Must hold: an id of a list that had come before has the random numbers of its later occurrence, and the epoch's.
+//  Must hold: an id of a list that had come before has the random numbers of its later occurrence, and the
+//  epoch's.
 static void
 test_occurrences_go_on (void **state)
 {
@@ -410,7 +424,8 @@ s_readable (const chain_t *chain, bool (*readable) (void *context, uint32_t id))
 
 //  The last life is at its end; what it does not show was over in those before.
 static void
-s_assert_chain (const simulation_t *simulation, const chain_t *chain, bool (*readable) (void *context, uint32_t id))
+s_assert_chain (const simulation_t *simulation, const chain_t *chain,
+    bool (*readable) (void *context, uint32_t id))
 {
     const seen_epoch_t *epoch = simulation_epoch (simulation, chain->client, chain->job.epochs - 1);
     assert_true (epoch->ended);
@@ -419,8 +434,8 @@ s_assert_chain (const simulation_t *simulation, const chain_t *chain, bool (*rea
     assert_int_equal (epoch->before_count + epoch->count, s_readable (chain, readable));
 }
 
-//  Ends the chain's life, or leaves that to the next one, whose ghost it will be; and begins that.  True: it goes on within an
-//  epoch.
+//  Ends the chain's life, or leaves that to the next one, whose ghost it will be; and begins that.  True: it
+//  goes on within an epoch.
 static bool
 s_live_on (simulation_t *simulation, chain_t *chain, uint64_t *random)
 {
@@ -461,7 +476,8 @@ s_run_lives (void **state, uint64_t seed, bool (*readable) (void *context, uint3
         int number = (int) test_below (&random, CHAINS);
         chain_t *chain = &chains [number];
         bool is_over = chain->client >= 0
-            && (simulation_finished (simulation, chain->client) || simulation_ended (simulation, chain->client));
+            && (simulation_finished (simulation, chain->client)
+            || simulation_ended (simulation, chain->client));
         if (is_over && !simulation_ended (simulation, chain->client)) {
             s_assert_chain (simulation, chain, readable);
             simulation_gone (simulation, chain->client);
@@ -491,8 +507,9 @@ s_run_lives (void **state, uint64_t seed, bool (*readable) (void *context, uint3
     return within;
 }
 
-//  Property: whoever dies, or loses its connection, whenever, and goes on with its state in other batches, beside others that do
-//  the same: each sample once an epoch over all lives, all invariants after every event, and nothing is left in the end.
+//  Property: whoever dies, or loses its connection, whenever, and goes on with its state in other batches,
+//  beside others that do the same: each sample once an epoch over all lives, all invariants after every
+//  event, and nothing is left in the end.
 static void
 test_random_lives_get_each_sample_once (void **state)
 {

@@ -24,7 +24,8 @@ static const char s_random [] = "[" RANDOM_CROP "," MARK ",{\"op\":\"flip\"}]";
 static simulation_t *
 s_simulation (void)
 {
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES + 8, .workers = 2,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES,
+        .cache_versions = 2 * SAMPLES + 8, .workers = 2,
         .policy = SAMPLER_POLICY_FOLLOW, .check = true };
     return simulation_new (&options);
 }
@@ -32,17 +33,19 @@ s_simulation (void)
 static simulated_job_t
 s_job (const char *pipeline)
 {
-    return (simulated_job_t) { .pipeline = pipeline, .batch_size = 10, .slots = 4, .epochs = 2, .sample_us = 50 };
+    return (simulated_job_t) { .pipeline = pipeline, .batch_size = 10, .slots = 4, .epochs = 2,
+        .sample_us = 50 };
 }
 
-//  Guards: a list without a mark meets the job that is there, so that each sample is prepared once for both; by itself it
-//  takes the longest stage it may.
+//  Guards: a list without a mark meets the job that is there, so that each sample is prepared once for both;
+//  by itself it takes the longest stage it may.
 static void
 test_a_list_without_a_mark_meets_those_present (void **state)
 {
     (void) state;
     static const struct { const char *first; uint64_t prepared; } cases [] = {
-        { s_resized, SAMPLES }, { s_cropped, SAMPLES }, { s_open, SAMPLES }, { "[" CROP "," MARK "]", 2 * SAMPLES }
+        { s_resized, SAMPLES }, { s_cropped, SAMPLES }, { s_open, SAMPLES },
+        { "[" CROP "," MARK "]", 2 * SAMPLES }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         simulation_t *simulation = s_simulation ();
@@ -61,7 +64,8 @@ static bool
 s_is_told (simulation_t *simulation, sampler_order_t order, const char *pipeline)
 {
     const char *texts [SAMPLER_JOBS_MAX];
-    size_t count = broker_shared_texts (simulation_dataset (simulation), NULL, order, texts, SAMPLER_JOBS_MAX), found = 0;
+    size_t count = broker_shared_texts (simulation_dataset (simulation), NULL, order, texts,
+        SAMPLER_JOBS_MAX), found = 0;
     json_t *list = json_loads (pipeline, 0, NULL);
     const pipeline_t *made;
     char error [256];
@@ -74,8 +78,8 @@ s_is_told (simulation_t *simulation, sampler_order_t order, const char *pipeline
     return found;
 }
 
-//  Guards: the stages told are those of the jobs there are, and that the asker could share: a seeded job shares nothing
-//  random, and what is random of one is nobody else's.
+//  Guards: the stages told are those of the jobs there are, and that the asker could share: a seeded job
+//  shares nothing random, and what is random of one is nobody else's.
 static void
 test_the_stages_told_are_those_to_be_shared (void **state)
 {

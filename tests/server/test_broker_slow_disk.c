@@ -1,5 +1,6 @@
-//  The broker with two data sets, of one of which no read ever ends, or each fails: the other's jobs go on, through whole epochs,
-//  in little memory, while nothing of the first comes; and when it comes at last, its jobs go on too.
+//  The broker with two data sets, of one of which no read ever ends, or each fails: the other's jobs go on,
+//  through whole epochs, in little memory, while nothing of the first comes; and when it comes at last, its
+//  jobs go on too.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +14,8 @@
 #include <cmocka.h>
 #include "broker.h"
 
-enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, FEW_SLOTS = 4, CACHE_BYTES = 1 << 20, VERSION_BYTES = 256, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096,
-    SLOW_JOB_QUOTA_MAX = 20000 };
+enum { SAMPLES = 700, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 32, FEW_SLOTS = 4, CACHE_BYTES = 1 << 20,
+    VERSION_BYTES = 256, WORKERS = 2, EPOCHS = 2, JOBS_MAX = 4, KEPT_MAX = 4096, SLOW_JOB_QUOTA_MAX = 20000 };
 
 typedef enum { SLOW, QUICK, DATASETS } which_t;
 
@@ -57,15 +58,18 @@ s_begin (scene_t *self, bool slow_is_packed, bool quick_is_packed, size_t cache_
 {
     static const uint32_t breaks [1];
     *self = (scene_t) { .slots = slots };
-    broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes, .workers = WORKERS,
+    broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes,
+        .workers = WORKERS,
         .jobs_bytes_max = 1 << 28, .seed = 5 };
     self->broker = broker_new (&options);
     for (uint32_t id = 0; id < SAMPLES; id++)
         self->order [id] = id;
     for (which_t which = SLOW; which < DATASETS; which++) {
-        dataset_t *dataset = broker_add_dataset (self->broker, which == SLOW? "slow": "quick", SAMPLES, BROKER_BAD_DROP, NULL);
+        dataset_t *dataset = broker_add_dataset (self->broker, which == SLOW? "slow": "quick", SAMPLES,
+            BROKER_BAD_DROP, NULL);
         self->datasets [which] = dataset;
-        broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1, .sample_bytes = s_sample_bytes,
+        broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
+            .sample_bytes = s_sample_bytes,
             .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 64 * SAMPLE_BYTES };
         size_t least;
         if (which == SLOW? slow_is_packed: quick_is_packed)
@@ -84,7 +88,8 @@ s_join (scene_t *self, which_t which, sampler_order_t order)
     if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    broker_join_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1, .batch_size = BATCH,
+    broker_join_t join = { .dataset = self->datasets [which], .pipeline = pipeline, .world_size = 1,
+        .batch_size = BATCH,
         .slots = self->slots, .slot_bytes = 4096, .order = order, .seed = 3, .fresh_run = run };
     refusal_t refusal;
     client_t *client = &self->clients [self->client_count++];
@@ -218,8 +223,8 @@ s_run (scene_t *self, which_t which, uint64_t epochs)
     for (int64_t turn = 0; turn < SLOW_JOB_QUOTA_MAX && !s_have_epochs (self, which, epochs); turn++)
         s_turn (self);
     if (!s_have_epochs (self, which, epochs))
-        fail_msg ("%s stands still: %zu reads and preparations of the slow disk are under way", which == SLOW? "slow": "quick",
-            self->kept_count);
+        fail_msg ("%s stands still: %zu reads and preparations of the slow disk are under way",
+            which == SLOW? "slow": "quick", self->kept_count);
 }
 
 static void
@@ -232,8 +237,8 @@ s_end (scene_t *self)
     broker_destroy (&self->broker);
 }
 
-//  The quick one's jobs come through whole epochs while enough is asked of the slow one to fill every queue there is; and the
-//  slow one's do when it comes.
+//  The quick one's jobs come through whole epochs while enough is asked of the slow one to fill every queue
+//  there is; and the slow one's do when it comes.
 static void
 s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
 {
@@ -258,8 +263,8 @@ s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
     free (scene);
 }
 
-//  Guards: whatever the two are, and however their jobs draw, in much memory and in little, which the quick one's samples go
-//  through again and again, with windows of any size.
+//  Guards: whatever the two are, and however their jobs draw, in much memory and in little, which the quick
+//  one's samples go through again and again, with windows of any size.
 static void
 test_a_slow_disk_holds_up_nobody_else (void **state)
 {
@@ -271,8 +276,8 @@ test_a_slow_disk_holds_up_nobody_else (void **state)
                 s_hold_up_nobody (kind, versions [size] * VERSION_BYTES, size == 0? SLOTS: FEW_SLOTS);
 }
 
-//  Guards: a folder of which more is worth reading at once has that much under way, and the others what they had; with a
-//  second tenant nobody has more than keeps the workers busy.
+//  Guards: a folder of which more is worth reading at once has that much under way, and the others what they
+//  had; with a second tenant nobody has more than keeps the workers busy.
 static void
 test_a_deep_queue_is_filled (void **state)
 {
@@ -283,7 +288,8 @@ test_a_deep_queue_is_filled (void **state)
         s_begin (scene, false, false, CACHE_BYTES, SLOTS);
         if (tenants == 2)
             broker_add_tenant (scene->broker, &(broker_tenant_t) { .name = "second", .weight = 1 });
-        const size_t least = 4 * WORKERS + 8, asked [] = { 1, 100, 100000 }, had [] = { least, 100, BROKER_FETCHES_MAX };
+        const size_t least = 4 * WORKERS + 8, asked [] = { 1, 100, 100000 },
+            had [] = { least, 100, BROKER_FETCHES_MAX };
         s_join (scene, SLOW, SAMPLER_ORDER_SHARED);
         for (int step = 0; step < 3; step++) {
             broker_set_fetches (scene->broker, scene->datasets [SLOW], asked [step]);
@@ -309,15 +315,16 @@ s_reads_at_rest (scene_t *self)
 {
     json_t *status = broker_status (self->broker, NULL, self->now_ms);
     assert_int_equal (json_integer_value (json_object_get (status, "bad_samples")), 0);
-    json_t *trouble = json_object_get (json_array_get (json_object_get (status, "datasets"), SLOW), "trouble");
+    json_t *trouble = json_object_get (json_array_get (json_object_get (status, "datasets"), SLOW),
+        "trouble");
     assert_true (json_is_true (json_object_get (trouble, "still")));
     json_int_t count = json_integer_value (json_object_get (trouble, "failing"));
     json_decref (status);
     return count;
 }
 
-//  Guards: a data set that stands still has nothing under way but what tries it, so that all that was asked of its disk can be
-//  under way again when that is back; and the quick one goes on meanwhile.
+//  Guards: a data set that stands still has nothing under way but what tries it, so that all that was asked
+//  of its disk can be under way again when that is back; and the quick one goes on meanwhile.
 static void
 test_a_disk_that_fails_holds_up_nobody_else (void **state)
 {

@@ -77,7 +77,8 @@ s_slow_mean_z (double slow_sum)
 }
 
 static void
-s_run_mix (tally_t *tally, sampler_policy_t policy, uint64_t seed, int64_t (*cost_us) (void *context, uint32_t id))
+s_run_mix (tally_t *tally, sampler_policy_t policy, uint64_t seed,
+    int64_t (*cost_us) (void *context, uint32_t id))
 {
     static const int64_t paces_us [JOBS] = { 150, 150, 400 };
     static const int64_t starts_us [JOBS] = { 0, 4000, 9000 };

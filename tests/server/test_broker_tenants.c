@@ -1,4 +1,5 @@
-//  Several tenants on one broker: what each may have, that nothing of one is told to another, and what status says to whom.
+//  Several tenants on one broker: what each may have, that nothing of one is told to another, and what status
+//  says to whom.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,11 +14,12 @@
 
 enum { SECOND_US = 1000000, SAMPLES = 60, NOBODY = -1, LIST = 24, ROUNDS = 2000 };
 
-static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea", s_one [] = "00112233445566778899aabbccddeeff",
-    s_crop [] = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
+static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    s_one [] = "00112233445566778899aabbccddeeff", s_crop [] = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
 
 //  The operator and two others, all of one weight.
-static const broker_tenant_t s_two [] = { { .name = "audio", .weight = 1 }, { .name = "vision", .weight = 1 } };
+static const broker_tenant_t s_two [] = { { .name = "audio", .weight = 1 },
+    { .name = "vision", .weight = 1 } };
 
 static simulation_options_t
 s_options (void)
@@ -29,7 +31,8 @@ s_options (void)
 static simulated_job_t
 s_job (const char *tenant)
 {
-    return (simulated_job_t) { .tenant = tenant, .batch_size = 4, .slots = 3, .epochs = 2, .sample_us = 1000 };
+    return (simulated_job_t) { .tenant = tenant, .batch_size = 4, .slots = 3, .epochs = 2,
+        .sample_us = 1000 };
 }
 
 static int
@@ -48,30 +51,34 @@ s_assert_refused (const simulation_t *simulation, const char *code, const char *
 
 //  ---- shares
 
-//  Property: whatever the weights, everybody has something, all together have no more than there is, and who weighs more has no
-//  less.  Replay: TEST_SEED.
+//  Property: whatever the weights, everybody has something, all together have no more than there is, and who
+//  weighs more has no less.  Replay: TEST_SEED.
 static void
 shares_add_up (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
     for (int round = 0; round < ROUNDS; round++) {
-        broker_t *broker = broker_new (&(broker_options_t) { .cache_bytes = 1 << 20, .workers = 1, .jobs_bytes_max = 1 << 20 });
+        broker_t *broker = broker_new (&(broker_options_t) { .cache_bytes = 1 << 20, .workers = 1,
+            .jobs_bytes_max = 1 << 20 });
         size_t count = test_below (&random, BROKER_TENANTS_MAX);
         char name [16];
         for (size_t index = 0; index < count; index++) {
             snprintf (name, sizeof name, "tenant%zu", index);
             broker_add_tenant (broker, &(broker_tenant_t) { .name = name,
-                .weight = 1 + (uint32_t) test_below (&random, test_below (&random, 2)? 3: BROKER_WEIGHT_MAX) });
+                .weight = 1 + (uint32_t) test_below (&random,
+                test_below (&random, 2)? 3: BROKER_WEIGHT_MAX) });
         }
-        uint64_t whole = count + 1 + test_below (&random, test_below (&random, 2)? 300: UINT64_C (1) << 40), sum = 0;
+        uint64_t whole = count + 1 + test_below (&random, test_below (&random, 2)? 300: UINT64_C (1) << 40),
+            sum = 0;
         for (uint32_t number = 0; number < broker_tenants (broker); number++) {
             uint64_t share = broker_share (broker, broker_tenant_of (broker, number), whole);
             assert_true (share >= 1);
             sum += share;
         }
         if (sum > whole || (count == 0 && sum != whole))
-            fail_msg ("round %d: %zu tenants share %llu of %llu", round, count + 1, (unsigned long long) sum, (unsigned long long) whole);
+            fail_msg ("round %d: %zu tenants share %llu of %llu", round, count + 1, (unsigned long long) sum,
+                (unsigned long long) whole);
         broker_destroy (&broker);
     }
 }
@@ -88,33 +95,48 @@ typedef struct {
 } limit_t;
 
 static const limit_t s_limits [] = {
-    { "jobs by setting", "busy", "tenant 'audio' has 3 jobs (those that wait for ranks included), at most 3 may be: wait until one "
-        "ends, or have the operator set tenant-jobs audio=4", { { "audio", 1, 3, 0, 0 }, { "vision", 1, 5, 0, 0 } }, { .seed = 0 },
+    { "jobs by setting", "busy",
+        "tenant 'audio' has 3 jobs (those that wait for ranks included), at most 3 may be: wait until one "
+        "ends, or have the operator set tenant-jobs audio=4",
+        { { "audio", 1, 3, 0, 0 }, { "vision", 1, 5, 0, 0 } }, { .seed = 0 },
         { .batch_size = 4 }, 3 },
-    { "jobs by share", "busy", "tenant 'audio' has 26 jobs (those that wait for ranks included), at most 26 may be",
+    { "jobs by share", "busy", "tenant 'audio' has 26 jobs (those that wait for ranks included), at most 26 "
+        "may be",
         { { "audio", 1, 0, 0, 0 }, { "vision", 8, 0, 0, 0 } }, { .seed = 0 }, { .batch_size = 1 }, 26 },
-    { "jobs on a data set", "busy", "data set 'data' has 26 jobs of tenant 'audio', at most 26 may be: wait until one ends, or have the "
-        "operator give the tenant more weight (tenant-weight)", { { "audio", 1, 200, 0, 0 }, { "vision", 8, 0, 0, 0 } }, { .seed = 0 },
+    { "jobs on a data set", "busy",
+        "data set 'data' has 26 jobs of tenant 'audio', at most 26 may be: wait until one ends, or have the "
+        "operator give the tenant more weight (tenant-weight)",
+        { { "audio", 1, 200, 0, 0 }, { "vision", 8, 0, 0, 0 } }, { .seed = 0 },
         { .batch_size = 1 }, 26 },
-    { "batches by setting", "budget", "are left for tenant 'audio': take smaller batches or fewer slots, or have the operator set "
-        "tenant-batches audio=", { { "audio", 1, 0, 40000000, 0 }, { "vision", 1, 0, 0, 0 } }, { .jobs_bytes = 200000000 },
+    { "batches by setting", "budget",
+        "are left for tenant 'audio': take smaller batches or fewer slots, or have the operator set "
+        "tenant-batches audio=", { { "audio", 1, 0, 40000000, 0 }, { "vision", 1, 0, 0, 0 } },
+        { .jobs_bytes = 200000000 },
         { .batch_size = 4, .slot_bytes = 4000000 }, 3 },
-    { "batches by share", "budget", "of 33333333 are left for tenant 'audio'", { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
+    { "batches by share", "budget", "of 33333333 are left for tenant 'audio'",
+        { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
         { .jobs_bytes = 100000000 }, { .batch_size = 4, .slot_bytes = 4000000 }, 2 },
-    { "processes", "budget", "tenant 'audio' has jobs of 8 processes, at most 9 may be, since each takes 3 file descriptors of the "
-        "server's: wait until one ends, or have the operator start the server with more (ulimit -n)",
-        { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } }, { .descriptors = 3 * 28 }, { .batch_size = 2, .world_size = 4 }, 2 },
-    { "a pipeline's cache by share", "budget", "so with 2 workers tenant 'audio' needs a share of the cache of at least 9180; it has "
-        "5120: prepare smaller samples, or have the operator raise tenant-weight audio or --cache", { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
+    { "processes", "budget", "tenant 'audio' has jobs of 8 processes, at most 9 may be, since each takes 3 "
+        "file descriptors of the server's: wait until one ends, or have the operator start the server with "
+        "more (ulimit -n)",
+        { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } }, { .descriptors = 3 * 28 },
+        { .batch_size = 2, .world_size = 4 }, 2 },
+    { "a pipeline's cache by share", "budget",
+        "so with 2 workers tenant 'audio' needs a share of the cache of at least 9180; it has "
+        "5120: prepare smaller samples, or have the operator raise tenant-weight audio or --cache",
+        { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
         { .seed = 0 }, { .batch_size = 4, .pipeline = "[{\"op\":\"center_crop\",\"size\":[30,34]}]" }, 0 },
-    { "a pipeline's cache by setting", "budget", "tenant 'audio' may have 1000: prepare smaller samples, or have the operator set "
+    { "a pipeline's cache by setting", "budget",
+        "tenant 'audio' may have 1000: prepare smaller samples, or have the operator set "
         "tenant-cache audio=", { { "audio", 1, 0, 0, 1000 }, { "vision", 1, 0, 0, 0 } }, { .seed = 0 },
         { .batch_size = 4, .pipeline = "[{\"op\":\"center_crop\",\"size\":[11,11]}]" }, 0 },
-    { "tiers of private jobs", "budget", "of tenant 'audio' read from packs by themselves; that takes at least ",
+    { "tiers of private jobs", "budget",
+        "of tenant 'audio' read from packs by themselves; that takes at least ",
         { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } }, { .raw_bytes = 200000, .tier = RAW_REDOX },
         { .batch_size = 4, .order = SAMPLER_ORDER_PRIVATE }, 1 },
     { "pools", "budget", "may take ", { { "audio", 1, 0, 0, 0 }, { "vision", 1, 0, 0, 0 } },
-        { .raw_bytes = 1600000, .tier = RAW_STREAM }, { .batch_size = 4, .order = SAMPLER_ORDER_SEEDED, .seed = 5, .pool = 60 }, 3 },
+        { .raw_bytes = 1600000, .tier = RAW_STREAM },
+        { .batch_size = 4, .order = SAMPLER_ORDER_SEEDED, .seed = 5, .pool = 60 }, 3 },
 };
 
 //  So many jobs of the tenant as fit; the refusal of the next is left in the simulation.
@@ -148,8 +170,10 @@ s_begin (const limit_t *limit)
     return simulation_new (&options);
 }
 
-//  Must hold: each limit refuses with its code, the tenant's own figures and the setting; who is at it leaves the others theirs;
-//  and what is told, and how many fit, is byte for byte the same whether another tenant has all it may have or nothing.
+//  Must hold: each limit refuses with its code, the tenant's own figures and the setting; who is at it leaves
+//  the others theirs;
+//  and what is told, and how many fit, is byte for byte the same whether another tenant has all it may have
+//  or nothing.
 static void
 each_tenant_has_its_limits (void **state)
 {
@@ -168,7 +192,8 @@ each_tenant_has_its_limits (void **state)
             }
             int fit = s_fill (simulation, limit, "audio", names);
             if (fit != limit->fit)
-                fail_msg ("%s: %d fit, expected %d: %s", limit->what, fit, limit->fit, simulation_refusal (simulation)->message);
+                fail_msg ("%s: %d fit, expected %d: %s", limit->what, fit, limit->fit,
+                    simulation_refusal (simulation)->message);
             s_assert_refused (simulation, limit->code, limit->told);
             assert_null (strstr (simulation_refusal (simulation)->message, "vision"));
             if (turn)
@@ -180,7 +205,8 @@ each_tenant_has_its_limits (void **state)
     }
 }
 
-//  Must hold: what the driver says of batches on their way, rings that linger and jobs that gather counts for their tenant only.
+//  Must hold: what the driver says of batches on their way, rings that linger and jobs that gather counts for
+//  their tenant only.
 static void
 what_is_outside_counts (void **state)
 {
@@ -192,7 +218,8 @@ what_is_outside_counts (void **state)
     simulated_job_t job = s_job ("audio"), other = s_job ("vision");
     broker_outside (broker, broker_tenant (broker, "audio"), 85, 0);
     assert_int_equal (s_join (simulation, &job), NOBODY);
-    s_assert_refused (simulation, "busy", "tenant 'audio' has 85 jobs (those that wait for ranks included), at most 85 may be");
+    s_assert_refused (simulation, "busy",
+        "tenant 'audio' has 85 jobs (those that wait for ranks included), at most 85 may be");
     broker_outside (broker, broker_tenant (broker, "audio"), 0, 1000000);
     assert_int_equal (s_join (simulation, &job), NOBODY);
     s_assert_refused (simulation, "budget", "; 0 of 1000000 are left for tenant 'audio'");
@@ -204,7 +231,8 @@ what_is_outside_counts (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: where settings promise more than there is, who comes late is told that and no figure of the others'.
+//  Must hold: where settings promise more than there is, who comes late is told that and no figure of the
+//  others'.
 static void
 promises_beyond_what_there_is (void **state)
 {
@@ -219,7 +247,8 @@ promises_beyond_what_there_is (void **state)
     assert_true (s_join (simulation, &job) >= 0);
     job.tenant = "audio";
     assert_int_equal (s_join (simulation, &job), NOBODY);
-    s_assert_refused (simulation, "budget", "the server has less at present, for its settings (tenant-batches) promise more than it has");
+    s_assert_refused (simulation, "budget",
+        "the server has less at present, for its settings (tenant-batches) promise more than it has");
     simulation_destroy (&simulation);
 }
 
@@ -242,7 +271,8 @@ one_tenant_has_what_there_is (void **state)
         assert_int_equal (simulation_job_id (simulation, client), number);
     }
     assert_int_equal (s_join (simulation, &job), NOBODY);
-    s_assert_refused (simulation, "budget", "there are jobs of 40 processes, at most 40 may be, since each takes 3 file descriptors");
+    s_assert_refused (simulation, "budget",
+        "there are jobs of 40 processes, at most 40 may be, since each takes 3 file descriptors");
     simulation_destroy (&simulation);
     options.descriptors = 0;
     simulation = simulation_new (&options);
@@ -250,7 +280,8 @@ one_tenant_has_what_there_is (void **state)
         assert_true (s_join (simulation, &job) >= 0);
     assert_int_equal (s_join (simulation, &job), NOBODY);
     s_assert_refused (simulation, "busy", "data set 'data' has 256 jobs already: wait until one ends");
-    json_t *status = broker_status (simulation_broker (simulation), broker_tenant (simulation_broker (simulation), NULL), 0);
+    json_t *status = broker_status (simulation_broker (simulation),
+        broker_tenant (simulation_broker (simulation), NULL), 0);
     assert_non_null (json_object_get (status, "cache_hits"));
     assert_null (json_object_get (status, "tenant"));
     json_decref (status);
@@ -263,13 +294,15 @@ typedef struct {
     const char *run, *instance, *job_name;
 } who_t;
 
-//  Must hold: a job of another tenant that has the same run, instance, name and user, in whatever combination, is as if it were
-//  not there: nobody is fenced, nothing is taken, and the run stays the joiner's, though it is another's state.
+//  Must hold: a job of another tenant that has the same run, instance, name and user, in whatever
+//  combination, is as if it were not there: nobody is fenced, nothing is taken, and the run stays the
+//  joiner's, though it is another's state.
 static void
 names_are_a_tenants_own (void **state)
 {
     (void) state;
-    const who_t rows [] = { { s_run, s_one, "sweep" }, { s_run, s_one, NULL }, { s_run, NULL, "sweep" }, { s_run, NULL, NULL },
+    const who_t rows [] = { { s_run, s_one, "sweep" }, { s_run, s_one, NULL }, { s_run, NULL, "sweep" },
+        { s_run, NULL, NULL },
         { NULL, s_one, "sweep" }, { NULL, NULL, "sweep" } };
     for (size_t there = 0; there < sizeof rows / sizeof *rows; there++)
         for (size_t comes = 0; comes < sizeof rows / sizeof *rows; comes++) {
@@ -367,7 +400,8 @@ foreign_data_sets_are_unknown (void **state)
     assert_ptr_equal (broker_dataset (broker, audio, "speech"), speech);
     assert_ptr_equal (broker_dataset (broker, NULL, "speech"), speech);
     assert_null (broker_dataset (broker, vision, "speech"));
-    char *names [] = { broker_dataset_names (broker, NULL), broker_dataset_names (broker, audio), broker_dataset_names (broker, vision) };
+    char *names [] = { broker_dataset_names (broker, NULL), broker_dataset_names (broker, audio),
+        broker_dataset_names (broker, vision) };
     assert_string_equal (names [0], "data, speech");
     assert_string_equal (names [1], "data, speech");
     assert_string_equal (names [2], "data");
@@ -384,7 +418,8 @@ foreign_data_sets_are_unknown (void **state)
 
 //  ---- figures
 
-//  Must hold: of one's own jobs all, of others' nothing, and no figure that they move; to the operator everything.
+//  Must hold: of one's own jobs all, of others' nothing, and no figure that they move; to the operator
+//  everything.
 static void
 status_tells_whose_it_is (void **state)
 {
@@ -396,10 +431,14 @@ status_tells_whose_it_is (void **state)
     for (size_t index = 0; index < 4; index++)
         assert_true (s_join (simulation, &jobs [index]) >= 0);
     simulation_run (simulation, 20000);
-    static const char *const servers [] = { "jobs_total", "prepared", "delivered", "prepared_per_delivered", "cache_hits",
-        "cache_misses", "cache_bytes", "cache_versions", "evictions", "prepared_again", "dropped_unused", "ring_bytes",
-        "jobs_bytes", "outgoing_bytes", "raw_bytes", "bad_samples", "tenants", "jobs_bytes_max", "cache_bytes_max" };
-    json_t *status = broker_status (broker, broker_tenant (broker, "vision"), simulation_now_us (simulation) / 1000);
+    static const char *const servers [] = { "jobs_total", "prepared", "delivered", "prepared_per_delivered",
+        "cache_hits",
+        "cache_misses", "cache_bytes", "cache_versions", "evictions", "prepared_again", "dropped_unused",
+        "ring_bytes",
+        "jobs_bytes", "outgoing_bytes", "raw_bytes", "bad_samples", "tenants", "jobs_bytes_max",
+        "cache_bytes_max" };
+    json_t *status = broker_status (broker, broker_tenant (broker, "vision"),
+        simulation_now_us (simulation) / 1000);
     for (size_t index = 0; index < sizeof servers / sizeof *servers; index++)
         assert_null (json_object_get (status, servers [index]));
     char *text = json_dumps (status, 0);
@@ -419,9 +458,11 @@ status_tells_whose_it_is (void **state)
     for (size_t index = 0; index < sizeof servers / sizeof *servers; index++)
         assert_non_null (json_object_get (status, servers [index]));
     assert_int_equal (json_array_size (json_object_get (status, "jobs")), 4);
-    assert_string_equal (json_string_value (json_object_get (json_array_get (json_object_get (status, "jobs"), 1), "tenant")), "audio");
+    assert_string_equal (json_string_value (json_object_get (json_array_get (json_object_get (status, "jobs"),
+        1), "tenant")), "audio");
     assert_int_equal (json_array_size (json_object_get (status, "tenants")), 3);
-    assert_non_null (json_object_get (json_array_get (json_object_get (status, "tenants"), 1), "dropped_unused"));
+    assert_non_null (json_object_get (json_array_get (json_object_get (status, "tenants"), 1),
+        "dropped_unused"));
     json_decref (status);
     simulation_destroy (&simulation);
 }
@@ -434,7 +475,8 @@ s_sharing (simulation_t *simulation, int client, const char *key)
     uint64_t value = UINT64_MAX;
     size_t index;
     json_array_foreach (json_object_get (status, "jobs"), index, job)
-        if ((uint64_t) json_integer_value (json_object_get (job, "job")) == simulation_job_id (simulation, client))
+        if ((uint64_t) json_integer_value (json_object_get (job, "job"))
+            == simulation_job_id (simulation, client))
             value = (uint64_t) json_integer_value (json_object_get (json_object_get (job, "sharing"), key));
     json_decref (status);
     return value;
@@ -458,8 +500,8 @@ s_list (simulation_t *simulation, const char *tenant, const uint32_t *list)
     return client;
 }
 
-//  Must hold: what is told of sharing, and of one sample, is of the tenant's own jobs, and the same whether others have had all of
-//  it before or not.
+//  Must hold: what is told of sharing, and of one sample, is of the tenant's own jobs, and the same whether
+//  others have had all of it before or not.
 static void
 sharing_is_told_of_own_jobs (void **state)
 {
@@ -497,7 +539,8 @@ sharing_is_told_of_own_jobs (void **state)
     }
 }
 
-//  Must hold: where a pipeline has no mark, it meets its tenant's jobs only; and a notice that little is shared is of its own.
+//  Must hold: where a pipeline has no mark, it meets its tenant's jobs only; and a notice that little is
+//  shared is of its own.
 static void
 share_points_are_a_tenants_own (void **state)
 {
@@ -514,9 +557,10 @@ share_points_are_a_tenants_own (void **state)
     job.epochs = other.epochs = 0;
     int first = s_join (simulation, &job), second = s_join (simulation, &other);
     const char *texts [4];
-    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), NULL, SAMPLER_ORDER_SHARED, texts, 4), 0);
-    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), broker_tenant (broker, "vision"), SAMPLER_ORDER_SHARED,
-        texts, 4), 1);
+    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), NULL, SAMPLER_ORDER_SHARED, texts,
+        4), 0);
+    assert_int_equal (broker_shared_texts (simulation_dataset (simulation), broker_tenant (broker, "vision"),
+        SAMPLER_ORDER_SHARED, texts, 4), 1);
     assert_non_null (strstr (texts [0], "0.5"));
     simulation_run (simulation, 10 * SECOND_US);
     assert_null (simulation_notice (simulation, first));
@@ -525,13 +569,14 @@ share_points_are_a_tenants_own (void **state)
     int third = s_join (simulation, &other);
     simulation_run (simulation, 20 * SECOND_US);
     assert_non_null (simulation_notice (simulation, first));
-    assert_non_null (strstr (simulation_notice (simulation, third), "nothing is prepared for both this job and job 4294967297"));
+    assert_non_null (strstr (simulation_notice (simulation, third),
+        "nothing is prepared for both this job and job 4294967297"));
     assert_null (simulation_notice (simulation, second));
     simulation_destroy (&simulation);
 }
 
-//  Must hold: classes whose jobs have left wait for the next ones, but not any number of them; and one tenant's give way to its
-//  own only.
+//  Must hold: classes whose jobs have left wait for the next ones, but not any number of them; and one
+//  tenant's give way to its own only.
 static void
 idle_classes_are_bounded (void **state)
 {
@@ -547,7 +592,8 @@ idle_classes_are_bounded (void **state)
     simulation_gone (simulation, client);
     char pipeline [100];
     for (int number = 0; number < 300; number++) {
-        snprintf (pipeline, sizeof pipeline, "[{\"op\":\"resize\",\"size\":%d},{\"op\":\"center_crop\",\"size\":[1,1]}]", 1 + number);
+        snprintf (pipeline, sizeof pipeline,
+            "[{\"op\":\"resize\",\"size\":%d},{\"op\":\"center_crop\",\"size\":[1,1]}]", 1 + number);
         simulated_job_t job = s_job ("audio");
         job.pipeline = pipeline;
         job.epochs = 1;

@@ -1,5 +1,6 @@
-//  Several tenants, random comings and goings, from one seed each: all invariants at every step, exactly once for everybody, every
-//  request answered; and what one is told is the same whether the others are there or not.
+//  Several tenants, random comings and goings, from one seed each: all invariants at every step, exactly once
+//  for everybody, every request answered; and what one is told is the same whether the others are there or
+//  not.
 //  Replay: TEST_SEED.  More of them: TEST_RUNS.
 
 #include <setjmp.h>
@@ -14,7 +15,8 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { MS = 1000, SECOND_US = 1000 * MS, CLIENTS = 60, STEPS = 50, PLAYS = 250, WORLDS = 150, LIST = 12, TOLD_BYTES = 1 << 19 };
+enum { MS = 1000, SECOND_US = 1000 * MS, CLIENTS = 60, STEPS = 50, PLAYS = 250, WORLDS = 150, LIST = 12,
+    TOLD_BYTES = 1 << 19 };
 
 static uint64_t
 s_runs (uint64_t ordinary)
@@ -24,12 +26,15 @@ s_runs (uint64_t ordinary)
 }
 
 static const char *const s_names [] = { "alpha", "bravo", "gamma", "delta" };
-static const char *const s_runs_of [] = { NULL, "4b7c1d2e3f405162738495a6b7c8d9ea", "11111111111111111111111111111111" };
-static const char *const s_instances [] = { NULL, "00112233445566778899aabbccddeeff", "ffeeddccbbaa99887766554433221100" };
+static const char *const s_runs_of [] = { NULL, "4b7c1d2e3f405162738495a6b7c8d9ea",
+    "11111111111111111111111111111111" };
+static const char *const s_instances [] = { NULL, "00112233445566778899aabbccddeeff",
+    "ffeeddccbbaa99887766554433221100" };
 static const char *const s_job_names [] = { NULL, "sweep", "ranks" };
 static const char *const s_pipelines [] = { NULL, "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
     "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"share\":true},{\"op\":\"center_crop\",\"size\":[1,1]},{\"op\":\"flip\"}]",
-    "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"op\":\"center_crop\",\"size\":[1,1]},{\"op\":\"flip\"}]",    //  wherever others share
+    //  wherever others share
+    "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"op\":\"center_crop\",\"size\":[1,1]},{\"op\":\"flip\"}]",
     "[{\"op\":\"random_resized_crop\",\"size\":[1,1],\"scale\":[0.5,1]},{\"share\":true},{\"op\":\"flip\"}]",
     "[{\"op\":\"center_crop\",\"size\":[9,9]}]", "[{\"op\":\"center_crop\",\"size\":[40,40]}]" };
 
@@ -51,9 +56,12 @@ s_any_job (uint64_t *random, const char *tenant, const simulation_options_t *opt
     simulated_job_t job = { .tenant = tenant, .batch_size = 1 + (uint32_t) test_below (random, 12),
         .slots = 3 + (uint32_t) test_below (random, 3), .epochs = 1 + test_below (random, 3),
         .order = (sampler_order_t) test_below (random, 4), .seed = 1 + test_below (random, 4), .from = from,
-        .to = from + 1 + (uint32_t) test_below (random, samples - from), .sample_us = (int64_t) test_below (random, 300),
-        .pipeline = ANY_OF (random, s_pipelines), .slot_bytes = 1000 + test_below (random, test_below (random, 4)? 20000: 300000),
-        .run = ANY_OF (random, s_runs_of), .instance = ANY_OF (random, s_instances), .job_name = ANY_OF (random, s_job_names),
+        .to = from + 1 + (uint32_t) test_below (random, samples - from),
+        .sample_us = (int64_t) test_below (random, 300),
+        .pipeline = ANY_OF (random, s_pipelines),
+        .slot_bytes = 1000 + test_below (random, test_below (random, 4)? 20000: 300000),
+        .run = ANY_OF (random, s_runs_of), .instance = ANY_OF (random, s_instances),
+        .job_name = ANY_OF (random, s_job_names),
         .uid = 7 + (uid_t) test_below (random, 2), .is_inline = test_below (random, 3) == 0 };
     if (job.order == SAMPLER_ORDER_LIST) {
         job.from = job.to = 0;
@@ -81,7 +89,8 @@ s_check_refusal (const simulation_t *simulation, const char *tenant)
     assert_true (refusal->code && *refusal->code && *refusal->message);
     for (size_t index = 0; index < sizeof s_names / sizeof *s_names; index++)
         if ((!tenant || strcmp (tenant, s_names [index]) != 0) && strstr (refusal->message, s_names [index]))
-            fail_msg ("'%s' is told of '%s': %s", tenant? tenant: "operator", s_names [index], refusal->message);
+            fail_msg ("'%s' is told of '%s': %s", tenant? tenant: "operator", s_names [index],
+                refusal->message);
 }
 
 //  The client, or -1.
@@ -93,7 +102,8 @@ s_join (simulation_t *simulation, asked_t *asked, const simulated_job_t *job)
         s_check_refusal (simulation, job->tenant);
         return client;
     }
-    assert_string_equal (tenant_name (job_tenant (simulation_job (simulation, client))), job->tenant? job->tenant: "operator");
+    assert_string_equal (tenant_name (job_tenant (simulation_job (simulation, client))),
+        job->tenant? job->tenant: "operator");
     asked->first [asked->count] = client;
     asked->jobs [asked->count++] = *job;
     return client;
@@ -117,12 +127,14 @@ s_return (simulation_t *simulation, asked_t *asked, int which, uint64_t *random)
     bool is_alive = false;
     for (uint32_t number = 0; number < job->world_size; number++) {
         int client = simulation_rank (simulation, first, number);
-        is_alive = is_alive || (simulation_job (simulation, client) && !job_is_over (simulation_job (simulation, client)));
+        is_alive = is_alive || (simulation_job (simulation, client)
+            && !job_is_over (simulation_job (simulation, client)));
         lost = simulation_is_there (simulation, client)? lost: client;
     }
     if (!is_alive || lost < 0)
         return;
-    simulated_return_t how = { .records = simulation_records (simulation, lost), .is_inline = test_below (random, 2) };
+    simulated_return_t how = { .records = simulation_records (simulation, lost),
+        .is_inline = test_below (random, 2) };
     int back;
     if (simulation_return (simulation, lost, &how, &back) == BROKER_RETURN_REFUSED)
         s_check_refusal (simulation, job->tenant);
@@ -134,7 +146,8 @@ s_play_step (simulation_t *simulation, asked_t *asked, const simulation_options_
     uint64_t choice = test_below (random, 9);
     if (choice <= 2 && asked->count < CLIENTS) {
         uint64_t tenant = test_below (random, options->tenant_count + 1);
-        simulated_job_t job = s_any_job (random, tenant? options->tenants [tenant - 1].name: NULL, options, asked->lists [asked->count]);
+        simulated_job_t job = s_any_job (random, tenant? options->tenants [tenant - 1].name: NULL, options,
+            asked->lists [asked->count]);
         s_join (simulation, asked, &job);
         return;
     }
@@ -143,7 +156,8 @@ s_play_step (simulation_t *simulation, asked_t *asked, const simulation_options_
     int which = (int) test_below (random, (uint64_t) asked->count), client = asked->first [which];
     bool has_ranks = asked->jobs [which].world_size > 1;
     if (has_ranks)
-        client = simulation_rank (simulation, client, (uint32_t) test_below (random, asked->jobs [which].world_size));
+        client = simulation_rank (simulation, client,
+            (uint32_t) test_below (random, asked->jobs [which].world_size));
     switch (choice) {
     case 3: simulation_leave (simulation, client); break;
     case 4: simulation_lose (simulation, client); break;
@@ -161,24 +175,28 @@ static void
 s_check_empty (simulation_t *simulation)
 {
     json_t *status = broker_status (simulation_broker (simulation), NULL, 0);
-    static const char *const figures [] = { "jobs", "ranks", "batches_bytes", "pools_bytes", "waiting_samples", "gathering_jobs" };
+    static const char *const figures [] = { "jobs", "ranks", "batches_bytes", "pools_bytes",
+        "waiting_samples", "gathering_jobs" };
     size_t index;
     const json_t *tenant;
     json_array_foreach (json_object_get (status, "tenants"), index, tenant)
         for (size_t figure = 0; figure < sizeof figures / sizeof *figures; figure++)
             if (json_integer_value (json_object_get (tenant, figures [figure])) != 0)
-                fail_msg ("%s of %s are left", figures [figure], json_string_value (json_object_get (tenant, "name")));
+                fail_msg ("%s of %s are left", figures [figure],
+                    json_string_value (json_object_get (tenant, "name")));
     json_decref (status);
 }
 
 //  The newest of each rank.
 static void
-s_each_client (simulation_t *simulation, const asked_t *asked, void (*visit) (simulation_t *simulation, int client))
+s_each_client (simulation_t *simulation, const asked_t *asked,
+    void (*visit) (simulation_t *simulation, int client))
 {
     for (int which = 0; which < asked->count; which++) {
         const simulated_job_t *job = &asked->jobs [which];
         for (uint32_t number = 0; number < (job->world_size? job->world_size: 1); number++)
-            visit (simulation, job->world_size? simulation_rank (simulation, asked->first [which], number): asked->first [which]);
+            visit (simulation, job->world_size? simulation_rank (simulation, asked->first [which], number):
+                asked->first [which]);
     }
 }
 
@@ -187,12 +205,16 @@ s_play (uint64_t seed)
 {
     uint64_t random = seed;
     broker_tenant_t tenants [4];
-    simulation_options_t options = { .policy = test_below (&random, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .seed = seed,
-        .samples = 1 + (uint32_t) test_below (&random, 70), .workers = 1 + (uint32_t) test_below (&random, 3), .check = true,
-        .tenants = tenants, .tenant_count = 1 + test_below (&random, 4), .jobs_bytes = 200000 + test_below (&random, 4000000),
+    simulation_options_t options = { .policy = test_below (&random, 2)? SAMPLER_POLICY_DSA:
+        SAMPLER_POLICY_FOLLOW, .seed = seed,
+        .samples = 1 + (uint32_t) test_below (&random, 70), .workers = 1 + (uint32_t) test_below (&random, 3),
+        .check = true,
+        .tenants = tenants, .tenant_count = 1 + test_below (&random, 4),
+        .jobs_bytes = 200000 + test_below (&random, 4000000),
         .descriptors = test_below (&random, 2)? 30 + test_below (&random, 100): 0 };
     for (size_t index = 0; index < options.tenant_count; index++)
-        tenants [index] = (broker_tenant_t) { .name = s_names [index], .weight = 1 + (uint32_t) test_below (&random, 10),
+        tenants [index] = (broker_tenant_t) { .name = s_names [index],
+            .weight = 1 + (uint32_t) test_below (&random, 10),
             .jobs_max = test_below (&random, 2)? 1 + (uint32_t) test_below (&random, 8): 0,
             .batches_bytes_max = test_below (&random, 3)? 0: 100000 + test_below (&random, 1000000),
             .cache_bytes_max = test_below (&random, 3)? 0: 1000 + test_below (&random, 20000) };
@@ -225,9 +247,9 @@ s_play (uint64_t seed)
     simulation_destroy (&simulation);
 }
 
-//  Property: whoever joins, leaves, dies, stops, comes back, and whatever limits there are: budgets and all other invariants hold
-//  after every event, each epoch that ends is whole and has nothing twice, who is refused is told why in his own figures, and in
-//  the end nothing is left of anybody.
+//  Property: whoever joins, leaves, dies, stops, comes back, and whatever limits there are: budgets and all
+//  other invariants hold after every event, each epoch that ends is whole and has nothing twice, who is
+//  refused is told why in his own figures, and in the end nothing is left of anybody.
 static void
 all_hold_their_own (void **state)
 {
@@ -281,11 +303,14 @@ s_tell_refusal (told_t *told, const refusal_t *refusal)
 static void
 s_blank (json_t *value)
 {
-    static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples", "consumed_samples",
-        "consumed_epoch", "epoch_consumed", "window", "waiting_on", "waits", "sharing", "single_reads", "single_bytes",
-        "pool_bytes", "resident_samples", "resident_bytes", "delivered", "prepared", "cache_bytes", "evictions",
-        "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches", "lacks_steps",
-        "uptime_seconds" };
+    static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples",
+        "consumed_samples",
+        "consumed_epoch", "epoch_consumed", "window", "waiting_on", "waits", "sharing", "single_reads",
+        "single_bytes",
+        "pool_bytes", "resident_samples", "resident_bytes", "delivered", "prepared", "cache_bytes",
+        "evictions",
+        "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches",
+        "lacks_steps", "uptime_seconds" };
     size_t index;
     json_t *part;
     const char *key;
@@ -304,7 +329,8 @@ static void
 s_tell_status (told_t *told, simulation_t *simulation, const char *tenant)
 {
     broker_t *broker = simulation_broker (simulation);
-    json_t *status = broker_status (broker, broker_tenant (broker, tenant), simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (broker, broker_tenant (broker, tenant),
+        simulation_now_us (simulation) / MS);
     s_blank (status);
     char *text = json_dumps (status, JSON_SORT_KEYS | JSON_COMPACT);
     s_tell (told, "%s\n", text);
@@ -323,24 +349,27 @@ s_tell_join (told_t *told, simulation_t *simulation, asked_t *asked, const simul
     }
     const job_t *joined = simulation_job (simulation, client);
     bool is_own_run = job->run && strcmp (job_run (joined), job->run) == 0;
-    s_tell (told, "job %llu, run %s, forked %d, shared %s, %llu samples\n", (unsigned long long) job_id (joined),
+    s_tell (told, "job %llu, run %s, forked %d, shared %s, %llu samples\n",
+        (unsigned long long) job_id (joined),
         is_own_run? job->run: "fresh", job_is_forked (joined), pipeline_shared_text (job_pipeline (joined)),
         (unsigned long long) job_epoch_samples (joined));
 }
 
-//  Whether its rank comes back, and what it is told of that; by a client that says to be one of this tenant's.
+//  Whether its rank comes back, and what it is told of that; by a client that says to be one of this
+//  tenant's.
 static void
 s_tell_return (told_t *told, simulation_t *simulation, asked_t *asked, const char *tenant, uint64_t *random)
 {
-    simulated_job_t job = { .tenant = tenant, .batch_size = 1 + (uint32_t) test_below (random, 3), .slots = 3, .world_size = 2,
+    simulated_job_t job = { .tenant = tenant, .batch_size = 1 + (uint32_t) test_below (random, 3), .slots = 3,
+        .world_size = 2,
         .job_name = "ranks", .run = ANY_OF (random, s_runs_of), .uid = 7, .slot_bytes = 1000 };
     const broker_join_t *join = simulation_asked (simulation, &job);
     broker_join_t asks = *join;
     asks.instances [1] = ANY_OF (random, s_instances);
     refusal_t refusal;
     job_t *found = NULL;
-    broker_return_t answer = broker_returns (simulation_broker (simulation), &asks, 1, simulation_now_us (simulation) / MS, &found,
-        &refusal);
+    broker_return_t answer = broker_returns (simulation_broker (simulation), &asks, 1,
+        simulation_now_us (simulation) / MS, &found, &refusal);
     s_tell (told, "return %d\n", (int) answer);
     if (answer == BROKER_RETURN_REFUSED)
         s_tell_refusal (told, &refusal);
@@ -348,10 +377,11 @@ s_tell_return (told_t *told, simulation_t *simulation, asked_t *asked, const cha
     (void) asked;
 }
 
-//  A step of one tenant, which asks and is told.  Its jobs go on for ever, so that nothing depends on how fast.
+//  A step of one tenant, which asks and is told.  Its jobs go on for ever, so that nothing depends on how
+//  fast.
 static void
-s_world_step (told_t *told, simulation_t *simulation, asked_t *asked, const simulation_options_t *options, const char *tenant,
-    uint64_t *random)
+s_world_step (told_t *told, simulation_t *simulation, asked_t *asked, const simulation_options_t *options,
+    const char *tenant, uint64_t *random)
 {
     uint64_t choice = test_below (random, 8);
     int which = asked->count? (int) test_below (random, (uint64_t) asked->count): -1;
@@ -374,18 +404,22 @@ s_world_step (told_t *told, simulation_t *simulation, asked_t *asked, const simu
         simulation_lose (simulation, simulation_rank (simulation, asked->first [which], 1));
 }
 
-//  One world: the first tenant's schedule follows from the seed; others: with the same things done by others in between, by the
-//  same names, runs and instances.
+//  One world: the first tenant's schedule follows from the seed; others: with the same things done by others
+//  in between, by the same names, runs and instances.
 static void
 s_live (uint64_t seed, bool others, told_t *told)
 {
     uint64_t random = seed, own = seed ^ 0x6f776e, foreign = seed ^ 0x666f72;
-    const broker_tenant_t tenants [] = { { "alpha", 2, (uint32_t) test_below (&random, 7), 0, test_below (&random, 2) * 5000 },
+    const broker_tenant_t tenants [] = { { "alpha", 2, (uint32_t) test_below (&random, 7), 0,
+        test_below (&random, 2) * 5000 },
         { "bravo", 1, 0, 0, 0 } };
-    simulation_options_t options = { .policy = test_below (&random, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .seed = seed,
-        .samples = 10 + (uint32_t) test_below (&random, 60), .workers = 2, .cache_versions = 40 + test_below (&random, 60),
+    simulation_options_t options = { .policy = test_below (&random, 2)? SAMPLER_POLICY_DSA:
+        SAMPLER_POLICY_FOLLOW, .seed = seed,
+        .samples = 10 + (uint32_t) test_below (&random, 60), .workers = 2,
+        .cache_versions = 40 + test_below (&random, 60),
         .tenants = tenants, .tenant_count = 2, .jobs_bytes = 600000 + test_below (&random, 6000000),
-        .descriptors = test_below (&random, 2)? 30 + test_below (&random, 60): 0, .raw_bytes = test_below (&random, 2) * 600000,
+        .descriptors = test_below (&random, 2)? 30 + test_below (&random, 60): 0,
+        .raw_bytes = test_below (&random, 2) * 600000,
         .tier = (raw_policy_t) test_below (&random, 3) };
     static asked_t asked, beside;
     static told_t unheard;
@@ -394,7 +428,8 @@ s_live (uint64_t seed, bool others, told_t *told)
     for (int step = 0; step < STEPS; step++) {
         for (int turn = 0; others && turn < 3; turn++) {
             unheard.used = 0;
-            s_world_step (&unheard, simulation, &beside, &options, test_below (&foreign, 3)? "bravo": NULL, &foreign);
+            s_world_step (&unheard, simulation, &beside, &options, test_below (&foreign, 3)? "bravo": NULL,
+                &foreign);
         }
         s_world_step (told, simulation, &asked, &options, "alpha", &own);
         simulation_run (simulation, (step + 1) * 20 * MS);
@@ -405,8 +440,8 @@ s_live (uint64_t seed, bool others, told_t *told)
     simulation_destroy (&simulation);
 }
 
-//  Property: for all that a tenant can ask (joins by run, instance and name, ranks that return, status), it is told byte for byte
-//  the same whether others do the same under the same names or nobody is there.
+//  Property: for all that a tenant can ask (joins by run, instance and name, ranks that return, status), it
+//  is told byte for byte the same whether others do the same under the same names or nobody is there.
 static void
 nothing_is_told_of_others (void **state)
 {
@@ -422,8 +457,8 @@ nothing_is_told_of_others (void **state)
         for (; alone.text [at] == among.text [at]; at++)
             line = alone.text [at] == '\n'? at + 1: line;
         alone.text [alone.used] = among.text [among.used] = 0;
-        fail_msg ("TEST_SEED=%llu: alone: %.3000s\n... among others: %.3000s", (unsigned long long) seed, alone.text + line,
-            among.text + line);
+        fail_msg ("TEST_SEED=%llu: alone: %.3000s\n... among others: %.3000s", (unsigned long long) seed,
+            alone.text + line, among.text + line);
     }
 }
 

@@ -21,7 +21,8 @@ static const char *const s_stages [STAGES] = {
 typedef struct {
     bool unsuitable [STAGES] [SAMPLES_MAX];
     bool bad [SAMPLES_MAX];
-    bool bad_once;              //  what is bad is so the first time it is looked at, and only unsuitable after that
+    bool bad_once;              //  what is bad is so the first time it is looked at, and only unsuitable
+                                //  after that
     uint64_t apart_seed;        //  only in the class of this job is anything unsuitable; 0: in all
 } world_t;
 
@@ -67,8 +68,10 @@ s_cost_us (void *context, uint32_t id)
 static simulation_t *
 s_simulation (void **state, uint64_t seed, uint32_t samples, broker_bad_t on_bad, world_t *world)
 {
-    simulation_options_t options = { .policy = *(const sampler_policy_t *) *state, .seed = seed, .samples = samples,
-        .cache_versions = 12, .workers = 3, .on_bad = on_bad, .check = true, .readable = s_readable, .suits = s_suits,
+    simulation_options_t options = { .policy = *(const sampler_policy_t *) *state, .seed = seed,
+        .samples = samples,
+        .cache_versions = 12, .workers = 3, .on_bad = on_bad, .check = true, .readable = s_readable,
+        .suits = s_suits,
         .cost_us = s_cost_us, .context = world };
     return simulation_new (&options);
 }
@@ -77,7 +80,8 @@ static void
 s_assert_ended (const simulation_t *simulation, int client, const char *name)
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
-    if (!reason || strcmp (reason, "unsuitable") || strncmp (message, "made unsuitable (", 17) || !strstr (message, name)
+    if (!reason || strcmp (reason, "unsuitable") || strncmp (message, "made unsuitable (", 17)
+        || !strstr (message, name)
     ||  !strstr (message, "change that, or leave the sample out by a subset"))
         fail_msg ("client %d: %s, %s", client, reason? reason: "not ended", reason? message: "");
 }
@@ -104,15 +108,17 @@ s_status (simulation_t *simulation, const char *key)
     return value;
 }
 
-//  Guards: an unsuitable sample ends every job of the stage it does not suit whose data hold it, in whatever order that
-//  draws, and no other, whatever on_bad says; who leaves it out goes on; nothing is bad, and nobody is refused.
+//  Guards: an unsuitable sample ends every job of the stage it does not suit whose data hold it, in whatever
+//  order that draws, and no other, whatever on_bad says; who leaves it out goes on; nothing is bad, and
+//  nobody is refused.
 static void
 test_it_ends_its_class_and_no_other (void **state)
 {
     enum { JOBS = 11, ENDING = 5 };
     for (uint64_t seed = test_seed (), last = seed + 8; seed < last; seed++) {
         world_t world = { .unsuitable = { [1] = { [ODD] = true } } };
-        simulation_t *simulation = s_simulation (state, seed, 100, seed % 2? BROKER_BAD_FAIL: BROKER_BAD_DROP, &world);
+        simulation_t *simulation = s_simulation (state, seed, 100, seed % 2? BROKER_BAD_FAIL: BROKER_BAD_DROP,
+            &world);
         uint32_t with [] = { 1, ODD, ODD, 3 }, without [] = { 1, 19, 21, 3 };
         simulated_job_t jobs [JOBS];
         size_t counts [JOBS] = { 100, 50, 4, 50, 100, 50, 4, 100, 50, 100, 100 };
@@ -149,8 +155,9 @@ test_it_ends_its_class_and_no_other (void **state)
     }
 }
 
-//  Guards: a seeded job with random pixels has a class of its own.  What does not suit there concerns nobody with the same
-//  list of operations, seeded or not; and the other way round it ends when its own version fails.
+//  Guards: a seeded job with random pixels has a class of its own.  What does not suit there concerns nobody
+//  with the same list of operations, seeded or not; and the other way round it ends when its own version
+//  fails.
 static void
 test_a_seeded_job_is_apart (void **state)
 {
@@ -161,7 +168,8 @@ test_a_seeded_job_is_apart (void **state)
             simulation_t *simulation = s_simulation (state, seed, 40, BROKER_BAD_FAIL, &world);
             simulated_job_t jobs [JOBS];
             for (int client = 0; client < JOBS; client++)
-                jobs [client] = (simulated_job_t) { .batch_size = 5, .slots = 4, .epochs = 2, .pipeline = s_stages [0] };
+                jobs [client] = (simulated_job_t) { .batch_size = 5, .slots = 4, .epochs = 2,
+                    .pipeline = s_stages [0] };
             jobs [1].order = jobs [2].order = SAMPLER_ORDER_SEEDED;
             jobs [1].seed = 7;
             jobs [2].seed = 8;
@@ -181,8 +189,8 @@ test_a_seeded_job_is_apart (void **state)
         }
 }
 
-//  Guards: what failed leaves the index at once.  What its class has else stays for the next job, if it is not random, and
-//  what another class has of this very sample stays as well.
+//  Guards: what failed leaves the index at once.  What its class has else stays for the next job, if it is
+//  not random, and what another class has of this very sample stays as well.
 static void
 test_the_version_goes (void **state)
 {
@@ -191,7 +199,8 @@ test_the_version_goes (void **state)
         simulation_t *simulation = s_simulation (state, test_seed (), 40, BROKER_BAD_DROP, &world);
         world.unsuitable [stage] [ODD] = true;
         uint32_t with [] = { 1, 2, 3, ODD };
-        simulated_job_t job = { .batch_size = 4, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST, .list = with,
+        simulated_job_t job = { .batch_size = 4, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST,
+            .list = with,
             .list_count = 4, .pipeline = s_stages [stage] }, other = job;
         other.pipeline = s_stages [stage == 1? 2: 1];
         for (int round = 0; round < 3; round++) {
@@ -217,7 +226,8 @@ test_it_ends_who_has_not_come_to_it (void **state)
     uint32_t ids [40];
     for (uint32_t index = 0; index < 40; index++)
         ids [index] = (ODD + 1 + index) % 40;
-    simulated_job_t late = { .batch_size = 2, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST, .list = ids,
+    simulated_job_t late = { .batch_size = 2, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_LIST,
+        .list = ids,
         .list_count = 40, .pipeline = s_stages [1] }, early = late, without = late;
     early.list = ids + 39;
     early.list_count = 1;
@@ -255,8 +265,8 @@ test_a_finished_job_is_left_alone (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: a sample that another class has found bad, while this one had it prepared, is bad for these jobs too: it has left
-//  their data, and does not end them as unsuitable.
+//  Guards: a sample that another class has found bad, while this one had it prepared, is bad for these jobs
+//  too: it has left their data, and does not end them as unsuitable.
 static void
 test_bad_comes_before_unsuitable (void **state)
 {
@@ -269,8 +279,10 @@ test_bad_comes_before_unsuitable (void **state)
             uint32_t ids [] = { ODD, 1, 2, 3 };
             simulated_job_t jobs [2];
             for (int client = 0; client < 2; client++) {
-                jobs [client] = (simulated_job_t) { .batch_size = 4, .slots = 3, .epochs = 2, .order = SAMPLER_ORDER_LIST,
-                    .list = ids, .list_count = 4, .pipeline = s_stages [client? other: (other + 1) % STAGES] };
+                jobs [client] = (simulated_job_t) { .batch_size = 4, .slots = 3, .epochs = 2,
+                    .order = SAMPLER_ORDER_LIST,
+                    .list = ids, .list_count = 4,
+                    .pipeline = s_stages [client? other: (other + 1) % STAGES] };
                 assert_int_equal (simulation_join (simulation, &jobs [client]), client);
             }
             assert_true (simulation_run (simulation, 100 * SECOND_US));
@@ -308,8 +320,8 @@ s_bad_of (const simulated_job_t *job, const world_t *world)
 }
 
 static void
-s_judge (const simulation_t *simulation, int client, const simulated_job_t *job, size_t stage, const world_t *world,
-    broker_bad_t on_bad)
+s_judge (const simulation_t *simulation, int client, const simulated_job_t *job, size_t stage,
+    const world_t *world, broker_bad_t on_bad)
 {
     const char *message, *reason = simulation_reason (simulation, client, &message);
     size_t bad = s_bad_of (job, world), samples = job->to - job->from;
@@ -333,8 +345,9 @@ s_judge (const simulation_t *simulation, int client, const simulated_job_t *job,
     }
 }
 
-//  Property: whoever comes and goes, a job ends for a sample that does not suit it exactly if its own data and its own stage
-//  say so, and gets all its epochs otherwise; all invariants hold after every event.  Replay: TEST_SEED.
+//  Property: whoever comes and goes, a job ends for a sample that does not suit it exactly if its own data
+//  and its own stage say so, and gets all its epochs otherwise; all invariants hold after every event.
+//  Replay: TEST_SEED.
 static void
 test_random_schedules (void **state)
 {
@@ -355,9 +368,12 @@ test_random_schedules (void **state)
         for (int step = 0; step < 2 * JOBS && clients < JOBS; step++) {
             uint32_t from = (uint32_t) test_below (&random, SAMPLES);
             stages [clients] = test_below (&random, STAGES);
-            jobs [clients] = (simulated_job_t) { .batch_size = 1 + (uint32_t) test_below (&random, 12), .slots = 3,
-                .epochs = 1 + test_below (&random, 3), .order = (sampler_order_t) test_below (&random, 4), .from = from,
-                .to = from + 1 + (uint32_t) test_below (&random, SAMPLES - from), .seed = 1 + test_below (&random, 5),
+            jobs [clients] = (simulated_job_t) { .batch_size = 1 + (uint32_t) test_below (&random, 12),
+                .slots = 3,
+                .epochs = 1 + test_below (&random, 3), .order = (sampler_order_t) test_below (&random, 4),
+                .from = from,
+                .to = from + 1 + (uint32_t) test_below (&random, SAMPLES - from),
+                .seed = 1 + test_below (&random, 5),
                 .sample_us = (int64_t) test_below (&random, 100), .pipeline = s_stages [stages [clients]] };
             if (simulation_join (simulation, &jobs [clients]) >= 0)
                 clients++;
@@ -368,7 +384,8 @@ test_random_schedules (void **state)
                 gone [victim] = true;
                 simulation_gone (simulation, victim);
             }
-            simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (&random, 10000));
+            simulation_run (simulation,
+                simulation_now_us (simulation) + (int64_t) test_below (&random, 10000));
         }
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < clients; client++)

@@ -1,4 +1,5 @@
-//  Certificates: nothing but a whole one is taken, as czmq writes them, and secrets are nobody else's from their first moment.
+//  Certificates: nothing but a whole one is taken, as czmq writes them, and secrets are nobody else's from
+//  their first moment.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +84,8 @@ test_damaged_certificates (void **state)
         { "\"vision\"", "\"vi sion\"", "tenant" },
         { "\"vision\"", "\".vision\"", "tenant" },
         { "\"vision\"", "\"../vision\"", "tenant" },
-        { "\"vision\"", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"", "too long" },
+        { "\"vision\"", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+            "too long" },
         { "\"vision\"", "\"vision\"\n    tenant = \"other\"", "twice" },
         { "\"yes\"", "\"maybe\"", "operator" },
         { "\"yes\"", "\"yes\"\n    operator = \"no\"", "twice" },
@@ -93,7 +95,8 @@ test_damaged_certificates (void **state)
         { "tenant =", "tenant :", "NAME =" },
         { "tenant =", "=", "NAME =" },
         { "secret-key = '", "secret-key = 'x", "40 characters" },
-        { "secret-key = '", "secret-key = '0000000000000000000000000000000000000000'\n    secret-key = '", "twice" },
+        { "secret-key = '", "secret-key = '0000000000000000000000000000000000000000'\n    secret-key = '",
+            "twice" },
         { "public-key = \"", "public-key = \"~", "40 characters" }
     };
     char text [CERTIFICATE_BYTES_MAX + 100];
@@ -101,8 +104,10 @@ test_damaged_certificates (void **state)
         assert_bad (cases [index].piece, cases [index].by, cases [index].reason);
     certificate_t parsed, other;
     certificate_make (&other);
-    snprintf (strstr (strcpy (text, good_text ()), "secret-key = '") + strlen ("secret-key = '"), 60, "%s'\n", other.secret_text);
-    assert_string_equal (certificate_parse (&parsed, text, strlen (text)), "has a secret key that is not the public key's");
+    snprintf (strstr (strcpy (text, good_text ()), "secret-key = '") + strlen ("secret-key = '"), 60, "%s'\n",
+        other.secret_text);
+    assert_string_equal (certificate_parse (&parsed, text, strlen (text)),
+        "has a secret key that is not the public key's");
     assert_non_null (certificate_parse (&parsed, "", 0));
     assert_non_null (certificate_parse (&parsed, "curve\n", 6));
     char zeros [64] = { 0 };
@@ -121,7 +126,8 @@ test_keys_that_are_none (void **state)
     certificate_make (&key);
     assert_true (certificate_is_key (key.public_text));
     static const uint8_t low_orders [] [32] = { { 0 }, { 1 },
-        { 0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a, 0xda, 0x09, 0x8d, 0xeb,
+        { 0xe0, 0xeb, 0x7a, 0x7c, 0x3b, 0x41, 0xb8, 0xae, 0x16, 0x56, 0xe3, 0xfa, 0xf1, 0x9f, 0xc4, 0x6a,
+            0xda, 0x09, 0x8d, 0xeb,
             0x9c, 0x32, 0xb1, 0xfd, 0x86, 0x62, 0x05, 0x16, 0x5f, 0x49, 0xb8, 0x00 } };
     char text [CERTIFICATE_KEY_CHARS + 1];
     for (size_t index = 0; index < 3; index++)
@@ -140,7 +146,8 @@ test_keys_that_are_none (void **state)
     assert_true (certificate_is_name ("alice.laptop-2_x"));
 }
 
-//  Property: whatever is changed of a certificate, it is refused or still means a key.  Replay: TEST_SEED=<seed>.
+//  Property: whatever is changed of a certificate, it is refused or still means a key.  Replay:
+//  TEST_SEED=<seed>.
 static void
 test_mutations (void **state)
 {
@@ -156,7 +163,8 @@ test_mutations (void **state)
             case 1: text [test_below (&random, size)] = "\n \"'=#\r0" [test_below (&random, 8)]; break;
             case 2: size = 1 + test_below (&random, size); break;
             default: {
-                size_t from = test_below (&random, size), to = test_below (&random, size), most = size - (from > to? from: to);
+                size_t from = test_below (&random, size), to = test_below (&random, size),
+                    most = size - (from > to? from: to);
                 memmove (text + to, text + from, test_below (&random, most + 1));
             }
             }
@@ -188,10 +196,12 @@ test_czmq_agrees (void **state)
     mode_t mask = umask (077);
     assert_int_equal (zcert_save (theirs, self->path), 0);
     umask (mask);
-    assert_int_equal (certificate_read (&read_back, folder, "theirs", CERTIFICATE_GUARDED, geteuid (), &reason), 0);
+    assert_int_equal (certificate_read (&read_back, folder, "theirs", CERTIFICATE_GUARDED, geteuid (),
+        &reason), 0);
     assert_string_equal (read_back.public_text, key.public_text);
     assert_string_equal (read_back.secret_text, "");
-    assert_int_equal (certificate_read (&read_back, folder, "theirs_secret", CERTIFICATE_SECRET, geteuid (), &reason), 0);
+    assert_int_equal (certificate_read (&read_back, folder, "theirs_secret", CERTIFICATE_SECRET, geteuid (),
+        &reason), 0);
     assert_string_equal (read_back.secret_text, key.secret_text);
     zcert_destroy (&theirs);
     close (folder);
@@ -271,7 +281,8 @@ test_writing_that_fails (void **state)
         no_links = round;
         assert_int_equal (certificate_write (&key, folder, "a", true, geteuid ()), 0);
         assert_int_equal (certificate_write (&other, folder, "a", true, geteuid ()), -EEXIST);
-        assert_int_equal (certificate_read (&read_back, folder, "a", CERTIFICATE_SECRET, geteuid (), &reason), 0);
+        assert_int_equal (certificate_read (&read_back, folder, "a", CERTIFICATE_SECRET, geteuid (), &reason),
+            0);
         assert_string_equal (read_back.secret_text, key.secret_text);
         assert_int_equal (scratch_entries (self->scratch.path), 1);
         unlinkat (folder, "a", 0);

@@ -37,11 +37,13 @@ static void
 s_take_out (table_t *table, size_t index)
 {
     table->count--;
-    memmove (&table->rings [index], &table->rings [index + 1], (table->count - index) * sizeof table->rings [0]);
+    memmove (&table->rings [index], &table->rings [index + 1],
+        (table->count - index) * sizeof table->rings [0]);
 }
 
 static void
-s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t tenant, size_t rings_max, uint32_t slots)
+s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t tenant, size_t rings_max,
+    uint32_t slots)
 {
     ring_t *ring;
     assert_int_equal (ring_new (&ring, slots, SLOT_BYTES), 0);
@@ -66,7 +68,8 @@ s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t t
     table->rings [table->count++].bytes = bytes;
 }
 
-//  Property: a tenant that has as many as it may have loses its own oldest, nobody else's; bytes are each one's own.
+//  Property: a tenant that has as many as it may have loses its own oldest, nobody else's; bytes are each
+//  one's own.
 static void
 each_loses_its_own (void **state)
 {
@@ -78,11 +81,13 @@ each_loses_its_own (void **state)
     for (uint64_t step = 1; step <= STEPS; step++) {
         if (test_below (&random, 3) || table.count == 0) {
             uint32_t tenant = (uint32_t) test_below (&random, TENANTS);
-            s_keep (&closing_rings, &table, step, tenant, rings_max [tenant], 1 + (uint32_t) test_below (&random, 3));
+            s_keep (&closing_rings, &table, step, tenant, rings_max [tenant],
+                1 + (uint32_t) test_below (&random, 3));
         }
         else {
             size_t index = test_below (&random, table.count);
-            closing_rings_end (&closing_rings, test_below (&random, 8)? table.rings [index].key: STEPS + step);
+            closing_rings_end (&closing_rings,
+                test_below (&random, 8)? table.rings [index].key: STEPS + step);
             if (closing_rings.count < table.count)
                 s_take_out (&table, index);
         }

@@ -1,4 +1,5 @@
-/*  The connection limit: who has too many connections loses the youngest, nobody else loses anything, and no other descriptor is touched.  */
+/*  The connection limit: who has too many connections loses the youngest, nobody else loses anything, and no
+ *  other descriptor is touched.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +24,8 @@ enum { NOW = 1000000, ALICE = 65001, BOB = 65002, CAROL = 65003, CONNECTIONS_MAX
 FAULT_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
 FAULT_CALL (void *, NULL, realloc, (void *memory, size_t size), (memory, size))
 
-//  In the moment before the connection limit takes hold of a descriptor, ZeroMQ's thread has closed it and another has its number.
+//  In the moment before the connection limit takes hold of a descriptor, ZeroMQ's thread has closed it and
+//  another has its number.
 static int s_hand_over = -1, s_other = -1;
 
 int __real_dup3 (int from, int to, int flags);
@@ -143,7 +145,8 @@ is_shut (const pair_t *pair)
 static size_t
 look (fixture_t *self)
 {
-    self->now_ms = connection_limit_due_ms (self->connection_limit) > self->now_ms? connection_limit_due_ms (self->connection_limit): self->now_ms;
+    self->now_ms = connection_limit_due_ms (self->connection_limit) > self->now_ms?
+        connection_limit_due_ms (self->connection_limit): self->now_ms;
     return connection_limit_look (self->connection_limit, self->now_ms);
 }
 
@@ -195,8 +198,9 @@ test_the_youngest_go (void **state)
         assert_int_equal (is_shut (&self->pairs [index]), index == fourth || index == fifth);
 }
 
-//  Which of many new ones is the youngest is known although they all come between two looks.  Each processor has inodes of its own to
-//  give, so the numbers of sockets that are accepted in turn on two say nothing about their age.
+//  Which of many new ones is the youngest is known although they all come between two looks.  Each processor
+//  has inodes of its own to give, so the numbers of sockets that are accepted in turn on two say nothing
+//  about their age.
 static void
 test_the_youngest_of_one_look_go (void **state)
 {
@@ -272,7 +276,8 @@ test_others_are_left_alone (void **state)
     //  The listener goes on.
     size_t later = add (self, 0);
     assert_false (is_shut (&self->pairs [later]));
-    const int fds [] = { other, couple [0], couple [1], pipes [0], pipes [1], ring.client, ring.server, ours.client, ours.server };
+    const int fds [] = { other, couple [0], couple [1], pipes [0], pipes [1], ring.client, ring.server,
+        ours.client, ours.server };
     for (size_t index = 0; index < sizeof fds / sizeof *fds; index++)
         close (fds [index]);
     unlink (other_path);
@@ -298,7 +303,8 @@ test_descriptors (void **state)
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
     size_t shut = look (self);
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal (shut, 0);         //  dup3 needs a number below the limit, and there is none: it stays for the next look
+    assert_int_equal (shut, 0);         //  dup3 needs a number below the limit, and there is none: it stays
+                                        //  for the next look
     none.rlim_cur = (rlim_t) ours.server + 1;
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
     shut = look (self);
@@ -332,14 +338,17 @@ test_when_it_looks (void **state)
     add (self, BOB);
     assert_int_equal (connection_limit_look (self->connection_limit, NOW + CONNECTION_LIMIT_LOOK_MS - 1), 0);
     assert_int_equal (connection_limit_look (self->connection_limit, NOW + CONNECTION_LIMIT_LOOK_MS), 1);
-    assert_int_equal (connection_limit_due_ms (self->connection_limit), NOW + CONNECTION_LIMIT_LOOK_MS + CONNECTION_LIMIT_SOON_MS);
+    assert_int_equal (connection_limit_due_ms (self->connection_limit),
+        NOW + CONNECTION_LIMIT_LOOK_MS + CONNECTION_LIMIT_SOON_MS);
     self->now_ms = NOW + CONNECTION_LIMIT_LOOK_MS;
     assert_int_equal (look (self), 0);
-    assert_int_equal (connection_limit_due_ms (self->connection_limit), self->now_ms + CONNECTION_LIMIT_LOOK_MS);
+    assert_int_equal (connection_limit_due_ms (self->connection_limit),
+        self->now_ms + CONNECTION_LIMIT_LOOK_MS);
     for (int index = 0; index < CONNECTION_LIMIT_MANY; index++)
         add (self, ALICE);
     assert_int_equal (look (self), 0);
-    assert_int_equal (connection_limit_due_ms (self->connection_limit), self->now_ms + CONNECTION_LIMIT_SOON_MS);
+    assert_int_equal (connection_limit_due_ms (self->connection_limit),
+        self->now_ms + CONNECTION_LIMIT_SOON_MS);
 }
 
 //  Without a path descriptors are counted, and nobody is told apart.
@@ -383,8 +392,8 @@ test_faults (void **state)
 
 //  -- beside a model
 
-//  Connections come and go at random: after each look a group has the oldest of those that it had, up to its limit.  In the model
-//  ages are those of looks; of one look's newcomers any may go.
+//  Connections come and go at random: after each look a group has the oldest of those that it had, up to its
+//  limit.  In the model ages are those of looks; of one look's newcomers any may go.
 static void
 test_random_crowds (void **state)
 {
@@ -398,7 +407,8 @@ test_random_crowds (void **state)
     self->alices = 5;
     self->bobs = 3;
     for (int round = 1; round < 60; round++) {
-        for (uint64_t newcomers = test_below (&random, 5); newcomers > 0 && self->count < CONNECTIONS_MAX; newcomers--) {
+        for (uint64_t newcomers = test_below (&random, 5); newcomers > 0
+            && self->count < CONNECTIONS_MAX; newcomers--) {
             uid_t uid = users [test_below (&random, 4)];
             of [self->count] = uid;
             born [self->count] = round;
@@ -419,9 +429,11 @@ test_random_crowds (void **state)
         if (had [0] > 5 || had [1] > 3 || eldest_shut [2] != INT32_MAX)
             fail_msg ("seed %llu, round %d: %zu, %zu", (unsigned long long) seed, round, had [0], had [1]);
         for (int group = 0; group < 2; group++)
-            if (eldest_shut [group] < youngest_kept [group] || (eldest_shut [group] != INT32_MAX && had [group] != (group? 3: 5)))
+            if (eldest_shut [group] < youngest_kept [group]
+                || (eldest_shut [group] != INT32_MAX && had [group] != (group? 3: 5)))
                 fail_msg ("seed %llu, round %d, group %d: one of round %d was shut, one of %d stays, of %zu",
-                    (unsigned long long) seed, round, group, eldest_shut [group], youngest_kept [group], had [group]);
+                    (unsigned long long) seed, round, group, eldest_shut [group], youngest_kept [group],
+                    had [group]);
         //  Some leave, and what was shut is closed, as ZeroMQ does.
         for (size_t index = 0; index < self->count;) {
             if (!is_shut (&self->pairs [index]) && test_below (&random, 12) > 0) {
@@ -464,7 +476,8 @@ churn (void *argument)
     return NULL;
 }
 
-//  Connections that are shut while other descriptors come and go under the same numbers: none of those is ever shut.
+//  Connections that are shut while other descriptors come and go under the same numbers: none of those is
+//  ever shut.
 static void
 test_descriptors_that_change_hands (void **state)
 {
@@ -489,8 +502,8 @@ test_descriptors_that_change_hands (void **state)
     assert_int_equal (shut, 300);
 }
 
-//  The same in the one moment in which it matters: what has the number by then stays open, be it another's connection at the same
-//  path, or something else altogether.
+//  The same in the one moment in which it matters: what has the number by then stays open, be it another's
+//  connection at the same path, or something else altogether.
 static void
 test_a_descriptor_that_changes_hands_is_left_alone (void **state)
 {

@@ -22,7 +22,8 @@ static size_t
 s_made_name (char kind, uint32_t row, char *buffer, size_t size)
 {
     char name [8192];
-    size_t length = (size_t) snprintf (name, sizeof name, "%c%u", kind, row), more = s_longest? (row * 7919u) % s_longest: 0;
+    size_t length = (size_t) snprintf (name, sizeof name, "%c%u", kind, row),
+        more = s_longest? (row * 7919u) % s_longest: 0;
     memset (name + length, 'x', more);
     name [length += more] = 0;
     if (size)
@@ -99,7 +100,8 @@ s_make (uint32_t samples, uint32_t classes, size_t longest, size_t label_bytes)
     s_classes = classes;
     s_longest = longest;
     s_labels [0] = (catalogue_label_t) { .name = "label", .dtype = "int64", .bytes = 8 };
-    s_labels [1] = (catalogue_label_t) { .name = "text", .dtype = "uint8", .dimensions = 1, .shape = { (uint32_t) label_bytes },
+    s_labels [1] = (catalogue_label_t) { .name = "text", .dtype = "uint8", .dimensions = 1,
+        .shape = { (uint32_t) label_bytes },
         .bytes = label_bytes };
 }
 
@@ -112,7 +114,8 @@ s_ask (const char *text, request_table_t *wanted, refusal_t *refusal)
     return request_table (&frame, wanted, refusal);
 }
 
-//  Guards: what is asked for is read, and what cannot be is refused in words; the golden message is read as described.
+//  Guards: what is asked for is read, and what cannot be is refused in words; the golden message is read as
+//  described.
 static void
 test_questions (void **state)
 {
@@ -120,12 +123,15 @@ test_questions (void **state)
     static const struct { const char *text, *code, *fragment; } bad [] = {
         { "", "malformed", "" }, { "[]", "malformed", "" }, { "{}", "bad_request", "dataset is missing" },
         { "{\"dataset\":\"\"}", "bad_request", "dataset: expected a printable text" },
-        { "{\"dataset\":\"d\",\"table\":\"pixels\"}", "bad_request", "table: expected \"classes\", \"names\" or \"label\"" },
+        { "{\"dataset\":\"d\",\"table\":\"pixels\"}", "bad_request",
+            "table: expected \"classes\", \"names\" or \"label\"" },
         { "{\"dataset\":\"d\",\"table\":\"label\"}", "bad_request", "label: the table \"label\" needs it" },
         { "{\"dataset\":\"d\",\"table\":\"names\",\"label\":\"x\"}", "bad_request", "no other has it" },
         { "{\"dataset\":\"d\",\"first\":\"1\"}", "bad_request", "first: only with a table" },
-        { "{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"-1\"}", "bad_request", "first: expected a row's number" },
-        { "{\"dataset\":\"d\",\"rows\":3}", "bad_request", "unknown key 'rows'; there are dataset, table, label, first" }
+        { "{\"dataset\":\"d\",\"table\":\"names\",\"first\":\"-1\"}", "bad_request",
+            "first: expected a row's number" },
+        { "{\"dataset\":\"d\",\"rows\":3}", "bad_request",
+            "unknown key 'rows'; there are dataset, table, label, first" }
     };
     request_table_t wanted;
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++) {
@@ -138,13 +144,15 @@ test_questions (void **state)
     assert_true (s_ask ("{\"dataset\":\"train\"}", &wanted, &refusal) && wanted.table == REQUEST_TABLE_NONE);
     assert_true (s_ask ("{\"first\":\"18446744073709551615\",\"label\":\"x\",\"table\":\"label\",\"dataset\":\"d\"}", &wanted,
         &refusal));
-    assert_true (wanted.table == REQUEST_TABLE_LABEL && wanted.first == UINT64_MAX && !strcmp (wanted.label, "x"));
+    assert_true (wanted.table == REQUEST_TABLE_LABEL && wanted.first == UINT64_MAX
+        && !strcmp (wanted.label, "x"));
     message_t message;
     wire_head_t head;
     message_load (&message, "dataset");
     assert_int_equal (request_head (message.frames, message.count, &head, &refusal), REQUEST_OK);
     assert_true (head.kind == WIRE_DATASET && request_table (&message.frames [1], &wanted, &refusal));
-    assert_true (!strcmp (wanted.dataset, "train") && wanted.table == REQUEST_TABLE_NAMES && wanted.first == 2998);
+    assert_true (!strcmp (wanted.dataset, "train") && wanted.table == REQUEST_TABLE_NAMES
+        && wanted.first == 2998);
     message_unload (&message);
 }
 
@@ -189,7 +197,8 @@ s_assert_rows (const request_table_t *wanted, const dataset_table_t *table)
         }
         char name [8192];
         memcpy (&length, table->bytes + row * sizeof length, sizeof length);
-        assert_int_equal (length, s_made_name (wanted->table == REQUEST_TABLE_NAMES? 's': 'c', number, name, sizeof name));
+        assert_int_equal (length, s_made_name (wanted->table == REQUEST_TABLE_NAMES? 's': 'c', number, name,
+            sizeof name));
         assert_memory_equal (table->bytes + at, name, length);
         at += length;
     }
@@ -197,8 +206,8 @@ s_assert_rows (const request_table_t *wanted, const dataset_table_t *table)
         ? table->count * s_labels [strcmp (wanted->label, "text")? 0: 1].bytes: at);
 }
 
-//  Property: whatever the rows' sizes, the parts are the whole table, each is within its bound or a single row, and as large as
-//  that lets it be.
+//  Property: whatever the rows' sizes, the parts are the whole table, each is within its bound or a single
+//  row, and as large as that lets it be.
 static void
 test_parts_are_the_whole (void **state)
 {
@@ -208,7 +217,8 @@ test_parts_are_the_whole (void **state)
     for (uint64_t seed = test_seed (), last = seed + 24; seed < last; seed++) {
         uint64_t random = seed;
         bool is_long = test_below (&random, 2);         //  few long rows, or many short ones
-        s_make (1 + (uint32_t) test_below (&random, is_long? 300: 60000), 1 + (uint32_t) test_below (&random, is_long? 300: 30000),
+        s_make (1 + (uint32_t) test_below (&random, is_long? 300: 60000),
+            1 + (uint32_t) test_below (&random, is_long? 300: 30000),
             is_long? 1 + test_below (&random, 4000): 0, 1 + test_below (&random, is_long? 65536: 64));
         const char *name = tables [seed % 4];
         uint32_t rows = seed % 4 == 1? s_classes: s_samples, parts = 0;
@@ -217,10 +227,12 @@ test_parts_are_the_whole (void **state)
             request_table_t wanted;
             refusal_t refusal;
             dataset_table_t table;
-            snprintf (text, sizeof text, "{\"dataset\":\"d\",\"table\":%s,\"first\":\"%llu\"}", name, (unsigned long long) first);
+            snprintf (text, sizeof text, "{\"dataset\":\"d\",\"table\":%s,\"first\":\"%llu\"}", name,
+                (unsigned long long) first);
             assert_true (s_ask (text, &wanted, &refusal));
             assert_true (dataset_table (NULL, &wanted, &table, &refusal));
-            size_t most = wanted.table == REQUEST_TABLE_LABEL? DATASET_TABLE_BYTES_MAX: DATASET_TABLE_TEXT_BYTES_MAX;
+            size_t most = wanted.table == REQUEST_TABLE_LABEL? DATASET_TABLE_BYTES_MAX:
+                DATASET_TABLE_TEXT_BYTES_MAX;
             assert_true (table.count > 0 && (table.size <= most || table.count == 1));
             assert_true (first + table.count == rows || table.size > most - 70000);
             s_assert_rows (&wanted, &table);
@@ -230,8 +242,8 @@ test_parts_are_the_whole (void **state)
     }
 }
 
-//  Guards: a row behind the last is an empty part; one behind that, and a label that is none, are refused; without a table only
-//  the facts are told.
+//  Guards: a row behind the last is an empty part; one behind that, and a label that is none, are refused;
+//  without a table only the facts are told.
 static void
 test_edges (void **state)
 {
@@ -255,7 +267,8 @@ test_edges (void **state)
     assert_true (s_ask ("{\"dataset\":\"d\"}", &wanted, &refusal));
     assert_true (dataset_table (NULL, &wanted, &table, &refusal) && !table.bytes);
     char *text = dataset_table_text (NULL, &wanted, &table);
-    assert_string_equal (text, "{\"dataset\":\"d\",\"fingerprint\":\"6d0c4f1e2a3b5c7d\",\"samples\":\"10\",\"classes\":\"0\","
+    assert_string_equal (text,
+        "{\"dataset\":\"d\",\"fingerprint\":\"6d0c4f1e2a3b5c7d\",\"samples\":\"10\",\"classes\":\"0\","
         "\"labels\":[{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[]},{\"name\":\"text\",\"dtype\":\"uint8\",\"shape\":[8]}]}");
     free (text);
 }

@@ -146,7 +146,8 @@ claim (const char *text)
 }
 
 static void
-assert_refused_for (const char *text, const endpoint_access_t *access, int code, const char *what, const char *remedy)
+assert_refused_for (const char *text, const endpoint_access_t *access, int code, const char *what,
+    const char *remedy)
 {
     endpoint_t *endpoint = (endpoint_t *) 1;
     char error [ERROR_BYTES];
@@ -606,7 +607,8 @@ test_path_of_a_socket_has_a_limit (void **state)
     assert_int_equal (scratch_entries (directory), 0);
 }
 
-//  tcp: files in the runtime directory, one server a port; open only where it is surely this host alone, else with keys.
+//  tcp: files in the runtime directory, one server a port; open only where it is surely this host alone, else
+//  with keys.
 static void
 test_tcp (void **state)
 {
@@ -644,7 +646,8 @@ test_tcp (void **state)
         endpoint_destroy (&endpoint);
         assert_int_equal (scratch_entries (self->scratch.path), 0);
     }
-    endpoint_t *endpoint = claim_for ("tcp://127.0.0.1:5555", &everybody), *other = claim_for ("tcp://127.0.0.1:5556", &keys);
+    endpoint_t *endpoint = claim_for ("tcp://127.0.0.1:5555", &everybody),
+        *other = claim_for ("tcp://127.0.0.1:5556", &keys);
     assert_string_equal (endpoint_ring_path (endpoint), in (self, "tureen/tcp-5555.ring"));
     assert_int_equal (access (in (self, "tureen/tcp-5555.lock"), F_OK), 0);
     assert_refused_for ("tcp://localhost:5555", &everybody, -EADDRINUSE, "live server", "stop it");
@@ -673,8 +676,8 @@ assert_mode (const char *path, gid_t gid, mode_t mode)
     struct stat status;
     assert_int_equal (lstat (path, &status), 0);
     if ((status.st_mode & 07777) != mode || status.st_gid != gid || status.st_uid != geteuid ())
-        fail_msg ("%s: user %u, group %u, mode %04o; expected group %u, mode %04o", path, status.st_uid, status.st_gid,
-            status.st_mode & 07777, gid, mode);
+        fail_msg ("%s: user %u, group %u, mode %04o; expected group %u, mode %04o", path, status.st_uid,
+            status.st_gid, status.st_mode & 07777, gid, mode);
 }
 
 //  What cannot be guarded, or would serve nobody, is refused before there is any file.
@@ -686,7 +689,8 @@ test_access_that_cannot_be (void **state)
     assert_refused_for (self->text, &keys, -EACCES, "keys are for tcp", "take --keys out");
     assert_refused_for (self->text, &users, -EACCES, "could not reach", "--group NAME");
     users.keys = true;
-    assert_refused_for ("tcp://127.0.0.1:5555", &users, -EACCES, "cannot be told by a user", "tureen key allow");
+    assert_refused_for ("tcp://127.0.0.1:5555", &users, -EACCES, "cannot be told by a user",
+        "tureen key allow");
     both.keys = true;
     assert_refused_for ("tcp://127.0.0.1:5555", &both, -EACCES, "group 'others'", "ipc:///PATH");
     if (getuid () == 0) {
@@ -714,7 +718,8 @@ test_group_of_others (void **state)
         endpoint_access_t access = { .users = true, .group = "x", .group_id = 5 };
         if (setgroups (1, &further) != 0 || setgid (OTHERS) != 0 || setuid (OTHERS) != 0)
             _exit (1);
-        if (endpoint_claim (&endpoint, NULL, &access, error, sizeof error) != -EACCES || !strstr (error, "not in group 'x'")
+        if (endpoint_claim (&endpoint, NULL, &access, error, sizeof error) != -EACCES
+            || !strstr (error, "not in group 'x'")
         ||  !strstr (error, "usermod"))
             _exit (2);
         static const gid_t ours [] = { OTHERS, 3 };
@@ -750,8 +755,10 @@ test_folder_that_takes_no_file (void **state)
         endpoint_t *endpoint;
         if (setgroups (0, NULL) != 0 || setgid (OTHERS) != 0 || setuid (OTHERS) != 0)
             _exit (1);
-        if (endpoint_claim (&endpoint, self->text, NULL, error, sizeof error) != -EACCES || strstr (error, "lock file")
-        ||  !strstr (error, self->scratch.path) || !strstr (error, "write there, or listen in another one, with --listen"))
+        if (endpoint_claim (&endpoint, self->text, NULL, error, sizeof error) != -EACCES
+            || strstr (error, "lock file")
+        ||  !strstr (error, self->scratch.path)
+            || !strstr (error, "write there, or listen in another one, with --listen"))
             _exit (2);
         _exit (0);
     }
@@ -777,7 +784,8 @@ test_group_gets_the_sockets (void **state)
         endpoint_t *endpoint = claim_for (NULL, &group);
         assert_mode (in (self, "tureen"), OTHERS, 0750);
         assert_mode (in (self, "tureen/server.sock.lock"), getgid (), 0600);
-        int router = make_socket (in (self, "tureen/server.sock"), true), ring_server = make_socket (in (self, "tureen/server.sock.ring"), true);
+        int router = make_socket (in (self, "tureen/server.sock"), true),
+            ring_server = make_socket (in (self, "tureen/server.sock.ring"), true);
         assert_int_equal (endpoint_share (endpoint, error, sizeof error), 0);
         assert_mode (in (self, "tureen/server.sock"), OTHERS, 0660);
         assert_mode (in (self, "tureen/server.sock.ring"), OTHERS, 0660);
@@ -845,8 +853,10 @@ test_folder_of_the_group (void **state)
     if (getuid () != 0)
         skip ();                    //  takes root to give files to any group
     static const struct { gid_t gid; mode_t mode; bool good; } folders [] = {
-        { OTHERS, 0750, true }, { OTHERS, 0710, true }, { OTHERS, 02750, true }, { OTHERS, 0755, false }, { OTHERS, 0751, false },
-        { OTHERS, 0700, false }, { OTHERS, 0740, false }, { OTHERS, 0770, false }, { OTHERS, 01777, false }, { 3, 0750, false },
+        { OTHERS, 0750, true }, { OTHERS, 0710, true }, { OTHERS, 02750, true }, { OTHERS, 0755, false },
+        { OTHERS, 0751, false },
+        { OTHERS, 0700, false }, { OTHERS, 0740, false }, { OTHERS, 0770, false }, { OTHERS, 01777, false },
+        { 3, 0750, false },
     };
     open_the_way (self);
     char folder [120], text [140], chgrp [160];

@@ -16,7 +16,8 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SAMPLES = 120, JOBS = 3, EPOCHS = 3, MS = 1000, SECOND_US = 1000 * MS, VERSIONS_MAX = 4 * SAMPLES, BATCH = 7 };
+enum { SAMPLES = 120, JOBS = 3, EPOCHS = 3, MS = 1000, SECOND_US = 1000 * MS, VERSIONS_MAX = 4 * SAMPLES,
+    BATCH = 7 };
 
 //  --- The request ------------------------------------------------------------------------------------------
 
@@ -25,9 +26,12 @@ test_request (void **state)
 {
     (void) state;
     static const struct { const char *text, *code, *fragment; } bad [] = {
-        { "{}", "bad_request", "id: it is missing" }, { "[]", "malformed", "no object" }, { "{", "malformed", "no JSON" },
-        { "{\"id\":\"1\",\"id\":\"2\"}", "malformed", "duplicate" }, { "{\"id\":\"-1\"}", "bad_request", "id: expected" },
-        { "{\"id\":\"18446744073709551616\"}", "bad_request", "id: expected" }, { "{\"id\":1.5}", "bad_request", "id: expected" },
+        { "{}", "bad_request", "id: it is missing" }, { "[]", "malformed", "no object" },
+        { "{", "malformed", "no JSON" },
+        { "{\"id\":\"1\",\"id\":\"2\"}", "malformed", "duplicate" },
+        { "{\"id\":\"-1\"}", "bad_request", "id: expected" },
+        { "{\"id\":\"18446744073709551616\"}", "bad_request", "id: expected" },
+        { "{\"id\":1.5}", "bad_request", "id: expected" },
         { "{\"id\":\"1\",\"epoch\":null}", "bad_request", "epoch: expected" },
         { "{\"id\":\"1\",\"epoch\":\"9007199254740993\"}", "bad_request", "epoch: expected" },
         { "{\"id\":\"1\",\"view\":0}", "bad_request", "unknown key 'view'; there are id, epoch" }
@@ -75,16 +79,20 @@ test_answers (void **state)
     json_t *golden = json_loadb ((const char *) message.frames [1].data, message.frames [1].size, 0, NULL);
     message_unload (&message);
     assert_non_null (golden);
-    reply_explained_t explained = { .id = 17, .epoch = 3, .is_placed = true, .index = 4, .row = 9, .name = "cat/0017.jpg", .version = 2,
+    reply_explained_t explained = { .id = 17, .epoch = 3, .is_placed = true, .index = 4, .row = 9,
+        .name = "cat/0017.jpg", .version = 2,
         .prepared_for = 3, .is_reused = true };
-    s_assert_golden ("explain_reply", reply_explained (&explained, json_incref (json_object_get (golden, "operations"))));
+    s_assert_golden ("explain_reply",
+        reply_explained (&explained, json_incref (json_object_get (golden, "operations"))));
     json_decref (golden);
     explained = (reply_explained_t) { .id = UINT64_MAX, .epoch = 1, .name = "\xff" };
     char *text = reply_explained (&explained, json_array ());
-    assert_string_equal (text, "{\"id\":\"18446744073709551615\",\"epoch\":\"1\",\"index\":null,\"row\":null,\"name\":\"\xef\xbf\xbd\","
+    assert_string_equal (text,
+        "{\"id\":\"18446744073709551615\",\"epoch\":\"1\",\"index\":null,\"row\":null,\"name\":\"\xef\xbf\xbd\","
         "\"version\":\"0\",\"prepared_for\":null,\"reused\":null,\"operations\":[]}");
     free (text);
-    s_assert_golden ("notice", reply_notice ("little_shared", "only 5 % of this job's samples are in the data of other jobs"));
+    s_assert_golden ("notice", reply_notice ("little_shared",
+        "only 5 % of this job's samples are in the data of other jobs"));
 }
 
 //  --- What the broker knows --------------------------------------------------------------------------------
@@ -93,7 +101,8 @@ test_answers (void **state)
 typedef struct {
     struct { bool known; pipeline_key_t shared, private; uint32_t draw; } copies [JOBS] [EPOCHS] [SAMPLES];
     bool served [JOBS] [VERSIONS_MAX];      //  by id and draw number: 4 of each
-    size_t places [JOBS] [EPOCHS] [SAMPLES];        //  where it was told to lie in its epoch, less one; 0: it was not
+    size_t places [JOBS] [EPOCHS] [SAMPLES];        //  where it was told to lie in its epoch, less one; 0: it
+                                                    //  was not
 } book_t;
 
 static void
@@ -114,7 +123,8 @@ s_note_copy (void *context, broker_t *broker, int client, const place_t *place)
 static bool
 s_keys_equal (const pipeline_key_t *one, const pipeline_key_t *other)
 {
-    return one->seed == other->seed && one->round == other->round && one->id == other->id && one->occurrence == other->occurrence;
+    return one->seed == other->seed && one->round == other->round && one->id == other->id
+        && one->occurrence == other->occurrence;
 }
 
 //  How many of a client's samples can be explained in this epoch; each answer is held against what was done.
@@ -147,7 +157,8 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
         assert_int_equal (rows [told.index] >> told.row & 1, 0);
         rows [told.index] |= 1ull << told.row;
         if (!has_holes) {
-            assert_true (book->places [client] [epoch] [id] == 0 || book->places [client] [epoch] [id] == place + 1);
+            assert_true (book->places [client] [epoch] [id] == 0
+                || book->places [client] [epoch] [id] == place + 1);
             book->places [client] [epoch] [id] = place + 1;
             assert_true (place >= seen->count || seen->ids [place] == id);
         }
@@ -160,7 +171,8 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
             uint32_t jobs = 0;
             for (int other = 0; other < JOBS && told.version < 4 && !has_holes; other++)
                 jobs += book->served [other] [id * 4 + told.version];
-            assert_true (told.prepared_for >= jobs);        //  those that have drawn it, and not copied it yet, count
+            assert_true (told.prepared_for >= jobs);        //  those that have drawn it, and not copied it
+                                                            //  yet, count
         }
         explanation_clear (&told);
     }
@@ -185,8 +197,9 @@ s_slow (void *context, uint32_t id)
     return 5 * MS;
 }
 
-//  Guards: at any moment what is told of a sample is what was done: where it lies in its batch, the keys of both stages, how many
-//  jobs its version has served; of what lies in a released slot too, until that is filled anew; and nothing is told of others.
+//  Guards: at any moment what is told of a sample is what was done: where it lies in its batch, the keys of
+//  both stages, how many jobs its version has served; of what lies in a released slot too, until that is
+//  filled anew; and nothing is told of others.
 static void
 test_what_is_told_was_done (void **state)
 {
@@ -195,13 +208,17 @@ test_what_is_told_was_done (void **state)
         bool has_holes = seed % 2;
         book_t *book = calloc (1, sizeof *book);
         assert_non_null (book);
-        simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 2, .copied = s_note_copy,
-            .readable = has_holes? s_readable: NULL, .cost_us = seed % 4 < 2? s_slow: NULL, .context = book, .check = true,
+        simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 2,
+            .copied = s_note_copy,
+            .readable = has_holes? s_readable: NULL, .cost_us = seed % 4 < 2? s_slow: NULL, .context = book,
+            .check = true,
             .policy = seed % 3? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA };
         simulation_t *simulation = simulation_new (&options);
         for (int client = 0; client < JOBS; client++) {
-            simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = EPOCHS, .sample_us = MS * (1 + client),
-                .order = has_holes && client == 1? SAMPLER_ORDER_SEEDED: SAMPLER_ORDER_SHARED, .to = SAMPLES };
+            simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = EPOCHS,
+                .sample_us = MS * (1 + client),
+                .order = has_holes && client == 1? SAMPLER_ORDER_SEEDED: SAMPLER_ORDER_SHARED,
+                .to = SAMPLES };
             assert_int_equal (simulation_join (simulation, &job), client);
         }
         uint32_t found = 0, most = 0;
@@ -238,8 +255,10 @@ test_jobs_are_counted (void **state)
     (void) state;
     book_t *book = calloc (1, sizeof *book);
     assert_non_null (book);
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40, .workers = 2,
-        .copied = s_note_copy, .context = book, .policy = SAMPLER_POLICY_FOLLOW, .gather_ms = 10, .check = true };
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40,
+        .workers = 2,
+        .copied = s_note_copy, .context = book, .policy = SAMPLER_POLICY_FOLLOW, .gather_ms = 10,
+        .check = true };
     simulation_t *simulation = simulation_new (&options);
     for (int client = 0; client < JOBS; client++) {
         simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = EPOCHS, .sample_us = MS };
@@ -277,17 +296,21 @@ static void
 test_repeated_samples (void **state)
 {
     (void) state;
-    static const uint32_t list [] = { 5, 1, 2, 3, 4, 6, 7, 8, 9, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 5 };
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40, .workers = 2, .check = true };
+    static const uint32_t list [] = { 5, 1, 2, 3, 4, 6, 7, 8, 9, 5, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
+        5 };
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40,
+        .workers = 2, .check = true };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = 1, .order = SAMPLER_ORDER_LIST, .list = list, .list_count = 21,
+    simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = 1, .order = SAMPLER_ORDER_LIST,
+        .list = list, .list_count = 21,
         .sample_us = SECOND_US };
     assert_int_equal (simulation_join (simulation, &job), 0);
     simulation_run (simulation, 100 * MS);
     explanation_t told;
     refusal_t refusal;
     broker_t *broker = simulation_broker (simulation);
-    assert_true (broker_explain (broker, broker_job (broker, 1), &(request_explain_t) { .id = 5 }, &told, &refusal));
+    assert_true (broker_explain (broker, broker_job (broker, 1), &(request_explain_t) { .id = 5 }, &told,
+        &refusal));
     assert_int_equal (told.index, 2);
     assert_int_equal (told.row, 6);
     assert_int_equal (told.private_key.occurrence, 2);
@@ -295,17 +318,20 @@ test_repeated_samples (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: of a `seeded` job any epoch is told, with the keys that it will have; what is not in its data is not.
+//  Guards: of a `seeded` job any epoch is told, with the keys that it will have; what is not in its data is
+//  not.
 static void
 test_seeded_jobs (void **state)
 {
     (void) state;
     book_t *book = calloc (1, sizeof *book);
     assert_non_null (book);
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40, .workers = 2,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 40,
+        .workers = 2,
         .copied = s_note_copy, .context = book, .policy = SAMPLER_POLICY_FOLLOW };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = EPOCHS, .order = SAMPLER_ORDER_SEEDED, .seed = 9,
+    simulated_job_t job = { .batch_size = BATCH, .slots = 4, .epochs = EPOCHS, .order = SAMPLER_ORDER_SEEDED,
+        .seed = 9,
         .from = 10, .to = 90 };
     assert_int_equal (simulation_join (simulation, &job), 0);
     broker_t *broker = simulation_broker (simulation);
@@ -314,7 +340,8 @@ test_seeded_jobs (void **state)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (uint32_t id = 10; id < 90; id++) {
             request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
-            assert_true (broker_explain (broker, broker_job (broker, 1), &request, &before [epoch] [id], &refusal));
+            assert_true (broker_explain (broker, broker_job (broker, 1), &request, &before [epoch] [id],
+                &refusal));
             assert_false (before [epoch] [id].is_placed);
             explanation_clear (&before [epoch] [id]);
         }
@@ -322,8 +349,10 @@ test_seeded_jobs (void **state)
     for (uint64_t epoch = 0; epoch < EPOCHS; epoch++)
         for (uint32_t id = 10; id < 90; id++) {
             assert_true (book->copies [0] [epoch] [id].known);
-            assert_true (s_keys_equal (&before [epoch] [id].shared_key, &book->copies [0] [epoch] [id].shared));
-            assert_true (s_keys_equal (&before [epoch] [id].private_key, &book->copies [0] [epoch] [id].private));
+            assert_true (s_keys_equal (&before [epoch] [id].shared_key,
+                &book->copies [0] [epoch] [id].shared));
+            assert_true (s_keys_equal (&before [epoch] [id].private_key,
+                &book->copies [0] [epoch] [id].private));
         }
     static const uint64_t others [] = { 9, 90, SAMPLES, UINT64_MAX };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++) {

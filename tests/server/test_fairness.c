@@ -87,7 +87,8 @@ s_begin_turn (model_t *model, uint64_t *random)
         return;
     assert_true (model->waiting [user]);
     turn_t *turn = &model->turns [model->turn_count++];
-    uint64_t thought_ns = model->longest_ns [user] >> (user & 1? 5: 0);         //  half of them seem cheaper than they are
+    uint64_t thought_ns = model->longest_ns [user] >> (user & 1? 5: 0);         //  half of them seem cheaper
+                                                                                //  than they are
     *turn = (turn_t) { .user = user, .estimate_ns = test_below (random, thought_ns + 1),
         .took_ns = 1 + test_below (random, model->longest_ns [user]) };
     turn->payers = fairness_serve (model->fairness, user, 0, 0, turn->estimate_ns);
@@ -122,7 +123,8 @@ s_make_model (model_t *model, uint64_t *random)
     }
 }
 
-//  Must hold: two who wait get by weight, up to what is in flight, whatever others do and however wrong estimates are.
+//  Must hold: two who wait get by weight, up to what is in flight, whatever others do and however wrong
+//  estimates are.
 static void
 test_who_waits_gets_by_weight (void **state)
 {
@@ -144,7 +146,8 @@ test_who_waits_gets_by_weight (void **state)
         while (model.turn_count)
             s_end_turn (&model, &random);
         for (uint32_t user = 0; user < model.users; user++)
-            assert_true (fabs ((double) fairness_charged_ns (model.fairness, user) - model.given [user]) <= 1);
+            assert_true (fabs ((double) fairness_charged_ns (model.fairness, user) - model.given [user])
+                <= 1);
         fairness_destroy (&model.fairness);
         assert_null (model.fairness);
     }
@@ -215,8 +218,8 @@ test_who_is_passed_over_is_as_if_idle (void **state)
     fairness_destroy (&fairness);
 }
 
-//  Must hold: what serves two is split; the two together get no more than their weights, and the lighter one of them does not
-//  starve afterwards for what it was given in passing.
+//  Must hold: what serves two is split; the two together get no more than their weights, and the lighter one
+//  of them does not starve afterwards for what it was given in passing.
 static void
 test_shared_turns_are_split (void **state)
 {

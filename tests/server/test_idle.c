@@ -9,8 +9,8 @@
 
 enum { SECOND = 1000, START = 5 * SECOND };
 
-//  Guards: before the first job there is a minute, or the limit where that is longer; then the limit counts, from the last job's
-//  end.
+//  Guards: before the first job there is a minute, or the limit where that is longer; then the limit counts,
+//  from the last job's end.
 static void
 test_it_ends_after_the_last_job (void **state)
 {

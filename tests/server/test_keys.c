@@ -1,5 +1,5 @@
-/*  The folder of keys: nothing but a certificate in a guarded place lets anybody in, what is taken away is gone at the next look, and
- *  a machine without descriptors throws nobody out.
+/*  The folder of keys: nothing but a certificate in a guarded place lets anybody in, what is taken away is
+ *  gone at the next look, and a machine without descriptors throws nobody out.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,8 @@ test_folders_that_are_refused (void **state)
     assert_refused (self, -ENOENT, "cannot make");
 }
 
-//  Every call fails once, and for ever: refused with a reason, or opened; nothing half made is in the way of the next start.
+//  Every call fails once, and for ever: refused with a reason, or opened; nothing half made is in the way of
+//  the next start.
 static void
 test_opening_that_fails (void **state)
 {
@@ -202,10 +203,12 @@ test_revoked_in_the_second_in_which_another_is_allowed (void **state)
 }
 
 static void
-write_grant (fixture_t *self, const char *name, const certificate_t *key, const char *tenant, bool is_operator)
+write_grant (fixture_t *self, const char *name, const certificate_t *key, const char *tenant,
+    bool is_operator)
 {
     char text [400], path [100];
-    snprintf (text, sizeof text, "metadata\n    tenant = \"%s\"\n    operator = \"%s\"\ncurve\n    public-key = \"%s\"\n",
+    snprintf (text, sizeof text,
+        "metadata\n    tenant = \"%s\"\n    operator = \"%s\"\ncurve\n    public-key = \"%s\"\n",
         tenant, is_operator? "yes": "no", key->public_text);
     snprintf (path, sizeof path, "allowed/%s", name);
     put (in (self, path), text, 0600);
@@ -242,8 +245,10 @@ test_files_that_let_nobody_in (void **state)
     keys_t *keys = open_keys (self);
     char text [400];
     static const struct { const char *name; mode_t mode; const char *what; } cases [] = {
-        { "allowed/a b", 0600, "a name of other characters" }, { "allowed/open", 0666, "written by others" } };
-    snprintf (text, sizeof text, "metadata\n    tenant = \"vision\"\ncurve\n    public-key = \"%s\"\n", alice.public_text);
+        { "allowed/a b", 0600, "a name of other characters" },
+        { "allowed/open", 0666, "written by others" } };
+    snprintf (text, sizeof text, "metadata\n    tenant = \"vision\"\ncurve\n    public-key = \"%s\"\n",
+        alice.public_text);
     for (size_t index = 0; index < 2; index++) {
         put (in (self, cases [index].name), text, cases [index].mode);
         assert_false (keys_look (keys));
@@ -258,7 +263,8 @@ test_files_that_let_nobody_in (void **state)
     put (in (self, "allowed/homeless"), text, 0600);
     assert_false (keys_look (keys));
     assert_said (self, "names no tenant");
-    snprintf (text, sizeof text, "metadata\n    tenant = \"vision\"\ncurve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
+    snprintf (text, sizeof text,
+        "metadata\n    tenant = \"vision\"\ncurve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
         alice.public_text, alice.secret_text);
     put (in (self, "allowed/homeless"), text, 0600);
     assert_false (keys_look (keys));
@@ -307,7 +313,8 @@ test_a_tenant_that_there_is_not (void **state)
     keys_destroy (&keys);
 }
 
-//  For want of descriptors everybody stays; and who was revoked in the meantime goes as soon as there are some.
+//  For want of descriptors everybody stays; and who was revoked in the meantime goes as soon as there are
+//  some.
 static void
 test_nobody_goes_for_want_of_descriptors (void **state)
 {
@@ -355,7 +362,8 @@ test_nobody_goes_for_want_of_descriptors (void **state)
     keys_destroy (&keys);
 }
 
-//  Who has the folder above puts one of his own in its place; root, who may read it, does not take it for the server's.
+//  Who has the folder above puts one of his own in its place; root, who may read it, does not take it for the
+//  server's.
 static void
 test_another_users_folder_in_its_place (void **state)
 {
@@ -503,7 +511,8 @@ model_find (const label_t labels [MODEL_LABELS], int key)
 }
 
 static void
-model_change (fixture_t *self, label_t *label, int index, const certificate_t keys [MODEL_KEYS], uint64_t *random)
+model_change (fixture_t *self, label_t *label, int index, const certificate_t keys [MODEL_KEYS],
+    uint64_t *random)
 {
     char name [40];
     snprintf (name, sizeof name, "l%d", index);
@@ -517,12 +526,13 @@ model_change (fixture_t *self, label_t *label, int index, const certificate_t ke
     else {
         *label = (label_t) { .key = 1 + (int) test_below (random, MODEL_KEYS), .is_operator = test_below (random, 4) == 0,
             .tenant = (int) test_below (random, 2), .is_damaged = choice == 2 };
-        write_grant (self, name, &keys [label->key - 1], label->is_damaged? "no name": tenants [label->tenant],
-            label->is_operator);
+        write_grant (self, name, &keys [label->key - 1],
+            label->is_damaged? "no name": tenants [label->tenant], label->is_operator);
     }
 }
 
-//  Property: after every look exactly those are let in who are in the folder, with a number that was nobody else's.
+//  Property: after every look exactly those are let in who are in the folder, with a number that was nobody
+//  else's.
 static void
 test_beside_a_model (void **state)
 {
@@ -547,7 +557,8 @@ test_beside_a_model (void **state)
                 int label = model_find (labels, key);
                 const keys_grant_t *grant = keys_find (keys, certificates [key].public_text);
                 if ((label >= 0) != (grant != NULL))
-                    fail_msg ("seed %" PRIu64 ", step %d: key %d is %slet in", seed, step, key, grant? "": "not ");
+                    fail_msg ("seed %" PRIu64 ", step %d: key %d is %slet in", seed, step, key,
+                        grant? "": "not ");
                 bool stays = users [key] && label >= 0 && known_tenant [key] == labels [label].tenant;
                 should = should || (users [key] && !stays);
                 if (grant && (grant->is_operator != labels [label].is_operator
@@ -562,7 +573,8 @@ test_beside_a_model (void **state)
                     newest = grant->user;
             }
             if (gone != should)
-                fail_msg ("seed %" PRIu64 ", step %d: %s", seed, step, gone? "nobody went": "somebody went unsaid");
+                fail_msg ("seed %" PRIu64 ", step %d: %s", seed, step,
+                    gone? "nobody went": "somebody went unsaid");
             said (self);
         }
         keys_destroy (&keys);

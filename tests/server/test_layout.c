@@ -32,7 +32,8 @@ catalogue_label (const catalogue_t *self, size_t label)
 static const pipeline_t *
 s_pipeline (const char *text)
 {
-    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } }, .count = 2 };
+    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } },
+        .count = 2 };
     json_t *list = json_loads (text, 0, NULL);
     const pipeline_t *pipeline;
     char error [256];
@@ -42,7 +43,8 @@ s_pipeline (const char *text)
     return pipeline;
 }
 
-static const char s_views [] = "[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"views\",\"count\":2},"
+static const char s_views [] =
+    "[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"views\",\"count\":2},"
     "{\"op\":\"random_resized_crop\",\"size\":[7,9]},{\"share\":true},{\"op\":\"cast\",\"dtype\":\"bfloat16\"}]";
 static const char *const s_pipelines [] = {
     "[{\"op\":\"resize\",\"size\":[3,5]}]",
@@ -51,8 +53,8 @@ static const char *const s_pipelines [] = {
     "[{\"op\":\"resize\",\"size\":[224,224]},{\"share\":true},{\"op\":\"normalize\"},{\"op\":\"layout\",\"layout\":\"NCHW\"}]"
 };
 
-//  Property: whatever labels there are, every field is told as the pipeline and the catalogue have it, begins at a multiple of
-//  64 behind the one before, and the last row of the last one is inside the slot.
+//  Property: whatever labels there are, every field is told as the pipeline and the catalogue have it, begins
+//  at a multiple of 64 behind the one before, and the last row of the last one is inside the slot.
 static void
 test_fields_lie_one_behind_the_other (void **state)
 {
@@ -62,9 +64,11 @@ test_fields_lie_one_behind_the_other (void **state)
         char names [CATALOGUE_LABELS_MAX] [32];
         s_label_count = test_below (&random, CATALOGUE_LABELS_MAX + 1);
         for (size_t label = 0; label < s_label_count; label++) {
-            uint32_t length = 1 + (uint32_t) test_below (&random, 50), is_vector = (uint32_t) test_below (&random, 2);
+            uint32_t length = 1 + (uint32_t) test_below (&random, 50),
+                is_vector = (uint32_t) test_below (&random, 2);
             snprintf (names [label], sizeof *names, "label%zu", label);
-            s_labels [label] = (catalogue_label_t) { .name = names [label], .dtype = "int64", .dimensions = is_vector,
+            s_labels [label] = (catalogue_label_t) { .name = names [label], .dtype = "int64",
+                .dimensions = is_vector,
                 .shape = { length }, .bytes = is_vector? 8 * length: 8 };
         }
         const pipeline_t *pipeline = s_pipeline (s_pipelines [seed % 4]);
@@ -84,12 +88,14 @@ test_fields_lie_one_behind_the_other (void **state)
             assert_string_equal (field->name, output? output->name: label->name);
             assert_string_equal (field->dtype, output? pipeline_dtype_name (output->dtype): label->dtype);
             assert_int_equal (field->dimensions, output? output->dimensions: label->dimensions);
-            assert_memory_equal (field->shape, output? output->shape: label->shape, field->dimensions * sizeof *field->shape);
+            assert_memory_equal (field->shape, output? output->shape: label->shape,
+                field->dimensions * sizeof *field->shape);
             assert_int_equal (field->sample_bytes, output? output->bytes: label->bytes);
             assert_ptr_equal (layout_row (&layout, index, (uint8_t *) 4096, batch_size - 1),
                 (uint8_t *) 4096 + end - field->sample_bytes);
         }
-        assert_true (layout.slot_bytes % 4096 == 0 && layout.slot_bytes >= end && layout.slot_bytes < end + 4096 + 64);
+        assert_true (layout.slot_bytes % 4096 == 0 && layout.slot_bytes >= end
+            && layout.slot_bytes < end + 4096 + 64);
         pipeline_destroy (&pipeline);
     }
 }
@@ -123,10 +129,12 @@ test_sizes_that_cannot_be_counted_are_refused (void **state)
     for (uint32_t batch_size = 1; batch_size <= 65536; batch_size *= 16) {
         size_t image = ((size_t) 45 * batch_size + 63) / 64 * 64, row = (most - 4096 - image) / batch_size;
         const struct { size_t bytes; layout_status_t status; } cases [] = {
-            { row, LAYOUT_OK }, { row + 1, LAYOUT_TOO_LARGE }, { SIZE_MAX / 2, LAYOUT_TOO_LARGE }, { SIZE_MAX, LAYOUT_TOO_LARGE }
+            { row, LAYOUT_OK }, { row + 1, LAYOUT_TOO_LARGE }, { SIZE_MAX / 2, LAYOUT_TOO_LARGE },
+            { SIZE_MAX, LAYOUT_TOO_LARGE }
         };
         for (size_t index = 0; index < 4; index++) {
-            s_labels [0] = (catalogue_label_t) { .name = "label", .dtype = "uint8", .dimensions = 1, .shape = { 1 },
+            s_labels [0] = (catalogue_label_t) { .name = "label", .dtype = "uint8", .dimensions = 1,
+                .shape = { 1 },
                 .bytes = cases [index].bytes };
             layout_t layout;
             assert_int_equal (layout_of (&layout, pipeline, NULL, batch_size), cases [index].status);

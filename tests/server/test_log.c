@@ -29,12 +29,15 @@ static void
 lines_as_described (void **state)
 {
     (void) state;
-    s_assert_line (LOG_FIELDS (LOG_TEXT ("tenant", "vision"), LOG_NUMBER ("job", 5), LOG_NUMBER ("user", 1000)),
-        "train, batches of 64, ring", BEGIN "info joined tenant=vision job=5 user=1000: train, batches of 64, ring");
+    s_assert_line (LOG_FIELDS (LOG_TEXT ("tenant", "vision"), LOG_NUMBER ("job", 5),
+        LOG_NUMBER ("user", 1000)),
+        "train, batches of 64, ring",
+        BEGIN "info joined tenant=vision job=5 user=1000: train, batches of 64, ring");
     s_assert_line (NULL, "x", BEGIN "info joined: x");
     s_assert_line (LOG_FIELDS (LOG_TEXT ("tenant", NULL), LOG_NUMBER ("job", UINT64_MAX)), "",
         BEGIN "info joined job=18446744073709551615: ");
-    s_assert_line (LOG_FIELDS (LOG_TEXT ("a", ""), LOG_TEXT ("b", "two words"), LOG_TEXT ("c", "x: y=1"), LOG_TEXT ("d", "\"\\\n\x1b\xc3\xa9")),
+    s_assert_line (LOG_FIELDS (LOG_TEXT ("a", ""), LOG_TEXT ("b", "two words"), LOG_TEXT ("c", "x: y=1"),
+        LOG_TEXT ("d", "\"\\\n\x1b\xc3\xa9")),
         "x", BEGIN "info joined a=\"\" b=\"two words\" c=\"x: y=1\" d=\"\\\"\\\\\\x0a\\x1b\\xc3\\xa9\": x");
 }
 
@@ -43,12 +46,15 @@ text_ends_no_line (void **state)
 {
     (void) state;
     s_assert_line (NULL, "a\nb\rc\td\x1b[2J\x7f", BEGIN "info joined: a?b?c?d?[2J?");
-    //  C1 controls, line and paragraph separators, what turns the writing around; and bytes that are no character.
+    //  C1 controls, line and paragraph separators, what turns the writing around; and bytes that are no
+    //  character.
     s_assert_line (NULL, "\xc2\x85|\xe2\x80\xa8|\xe2\x80\xa9|\xe2\x80\xae|\xe2\x81\xa7|\xff|\xc3", BEGIN
         "info joined: ??|???|???|???|???|?|?");
-    s_assert_line (NULL, "\xe0\x80\x8a|\xe0\x82\x85|\xf0\x80\x80\x8a|\xed\xa0\x80|\xf4\x90\x80\x80|\xd8\x9c", BEGIN
+    s_assert_line (NULL, "\xe0\x80\x8a|\xe0\x82\x85|\xf0\x80\x80\x8a|\xed\xa0\x80|\xf4\x90\x80\x80|\xd8\x9c",
+        BEGIN
         "info joined: ???|???|????|???|????|??");
-    s_assert_line (NULL, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2", BEGIN "info joined: \xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2");
+    s_assert_line (NULL, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2",
+        BEGIN "info joined: \xc3\xa9\xe2\x82\xac\xf0\x9f\x8d\xb2");
 }
 
 //  A reader of lines: the fields of a line, of which there are as many as were given.
@@ -87,7 +93,8 @@ s_fields_in (const char *line)
     return count;
 }
 
-//  Property: whatever values and text are, a line has the fields that it was given, and is one line.  Replay: TEST_SEED=<seed>.
+//  Property: whatever values and text are, a line has the fields that it was given, and is one line.  Replay:
+//  TEST_SEED=<seed>.
 static void
 nothing_is_forged (void **state)
 {
@@ -104,9 +111,11 @@ nothing_is_forged (void **state)
         }
         size_t size = test_below (&random, sizeof text);
         for (size_t at = 0; at < size; at++)
-            text [at] = test_below (&random, 2)? likely [test_below (&random, sizeof likely - 1)]: (char) (1 + test_below (&random, 255));
+            text [at] = test_below (&random, 2)? likely [test_below (&random, sizeof likely - 1)]:
+                (char) (1 + test_below (&random, 255));
         text [size] = 0;
-        size_t length = log_write (line, SECONDS, 0, LOG_LEVEL_INFO, "joined", LOG_FIELDS (LOG_TEXT ("a", values [0]),
+        size_t length = log_write (line, SECONDS, 0, LOG_LEVEL_INFO, "joined",
+            LOG_FIELDS (LOG_TEXT ("a", values [0]),
             LOG_TEXT ("b", values [1]), LOG_TEXT ("c", values [2])), text);
         if (length != strlen (line) || length >= LOG_LINE_BYTES_MAX || s_fields_in (line) != 3)
             fail_msg ("seed %" PRIu64 ": %s", seed, line);
@@ -122,8 +131,8 @@ long_values_and_texts_are_cut (void **state)
     char value [3000], line [LOG_LINE_BYTES_MAX];
     memset (value, 'v', sizeof value - 1);
     value [sizeof value - 1] = 0;
-    size_t size = log_write (line, SECONDS, 0, LOG_LEVEL_ERROR, "joined", LOG_FIELDS (LOG_TEXT ("a", value), LOG_NUMBER ("job", 7)),
-        value);
+    size_t size = log_write (line, SECONDS, 0, LOG_LEVEL_ERROR, "joined",
+        LOG_FIELDS (LOG_TEXT ("a", value), LOG_NUMBER ("job", 7)), value);
     assert_int_equal (size, LOG_LINE_BYTES_MAX - 1);
     assert_non_null (strstr (line, " job=7: v"));
 }
@@ -137,7 +146,8 @@ a_pipe_that_nobody_reads_loses_lines (void **state)
     assert_int_equal (pipe2 (ends, O_NONBLOCK), 0);
     log_t log = { .descriptor = ends [1] };
     for (int line = 0; line < 3000; line++)
-        log_event (&log, LOG_LEVEL_INFO, "left", LOG_FIELDS (LOG_NUMBER ("job", (uint64_t) line)), "job %d left", line);
+        log_event (&log, LOG_LEVEL_INFO, "left", LOG_FIELDS (LOG_NUMBER ("job", (uint64_t) line)),
+            "job %d left", line);
     assert_true (log.lost > 0);
     while (read (ends [0], read_back, sizeof read_back) > 0);
     uint64_t lost = log.lost;
@@ -147,7 +157,8 @@ a_pipe_that_nobody_reads_loses_lines (void **state)
     assert_true (size > 0);
     read_back [size] = 0;
     char expected [100];
-    snprintf (expected, sizeof expected, "warning lost lines=%" PRIu64 ": (%" PRIu64 " lines lost: nobody read this log)\n", lost, lost);
+    snprintf (expected, sizeof expected,
+        "warning lost lines=%" PRIu64 ": (%" PRIu64 " lines lost: nobody read this log)\n", lost, lost);
     assert_non_null (strstr (read_back, expected));
     assert_non_null (strstr (read_back, "info left: the next\n"));
     close (ends [0]);

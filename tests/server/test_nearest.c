@@ -7,8 +7,8 @@
 #include <string.h>
 #include "nearest.h"
 
-static const char *const s_names [] = { "workers", "cache", "batch", "order", "on-bad", "until-idle", "tenant",
-    "tenant-jobs", "rank", "field", "tile" };
+static const char *const s_names [] = { "workers", "cache", "batch", "order", "on-bad", "until-idle",
+    "tenant", "tenant-jobs", "rank", "field", "tile" };
 
 static const char *
 s_nearest (const char *name)
@@ -22,14 +22,17 @@ test_what_was_meant (void **state)
 {
     (void) state;
     static const char *const cases [] [2] = {
-        { "worker", "workers" }, { "wrokers", "workers" }, { "chace", "cache" }, { "oder", "order" }, { "tenat", "tenant" },
-        { "batch-size", "batch" }, { "num-workers", "workers" }, { "tenant-jobs-max", "tenant-jobs" }, { "until", "until-idle" },
+        { "worker", "workers" }, { "wrokers", "workers" }, { "chace", "cache" }, { "oder", "order" },
+        { "tenat", "tenant" },
+        { "batch-size", "batch" }, { "num-workers", "workers" }, { "tenant-jobs-max", "tenant-jobs" },
+        { "until", "until-idle" },
         { "bad", "on-bad" }, { "jobs", "tenant-jobs" }, { "tiel", "tile" }, { "workers", "workers" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         const char *nearest = s_nearest (cases [index] [0]);
         if (!nearest || strcmp (nearest, cases [index] [1]))
-            fail_msg ("'%s' is taken for '%s', not '%s'", cases [index] [0], nearest? nearest: "(none)", cases [index] [1]);
+            fail_msg ("'%s' is taken for '%s', not '%s'", cases [index] [0], nearest? nearest: "(none)",
+                cases [index] [1]);
     }
 }
 

@@ -138,7 +138,8 @@ both_ways_to_write_an_option (void **state)
         "--dataset train=/data/a=b --listen tcp://127.0.0.1:5555 --cache 64M --workers 3 --policy dsa",
         "--dataset=train=/data/a=b --listen=tcp://127.0.0.1:5555 --cache=64M --workers=3 --policy=dsa",
         //  The last one counts.
-        "--cache 1 --dataset=train=/data/a=b --listen=x --listen tcp://127.0.0.1:5555 --cache 64M --workers=3 --policy=dsa",
+        "--cache 1 --dataset=train=/data/a=b --listen=x --listen tcp://127.0.0.1:5555 --cache 64M "
+            "--workers=3 --policy=dsa",
     };
     for (size_t index = 0; index < 3; index++) {
         options_t options = s_parsed (ways [index]);
@@ -175,13 +176,15 @@ until_idle (void **state)
     options_clear (&options);
 }
 
-//  A switch: it may stand alone on the command line, also before something else; in a file it has a value, which that overrides.
+//  A switch: it may stand alone on the command line, also before something else; in a file it has a value,
+//  which that overrides.
 static void
 supervise (void **state)
 {
     (void) state;
     static const struct { const char *arguments; bool on; } ways [] = {
-        { "--dataset a=b", false }, { "--supervise --dataset a=b", true }, { "--dataset a=b --supervise", true },
+        { "--dataset a=b", false }, { "--supervise --dataset a=b", true },
+        { "--dataset a=b --supervise", true },
         { "--supervise=1 --dataset a=b", true }, { "--supervise=0 --dataset a=b", false }
     };
     for (size_t index = 0; index < sizeof ways / sizeof *ways; index++) {
@@ -235,8 +238,8 @@ static void
 settings_of_datasets (void **state)
 {
     (void) state;
-    options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset c=/c "
-        "--field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G "
+    options_t options = s_parsed ("--field a.b.mask=mask:/m=1 --dataset a.b=/a --on-bad=a.b=fail --dataset "
+        "c=/c --field a.b.depth_2=image:/d --jpeg-warnings c=0 --tier c=redox --piece c=64 --raw 3G "
         "--reads 7 --patience 90 --extensions c=.wav,.FLAC --on-bad a.b=drop --on-bad a.b=fail");
     const options_dataset_t *first = &options.datasets [0], *second = &options.datasets [1];
     assert_int_equal (first->field_count, 2);
@@ -292,7 +295,8 @@ help_comes_first (void **state)
     }
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
         "--workers N",
-        "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail", "--jpeg-warnings NAME=N",
+        "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail",
+        "--jpeg-warnings NAME=N",
         "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N", "--patience SECONDS",
         "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
         "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
@@ -359,8 +363,10 @@ arguments_refused (void **state)
         { "--dataset a=/x --field a.=mask:/m", "letters, digits or '_' and is not 'image', got ''" },
         { "--dataset a=/x --field a.image=mask:/m", "is not 'image', got 'image'" },
         { "--dataset a=/x --field a.m-n=mask:/m", "got 'm-n'" },
-        { "--dataset a=/x --field a.m=mask:/m --field a.m=image:/n", "field m: data set 'a' has two of that name: /m and /n" },
-        { "--dataset a=/x --dataset b=/y --field c.m=mask:/m", "field: there is no data set 'c'; there is: a, b" },
+        { "--dataset a=/x --field a.m=mask:/m --field a.m=image:/n",
+            "field m: data set 'a' has two of that name: /m and /n" },
+        { "--dataset a=/x --dataset b=/y --field c.m=mask:/m",
+            "field: there is no data set 'c'; there is: a, b" },
         { "--dataset a=/x --on-bad b=fail", "on-bad: there is no data set 'b'; there is: a" },
         { "--dataset a=/x --on-bad a=stop", "on-bad: there is no 'stop'; there is: drop, fail" },
         { "--dataset a=/x --on-bad fail", "on-bad: expected NAME=drop|fail, got 'fail'" },
@@ -368,7 +374,8 @@ arguments_refused (void **state)
         { "--dataset a=/x --extensions a=.wav,", "got '.wav,'" },
         { "--dataset a=/x --extensions a=.wav,.", "got '.wav,.'" },
         { "--dataset a=/x --extensions a=.a/b", "got '.a/b'" },
-        { "--dataset a=/x --jpeg-warnings a=-1", "jpeg-warnings: expected a number from 0 to 999999999, got '-1'" },
+        { "--dataset a=/x --jpeg-warnings a=-1",
+            "jpeg-warnings: expected a number from 0 to 999999999, got '-1'" },
         { "--dataset a=/x --jpeg-warnings a=1x", "got '1x'" },
         { "--dataset a=/x --jpeg-warnings a=1000000000", "got '1000000000'" },
         { "--dataset a=/x --tier a=flow", "tier: there is no 'flow'; there is: stream, redox, direct" },
@@ -480,7 +487,8 @@ settings_of_datasets_from_a_file (void **state)
         "dataset\n    a = /a\n"
         "extensions\n    a = .wav\n"
         "jpeg-warnings\n    a = 7\n";
-    options_t options = s_parsed_file (text, "--dataset b=/b --on-bad a=drop --jpeg-warnings a=2 --field a.first=mask:/f");
+    options_t options = s_parsed_file (text,
+        "--dataset b=/b --on-bad a=drop --jpeg-warnings a=2 --field a.first=mask:/f");
     const options_dataset_t *dataset = &options.datasets [1];
     assert_string_equal (dataset->name, "a");
     assert_int_equal (dataset->field_count, 3);
@@ -537,11 +545,14 @@ files_refused (void **state)
         { "on-bad = fail\n", 1, "on-bad: expected no value here, but lines '    NAME = drop|fail' below it" },
         { "field\n", 1, "field: expected lines '    NAME.FIELD = mask:DIR' below it" },
         { "on-bad\n    a = fail\ndataset\n    b = /x\n", 2, "on-bad: there is no data set 'a'; there is: b" },
-        { "dataset\n    b = /x\nfield\n    b.m = mask:/m\n    b.m = mask:/n\n", 5, "has two of that name: /m and /n" },
-        { "dataset\n    b = /x\non-bad\n    b = drop\n\n    b = fail\n", 6, "on-bad b: it is there twice, now as 'fail'" },
+        { "dataset\n    b = /x\nfield\n    b.m = mask:/m\n    b.m = mask:/n\n", 5,
+            "has two of that name: /m and /n" },
+        { "dataset\n    b = /x\non-bad\n    b = drop\n\n    b = fail\n", 6,
+            "on-bad b: it is there twice, now as 'fail'" },
         { "dataset\n    b = /x\njpeg-warnings\n    b = many\n", 4, "jpeg-warnings: expected a number" },
         { "dataset\n    b = /x\nextensions\n    b\n", 4, "extensions: expected NAME=.wav,.flac, got 'b='" },
-        { "dataset\n    b = /x\nextensions\n    b = .wa v\n", 4, "extensions: expected NAME=.wav,.flac, got '.wa v'" },
+        { "dataset\n    b = /x\nextensions\n    b = .wa v\n", 4,
+            "extensions: expected NAME=.wav,.flac, got '.wa v'" },
         { "cache = 1M\n    a = /x\n", 1, "cache: nothing belongs below it" },
         { "cache = 1M\ncache = 2M\n", 2, "cache: it is there twice, now as '2M'" },
         { "workers = 0\n", 1, "workers: expected a number from 1 to 1024, got '0'" },

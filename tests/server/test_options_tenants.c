@@ -21,7 +21,8 @@ static char s_config_path [] = "/tmp/test_options_tenants.XXXXXX";
 static options_status_t
 s_parse (options_t *options, const char *arguments, const char *file, char error [ERROR_BYTES])
 {
-    char *text = strdup (arguments), *argv [ARGUMENTS_MAX + 8] = { "serve", "--dataset", "train=/t", "--dataset", "val=/v" };
+    char *text = strdup (arguments),
+        *argv [ARGUMENTS_MAX + 8] = { "serve", "--dataset", "train=/t", "--dataset", "val=/v" };
     char *rest = text;
     assert_non_null (text);
     int argc = 5;
@@ -92,7 +93,8 @@ nobody_beside_the_operator (void **state)
 static void
 s_check_everything (const options_t *options, const char *group, gid_t group_id)
 {
-    const options_tenant_t *vision = &options->tenants [0], *text = &options->tenants [1], *keyed = &options->tenants [2];
+    const options_tenant_t *vision = &options->tenants [0], *text = &options->tenants [1],
+        *keyed = &options->tenants [2];
     assert_int_equal (options->tenant_count, 3);
     assert_string_equal (vision->name, "vision");
     assert_int_equal (vision->datasets, 3);
@@ -111,7 +113,8 @@ s_check_everything (const options_t *options, const char *group, gid_t group_id)
     assert_int_equal (options->own.weight, 2);
     assert_int_equal (options->own.jobs_max, 4);
     static const struct { uid_t uid; const char *tenant; } users [] = {
-        { 0, "vision" }, { 5, "text.a_b-c" }, { 1001, "vision" }, { 1002, "vision" }, { 4294967294, "text.a_b-c" } };
+        { 0, "vision" }, { 5, "text.a_b-c" }, { 1001, "vision" }, { 1002, "vision" },
+        { 4294967294, "text.a_b-c" } };
     assert_int_equal (options->user_count, 5);
     for (size_t index = 0; index < 5; index++) {
         assert_int_equal (options->users [index].uid, users [index].uid);
@@ -128,10 +131,11 @@ everything (void **state)
     (void) state;
     const struct group *group = getgrgid (getgid ());
     char arguments [1024], file [1024];
-    snprintf (arguments, sizeof arguments, "--tenant-weight vision=3 --tenant vision=1002,root,1001 --tenant-datasets=vision=val,train "
-        "--tenant-jobs vision=8 --tenant-batches vision=2G --tenant-cache vision=4G --tenant text.a_b-c=4294967294,5 "
-        "--tenant-datasets text.a_b-c=* --tenant keyed=- --tenant-weight operator=2 --tenant-jobs operator=4 --group %s",
-        group->gr_name);
+    snprintf (arguments, sizeof arguments,
+        "--tenant-weight vision=3 --tenant vision=1002,root,1001 --tenant-datasets=vision=val,train "
+        "--tenant-jobs vision=8 --tenant-batches vision=2G --tenant-cache vision=4G --tenant "
+        "text.a_b-c=4294967294,5 --tenant-datasets text.a_b-c=* --tenant keyed=- --tenant-weight operator=2 "
+        "--tenant-jobs operator=4 --group %s", group->gr_name);
     options_t options = s_parsed (arguments, NULL);
     s_check_everything (&options, group->gr_name, group->gr_gid);
     options_clear (&options);
@@ -149,9 +153,11 @@ static void
 both_places (void **state)
 {
     (void) state;
-    static const char file [] = "tenant\n    a = 10,11\n    b = -\ntenant-weight\n    a = 5\ntenant-datasets\n    a = train\n"
+    static const char file [] =
+        "tenant\n    a = 10,11\n    b = -\ntenant-weight\n    a = 5\ntenant-datasets\n    a = train\n"
         "group = 7\nopen = 0\n";
-    options_t options = s_parsed ("--tenant a=12,10 --tenant-weight a=1 --tenant-weight a=9 --tenant-datasets b=* --group 8", file);
+    options_t options = s_parsed ("--tenant a=12,10 --tenant-weight a=1 --tenant-weight a=9 "
+        "--tenant-datasets b=* --group 8", file);
     assert_int_equal (options.tenant_count, 2);
     assert_int_equal (options.user_count, 3);
     for (uid_t uid = 10; uid < 13; uid++)
@@ -168,8 +174,10 @@ open_and_keys (void **state)
 {
     (void) state;
     static const struct { const char *arguments, *file; bool open; } cases [] = {
-        { "--open", NULL, true }, { "--open=1", NULL, true }, { "--open=0", NULL, false }, { "--open --workers 2", NULL, true },
-        { "", "open = 1\n", true }, { "", "open = 0\n", false }, { "--open=0", "open = 1\n", false }, { "--open", "open = 0\n", true },
+        { "--open", NULL, true }, { "--open=1", NULL, true }, { "--open=0", NULL, false },
+        { "--open --workers 2", NULL, true },
+        { "", "open = 1\n", true }, { "", "open = 0\n", false }, { "--open=0", "open = 1\n", false },
+        { "--open", "open = 0\n", true },
         { "--open --group 5", NULL, true },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
@@ -189,8 +197,8 @@ the_most (void **state)
     (void) state;
     char arguments [4096] = "", more [8192];
     for (int index = 0; index < OPTIONS_TENANTS_MAX; index++)
-        snprintf (arguments + strlen (arguments), sizeof arguments - strlen (arguments), "%s--tenant=t%d=%d", index? " ": "", index,
-            1000 + index);
+        snprintf (arguments + strlen (arguments), sizeof arguments - strlen (arguments), "%s--tenant=t%d=%d",
+            index? " ": "", index, 1000 + index);
     options_t options = s_parsed (arguments, NULL);
     assert_int_equal (options.tenant_count, OPTIONS_TENANTS_MAX);
     options_clear (&options);
@@ -200,7 +208,8 @@ the_most (void **state)
     static char file [128 * 1024];
     size_t used = 0;
     for (int index = 0; index < OPTIONS_USERS_MAX; index++)
-        used += (size_t) snprintf (file + used, sizeof file - used, index % 128 == 0? "\n    a = %d": ",%d", index);
+        used += (size_t) snprintf (file + used, sizeof file - used, index % 128 == 0? "\n    a = %d": ",%d",
+            index);
     char *whole = malloc (sizeof file + 64);
     assert_non_null (whole);
     sprintf (whole, "tenant%s\n", file);
@@ -231,25 +240,35 @@ arguments_refused (void **state)
         { "--tenant a=4294967295", "no user '4294967295'" },
         { "--tenant a=99999999999999999999", "no user '99999999999999999999'" },
         { "--tenant a=-1", "no user '-1'" },
-        { "--tenant a=1000 --tenant b=1001,1000", "is one of tenant 'a' already, and a user has one tenant: take one of the two out" },
+        { "--tenant a=1000 --tenant b=1001,1000",
+            "is one of tenant 'a' already, and a user has one tenant: take one of the two out" },
         { "--tenant a=0 --tenant b=root", "tenant b: root (0) is one of tenant 'a' already" },
         { "--tenat a=1", "did you mean '--tenant'?" },
         { "--tenant-wieght a=1", "did you mean '--tenant-weight'?" },
-        { "--tenant-datasets a=train", "tenant-datasets: there is no tenant 'a', and none at all: declare it with tenant a=USER" },
-        { "--tenant-weight operator=2", "operator has everything as long as there is no tenant beside it: declare one, as in tenant NAME=USER" },
-        { "--tenant a=1 --tenant b=2 --tenant-jobs c=1", "tenant-jobs: there is no tenant 'c'; there is: a, b, operator" },
-        { "--tenant a=1 --tenant-datasets a=trian", "there is no data set 'trian'; there is: train, val, or * for all" },
+        { "--tenant-datasets a=train",
+            "tenant-datasets: there is no tenant 'a', and none at all: declare it with tenant a=USER" },
+        { "--tenant-weight operator=2",
+            "operator has everything as long as there is no tenant beside it: declare one, as in tenant "
+            "NAME=USER" },
+        { "--tenant a=1 --tenant b=2 --tenant-jobs c=1",
+            "tenant-jobs: there is no tenant 'c'; there is: a, b, operator" },
+        { "--tenant a=1 --tenant-datasets a=trian",
+            "there is no data set 'trian'; there is: train, val, or * for all" },
         { "--tenant a=1 --tenant-datasets a=train,", "there is no data set ''" },
         { "--tenant a=1 --tenant-datasets a=train,*", "there is no data set '*'" },
-        { "--tenant a=1 --tenant-datasets operator=train", "the operator may use all data sets: take this out" },
+        { "--tenant a=1 --tenant-datasets operator=train",
+            "the operator may use all data sets: take this out" },
         { "--tenant a=1 --tenant-weight a=0", "tenant-weight: expected a number from 1 to 1000, got '0'" },
         { "--tenant a=1 --tenant-weight a=1001", "got '1001'" },
         { "--tenant a=1 --tenant-weight a=", "tenant-weight: expected NAME=N, got 'a='" },
         { "--tenant a=1 --tenant-jobs a=257", "tenant-jobs: expected a number from 1 to 256, got '257'" },
-        { "--tenant a=1 --tenant-batches a=0", "tenant-batches: expected a size in bytes, as in 512M or 4G, got '0'" },
+        { "--tenant a=1 --tenant-batches a=0",
+            "tenant-batches: expected a size in bytes, as in 512M or 4G, got '0'" },
         { "--tenant a=1 --tenant-cache a=lots", "tenant-cache: expected a size in bytes" },
-        { "--group no-such-group-here", "group: this machine has no group 'no-such-group-here': make it (groupadd)" },
-        { "--group 5", "group: its members could reach the socket, and would not be served: declare tenants" },
+        { "--group no-such-group-here",
+            "group: this machine has no group 'no-such-group-here': make it (groupadd)" },
+        { "--group 5", "group: its members could reach the socket, and would not be served: declare "
+            "tenants" },
         { "--open yes", "unexpected argument 'yes'" },
         { "--open=yes", "open: expected 1 or 0, got 'yes'" },
         { "--open --keys /k", "open and keys:" },
@@ -269,9 +288,11 @@ files_refused (void **state)
         { "tenant\n    a = 1\n    b = 2,nobody-has-this-name\n", 3, "no user 'nobody-has-this-name'" },
         { "tenant\n    a = 1\n\n    #   and\n    b = 1\n", 5, "is one of tenant 'a' already" },
         { "tenant = a\n", 1, "tenant: expected no value here, but lines '    NAME = USER,USER' below it" },
-        { "tenant\n    a = 1\ntenant-datasets\n    a = train\n    b = train\n", 5, "there is no tenant 'b'; there is: a, operator" },
+        { "tenant\n    a = 1\ntenant-datasets\n    a = train\n    b = train\n", 5,
+            "there is no tenant 'b'; there is: a, operator" },
         { "tenant\n    a = 1\ntenant-datasets\n    a = what\n", 4, "there is no data set 'what'" },
-        { "tenant\n    a = 1\ntenant-weight\n    a = 1\n    a = 2\n", 5, "tenant-weight a: it is there twice, now as '2'" },
+        { "tenant\n    a = 1\ntenant-weight\n    a = 1\n    a = 2\n", 5,
+            "tenant-weight a: it is there twice, now as '2'" },
         { "open = 1\nopen = 1\n", 2, "open: it is there twice" },
         { "open\n", 1, "open: the value is missing" },
         { "open = 2\n", 1, "open: expected 1 or 0" },
@@ -308,7 +329,8 @@ users_in_any_order (void **state)
         for (uint64_t declarations = test_below (&random, 12); declarations > 0; declarations--) {
             uint64_t tenant = test_below (&random, TENANTS);
             size_t used = strlen (arguments);
-            snprintf (arguments + used, sizeof arguments - used, "%s--tenant=t%d=", used? " ": "", (int) tenant);
+            snprintf (arguments + used, sizeof arguments - used, "%s--tenant=t%d=", used? " ": "",
+                (int) tenant);
             bool any = false;
             for (int times = 0; times < 4; times++) {
                 int uid = (int) test_below (&random, UIDS);
@@ -325,16 +347,19 @@ users_in_any_order (void **state)
         }
         options_t options = s_parsed (arguments, NULL);
         if (options.user_count != count)
-            fail_msg ("seed %" PRIu64 ", round %d: %zu users, not %zu", seed, round, options.user_count, count);
+            fail_msg ("seed %" PRIu64 ", round %d: %zu users, not %zu", seed, round, options.user_count,
+                count);
         for (size_t index = 1; index < count; index++)
             assert_true (options.users [index - 1].uid < options.users [index].uid);
         for (int uid = 0; uid < UIDS; uid++) {
             const char *tenant = s_tenant_of (&options, (uid_t) (500 + uid));
             if ((tenant? tenant [1] - '0': -1) != of [uid])
-                fail_msg ("seed %" PRIu64 ", round %d: user %d is of %s, not of t%d", seed, round, 500 + uid, tenant, of [uid]);
+                fail_msg ("seed %" PRIu64 ", round %d: user %d is of %s, not of t%d", seed, round, 500 + uid,
+                    tenant, of [uid]);
             if (of [uid] < 0)
                 continue;
-            snprintf (conflict, sizeof conflict, "%s --tenant=t%d=%d", arguments, (of [uid] + 1) % TENANTS, 500 + uid);
+            snprintf (conflict, sizeof conflict, "%s --tenant=t%d=%d", arguments, (of [uid] + 1) % TENANTS,
+                500 + uid);
             s_refused (conflict, NULL, "a user has one tenant");
         }
         options_clear (&options);

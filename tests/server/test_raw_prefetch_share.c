@@ -1,4 +1,5 @@
-//  How memory is divided among tiers: what there is, and no more; nobody above its data, nobody below its least.
+//  How memory is divided among tiers: what there is, and no more; nobody above its data, nobody below its
+//  least.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +82,8 @@ test_large_packs_divide_by_size (void **state)
     free (self);
 }
 
-//  Equal tiers, as a group and two private jobs on one pack, have equal parts; and all they need, if there is so much.
+//  Equal tiers, as a group and two private jobs on one pack, have equal parts; and all they need, if there is
+//  so much.
 static void
 test_equal_tiers_have_equal_parts (void **state)
 {
@@ -107,9 +109,11 @@ test_parts_are_within_their_bounds (void **state)
         size_t all = 0, needed = 0, wanted = 0;
         assert_non_null (self);
         for (size_t count = 1 + (size_t) test_below (&random, PACKS); count > 0; count--) {
-            size_t largest = 1 + (size_t) test_below (&random, 100000), tiers = (size_t) test_below (&random, 4);
+            size_t largest = 1 + (size_t) test_below (&random, 100000),
+                tiers = (size_t) test_below (&random, 4);
             raw_policy_t policy = test_below (&random, 3)? RAW_STREAM: RAW_REDOX;
-            s_add (self, largest + test_below (&random, UINT64_C (1) << test_below (&random, 40)), largest, policy, tiers);
+            s_add (self, largest + test_below (&random, UINT64_C (1) << test_below (&random, 40)), largest,
+                policy, tiers);
             size_t least = raw_prefetch_tier_least (&self->datasets [self->broker.dataset_count - 1]);
             needed += tiers * least;
             wanted += tiers * (self->supplies [self->broker.dataset_count - 1].bytes + least);
@@ -128,7 +132,8 @@ test_parts_are_within_their_bounds (void **state)
             all += self->division.tiers [number] * part;
         }
         assert_true (all <= bytes);
-        //  Nothing is left while somebody could use it, but for what dividing leaves: a byte and some rounding each.
+        //  Nothing is left while somebody could use it, but for what dividing leaves: a byte and some
+        //  rounding each.
         if (is_short && bytes - all > 100 + bytes / 1000000)
             fail_msg ("%zu of %zu bytes are left", bytes - all, bytes);
         free (self);

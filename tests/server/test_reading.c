@@ -1,5 +1,5 @@
-//  The reading threads: everything submitted comes back once, with the right bytes, in memory that is shared out without
-//  overlap; stopping loses nothing.  Threads only read; assertions are made here.
+//  The reading threads: everything submitted comes back once, with the right bytes, in memory that is shared
+//  out without overlap; stopping loses nothing.  Threads only read; assertions are made here.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ enum {
 
 //  ---- system calls
 
-//  Reads without a ring: how many at once; until so many are together none goes on, for as long as anybody would wait.
+//  Reads without a ring: how many at once; until so many are together none goes on, for as long as anybody
+//  would wait.
 static struct {
     atomic_int now, most, together;
 } s_reads;
@@ -52,8 +53,10 @@ __wrap_preadv (int file, const struct iovec *parts, int count, off_t offset)
     return got;
 }
 
-int __real_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument);
-int __wrap_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument);
+int __real_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *),
+    void *argument);
+int __wrap_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *),
+    void *argument);
 int
 __wrap_pthread_create (pthread_t *id, const pthread_attr_t *attributes, void *(*run) (void *), void *argument)
 {
@@ -148,7 +151,8 @@ s_finish (void *context, reader_request_t *request)
 static reading_t *
 s_reading (world_t *world, bool no_ring, bool no_direct)
 {
-    reading_options_t options = { .paths = world->path_list, .path_count = FILES, .buffer_bytes = BUFFER_BYTES,
+    reading_options_t options = { .paths = world->path_list, .path_count = FILES,
+        .buffer_bytes = BUFFER_BYTES,
         .requests_max = REQUESTS_MAX, .depth = 8, .no_ring = no_ring, .no_direct = no_direct,
         .finish = s_finish, .context = world };
     reading_t *reading;
@@ -157,7 +161,8 @@ s_reading (world_t *world, bool no_ring, bool no_direct)
     assert_null (path);
     bool has_ring = strcmp (reading_mode (reading), "io_uring") == 0;
     if (has_ring == no_ring || reading_is_direct (reading, 0) == no_direct) {
-        print_message ("skipped here: no_ring %d, no_direct %d (%s)\n", no_ring, no_direct, reading_mode (reading));
+        print_message ("skipped here: no_ring %d, no_direct %d (%s)\n", no_ring, no_direct,
+            reading_mode (reading));
         reading_destroy (&reading);
     }
     return reading;
@@ -174,7 +179,8 @@ s_submit (reading_t *reading, world_t *world, item_t *item, uint64_t *random)
             .id = (uint32_t) test_below (random, SAMPLES), .buffer = &item->buffer };
     else {
         uint64_t bytes = 1 + test_below (random, test_below (random, 3)? 9000: RANGE_BYTES_MAX);
-        item->request = (reader_request_t) { .kind = READER_RANGE, .file = (uint32_t) test_below (random, FILES),
+        item->request = (reader_request_t) { .kind = READER_RANGE,
+            .file = (uint32_t) test_below (random, FILES),
             .offset = test_below (random, FILE_BYTES - bytes + 1), .bytes = bytes };
     }
     item->request.user = item;
@@ -218,7 +224,8 @@ s_take (reading_t *reading)
     return item;
 }
 
-//  Guards: any traffic, far more than the memory holds, while the depth changes: each comes back once and right.
+//  Guards: any traffic, far more than the memory holds, while the depth changes: each comes back once and
+//  right.
 static void
 test_all_come_back_right (void **state)
 {
@@ -311,7 +318,8 @@ test_stop_loses_nothing (void **state)
     }
 }
 
-//  Guards: what finish says stands; a range that cannot be read does not get there, and its memory comes back.
+//  Guards: what finish says stands; a range that cannot be read does not get there, and its memory comes
+//  back.
 static void
 test_results_pass_through (void **state)
 {
@@ -337,8 +345,9 @@ test_results_pass_through (void **state)
     }
 }
 
-//  Guards: a large range is not overtaken by small ones.  It needs all the memory, and finishes while it has it: after all that
-//  came before it, before all that came later.  (In which order threads then say that they are done is another matter.)
+//  Guards: a large range is not overtaken by small ones.  It needs all the memory, and finishes while it has
+//  it: after all that came before it, before all that came later.  (In which order threads then say that they
+//  are done is another matter.)
 static void
 test_large_is_not_starved (void **state)
 {
@@ -370,7 +379,8 @@ test_missing_file_is_named (void **state)
     world_t *world = *state;
     world->path_list [1] = "/nowhere/volume";
     for (int no_ring = 0; no_ring < 2; no_ring++) {
-        reading_options_t options = { .paths = world->path_list, .path_count = FILES, .buffer_bytes = BUFFER_BYTES,
+        reading_options_t options = { .paths = world->path_list, .path_count = FILES,
+            .buffer_bytes = BUFFER_BYTES,
             .requests_max = 1, .depth = 1, .no_ring = no_ring, .finish = s_finish, .context = world };
         reading_t *reading;
         const char *path;
@@ -426,8 +436,8 @@ s_read_blocks (reading_t *reading, size_t count, int together)
     return atomic_load (&s_reads.most);
 }
 
-//  Guards: without a ring as many reads as the depth are under way at once, and never more; it is raised and lowered while
-//  it reads.
+//  Guards: without a ring as many reads as the depth are under way at once, and never more; it is raised and
+//  lowered while it reads.
 static void
 test_the_depth_holds_without_a_ring (void **state)
 {

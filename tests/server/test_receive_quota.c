@@ -1,4 +1,5 @@
-/*  The receive quota beside ZeroMQ itself: every byte that was received is taken again, and who sends without an end is cut off.  */
+/*  The receive quota beside ZeroMQ itself: every byte that was received is taken again, and who sends without
+ *  an end is cut off.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ s_begin (scene_t *self, bool is_tcp, bool is_curve)
     snprintf (self->text, sizeof self->text, "ipc://%s", self->path);
     self->context = zmq_ctx_new ();
     self->router = zmq_socket (self->context, ZMQ_ROUTER);
-    zmq_setsockopt (self->router, ZMQ_RCVHWM, &unlimited, sizeof unlimited);       //  ZeroMQ is not the one who stops a flood
+    zmq_setsockopt (self->router, ZMQ_RCVHWM, &unlimited, sizeof unlimited);       //  ZeroMQ is not the one
+                                                                                   //  who stops a flood
     if (is_curve) {
         zmq_curve_keypair (self->server_public, self->server_secret);
         zmq_curve_keypair (self->public, self->secret);
@@ -105,7 +107,8 @@ static size_t
 s_some_size (uint64_t *random)
 {
     static const size_t edges [] = { 0, 1, 200, 221, 222, 223, 224, 254, 255, 256, 8191, 8192 };
-    return test_below (random, 2)? edges [test_below (random, sizeof edges / sizeof *edges)]: test_below (random, FRAME_MAX);
+    return test_below (random, 2)? edges [test_below (random, sizeof edges / sizeof *edges)]:
+        test_below (random, FRAME_MAX);
 }
 
 static void
@@ -117,7 +120,8 @@ s_send (void *dealer, uint64_t *random)
         assert_true (zmq_send (dealer, bytes, s_some_size (random), frame + 1 < frames? ZMQ_SNDMORE: 0) >= 0);
 }
 
-//  Must hold: what has come and was not taken is held, and nothing when all has been: no byte is lost or made up.
+//  Must hold: what has come and was not taken is held, and nothing when all has been: no byte is lost or made
+//  up.
 static void
 s_comes_out_even (bool is_tcp, bool is_curve)
 {
@@ -162,7 +166,8 @@ encrypted_messages_come_out_even (void **state)
     s_comes_out_even (true, true);
 }
 
-//  Takes the other end's greeting and READY: whoever sends more before that is sometimes too quick for libzmq, which closes.
+//  Takes the other end's greeting and READY: whoever sends more before that is sometimes too quick for
+//  libzmq, which closes.
 static bool
 s_is_ready (int fd)
 {
@@ -199,7 +204,8 @@ s_send_without_end (const char *path, const void *frame, size_t size, size_t mos
     return sent;
 }
 
-//  Must hold: one that never ends its message is cut off near the bound, and nothing of it stays; another's messages come.
+//  Must hold: one that never ends its message is cut off near the bound, and nothing of it stays; another's
+//  messages come.
 static void
 a_message_without_end_ends (void **state)
 {
@@ -212,7 +218,8 @@ a_message_without_end_ends (void **state)
     void *dealer = s_dealer (&scene);
     for (int turn = 0; turn < 3; turn++) {
         uint64_t resets = receive_quota_resets ();
-        assert_in_range (s_send_without_end (scene.path, frame, sizeof frame, (size_t) 1000 * MIB), 19 * MIB, 23 * MIB);
+        assert_in_range (s_send_without_end (scene.path, frame, sizeof frame, (size_t) 1000 * MIB), 19 * MIB,
+            23 * MIB);
         assert_int_equal (receive_quota_resets (), resets + 1);
         s_send (dealer, &random);
         assert_true (s_take (&scene, PATIENCE_MS));
@@ -230,7 +237,8 @@ a_message_without_end_ends (void **state)
     s_end (&scene);
 }
 
-//  Frames cost more than their bytes: as empty as they may be, and as many in one message as never makes sense.
+//  Frames cost more than their bytes: as empty as they may be, and as many in one message as never makes
+//  sense.
 static void
 empty_frames_are_not_for_nothing (void **state)
 {
@@ -241,7 +249,8 @@ empty_frames_are_not_for_nothing (void **state)
     for (size_t at = 0; at < sizeof endless; at += 2)
         endless [at] = 1;
     //  More comes while nobody looks than the socket between them holds.
-    assert_in_range (s_send_without_end (scene.path, endless, sizeof endless, (size_t) 100 * MIB), 2 * RECEIVE_QUOTA_FRAMES_MAX, MIB);
+    assert_in_range (s_send_without_end (scene.path, endless, sizeof endless, (size_t) 100 * MIB),
+        2 * RECEIVE_QUOTA_FRAMES_MAX, MIB);
     receive_quota_set_limits (MIB, 100 * MIB);
     uint64_t resets = receive_quota_resets ();
     s_send_without_end (scene.path, ended, sizeof ended, 10 * MIB);
@@ -250,13 +259,15 @@ empty_frames_are_not_for_nothing (void **state)
         poll (NULL, 0, 1);
     }
     while (s_take (&scene, 50));
-    //  What ZeroMQ had received and not looked at yet is gone with the connection: the server sees that there is nothing.
+    //  What ZeroMQ had received and not looked at yet is gone with the connection: the server sees that there
+    //  is nothing.
     assert_true (receive_quota_bytes () <= 8192 / 2 * RECEIVE_QUOTA_FRAME_BYTES);
     receive_quota_settled ();
     s_end (&scene);
 }
 
-//  Must hold: what a connection leaves behind, whole, counts until it is taken; and who took all may say that nothing is left.
+//  Must hold: what a connection leaves behind, whole, counts until it is taken; and who took all may say that
+//  nothing is left.
 static void
 the_closed_leave_whole_messages (void **state)
 {
@@ -274,7 +285,8 @@ the_closed_leave_whole_messages (void **state)
         if (settled)
             receive_quota_settled ();
         for (int message = 0; message < 5; message++) {
-            assert_int_equal (receive_quota_bytes (), settled? 0: whole - (size_t) message * (MIB + RECEIVE_QUOTA_FRAME_BYTES));
+            assert_int_equal (receive_quota_bytes (),
+                settled? 0: whole - (size_t) message * (MIB + RECEIVE_QUOTA_FRAME_BYTES));
             assert_true (s_take (&scene, PATIENCE_MS));
         }
         assert_int_equal (receive_quota_bytes (), 0);
@@ -301,8 +313,8 @@ heartbeats_are_not_held (void **state)
 static void
 s_pass (int fd, size_t size, bool more)
 {
-    uint8_t frame [9] = { more? 3: 2, 0, 0, 0, 0, (uint8_t) (size >> 24), (uint8_t) (size >> 16), (uint8_t) (size >> 8),
-        (uint8_t) size };
+    uint8_t frame [9] = { more? 3: 2, 0, 0, 0, 0, (uint8_t) (size >> 24), (uint8_t) (size >> 16),
+        (uint8_t) (size >> 8), (uint8_t) size };
     static const uint8_t nothing [MIB];
     receive_quota_received (fd, frame, sizeof frame);
     receive_quota_received (fd, nothing, size);
@@ -331,7 +343,8 @@ a_user_has_a_bound_of_all (void **state)
     receive_quota_taken (7, 502, 1, FRAME);
     assert_true (receive_quota_may_receive (503));
     s_pass (503, FRAME, false);
-    receive_quota_taken (7, 503, 4, 4 * FRAME);                //  it has nothing, and is not cut off for what the others have
+    receive_quota_taken (7, 503, 4, 4 * FRAME);                //  it has nothing, and is not cut off for what
+                                                               //  the others have
     s_pass (501, FRAME, true);
     s_pass (502, FRAME, true);
     s_pass (502, FRAME, true);

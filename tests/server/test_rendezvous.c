@@ -1,5 +1,5 @@
-/*  Ranks that wait for each other: requests are read and drafted as in the server; the broker, the catalogue and the socket
- *  are made up here.
+/*  Ranks that wait for each other: requests are read and drafted as in the server; the broker, the catalogue
+ *  and the socket are made up here.
  */
 #include <assert.h>
 #include <setjmp.h>
@@ -60,9 +60,10 @@ s_assert_sent (size_t index, uint8_t peer, wire_kind_t kind, const char *fragmen
     if (index >= s_outbox.count)
         fail_msg ("%zu messages, expected one with '%s'", s_outbox.count, fragment);
     const sent_t *sent = &s_outbox.sent [index];
-    if (sent->peer != peer || sent->kind != kind || sent->job != 0 || sent->tag != 100u + peer || !strstr (sent->text, fragment))
-        fail_msg ("message %zu to %u, kind %d, tag %" PRIu64 ": %s; expected to %u '%s'", index, sent->peer, (int) sent->kind,
-            sent->tag, sent->text, peer, fragment);
+    if (sent->peer != peer || sent->kind != kind || sent->job != 0 || sent->tag != 100u + peer
+        || !strstr (sent->text, fragment))
+        fail_msg ("message %zu to %u, kind %d, tag %" PRIu64 ": %s; expected to %u '%s'", index, sent->peer,
+            (int) sent->kind, sent->tag, sent->text, peer, fragment);
 }
 
 //  ---- the broker and the data
@@ -84,15 +85,17 @@ broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusa
 }
 
 bool
-broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank, refusal_t *refusal)
+broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
+    refusal_t *refusal)
 {
     if (*one->run && *other->run && strcmp (one->run, other->run) != 0)
         return refuse (refusal, "ranks_differ", "rank %u has another run than rank %u", rank, other_rank);
-    if (one->batch_size == other->batch_size && one->world_size == other->world_size && strcmp (one->data, other->data) == 0
+    if (one->batch_size == other->batch_size && one->world_size == other->world_size
+        && strcmp (one->data, other->data) == 0
     &&  strcmp (pipeline_text (one->pipeline), pipeline_text (other->pipeline)) == 0)
         return true;
-    return refuse (refusal, "ranks_differ", "rank %u has batch_size %u, rank %u %u", rank, one->batch_size, other_rank,
-        other->batch_size);
+    return refuse (refusal, "ranks_differ", "rank %u has batch_size %u, rank %u %u", rank, one->batch_size,
+        other_rank, other->batch_size);
 }
 
 //  All tenants have the same share.
@@ -149,7 +152,8 @@ broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 }
 
 size_t
-broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order, const char **texts, size_t texts_max)
+broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+    const char **texts, size_t texts_max)
 {
     (void) dataset;
     (void) tenant;
@@ -253,7 +257,8 @@ s_end (rendezvous_t *rendezvous)
 #define LISTED LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64
 enum { LISTED_COUNT = 512 };
 
-//  The draft of a peer that sends these members beside data set and batch size; the tag is 100 and the peer's number.
+//  The draft of a peer that sends these members beside data set and batch size; the tag is 100 and the peer's
+//  number.
 //  With "subset" it asks for the first half, with "list" for LISTED, with "taken" it has had 5 samples, with
 //  "recent" it has had step 0 of epoch 2.
 static join_request_t *
@@ -264,8 +269,8 @@ s_draft (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *
     static const uint64_t recent [] = { WIRE_IDS_RECENT, 0, 2, 0, 3, 2, 1, 7, 8, 9 };
     char json [1024];
     assert (members);                   //  gcc asks, under sanitizers
-    snprintf (json, sizeof json, "{\"dataset\":\"train\",%s%s}", strstr (members, "batch_size")? "": "\"batch_size\":8,",
-        members);
+    snprintf (json, sizeof json, "{\"dataset\":\"train\",%s%s}",
+        strstr (members, "batch_size")? "": "\"batch_size\":8,", members);
     frame_t frames [5] = { frame_of ("", 0), frame_of_text (json) };
     size_t count = 2;
     if (strstr (members, "subset"))
@@ -280,7 +285,8 @@ s_draft (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *
     join_request_t *draft = join_request_new (frames, count, &peer, 100u + number, &s_refusal);
     caller_t caller = { .tenant = s_tenants.present, .uid = uid, .user = uid };
     const pipeline_t *like = draft? rendezvous_pipeline (rendezvous, caller.tenant, draft->request.job): NULL;
-    if (!draft || !(join_request_place (draft, NULL, &caller, like, &s_refusal) && join_request_read (draft, frames, &s_refusal)
+    if (!draft || !(join_request_place (draft, NULL, &caller, like, &s_refusal)
+        && join_request_read (draft, frames, &s_refusal)
     &&  join_request_complete (draft, &s_refusal)))
         fail_msg ("%s: %s", json, s_refusal.message);
     return draft;
@@ -342,17 +348,20 @@ two_ranks_in_either_order (void **state)
         assert_true (rendezvous_bytes (rendezvous, NULL) > 0);
         assert_string_equal (rendezvous_of (rendezvous, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL), "j");
         assert_null (rendezvous_of (rendezvous, &(peer_t) { .bytes = { 2 }, .size = 1 }, NULL));
-        s_assert_sent (0, 1, WIRE_NOTICE, turn? "1 of 2 ranks of job 'j' are here; waiting for rank 0, for 300 more seconds"
+        s_assert_sent (0, 1, WIRE_NOTICE,
+            turn? "1 of 2 ranks of job 'j' are here; waiting for rank 0, for 300 more seconds"
             : "1 of 2 ranks of job 'j' are here; waiting for rank 1, for 300 more seconds");
         assert_non_null (strstr (s_text (0), "\"notice\":\"gathering\""));
         assert_int_equal (s_add (rendezvous, NOW + 10, 2, second), RENDEZVOUS_COMPLETE);
         assert_int_equal (s_outbox.count, 1);
         assert_int_equal (s_gathered.count, 2);
-        assert_true (s_gathered.drafts [0]->peer.bytes [0] == 1 + turn && s_gathered.drafts [1]->peer.bytes [0] == 2 - turn);
+        assert_true (s_gathered.drafts [0]->peer.bytes [0] == 1 + turn
+            && s_gathered.drafts [1]->peer.bytes [0] == 2 - turn);
         const broker_join_t *join = &s_gathered.join;
         assert_string_equal (join->name, "a");
         assert_string_equal (join->job_name, "j");
-        assert_true (join->world_size == 2 && join->rank_wait_seconds == 30 && join->batch_size == 8 && !join->seed_given);
+        assert_true (join->world_size == 2 && join->rank_wait_seconds == 30 && join->batch_size == 8
+            && !join->seed_given);
         assert_true (join->instances [0] [31] == '1' && join->instances [1] [31] == '2');
         assert_null (join->positions);
         assert_int_equal (rendezvous_count (rendezvous, NULL), 0);
@@ -368,8 +377,10 @@ furthest_leads (void **state)
 {
     (void) state;
     rendezvous_t *rendezvous = s_begin ();
-    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (0) ",\"order\":\"private\"" RESUME (2, 0))), RENDEZVOUS_WAITS);
-    assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (1) ",\"order\":\"private\",\"seed\":\"5\"" RUN RESUME (2, 1)
+    assert_int_equal (s_add (rendezvous, NOW, 1,
+        s_with_data (RANK (0) ",\"order\":\"private\"" RESUME (2, 0))), RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW, 2,
+        s_with_data (RANK (1) ",\"order\":\"private\",\"seed\":\"5\"" RUN RESUME (2, 1)
         ",\"frames\":[\"taken\",\"recent\"]")), RENDEZVOUS_COMPLETE);
     const broker_join_t *join = &s_gathered.join;
     assert_true (join->epoch == 2 && join->epoch_batches == 1 && join->seed_given && join->seed == 5);
@@ -381,7 +392,8 @@ furthest_leads (void **state)
     assert_true (join->positions [1].epoch == 2 && join->positions [1].batches == 1);
     gathered_clear (&s_gathered);
     //  A later epoch is further than any number of batches; among equals rank 0's.
-    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (1) RUN RESUME (1, 900))), RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (1) RUN RESUME (1, 900))),
+        RENDEZVOUS_WAITS);
     assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (0) RESUME (2, 0))), RENDEZVOUS_COMPLETE);
     assert_true (join->epoch == 2 && join->epoch_batches == 0 && strlen (join->run) == WIRE_RUN_BYTES);
     assert_ptr_equal (join->fresh_run, s_gathered.drafts [0]->fresh_run);
@@ -397,20 +409,22 @@ data_are_held_once (void **state)
     rendezvous_t *rendezvous = s_begin ();
     for (int round = 0; round < 3; round++) {
         s_outbox.is_gone [1] = s_outbox.is_gone [2] = false;
-        assert_int_equal (s_add (rendezvous, NOW, 1, "\"job\":\"j\",\"world_size\":3,\"rank\":0,\"frames\":[\"subset\"]"),
-            RENDEZVOUS_WAITS);
-        assert_int_equal (s_add (rendezvous, NOW, 2, "\"job\":\"j\",\"world_size\":3,\"rank\":1,\"frames\":[\"subset\"]"),
-            RENDEZVOUS_WAITS);
+        assert_int_equal (s_add (rendezvous, NOW, 1,
+            "\"job\":\"j\",\"world_size\":3,\"rank\":0,\"frames\":[\"subset\"]"), RENDEZVOUS_WAITS);
+        assert_int_equal (s_add (rendezvous, NOW, 2,
+            "\"job\":\"j\",\"world_size\":3,\"rank\":1,\"frames\":[\"subset\"]"), RENDEZVOUS_WAITS);
         if (round > 0) {
             s_outbox.is_gone [round] = true;
             rendezvous_beat (rendezvous, NOW + RENDEZVOUS_NOTICE_MS);
             rendezvous_check (rendezvous);
             s_outbox.is_gone [round] = false;
-            assert_int_equal (s_add (rendezvous, NOW + 2000, 3, round == 1? "\"job\":\"j\",\"world_size\":3,\"rank\":0,"
-                "\"frames\":[\"subset\"]": "\"job\":\"j\",\"world_size\":3,\"rank\":1,\"frames\":[\"subset\"]"), RENDEZVOUS_WAITS);
+            assert_int_equal (s_add (rendezvous, NOW + 2000, 3,
+                round == 1? "\"job\":\"j\",\"world_size\":3,\"rank\":0,"
+                "\"frames\":[\"subset\"]":
+                "\"job\":\"j\",\"world_size\":3,\"rank\":1,\"frames\":[\"subset\"]"), RENDEZVOUS_WAITS);
         }
-        assert_int_equal (s_add (rendezvous, NOW + 2000, 4, "\"job\":\"j\",\"world_size\":3,\"rank\":2,\"frames\":[\"subset\"]"),
-            RENDEZVOUS_COMPLETE);
+        assert_int_equal (s_add (rendezvous, NOW + 2000, 4,
+            "\"job\":\"j\",\"world_size\":3,\"rank\":2,\"frames\":[\"subset\"]"), RENDEZVOUS_COMPLETE);
         assert_int_equal (roaring_bitmap_get_cardinality (s_gathered.join.subset), SAMPLES / 2);
         gathered_clear (&s_gathered);
     }
@@ -433,8 +447,8 @@ s_assert_listed (const broker_join_t *join)
 
 #define LIST_RANK(number) RANK (number) ",\"order\":\"list\",\"frames\":[\"list\"]"
 
-//  The same of lists, which are held by reference: one that dies leaves its own to who comes after it, and in the end it goes
-//  to who leads.  A made list that is lost, or let go by both, is found in s_assert_listed.
+//  The same of lists, which are held by reference: one that dies leaves its own to who comes after it, and in
+//  the end it goes to who leads.  A made list that is lost, or let go by both, is found in s_assert_listed.
 static void
 lists_are_held_once (void **state)
 {
@@ -444,7 +458,8 @@ lists_are_held_once (void **state)
         assert_int_equal (s_add (rendezvous, NOW, 1, leader? LIST_RANK (1): LIST_RANK (0)), RENDEZVOUS_WAITS);
         size_t bytes = rendezvous_bytes (rendezvous, NULL);
         assert_true (bytes > sampler_list_bytes (LISTED_COUNT, SAMPLES));
-        assert_int_equal (s_add (rendezvous, NOW, 2, leader? LIST_RANK (0): LIST_RANK (1)), RENDEZVOUS_COMPLETE);
+        assert_int_equal (s_add (rendezvous, NOW, 2, leader? LIST_RANK (0): LIST_RANK (1)),
+            RENDEZVOUS_COMPLETE);
         s_assert_listed (&s_gathered.join);
         size_t held = 0;
         for (size_t rank = 0; rank < s_gathered.count; rank++)
@@ -466,13 +481,15 @@ ranks_have_one_share_point (void **state)
         ",\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]";
     rendezvous_t *rendezvous = s_begin ();
     assert_int_equal (s_add (rendezvous, NOW, 1, operations), RENDEZVOUS_WAITS);
-    join_request_t *early = s_draft (rendezvous, 9, UID, "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"share\":true},"
+    join_request_t *early = s_draft (rendezvous, 9, UID,
+        "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"share\":true},"
         "{\"op\":\"center_crop\",\"size\":16}]");
     s_shared_text = pipeline_shared_text (early->pipeline);
     join_request_t *alone = s_draft (rendezvous, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]");
     assert_string_equal (pipeline_shared_text (alone->pipeline), s_shared_text);
-    assert_string_not_equal (pipeline_shared_text (rendezvous_pipeline (rendezvous, s_tenants.present, "j")), s_shared_text);
+    assert_string_not_equal (pipeline_shared_text (rendezvous_pipeline (rendezvous, s_tenants.present, "j")),
+        s_shared_text);
     assert_int_equal (s_add (rendezvous, NOW, 2, of_another), RENDEZVOUS_COMPLETE);
     gathered_clear (&s_gathered);
     join_request_destroy (&early);
@@ -489,9 +506,11 @@ notices_come_each_second (void **state)
     rendezvous_t *rendezvous = s_begin ();
     s_add (rendezvous, NOW, 1, "\"job\":\"j\",\"world_size\":13,\"rank\":0,\"gather\":60");
     s_add (rendezvous, NOW + 300, 2, "\"job\":\"j\",\"world_size\":13,\"rank\":12");
-    s_assert_sent (0, 1, WIRE_NOTICE, "1 of 13 ranks of job 'j' are here; waiting for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 4 "
+    s_assert_sent (0, 1, WIRE_NOTICE,
+        "1 of 13 ranks of job 'j' are here; waiting for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 4 "
         "more, for 60");
-    s_assert_sent (1, 2, WIRE_NOTICE, "2 of 13 ranks of job 'j' are here; waiting for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 "
+    s_assert_sent (1, 2, WIRE_NOTICE,
+        "2 of 13 ranks of job 'j' are here; waiting for ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 "
         "more, for 60");
     s_outbox.count = 0;
     rendezvous_beat (rendezvous, NOW + 500);
@@ -543,7 +562,8 @@ too_late (void **state)
     s_outbox.count = 0;
     rendezvous_beat (rendezvous, NOW + 15000);
     assert_int_equal (s_outbox.count, 2);
-    s_assert_sent (0, 1, WIRE_ERROR, "2 of 3 ranks of job 'j' came within 15 seconds; missing: rank 1: start all of them "
+    s_assert_sent (0, 1, WIRE_ERROR,
+        "2 of 3 ranks of job 'j' came within 15 seconds; missing: rank 1: start all of them "
         "with one job name and world size, or give gather= more time");
     s_assert_sent (1, 2, WIRE_ERROR, "\"error\":\"ranks_missing\"");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
@@ -579,11 +599,13 @@ same_client_takes_its_place (void **state)
     rendezvous_t *rendezvous = s_begin ();
     s_add (rendezvous, NOW, 1, RANK (0) INSTANCE (1) ",\"frames\":[\"subset\"]");
     s_outbox.count = 0;
-    assert_int_equal (s_add (rendezvous, NOW + 1, 2, RANK (0) INSTANCE (1) ",\"frames\":[\"subset\"]"), RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW + 1, 2, RANK (0) INSTANCE (1) ",\"frames\":[\"subset\"]"),
+        RENDEZVOUS_WAITS);
     assert_int_equal (s_outbox.count, 1);
     s_assert_sent (0, 2, WIRE_NOTICE, "1 of 2 ranks");
     assert_null (rendezvous_of (rendezvous, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL));
-    assert_int_equal (s_add (rendezvous, NOW + 2, 3, RANK (1) ",\"frames\":[\"subset\"]"), RENDEZVOUS_COMPLETE);
+    assert_int_equal (s_add (rendezvous, NOW + 2, 3, RANK (1) ",\"frames\":[\"subset\"]"),
+        RENDEZVOUS_COMPLETE);
     assert_int_equal (s_gathered.drafts [0]->peer.bytes [0], 2);
     assert_int_equal (roaring_bitmap_get_cardinality (s_gathered.join.subset), SAMPLES / 2);
     gathered_clear (&s_gathered);
@@ -598,7 +620,8 @@ other_client_of_a_rank (void **state)
     rendezvous_t *rendezvous = s_begin ();
     s_add (rendezvous, NOW, 1, RANK (0) INSTANCE (1));
     assert_int_equal (s_add (rendezvous, NOW + 7000, 2, RANK (0) INSTANCE (2)), RENDEZVOUS_REFUSED);
-    assert_refusal (&s_refusal, "job_taken", "rank 0 of job 'j' is waiting already, since 7 seconds: two runs use one job name");
+    assert_refusal (&s_refusal, "job_taken",
+        "rank 0 of job 'j' is waiting already, since 7 seconds: two runs use one job name");
     assert_int_equal (s_add (rendezvous, NOW + 7000, 2, RANK (0)), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "job_taken", "rank 0 of job 'j' is waiting already");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
@@ -609,8 +632,10 @@ other_client_of_a_rank (void **state)
     s_add (rendezvous, NOW, 4, "\"job\":\"k\",\"world_size\":3,\"rank\":0" INSTANCE (4));
     s_add (rendezvous, NOW, 5, "\"job\":\"k\",\"world_size\":3,\"rank\":1" INSTANCE (5));
     s_outbox.is_gone [5] = true;
-    assert_int_equal (s_add (rendezvous, NOW, 6, "\"job\":\"k\",\"world_size\":3,\"rank\":1" INSTANCE (6)), RENDEZVOUS_WAITS);
-    assert_int_equal (s_add (rendezvous, NOW, 7, "\"job\":\"k\",\"world_size\":3,\"rank\":2"), RENDEZVOUS_COMPLETE);
+    assert_int_equal (s_add (rendezvous, NOW, 6, "\"job\":\"k\",\"world_size\":3,\"rank\":1" INSTANCE (6)),
+        RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW, 7, "\"job\":\"k\",\"world_size\":3,\"rank\":2"),
+        RENDEZVOUS_COMPLETE);
     assert_int_equal (s_gathered.drafts [1]->peer.bytes [0], 6);
     gathered_clear (&s_gathered);
     s_end (rendezvous);
@@ -648,8 +673,8 @@ ranks_that_differ (void **state)
     s_add (rendezvous, NOW, 1, "\"job\":\"j\",\"world_size\":3,\"rank\":0");
     s_add (rendezvous, NOW, 2, "\"job\":\"j\",\"world_size\":3,\"rank\":1");
     s_outbox.count = 0;
-    assert_int_equal (s_add (rendezvous, NOW, 3, "\"job\":\"j\",\"world_size\":3,\"rank\":2,\"batch_size\":16"),
-        RENDEZVOUS_REFUSED);
+    assert_int_equal (s_add (rendezvous, NOW, 3,
+        "\"job\":\"j\",\"world_size\":3,\"rank\":2,\"batch_size\":16"), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "ranks_differ", "rank 0 has batch_size 8, rank 2 16");
     //  Asked first whether they live, then refused.
     assert_int_equal (s_outbox.count, 4);
@@ -658,8 +683,8 @@ ranks_that_differ (void **state)
     assert_true (rendezvous_count (rendezvous, NULL) == 0 && rendezvous_bytes (rendezvous, NULL) == 0);
     //  The world's size too, also where the rank is beyond the others'.
     s_add (rendezvous, NOW, 1, RANK (0));
-    assert_int_equal (s_add (rendezvous, NOW, 2, "\"job\":\"j\",\"world_size\":40,\"rank\":39,\"batch_size\":8"),
-        RENDEZVOUS_REFUSED);
+    assert_int_equal (s_add (rendezvous, NOW, 2,
+        "\"job\":\"j\",\"world_size\":40,\"rank\":39,\"batch_size\":8"), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "ranks_differ", "");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 0);
     s_end (rendezvous);
@@ -710,7 +735,8 @@ other_users_and_plain_jobs (void **state)
     assert_int_equal (s_add_of (rendezvous, NOW, 2, UID + 1, RANK (1)), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "job_taken", "the job name 'j' is another user's at present: take another");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
-    join_request_t *plain = s_draft (rendezvous, 3, UID, "\"job\":\"j\""), *other = s_draft (rendezvous, 3, UID, "\"job\":\"k\"");
+    join_request_t *plain = s_draft (rendezvous, 3, UID, "\"job\":\"j\""),
+        *other = s_draft (rendezvous, 3, UID, "\"job\":\"k\"");
     join_request_t *nameless = s_draft (rendezvous, 3, UID, "\"name\":\"j\"");
     join_request_t *foreign = s_draft (rendezvous, 3, UID + 1, "\"job\":\"j\"");
     assert_false (rendezvous_leaves_name (rendezvous, plain, NOW + 3000, &s_refusal));
@@ -740,10 +766,12 @@ broker_is_asked_at_first (void **state)
     assert_refusal (&s_refusal, "budget", "the broker says no");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 0);
     s_broker.refuses = "job_taken";
-    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (0) ",\"epochs\":4" RESUME (4, 0))), RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (0) ",\"epochs\":4" RESUME (4, 0))),
+        RENDEZVOUS_WAITS);
     assert_true (s_broker.join.epoch == 3 && s_broker.join.epochs == 4);
     size_t asked = s_broker.asked;
-    assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (1) ",\"epochs\":4" RESUME (3, 2))), RENDEZVOUS_COMPLETE);
+    assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (1) ",\"epochs\":4" RESUME (3, 2))),
+        RENDEZVOUS_COMPLETE);
     assert_int_equal (s_broker.asked, asked);
     assert_true (s_gathered.join.epoch == 4 && s_gathered.join.positions [1].batches == 2);
     gathered_clear (&s_gathered);
@@ -765,7 +793,8 @@ bounds (void **state)
     }
     assert_int_equal (s_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "busy", "64 jobs wait for ranks already, at most 64 may");
-    assert_int_equal (s_add (rendezvous, NOW, 100, "\"job\":\"j5\",\"world_size\":2,\"rank\":1"), RENDEZVOUS_COMPLETE);
+    assert_int_equal (s_add (rendezvous, NOW, 100, "\"job\":\"j5\",\"world_size\":2,\"rank\":1"),
+        RENDEZVOUS_COMPLETE);
     gathered_clear (&s_gathered);
     assert_int_equal (s_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_WAITS);
     //  A draft that claims more ids than all may have.
@@ -780,7 +809,8 @@ bounds (void **state)
 
 //  ---- several tenants
 
-//  Must hold: a name is a tenant's own: ranks of two tenants do not meet, a plain job's name is free, and each is told of its own.
+//  Must hold: a name is a tenant's own: ranks of two tenants do not meet, a plain job's name is free, and
+//  each is told of its own.
 static void
 tenants_do_not_meet (void **state)
 {
@@ -795,13 +825,16 @@ tenants_do_not_meet (void **state)
     assert_true (rendezvous_leaves_name (rendezvous, plain, NOW, &s_refusal));
     join_request_destroy (&plain);
     //  Another batch size, and the rank that the first one has: no refusal, and nobody is told.
-    assert_int_equal (s_add_of (rendezvous, NOW, 2, UID + 1, RANK (0) ",\"batch_size\":16"), RENDEZVOUS_WAITS);
+    assert_int_equal (s_add_of (rendezvous, NOW, 2, UID + 1, RANK (0) ",\"batch_size\":16"),
+        RENDEZVOUS_WAITS);
     assert_true (rendezvous_count (rendezvous, one) == 1 && rendezvous_count (rendezvous, other) == 1);
-    assert_int_equal (rendezvous_bytes (rendezvous, one) + rendezvous_bytes (rendezvous, other), rendezvous_bytes (rendezvous, NULL));
+    assert_int_equal (rendezvous_bytes (rendezvous, one) + rendezvous_bytes (rendezvous, other),
+        rendezvous_bytes (rendezvous, NULL));
     json_t *status = rendezvous_status (rendezvous, other, NOW);
     assert_int_equal (json_array_size (status), 1);
     json_decref (status);
-    assert_int_equal (s_add_of (rendezvous, NOW, 3, UID + 1, RANK (1) ",\"batch_size\":16"), RENDEZVOUS_COMPLETE);
+    assert_int_equal (s_add_of (rendezvous, NOW, 3, UID + 1, RANK (1) ",\"batch_size\":16"),
+        RENDEZVOUS_COMPLETE);
     assert_true (s_gathered.join.batch_size == 16 && s_gathered.join.tenant == other);
     gathered_clear (&s_gathered);
     assert_int_equal (s_outbox.count, 2);                       //  one notice to each of those who began
@@ -825,14 +858,16 @@ tenants_have_shares (void **state)
         snprintf (members, sizeof members, "\"job\":\"j%u\",\"world_size\":2,\"rank\":0", job);
         assert_int_equal (s_add (rendezvous, NOW, (uint8_t) (1 + job), members), RENDEZVOUS_WAITS);
     }
-    for (int turn = 0; turn < 2; turn++) {                      //  the second time the other has some, which changes nothing
+    for (int turn = 0; turn < 2; turn++) {                      //  the second time the other has some, which
+                                                                //  changes nothing
         assert_int_equal (s_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_REFUSED);
         assert_refusal (&s_refusal, "busy", "32 jobs wait for ranks already, at most 32 may");
         s_tenants.present = s_tenant (&s_tenants.other);
         join_request_t *large = s_draft (rendezvous, 101, UID, "\"job\":\"k\",\"world_size\":2,\"rank\":1");
         large->list = &s_no_ids;
         large->list_count = RENDEZVOUS_BYTES_MAX / 2 / sizeof *large->list;
-        assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &s_gathered, &s_refusal), RENDEZVOUS_REFUSED);
+        assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &s_gathered, &s_refusal),
+            RENDEZVOUS_REFUSED);
         assert_refusal (&s_refusal, "budget", "at most 134217728 may");
         join_request_destroy (&large);
         snprintf (members, sizeof members, "\"job\":\"j%d\",\"world_size\":2,\"rank\":0", turn);
@@ -876,12 +911,14 @@ s_reclaim_dead (table_t *table, unsigned job)
 
 //  True: it was refused.
 static bool
-s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int64_t now_ms, uint8_t peer, uint64_t seed)
+s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int64_t now_ms, uint8_t peer,
+    uint64_t seed)
 {
     unsigned job = (unsigned) test_below (random, JOBS), rank = (unsigned) test_below (random, WORLD);
     unsigned instance = (unsigned) test_below (random, 3), gather = 1 + (unsigned) test_below (random, 5);
     char members [200];
-    snprintf (members, sizeof members, "\"job\":\"j%u\",\"world_size\":%d,\"rank\":%u,\"gather\":%u,\"instance\":\"%032x\","
+    snprintf (members, sizeof members,
+        "\"job\":\"j%u\",\"world_size\":%d,\"rank\":%u,\"gather\":%u,\"instance\":\"%032x\","
         "\"frames\":[\"subset\"]", job, WORLD, rank, gather, instance);
     seat_t *seat = &table->seats [job] [rank];
     if (seat->peer && seat->instance != instance)
@@ -891,9 +928,11 @@ s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int
     if (!is_taken)
         *seat = (seat_t) { peer, instance, now_ms + gather * 1000 };
     bool is_complete = s_seated (table, job) == WORLD;
-    rendezvous_status_t expected = is_taken? RENDEZVOUS_REFUSED: is_complete? RENDEZVOUS_COMPLETE: RENDEZVOUS_WAITS;
+    rendezvous_status_t expected = is_taken? RENDEZVOUS_REFUSED: is_complete? RENDEZVOUS_COMPLETE:
+        RENDEZVOUS_WAITS;
     if (status != expected)
-        fail_msg ("seed %" PRIu64 ": expected %d, got %d %s", seed, (int) expected, (int) status, s_refusal.message);
+        fail_msg ("seed %" PRIu64 ": expected %d, got %d %s", seed, (int) expected, (int) status,
+            s_refusal.message);
     if (!is_complete)
         return is_taken;
     for (unsigned place = 0; place < WORLD; place++)
@@ -912,7 +951,8 @@ s_random_beat (rendezvous_t *rendezvous, table_t *table, int64_t now_ms)
     for (unsigned job = 0; job < JOBS; job++) {
         bool is_late = false;
         for (unsigned rank = 0; rank < WORLD; rank++)
-            is_late = is_late || (table->seats [job] [rank].peer && now_ms >= table->seats [job] [rank].end_ms);
+            is_late = is_late || (table->seats [job] [rank].peer
+                && now_ms >= table->seats [job] [rank].end_ms);
         if (is_late)
             memset (table->seats [job], 0, sizeof table->seats [job]);
         else

@@ -44,7 +44,8 @@ static const reply_joined_t s_joined = {
     .job = 5, .samples = 2020, .dataset_samples = 3000, .classes = s_classes, .class_count = 2,
     .batch_size = 64, .slots = 4, .slot_bytes = 9637888, .fields = s_fields, .field_count = 2,
     .ring_path = "/run/user/1000/tureen/server.sock.ring", .ring_token = "0123456789abcdef0123456789abcdef",
-    .seed = 7, .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f", .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+    .seed = 7, .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
+    .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
     .world_size = 1,
     .pipeline_text = "[{\"op\": \"decode\"}, {\"share\": true}]",
     .lease_ms = 90000 };
@@ -88,12 +89,14 @@ error_and_ended_are_the_golden_ones (void **state)
     s_assert_text (reply_ended ("left", "the client left"), s_golden ("ended", 1));
     s_assert_text (reply_ended ("stopping", "the server ends"), s_golden ("ended_stopping", 1));
     s_assert_text (reply_draining (3), s_golden ("draining", 1));
-    s_assert_text (reply_notice ("gathering", "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
+    s_assert_text (reply_notice ("gathering",
+        "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"),
         s_golden ("notice_gathering", 1));
-    json_t *unreadable = json_pack ("{s:i,s:[{s:i,s:s},{s:i,s:s}]}", "count", 2, "samples", "id", 17, "reason",
-        "cat/0017.jpg: empty", "id", 1500, "reason", "dog/0001.png: ends before its image does");
-    s_assert_text (reply_notice_unreadable ("2 samples of this job's data cannot be read, and are left out: cat/0017.jpg: empty; "
-        "dog/0001.png: ends before its image does", 2018, unreadable), s_golden ("notice_unreadable", 1));
+    json_t *unreadable = json_pack ("{s:i,s:[{s:i,s:s},{s:i,s:s}]}", "count", 2, "samples", "id", 17,
+        "reason", "cat/0017.jpg: empty", "id", 1500, "reason", "dog/0001.png: ends before its image does");
+    s_assert_text (reply_notice_unreadable ("2 samples of this job's data cannot be read, and are left out: "
+        "cat/0017.jpg: empty; dog/0001.png: ends before its image does", 2018, unreadable),
+        s_golden ("notice_unreadable", 1));
 }
 
 static void

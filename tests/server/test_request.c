@@ -34,7 +34,8 @@ golden_messages_without_a_body (void **state)
     (void) state;
     static const struct { const char *name; wire_kind_t kind; uint64_t job, tag; } messages [] = {
         { "inline", WIRE_INLINE, 5, 0 }, { "leave", WIRE_LEAVE, 5, 4 },
-        { "status", WIRE_STATUS, 0, 6 }, { "heartbeat", WIRE_HEARTBEAT, 5, 0 }, { "drain", WIRE_DRAIN, 0, 14 },
+        { "status", WIRE_STATUS, 0, 6 }, { "heartbeat", WIRE_HEARTBEAT, 5, 0 },
+        { "drain", WIRE_DRAIN, 0, 14 },
     };
     for (size_t index = 0; index < sizeof messages / sizeof *messages; index++) {
         message_t message;
@@ -230,13 +231,15 @@ golden_join_that_goes_on (void **state)
     assert_string_equal (join.resume.fingerprint, "6d0c4f1e2a3b5c7d");
     assert_string_equal (join.resume.data, "9e1f0a2b3c4d5e6f");
     assert_true (join.resume.epoch == 3 && join.resume.batches == 17 && join.resume.places == 0);
-    assert_true (join.subset_given && join.subset_first == 2 && join.taken_frames == 2 && join.taken_first == 3);
+    assert_true (join.subset_given && join.subset_first == 2 && join.taken_frames == 2
+        && join.taken_first == 3);
     assert_true (request_taken (&message.frames [join.taken_first], join.taken_frames, 3000, &set, &refusal));
     assert_int_equal (roaring_bitmap_get_cardinality (set), 1088);
     assert_true (roaring_bitmap_contains (set, 29) && !roaring_bitmap_contains (set, 30));
     assert_true (roaring_bitmap_contains (set, 1000) && roaring_bitmap_contains (set, 2067));
     roaring_bitmap_free (set);
-    assert_false (request_taken (&message.frames [join.taken_first], join.taken_frames, 2067, &set, &refusal));
+    assert_false (request_taken (&message.frames [join.taken_first], join.taken_frames, 2067, &set,
+        &refusal));
     assert_refusal (&refusal, "bad_state", "taken: range 0 ends at 2068, the data set has 2067 samples");
     request_join_clear (&join);
     message_unload (&message);
@@ -258,19 +261,24 @@ golden_join_of_a_rank (void **state)
     broker_record_t *records;
     size_t count;
     s_golden_join (&message, "join_ranks", 13, &join);
-    assert_true (join.world_size == 2 && join.rank == 1 && join.gather_seconds == 120 && join.rank_wait_seconds == 30);
+    assert_true (join.world_size == 2 && join.rank == 1 && join.gather_seconds == 120
+        && join.rank_wait_seconds == 30);
     assert_true (join.taken_frames == 1 && join.recent_frames == 1 && join.recent_first == 3);
     assert_true (request_recent (message.frames, &join, 3000, &records, &count, &refusal));
     assert_int_equal (count, 3);
-    assert_true (!records [0].is_end && records [0].epoch == 2 && records [0].index == 4 && records [0].samples == 3);
+    assert_true (!records [0].is_end && records [0].epoch == 2 && records [0].index == 4
+        && records [0].samples == 3);
     assert_memory_equal (records [0].step, ((uint64_t []) { 2, 1, 2999, 0, 5 }), 40);
-    assert_true (records [1].is_end && records [1].epoch == 2 && records [1].index == 5 && records [1].samples == 19);
-    assert_true (!records [2].is_end && records [2].epoch == 3 && records [2].index == 0 && records [2].samples == 4);
+    assert_true (records [1].is_end && records [1].epoch == 2 && records [1].index == 5
+        && records [1].samples == 19);
+    assert_true (!records [2].is_end && records [2].epoch == 3 && records [2].index == 0
+        && records [2].samples == 4);
     assert_memory_equal (records [2].step, ((uint64_t []) { 2, 2, 7, 8, 9, 10 }), 48);
     assert_int_equal (request_recent_bytes (records, count, 2), 3 * sizeof *records + 11 * 8);
     free (records);
     assert_false (request_recent (message.frames, &join, 2999, &records, &count, &refusal));
-    assert_refusal (&refusal, "bad_state", "recent record 0: id 0 is sample 2999, the data set has 2999 samples");
+    assert_refusal (&refusal, "bad_state",
+        "recent record 0: id 0 is sample 2999, the data set has 2999 samples");
     request_join_clear (&join);
     message_unload (&message);
 }
@@ -538,10 +546,12 @@ join_ranks (void **state)
 {
     (void) state;
     request_join_t join = s_good_join ("", 2);
-    assert_true (join.world_size == 1 && join.rank == 0 && join.gather_seconds == 300 && join.rank_wait_seconds == 10);
+    assert_true (join.world_size == 1 && join.rank == 0 && join.gather_seconds == 300
+        && join.rank_wait_seconds == 10);
     request_join_clear (&join);
     join = s_good_join (",\"rank\":63,\"job\":\"j\",\"gather\":1,\"rank_wait\":0,\"world_size\":64", 2);
-    assert_true (join.world_size == 64 && join.rank == 63 && join.gather_seconds == 1 && join.rank_wait_seconds == 0);
+    assert_true (join.world_size == 64 && join.rank == 63 && join.gather_seconds == 1
+        && join.rank_wait_seconds == 0);
     request_join_clear (&join);
     join = s_good_join (",\"rank\":0,\"world_size\":1,\"gather\":86400,\"rank_wait\":86400", 2);
     assert_true (join.world_size == 1 && join.gather_seconds == 86400 && join.rank_wait_seconds == 86400);
@@ -557,8 +567,8 @@ join_ranks (void **state)
     assert_true (s_join ("{\"dataset\":\"d\",\"batch_size\":256,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, &join,
         &refusal));
     request_join_clear (&join);
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":257,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, "bad_request",
-        "batch_size x slots x world_size is 1052672 samples; at most 1048576");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":257,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2,
+        "bad_request", "batch_size x slots x world_size is 1052672 samples; at most 1048576");
 }
 
 static void
@@ -697,7 +707,8 @@ values_of_a_wrong_kind (void **state)
         { "\"pool\":16777217", "got 16777217" },
         { "\"pool\":\"64\"", "got \"64\"" },
         { "\"pool\":null", "got null" },
-        { "\"pool\":64", "pool: only order \"seeded\" takes it; leave pool out, or join with order \"seeded\"" },
+        { "\"pool\":64", "pool: only order \"seeded\" takes it; leave pool out, or join with order "
+            "\"seeded\"" },
         { "\"pool\":64,\"order\":\"shared\",\"seed\":\"7\"", "pool: only order" },
         { "\"name\":7", "name: expected a printable text of at most 64 bytes, got 7" },
         { "\"name\":\"a\\nb\"", "got \"a\\nb\"" },
@@ -707,7 +718,8 @@ values_of_a_wrong_kind (void **state)
             "name: expected" },
         { "\"job\":\"\"", "job: expected a printable text of 1 to 64 bytes, got \"\"" },
         { "\"job\":7", "job: expected" },
-        { "\"run\":\"4b7c\"", "run: expected what JOINED told, 32 lower-case hexadecimal digits, got \"4b7c\"" },
+        { "\"run\":\"4b7c\"", "run: expected what JOINED told, 32 lower-case hexadecimal digits, got "
+            "\"4b7c\"" },
         { "\"run\":\"4B7C1D2E3F405162738495A6B7C8D9EA\"", "run: expected" },
         { "\"run\":null", "run: expected" },
         { "\"instance\":\"4b7c1d2e3f405162738495a6b7c8d9ea0\"",
@@ -720,7 +732,8 @@ values_of_a_wrong_kind (void **state)
         { "\"resume\":{\"fingerprint\":7}", "resume.fingerprint: expected the fingerprint that JOINED told" },
         { "\"resume\":{\"data\":\"0123456789ABCDEF\"}",
             "resume.data: expected what JOINED told, 16 lower-case hexadecimal digits, got" },
-        { "\"resume\":{\"epoch\":\"-1\"}", "resume.epoch: expected a string of decimal digits, at most 2^53, got \"-1\"" },
+        { "\"resume\":{\"epoch\":\"-1\"}",
+            "resume.epoch: expected a string of decimal digits, at most 2^53, got \"-1\"" },
         { "\"resume\":{\"epoch\":\"9007199254740993\"}", "resume.epoch: expected" },
         { "\"resume\":{\"epoch\":1.5}", "resume.epoch: expected" },
         { "\"resume\":{\"batches\":null}", "resume.batches: expected" },
@@ -731,7 +744,8 @@ values_of_a_wrong_kind (void **state)
             "resume.places: only of a job that gives a list; frames \"taken\" say which samples were taken" },
         { "\"frames\":\"subset\"",
             "frames: expected a list of \"subset\", \"list\", \"taken\" or \"recent\", got \"subset\"" },
-        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\", \"taken\" or \"recent\", got \"ids\"" },
+        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\", \"taken\" or \"recent\", got "
+            "\"ids\"" },
         { "\"world_size\":0", "world_size: expected an integer from 1 to 64, got 0" },
         { "\"world_size\":65", "got 65" },
         { "\"world_size\":\"2\"", "got \"2\"" },
@@ -740,7 +754,8 @@ values_of_a_wrong_kind (void **state)
         { "\"rank\":-1", "rank: expected an integer from 0 to 63, got -1" },
         { "\"rank\":64", "got 64" },
         { "\"rank\":1.0", "got 1.0" },
-        { "\"rank\":1", "rank: 1 of world_size 1: ranks are counted from 0; say in world_size how many processes" },
+        { "\"rank\":1", "rank: 1 of world_size 1: ranks are counted from 0; say in world_size how many "
+            "processes" },
         { "\"rank\":3,\"world_size\":2,\"job\":\"j\"", "rank: 3 of world_size 2: ranks are counted from 0" },
         { "\"rank\":2,\"world_size\":2,\"job\":\"j\"", "rank: 2 of world_size 2: ranks are counted from 0" },
         { "\"gather\":0", "gather: expected an integer from 1 to 86400, in seconds, got 0" },
@@ -760,8 +775,8 @@ values_of_a_wrong_kind (void **state)
         { "\"frames\":[\"subset\",\"list\"],\"order\":\"list\"", "exclude each other" },
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
-            "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, rank_wait, on_bad, "
-            "frames" },
+            "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, "
+            "rank_wait, on_bad, frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -781,8 +796,8 @@ frames_that_do_not_match (void **state)
     (void) state;
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\"]}", 3, "bad_request",
         "frames: \"taken\" needs resume");
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\",\"subset\",\"taken\"]}", 5, "bad_request",
-        "frames [2]: \"taken\" must follow the \"taken\" before it");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\",\"subset\",\"taken\"]}", 5,
+        "bad_request", "frames [2]: \"taken\" must follow the \"taken\" before it");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"taken\"],\"resume\":"
         "{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0}}", 4, "bad_request",
         "frames: of a job that gives a list, resume.places says what was taken; leave \"taken\" out");

@@ -105,7 +105,8 @@ subset_frames_refused (void **state)
     }
 }
 
-//  What was taken: as a subset, but in several frames, perhaps nothing, and ids that there are not are the state's fault.
+//  What was taken: as a subset, but in several frames, perhaps nothing, and ids that there are not are the
+//  state's fault.
 static void
 taken_in_several_frames (void **state)
 {
@@ -115,8 +116,10 @@ taken_in_several_frames (void **state)
     memset (words, 0, sizeof words);
     words [0] = 5;
     words [FULL - 1] = UINT64_C (1) << 63;
-    ids_t first = s_ids (2, words, FULL), second = s_ids (2, (uint64_t []) { 1, 0, 2 }, 3), nothing = s_ids (2, NULL, 0);
-    ids_t beyond = s_ids (2, (uint64_t []) { 0, 0, 4 }, 3), longer = s_ids (2, (uint64_t []) { 0, 0, 0, 0 }, 4);
+    ids_t first = s_ids (2, words, FULL), second = s_ids (2, (uint64_t []) { 1, 0, 2 }, 3),
+        nothing = s_ids (2, NULL, 0);
+    ids_t beyond = s_ids (2, (uint64_t []) { 0, 0, 4 }, 3),
+        longer = s_ids (2, (uint64_t []) { 0, 0, 0, 0 }, 4);
     ids_t ranges = s_ids (1, (uint64_t []) { 3, 9 }, 2), again = s_ids (1, (uint64_t []) { 8, 10 }, 2);
     ids_t list = s_ids (3, (uint64_t []) { 3 }, 1);
     roaring_bitmap_t *set;
@@ -133,13 +136,20 @@ taken_in_several_frames (void **state)
     assert_true (roaring_bitmap_is_empty (set));
     roaring_bitmap_free (set);
     const struct { frame_t frames [2]; const char *code, *fragment; } cases [] = {
-        { { first.frame, beyond.frame }, "bad_state", "taken: bit 2 of word 131073 is sample 8388674, the data set has 8388674" },
-        { { first.frame, longer.frame }, "malformed", "taken: 8388674 samples make 131074 words, got 131075" },
-        { { second.frame, second.frame }, "malformed", "taken frame 0: another follows, so it has 131071 words; got 3" },
-        { { ranges.frame, second.frame }, "bad_request", "taken frame 1: expected form 1 as in the first, got 2" },
-        { { ranges.frame, again.frame }, "bad_request", "taken: range 0 begins at 8, before the end of the one before it, 9" },
-        { { ranges.frame, list.frame }, "bad_request", "taken frame 1: expected form 1 (ranges) or 2 (words), got 3" },
-        { { ranges.frame, frame_of (ranges.frame.data, 15) }, "malformed", "taken frame 1: expected 8 bytes and then 8" },
+        { { first.frame, beyond.frame }, "bad_state",
+            "taken: bit 2 of word 131073 is sample 8388674, the data set has 8388674" },
+        { { first.frame, longer.frame }, "malformed",
+            "taken: 8388674 samples make 131074 words, got 131075" },
+        { { second.frame, second.frame }, "malformed",
+            "taken frame 0: another follows, so it has 131071 words; got 3" },
+        { { ranges.frame, second.frame }, "bad_request",
+            "taken frame 1: expected form 1 as in the first, got 2" },
+        { { ranges.frame, again.frame }, "bad_request",
+            "taken: range 0 begins at 8, before the end of the one before it, 9" },
+        { { ranges.frame, list.frame }, "bad_request",
+            "taken frame 1: expected form 1 (ranges) or 2 (words), got 3" },
+        { { ranges.frame, frame_of (ranges.frame.data, 15) }, "malformed",
+            "taken frame 1: expected 8 bytes and then 8" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         assert_false (request_taken (cases [index].frames, 2, SAMPLES, &set, &refusal));
@@ -159,7 +169,8 @@ s_assert_digest (data_digest_t digest, const char *expected)
     assert_string_equal (digest.text, expected);
 }
 
-//  Fixed for ever: they are in states that people keep.  The values are those of libxxhash on the bytes that data_digest.h says.
+//  Fixed for ever: they are in states that people keep.  The values are those of libxxhash on the bytes that
+//  data_digest.h says.
 static void
 digests_do_not_change (void **state)
 {
@@ -181,7 +192,8 @@ digests_are_of_the_ids (void **state)
     (void) state;
     static const uint32_t sizes [] = { 1, 63, 64, 65, 1000, 65536, 200001 };
     for (size_t index = 0; index < sizeof sizes / sizeof *sizes; index++) {
-        roaring_bitmap_t *range = roaring_bitmap_from_range (0, sizes [index], 1), *single = roaring_bitmap_create ();
+        roaring_bitmap_t *range = roaring_bitmap_from_range (0, sizes [index], 1),
+            *single = roaring_bitmap_create ();
         for (uint32_t id = 0; id < sizes [index]; id++)
             roaring_bitmap_add (single, id);
         data_digest_t all = data_digest_of_all (sizes [index]);
@@ -466,8 +478,8 @@ s_add (numbers_t *self, const uint64_t *numbers, size_t count)
 
 //  Parses the numbers in frames of each so many; resume is at a position.
 static bool
-s_recent (const numbers_t *numbers, size_t each, broker_position_t resume, broker_record_t **records_p, size_t *count_p,
-    refusal_t *refusal)
+s_recent (const numbers_t *numbers, size_t each, broker_position_t resume, broker_record_t **records_p,
+    size_t *count_p, refusal_t *refusal)
 {
     request_join_t join = { .world_size = 2, .batch_size = RECENT_BATCH, .recent_first = 2,
         .resume = { .epoch = resume.epoch, .batches = resume.batches } };
@@ -497,35 +509,49 @@ s_refused_recent (const uint64_t *numbers, size_t count, const char *code, const
     assert_refusal (&refusal, code, fragment);
 }
 #define S_REFUSED_RECENT(code, fragment, ...) \
-    s_refused_recent ((uint64_t []) { __VA_ARGS__ }, sizeof ((uint64_t []) { __VA_ARGS__ }) / 8, code, fragment)
+    s_refused_recent ((uint64_t []) { __VA_ARGS__ }, sizeof ((uint64_t []) { __VA_ARGS__ }) / 8, code, \
+        fragment)
 
 static void
 recent_refused (void **state)
 {
     (void) state;
-    s_refused_recent (NULL, 0, "malformed", "recent: expected records of at most 1050112 numbers in all, got 0");
+    s_refused_recent (NULL, 0, "malformed",
+        "recent: expected records of at most 1050112 numbers in all, got 0");
     S_REFUSED_RECENT ("malformed", "recent record 0: it begins with 4 numbers; 3 are left", 0, 5, 6);
-    S_REFUSED_RECENT ("malformed", "recent record 0: expected kind 0 (a step) or 1 (an epoch's end), got 2", 2, 5, 6, 0);
-    S_REFUSED_RECENT ("malformed", "a step of 2 ids has 2 counts and so many numbers; 3 are left", 0, 5, 6, 2, 1, 1, 9);
-    S_REFUSED_RECENT ("malformed", "recent record 0: a step of 18446744073709551615 ids has 2 counts", 0, 5, 6, UINT64_MAX, 1,
-        1, 9);
-    S_REFUSED_RECENT ("malformed", "a step of 0 ids has 2 counts and so many numbers; 1 are left", 0, 5, 6, 0, 1);
+    S_REFUSED_RECENT ("malformed", "recent record 0: expected kind 0 (a step) or 1 (an epoch's end), got 2",
+        2, 5, 6, 0);
+    S_REFUSED_RECENT ("malformed", "a step of 2 ids has 2 counts and so many numbers; 3 are left", 0, 5, 6, 2,
+        1, 1, 9);
+    S_REFUSED_RECENT ("malformed", "recent record 0: a step of 18446744073709551615 ids has 2 counts", 0, 5,
+        6, UINT64_MAX, 1, 1, 9);
+    S_REFUSED_RECENT ("malformed", "a step of 0 ids has 2 counts and so many numbers; 1 are left", 0, 5, 6, 0,
+        1);
     S_REFUSED_RECENT ("malformed", "a step of 0 ids, and its ranks have 0", 0, 5, 6, 0, 0, 0);
     S_REFUSED_RECENT ("malformed", "a step of 3 ids, and its ranks have 2", 0, 5, 6, 3, 1, 1, 9, 8, 7);
-    S_REFUSED_RECENT ("bad_state", "recent record 0: rank 1 has 4 samples, and batch_size is 3", 0, 5, 6, 4, 0, 4, 9, 8, 7, 6);
+    S_REFUSED_RECENT ("bad_state", "recent record 0: rank 1 has 4 samples, and batch_size is 3", 0, 5, 6, 4,
+        0, 4, 9, 8, 7, 6);
     S_REFUSED_RECENT ("bad_state", "rank 0 has 18446744073709551615 samples", 0, 5, 6, 1, UINT64_MAX, 2, 9);
-    S_REFUSED_RECENT ("bad_state", "recent record 0: id 1 is sample 100, the data set has 100", 0, 5, 6, 2, 1, 1, 99, 100);
-    S_REFUSED_RECENT ("malformed", "at most 2^53, got 9007199254740993 and 6", 1, (UINT64_C (1) << 53) + 1, 6, 0);
-    S_REFUSED_RECENT ("malformed", "at most 2^53, got 5 and 9007199254740993", 1, 5, (UINT64_C (1) << 53) + 1, 0);
+    S_REFUSED_RECENT ("bad_state", "recent record 0: id 1 is sample 100, the data set has 100", 0, 5, 6, 2, 1,
+        1, 99, 100);
+    S_REFUSED_RECENT ("malformed", "at most 2^53, got 9007199254740993 and 6", 1, (UINT64_C (1) << 53) + 1, 6,
+        0);
+    S_REFUSED_RECENT ("malformed", "at most 2^53, got 5 and 9007199254740993", 1, 5, (UINT64_C (1) << 53) + 1,
+        0);
     //  Each goes on where the one before ended.
-    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 5, step 6, and the one before ended at epoch 5, step 5",
+    S_REFUSED_RECENT ("malformed",
+        "recent record 1: it is at epoch 5, step 6, and the one before ended at epoch 5, step 5",
         0, 5, 4, 1, 1, 0, 9, 0, 5, 6, 1, 1, 0, 9);
-    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 5, step 4, and the one before ended at epoch 5, step 5",
+    S_REFUSED_RECENT ("malformed",
+        "recent record 1: it is at epoch 5, step 4, and the one before ended at epoch 5, step 5",
         0, 5, 4, 1, 1, 0, 9, 1, 5, 4, 30);
-    S_REFUSED_RECENT ("malformed", "recent record 1: it is at epoch 6, step 1, and the one before ended at epoch 6, step 0",
+    S_REFUSED_RECENT ("malformed",
+        "recent record 1: it is at epoch 6, step 1, and the one before ended at epoch 6, step 0",
         1, 5, 4, 30, 0, 6, 1, 1, 1, 0, 9);
-    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 5, step 6, and resume says epoch 5, step 7", 0, 5, 5, 1, 1, 0, 9);
-    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 6, step 0, and resume says epoch 5, step 7", 1, 5, 7, 9);
+    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 5, step 6, and resume says epoch 5, step 7", 0,
+        5, 5, 1, 1, 0, 9);
+    S_REFUSED_RECENT ("bad_request", "recent: it ends at epoch 6, step 0, and resume says epoch 5, step 7", 1,
+        5, 7, 9);
     ids_t ids = s_ids (WIRE_IDS_LIST, (uint64_t []) { 1, 5, 6, 0 }, 4);
     request_join_t join = { .world_size = 2, .batch_size = 3, .recent_frames = 1 };
     broker_record_t *records;
@@ -535,7 +561,8 @@ recent_refused (void **state)
     assert_refusal (&refusal, "bad_request", "recent frame 0: expected form 4 (recent), got 3");
     ids.frame.size = 7;
     assert_false (request_recent (&ids.frame, &join, 100, &records, &count, &refusal));
-    assert_refusal (&refusal, "malformed", "recent frame 0: expected 8 bytes and then 8 for each number, got 7");
+    assert_refusal (&refusal, "malformed",
+        "recent frame 0: expected 8 bytes and then 8 for each number, got 7");
     free (ids.block);
 }
 
@@ -544,7 +571,8 @@ static void
 recent_in_several_frames (void **state)
 {
     (void) state;
-    static const uint64_t numbers [] = { 0, 2, 8, 3, 3, 0, 1, 2, 3, 1, 2, 9, 50, 1, 3, 0, 0, 0, 4, 0, 4, 2, 2, 5, 5, 0, 99 };
+    static const uint64_t numbers [] = { 0, 2, 8, 3, 3, 0, 1, 2, 3, 1, 2, 9, 50, 1, 3, 0, 0, 0, 4, 0, 4, 2, 2,
+        5, 5, 0, 99 };
     numbers_t all = { .count = 0 };
     s_add (&all, numbers, sizeof numbers / sizeof *numbers);
     for (size_t each = 1; each <= all.count; each++) {
@@ -593,7 +621,8 @@ recent_is_bounded (void **state)
         ids [index] = s_ids (WIRE_IDS_RECENT, numbers + index * EACH, here);
         frames [2 + index] = ids [index].frame;
     }
-    request_join_t join = { .world_size = 2, .batch_size = 65536, .recent_first = 2, .recent_frames = frames_needed,
+    request_join_t join = { .world_size = 2, .batch_size = 65536, .recent_first = 2,
+        .recent_frames = frames_needed,
         .resume = { .batches = STEPS } };
     assert_false (request_recent (frames, &join, 1, &records, &count, &refusal));
     assert_refusal (&refusal, "malformed", "recent: at most 1048576 ids are taken");
@@ -614,15 +643,19 @@ recent_matches_what_was_written (void **state)
         broker_record_t expected [20];
         size_t count = 1 + test_below (&random, 20), read;
         for (size_t index = 0; index < count; index++) {
-            uint64_t of_first = test_below (&random, RECENT_BATCH + 1), of_second = test_below (&random, RECENT_BATCH + 1);
+            uint64_t of_first = test_below (&random, RECENT_BATCH + 1),
+                of_second = test_below (&random, RECENT_BATCH + 1);
             bool is_end = test_below (&random, 3) == 0 || of_first + of_second == 0;
             uint64_t samples = is_end? test_below (&random, 1000): of_first + of_second;
-            expected [index] = (broker_record_t) { .is_end = is_end, .epoch = at.epoch, .index = at.batches, .samples = samples,
+            expected [index] = (broker_record_t) { .is_end = is_end, .epoch = at.epoch, .index = at.batches,
+                .samples = samples,
                 .step = is_end? NULL: all.numbers + all.count + 4 };
-            s_add (&all, (uint64_t []) { is_end, at.epoch, at.batches, samples, of_first, of_second }, is_end? 4: 6);
+            s_add (&all, (uint64_t []) { is_end, at.epoch, at.batches, samples, of_first, of_second },
+                is_end? 4: 6);
             for (uint64_t id = 0; !is_end && id < samples; id++)
                 s_add (&all, (uint64_t []) { test_below (&random, RECENT_SAMPLES) }, 1);
-            at = is_end? (broker_position_t) { at.epoch + 1, 0 }: (broker_position_t) { at.epoch, at.batches + 1 };
+            at = is_end? (broker_position_t) { at.epoch + 1, 0 }:
+                (broker_position_t) { at.epoch, at.batches + 1 };
         }
         broker_record_t *records;
         refusal_t refusal = { 0 };
@@ -632,7 +665,8 @@ recent_matches_what_was_written (void **state)
         for (size_t index = 0; index < count; index++) {
             const broker_record_t *one = &records [index], *other = &expected [index];
             if (one->is_end != other->is_end || one->epoch != other->epoch || one->index != other->index
-            ||  one->samples != other->samples || (!one->is_end && memcmp (one->step, other->step, (2 + one->samples) * 8) != 0))
+            ||  one->samples != other->samples
+            || (!one->is_end && memcmp (one->step, other->step, (2 + one->samples) * 8) != 0))
                 fail_msg ("seed %" PRIu64 ": record %zu differs", seed, index);
         }
         free (records);

@@ -94,7 +94,8 @@ served_by_weight (void **state)
     }
 }
 
-//  A line that had nothing for long gets no more than its share afterwards, and one that was alone is not made to wait for it.
+//  A line that had nothing for long gets no more than its share afterwards, and one that was alone is not
+//  made to wait for it.
 static void
 nobody_saves_up_or_pays_for_long (void **state)
 {
@@ -201,7 +202,8 @@ bytes_are_bounded (void **state)
     request_queue_destroy (&room);
 }
 
-//  Must hold: while a line's head is held its line stands still, others do not, nothing is counted out, and nobody takes it.
+//  Must hold: while a line's head is held its line stands still, others do not, nothing is counted out, and
+//  nobody takes it.
 static void
 a_held_head_holds_its_line (void **state)
 {
@@ -226,7 +228,8 @@ a_held_head_holds_its_line (void **state)
         free (other);
         request_queue_check (room);
     }
-    waiting_t *gone [2] = { request_queue_take_if (room, s_is_odd, &divisor), request_queue_take_if (room, s_is_odd, &divisor) };
+    waiting_t *gone [2] = { request_queue_take_if (room, s_is_odd, &divisor),
+        request_queue_take_if (room, s_is_odd, &divisor) };
     assert_true (gone [0] && gone [1] && gone [0] != held && gone [1] != held);
     assert_null (request_queue_take_if (room, s_is_odd, &divisor));
     assert_null (request_queue_put (room, 0, 1, gone [0]));
@@ -277,14 +280,16 @@ s_model_remove (model_t *model, const waiting_t *gone)
     while (index < model->count && model->requests [index] != gone)
         index++;
     assert_true (index < model->count);
-    memmove (&model->requests [index], &model->requests [index + 1], (--model->count - index) * sizeof *model->requests);
+    memmove (&model->requests [index], &model->requests [index + 1],
+        (--model->count - index) * sizeof *model->requests);
 }
 
 static void
 s_put_one (request_queue_t *room, model_t *model, uint64_t *random, size_t *refused)
 {
     size_t sizes [] = { 100, 5000, MIB - 7, 3 * MIB, (size_t) 60 * MIB, (size_t) 131 * MIB };
-    waiting_t *request = s_new (test_below (random, 12), sizes [test_below (random, test_below (random, 6) + 1)]);
+    waiting_t *request = s_new (test_below (random, 12),
+        sizes [test_below (random, test_below (random, 6) + 1)]);
     request->is_first = test_below (random, 3) == 0;
     uint32_t line = (uint32_t) test_below (random, MODEL_LINES);
     waiting_t *gone = request_queue_put (room, line, 1 + line, request);
@@ -298,7 +303,8 @@ s_put_one (request_queue_t *room, model_t *model, uint64_t *random, size_t *refu
         assert_int_equal (gone->line, line);
         assert_true (gone->bytes <= WAITING_SMALL_BYTES);
         for (size_t index = model->count; model->requests [--index] != gone; )
-            assert_false (model->requests [index]->line == line && model->requests [index]->connection == gone->connection
+            assert_false (model->requests [index]->line == line
+                && model->requests [index]->connection == gone->connection
                 && model->requests [index]->bytes <= WAITING_SMALL_BYTES);
         s_model_remove (model, gone);
     }
@@ -371,9 +377,12 @@ agrees_with_a_flat_list (void **state)
             uint32_t line = (uint32_t) test_below (&random, MODEL_LINES);
             uint64_t connection = test_below (&random, 12);
             assert_int_equal (request_queue_count (room), model.count);
-            assert_int_equal (request_queue_line_count (room, line), s_model_of (&model, line, UINT64_MAX, false));
-            assert_int_equal (request_queue_has (room, line, connection), s_model_of (&model, line, connection, false) > 0);
-            assert_int_equal (request_queue_holds_back (room, line, connection), s_model_of (&model, line, connection, true) > 0);
+            assert_int_equal (request_queue_line_count (room, line),
+                s_model_of (&model, line, UINT64_MAX, false));
+            assert_int_equal (request_queue_has (room, line, connection),
+                s_model_of (&model, line, connection, false) > 0);
+            assert_int_equal (request_queue_holds_back (room, line, connection),
+                s_model_of (&model, line, connection, true) > 0);
         }
         for (uint32_t line = 0; line < MODEL_LINES; line++)
             s_release_one (room, &model, line);

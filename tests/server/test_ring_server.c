@@ -170,7 +170,8 @@ assert_quiet (fixture_t *self, int64_t now_ms)
 static void
 expect (fixture_t *self, uint64_t job, char token [RING_SERVER_TOKEN_BYTES + 1])
 {
-    assert_int_equal (ring_server_expect (self->ring_server, job, getuid (), self->descriptor, NOW, token), 0);
+    assert_int_equal (ring_server_expect (self->ring_server, job, getuid (), self->descriptor, NOW, token),
+        0);
     assert_int_equal (strspn (token, "0123456789abcdef"), RING_SERVER_TOKEN_BYTES);
     assert_int_equal (strlen (token), RING_SERVER_TOKEN_BYTES);
 }
@@ -352,7 +353,8 @@ test_own_user_for_another (void **state)
 {
     fixture_t *self = *state;
     char token [RING_SERVER_TOKEN_BYTES + 1];
-    assert_int_equal (ring_server_expect (self->ring_server, 7, getuid () + 1, self->descriptor, NOW, token), 0);
+    assert_int_equal (ring_server_expect (self->ring_server, 7, getuid () + 1, self->descriptor, NOW, token),
+        0);
     int fd = knock_with (self, token);
     assert_event (self, NOW, RING_SERVER_ATTACHED, 7);
     close (fd);
@@ -592,7 +594,8 @@ test_connection_limit_of_strangers (void **state)
     int fd = attach (self, 8);
     assert_int_equal (hear (attached), -2);
     for (int index = 0; index < CONNECTION_LIMIT; index++) {
-        assert_int_equal (hear (connection_limit [index]), index <= CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX? -1: -2);
+        assert_int_equal (hear (connection_limit [index]),
+            index <= CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX? -1: -2);
         close (connection_limit [index]);
     }
     assert_quiet (self, NOW);
@@ -667,7 +670,8 @@ test_connection_limit_of_one_user (void **state)
     static const uid_t users [] = { ALICE, BOB, CAROL };
     for (uint64_t key = 0; key < 3; key++)
         expect_of (self, key, users [key], tokens [key]);
-    //  Bob and Carol stand there with half a token each, Alice comes; and some of her early ones are before them.
+    //  Bob and Carol stand there with half a token each, Alice comes; and some of her early ones are before
+    //  them.
     int early = knock_as (self, ALICE), bob = knock_as (self, BOB), connection_limit [CONNECTION_LIMIT];
     say (bob, tokens [1], 10);
     for (int index = 0; index < CONNECTION_LIMIT / 2; index++) {
@@ -682,7 +686,8 @@ test_connection_limit_of_one_user (void **state)
     }
     assert_int_equal (hear (early), -1);
     for (int index = 0; index < CONNECTION_LIMIT; index++)
-        assert_int_equal (hear (connection_limit [index]), index < CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX + 2? -1: -2);
+        assert_int_equal (hear (connection_limit [index]),
+            index < CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX + 2? -1: -2);
     say (bob, tokens [1] + 10, RING_SERVER_TOKEN_BYTES - 10);
     assert_event (self, NOW, RING_SERVER_ATTACHED, 1);
     say (carol, tokens [2] + 10, RING_SERVER_TOKEN_BYTES - 10);
@@ -922,7 +927,8 @@ test_attach_with_faults (void **state)
     assert_int_equal (nth, 6);          //  calloc, getsockopt, epoll_ctl, sendmsg, epoll_ctl were hit
     char token [RING_SERVER_TOKEN_BYTES + 1];
     fault_arm (1, ENOMEM, false);
-    assert_int_equal (ring_server_expect (self->ring_server, 7, getuid (), self->descriptor, NOW, token), -ENOMEM);
+    assert_int_equal (ring_server_expect (self->ring_server, 7, getuid (), self->descriptor, NOW, token),
+        -ENOMEM);
     assert_true (fault_disarm ());
     assert_string_equal (token, "");
 }
@@ -944,8 +950,8 @@ model_step (fixture_t *self, model_job_t *job, uint64_t id, uint64_t *random, in
     switch (test_below (random, 6)) {
     case 0:
         if (!job->expected && !job->attached) {
-            assert_int_equal (ring_server_expect (self->ring_server, id, getuid (), self->descriptor, now_ms, job->token),
-                0);
+            assert_int_equal (ring_server_expect (self->ring_server, id, getuid (), self->descriptor, now_ms,
+                job->token), 0);
             job->expected = true;
             job->deadline_ms = now_ms + RING_SERVER_PATIENCE_MS;
         }

@@ -1,4 +1,5 @@
-/*  Joins with more ids than the server's thread reads by itself: a worker does, and their tenant's line waits for it.  */
+/*  Joins with more ids than the server's thread reads by itself: a worker does, and their tenant's line waits
+ *  for it.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ s_join_long (play_t *play, uint32_t peer, uint32_t user, uint64_t last)
     for (size_t index = 1; index < LONG_IDS; index++)
         numbers [index] = index % PLAY_SAMPLES;
     numbers [LONG_IDS] = last;
-    frame_t frames [3] = { { (const uint8_t *) &head, sizeof head }, { (const uint8_t *) JOIN_LIST, strlen (JOIN_LIST) },
+    frame_t frames [3] = { { (const uint8_t *) &head, sizeof head },
+        { (const uint8_t *) JOIN_LIST, strlen (JOIN_LIST) },
         { (const uint8_t *) numbers, sizeof numbers } };
     play_say_frames (play, peer, user, frames, 3);
 }
@@ -47,10 +49,12 @@ s_assert_error (const play_t *play, uint32_t peer, const char *code, const char 
     char wanted [80];
     snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
     if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0 || !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment, sent? sent->text: "nothing");
+        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
+            sent? sent->text: "nothing");
 }
 
-//  Must hold: while it is read nothing of its tenant overtakes it, other tenants are served, and its own heartbeats are no errors;
+//  Must hold: while it is read nothing of its tenant overtakes it, other tenants are served, and its own
+//  heartbeats are no errors;
 //  then there is a job, which gets all of it.
 static void
 its_line_waits_and_no_other (void **state)
@@ -67,14 +71,16 @@ its_line_waits_and_no_other (void **state)
     assert_null (play_last (play, A, 0));
     assert_null (play_last (play, A_OTHER, 0));
     assert_non_null (play_last (play, B, WIRE_STATUS_REPLY));
-    assert_int_equal (service_wakeup (play_service (play)), INT64_MAX);         //  nothing to do before a worker is done
+    assert_int_equal (service_wakeup (play_service (play)), INT64_MAX);         //  nothing to do before a
+                                                                                //  worker is done
     play_rest (play, false);
     s_some_turns (play);
     const play_sent_t *joined = play_last (play, A, WIRE_JOINED);
     assert_non_null (joined);
     assert_int_equal (joined->tag, 77);
     assert_non_null (play_last (play, A_OTHER, WIRE_STATUS_REPLY));
-    s_assert_error (play, A, "unknown_job", "");                                //  the heartbeat was of job 0, in its turn
+    s_assert_error (play, A, "unknown_job", "");                                //  the heartbeat was of job
+                                                                                //  0, in its turn
     uint64_t job = joined->job;
     for (int turn = 0; turn < 5000 && !play_last (play, A, WIRE_EPOCH_END); turn++) {
         uint64_t batches = play_count (play, A, WIRE_BATCH);
@@ -95,7 +101,8 @@ a_wrong_id_is_told (void **state)
     for (int turn = 0; turn < 3; turn++) {              //  the line goes on each time
         s_join_long (play, A, PLAY_A1, PLAY_SAMPLES);
         s_some_turns (play);
-        s_assert_error (play, A, "bad_request", "list frame 0: number 69999 is sample 48, the data set has 48 samples");
+        s_assert_error (play, A, "bad_request",
+            "list frame 0: number 69999 is sample 48, the data set has 48 samples");
         assert_int_equal (play_count (play, A, WIRE_ERROR), turn + 1);
     }
     assert_int_equal (service_jobs (play_service (play)), 0);
@@ -171,7 +178,8 @@ the_server_may_drain (void **state)
     play_destroy (&play);
 }
 
-//  Where there is one tenant alone, whoever finds its line full behind such a join waits, and all others at the socket.
+//  Where there is one tenant alone, whoever finds its line full behind such a join waits, and all others at
+//  the socket.
 static void
 a_full_line_behind_it_waits (void **state)
 {

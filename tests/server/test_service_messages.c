@@ -1,4 +1,5 @@
-/*  What clients say and what they hear, below the socket: whose a job is, who is answered, who waits, who is told what.  */
+/*  What clients say and what they hear, below the socket: whose a job is, who is answered, who waits, who is
+ *  told what.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,8 +30,8 @@ s_assert_error (const play_t *play, uint32_t peer, uint64_t tag, const char *cod
     snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
     if (!sent || sent->tag != tag || strncmp (sent->text, wanted, strlen (wanted)) != 0
     ||  !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was tag %" PRIu64 ": %s", peer, code, fragment, sent? sent->tag: 0,
-            sent? sent->text: "nothing");
+        fail_msg ("to %u: expected %s with '%s', it was tag %" PRIu64 ": %s", peer, code, fragment,
+            sent? sent->tag: 0, sent? sent->text: "nothing");
 }
 
 //  A job; its number.
@@ -79,22 +80,26 @@ a_job_is_nobody_elses (void **state)
     (void) state;
     play_t *play = play_new (true);
     uint64_t job = s_join (play, 1, PLAY_A1, JOIN_TRAIN);
-    static const struct { uint32_t peer, user; } others [] = { { 2, PLAY_A1 }, { 1, PLAY_A2 }, { 1, PLAY_B }, { 2, PLAY_B },
+    static const struct { uint32_t peer, user;
+        } others [] = { { 2, PLAY_A1 }, { 1, PLAY_A2 }, { 1, PLAY_B }, { 2, PLAY_B },
         { 1, PLAY_ROOT }, { 1, PLAY_KEY } };
     static const struct { wire_kind_t kind; const char *body; size_t size; } ways [] = {
-        { WIRE_PROGRESS, "\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24 }, { WIRE_INLINE, NULL, 0 }, { WIRE_LEAVE, NULL, 0 },
+        { WIRE_PROGRESS, "\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24 }, { WIRE_INLINE, NULL, 0 },
+        { WIRE_LEAVE, NULL, 0 },
         { WIRE_HEARTBEAT, NULL, 0 }, { WIRE_EXPLAIN, "{\"id\":\"0\"}", 10 } };
     play_turn (play, 100);
     for (size_t other = 0; other < sizeof others / sizeof *others; other++)
         for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
             play_forget_sent (play);
-            play_say (play, others [other].peer, others [other].user, ways [way].kind, job, 9, ways [way].body, ways [way].size);
+            play_say (play, others [other].peer, others [other].user, ways [way].kind, job, 9,
+                ways [way].body, ways [way].size);
             play_turn (play, 0);
             s_assert_error (play, others [other].peer, 9, "unknown_job", "this connection has no job");
             //  Byte for byte what is said of a job that there never was.
             char first [PLAY_TEXT_BYTES], second [PLAY_TEXT_BYTES], number [24];
             strcpy (first, play_last (play, others [other].peer, WIRE_ERROR)->text);
-            play_say (play, others [other].peer, others [other].user, ways [way].kind, job + 1000, 9, ways [way].body, ways [way].size);
+            play_say (play, others [other].peer, others [other].user, ways [way].kind, job + 1000, 9,
+                ways [way].body, ways [way].size);
             play_turn (play, 0);
             strcpy (second, play_last (play, others [other].peer, WIRE_ERROR)->text);
             snprintf (number, sizeof number, "%" PRIu64, job);
@@ -128,14 +133,15 @@ its_epochs_stay_whole (void **state)
     play_destroy (&play);
 }
 
-//  Of a data set only those hear who may use it; another's is told of as one that there is not.  An answer that is not read
-//  counts, as STATUS does.
+//  Of a data set only those hear who may use it; another's is told of as one that there is not.  An answer
+//  that is not read counts, as STATUS does.
 static void
 a_data_set_is_told_to_those_who_may_use_it (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
-    static const char *const questions [] = { "{\"dataset\":\"%s\"}", "{\"dataset\":\"%s\",\"table\":\"names\"}",
+    static const char *const questions [] = { "{\"dataset\":\"%s\"}",
+        "{\"dataset\":\"%s\",\"table\":\"names\"}",
         "{\"dataset\":\"%s\",\"table\":\"label\",\"label\":\"label\",\"first\":\"7\"}" };
     for (size_t index = 0; index < sizeof questions / sizeof *questions; index++) {
         char secret [128], train [128], none [128], first [PLAY_TEXT_BYTES];
@@ -154,7 +160,8 @@ a_data_set_is_told_to_those_who_may_use_it (void **state)
         play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 7, train);
         play_say_text (play, 2, PLAY_B, WIRE_DATASET, 0, 8, secret);
         play_turn (play, 0);
-        assert_true (play_last (play, 1, WIRE_DATASET_REPLY)->tag == 7 && play_last (play, 2, WIRE_DATASET_REPLY)->tag == 8);
+        assert_true (play_last (play, 1, WIRE_DATASET_REPLY)->tag == 7
+            && play_last (play, 2, WIRE_DATASET_REPLY)->tag == 8);
         assert_non_null (strstr (play_last (play, 2, WIRE_DATASET_REPLY)->text, "\"samples\":\"48\""));
     }
     play_stop_reading (play);
@@ -172,17 +179,20 @@ a_chosen_routing_id_gets_no_job (void **state)
 {
     (void) state;
     play_t *play = play_new (false);
-    peer_t peers [] = { { .bytes = "abc", .size = 3 }, { .bytes = { 1, 2, 3, 4, 5 }, .size = 5 }, { .bytes = { 0, 1 }, .size = 2 } };
+    peer_t peers [] = { { .bytes = "abc", .size = 3 }, { .bytes = { 1, 2, 3, 4, 5 }, .size = 5 },
+        { .bytes = { 0, 1 }, .size = 2 } };
     for (size_t index = 0; index < 3; index++) {
         wire_head_t head = reply_head (WIRE_JOIN, 0, 3);
-        frame_t frames [] = { { (uint8_t *) &head, sizeof head }, { (const uint8_t *) JOIN_TRAIN, strlen (JOIN_TRAIN) } };
+        frame_t frames [] = { { (uint8_t *) &head, sizeof head },
+            { (const uint8_t *) JOIN_TRAIN, strlen (JOIN_TRAIN) } };
         service_message_t message = { .peer = &peers [index], .uid = PLAY_A1, .frames = frames, .count = 2 };
         service_take (play_service (play), &message, play_now_ms (play));
         play_turn (play, 0);
     }
     assert_int_equal (broker_jobs (play_broker (play)), 0);
     json_t *status = play_status (play, PLAY_A1);
-    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"), "bad_request")), 3);
+    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
+        "bad_request")), 3);
     json_decref (status);
     play_destroy (&play);
 }
@@ -211,16 +221,16 @@ unknown_and_forbidden_look_the_same (void **state)
     char *text = json_dumps (status, JSON_COMPACT);
     assert_null (strstr (text, "secret"));
     assert_int_equal (json_array_size (json_object_get (status, "jobs")), 0);
-    static const char *const operators [] = { "cpu_seconds", "until_idle", "restarts", "refusals", "ignored", "strangers", "descriptors",
-        "unread_bytes" };
+    static const char *const operators [] = { "cpu_seconds", "until_idle", "restarts", "refusals", "ignored",
+        "strangers", "descriptors", "unread_bytes" };
     json_t *all = play_status (play, PLAY_ROOT);
     for (size_t index = 0; index < sizeof operators / sizeof *operators; index++) {
         assert_null (json_object_get (status, operators [index]));
         assert_non_null (json_object_get (all, operators [index]));
     }
     assert_int_equal (json_array_size (json_object_get (all, "jobs")), 1);
-    assert_int_equal (json_integer_value (json_object_get (json_object_get (json_object_get (status, "tenant"), "refusals"),
-        "unknown_dataset")), 2);
+    assert_int_equal (json_integer_value (json_object_get (json_object_get (json_object_get (status,
+        "tenant"), "refusals"), "unknown_dataset")), 2);
     free (text);
     json_decref (status);
     json_decref (all);
@@ -286,7 +296,8 @@ error_rate_limit_by_hand (void **state)
     for (int count = 0; count < ERROR_RATE_LIMIT_BURST; count++)
         assert_true (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
     assert_false (error_rate_limit_take (error_rate_limit, 1, 1000, now_ms));
-    assert_true (error_rate_limit_take (error_rate_limit, 2, 1000, now_ms) && error_rate_limit_take (error_rate_limit, 1, 1001, now_ms));
+    assert_true (error_rate_limit_take (error_rate_limit, 2, 1000, now_ms)
+        && error_rate_limit_take (error_rate_limit, 1, 1001, now_ms));
     size_t given = 0;
     for (; now_ms <= 10005; now_ms++)
         given += error_rate_limit_take (error_rate_limit, 1, 1000, now_ms);
@@ -320,8 +331,10 @@ errors_are_rationed_by_user (void **state)
     s_assert_error (play, 61, 2, "unknown_job", "");
     s_join (play, 62, PLAY_A1, JOIN_TRAIN);
     json_t *status = play_status (play, PLAY_ROOT);
-    assert_int_equal (json_integer_value (json_object_get (status, "unanswered")), 3000 - ERROR_RATE_LIMIT_BURST);
-    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"), "unknown_job")), 3002);
+    assert_int_equal (json_integer_value (json_object_get (status, "unanswered")),
+        3000 - ERROR_RATE_LIMIT_BURST);
+    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
+        "unknown_job")), 3002);
     json_decref (status);
     //  The log has a line of them a second, with their number.
     play_turn (play, 2000);
@@ -373,7 +386,8 @@ small_requests_add_up (void **state)
     (void) state;
     play_t *play = play_new (true);
     s_join (play, 1, PLAY_B, JOIN_TRAIN);
-    play_cost (play, 150000);               //  of which half is measured; nine times that is less than a millisecond
+    play_cost (play, 150000);               //  of which half is measured; nine times that is less than a
+                                            //  millisecond
     int64_t begin_ms = play_now_ms (play);
     for (uint32_t count = 0; count < 250; count++)
         play_say_text (play, 100 + count, PLAY_A1, WIRE_STATUS, 0, 1, "{}");
@@ -430,7 +444,8 @@ a_full_line_is_busy (void **state)
         play_say_text (play, 1000 + count % 300, PLAY_A1, WIRE_STATUS, 0, 1, "{}");
     json_t *status = play_status (play, PLAY_ROOT);
     assert_int_equal (json_integer_value (json_object_get (status, "waiting_requests")), WAITING_LINE_MAX);
-    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"), "busy")), WAITING_LINE_MAX);
+    assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"), "busy")),
+        WAITING_LINE_MAX);
     json_decref (status);
     //  The other tenant has a line of its own.
     play_say_text (play, 2, PLAY_B, WIRE_STATUS, 0, 1, "{}");
@@ -486,7 +501,8 @@ the_end_answers_all (void **state)
     s_join (play, 1, PLAY_B, JOIN_TRAIN);
     play_cost (play, 50000000);
     for (uint32_t count = 0; count < 40; count++)
-        play_say_text (play, 100 + count, PLAY_A1, count % 2? WIRE_STATUS: WIRE_JOIN, 0, 1, count % 2? "{}": JOIN_TRAIN);
+        play_say_text (play, 100 + count, PLAY_A1, count % 2? WIRE_STATUS: WIRE_JOIN, 0, 1,
+            count % 2? "{}": JOIN_TRAIN);
     service_stop (play_service (play), play_now_ms (play));
     for (uint32_t count = 0; count < 40; count++)
         if (count % 2)
@@ -514,7 +530,8 @@ who_does_not_read_is_not_answered (void **state)
     }
     s_assert_error (play, 1, 1, "busy", "read them first");
     json_t *status = play_status (play, PLAY_ROOT);
-    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), UNREAD_OF_ONE_MAX, UNREAD_OF_ONE_MAX + 10000);
+    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), UNREAD_OF_ONE_MAX,
+        UNREAD_OF_ONE_MAX + 10000);
     json_decref (status);
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 2, JOIN_TRAIN);
     play_turn (play, 0);
@@ -541,7 +558,8 @@ unread_accounts_are_bounded (void **state)
         accounts [number] = send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX);
         assert_non_null (accounts [number]);
         atomic_fetch_add (accounts [number], 10);
-        assert_ptr_equal (send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX), accounts [number]);
+        assert_ptr_equal (send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX),
+            accounts [number]);
     }
     peer_t one_more = play_peer (UNREAD_ACCOUNTS_MAX), first = play_peer (0);
     assert_null (send_backlog_account (unread, &one_more, 5, UNREAD_ACCOUNTS_MAX));
@@ -550,7 +568,8 @@ unread_accounts_are_bounded (void **state)
     //  A place is free, but not for a tenant that has its share of them.
     assert_null (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4));
     assert_ptr_equal (send_backlog_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX / 4), accounts [0]);
-    assert_ptr_equal (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4 + 1), accounts [17]);
+    assert_ptr_equal (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4 + 1),
+        accounts [17]);
     assert_ptr_equal (send_backlog_account (unread, &one_more, 5, 1), accounts [17]);
     //  A tenant's all together.
     atomic_fetch_add (accounts [4], UNREAD_OF_TENANT_MAX);
@@ -635,7 +654,8 @@ a_revoked_key_loses_all (void **state)
     //  Whatever it says now, it is told that, up to a ration, and nothing else.
     size_t before = play_count (play, 1, 0);
     for (int count = 0; count < 2000; count++)
-        play_say_text (play, 1, PLAY_KEY, count % 2? WIRE_STATUS: WIRE_JOIN, job, 1, count % 2? "{}": JOIN_TRAIN);
+        play_say_text (play, 1, PLAY_KEY, count % 2? WIRE_STATUS: WIRE_JOIN, job, 1,
+            count % 2? "{}": JOIN_TRAIN);
     s_assert_error (play, 1, 1, "revoked", "");
     //  One went to 5.
     assert_in_range (play_count (play, 1, 0) - before, ERROR_RATE_LIMIT_BURST - 1, ERROR_RATE_LIMIT_BURST);
@@ -654,11 +674,13 @@ names_of_tenants_only_where_there_are_several (void **state)
 {
     (void) state;
     play_t *play = play_new (false);
-    uint64_t job = s_join (play, 1, PLAY_A1, "{\"dataset\":\"train\",\"batch_size\":4,\"transport\":\"inline\",\"name\":\"x: job=7 y\"}");
+    uint64_t job = s_join (play, 1, PLAY_A1,
+        "{\"dataset\":\"train\",\"batch_size\":4,\"transport\":\"inline\",\"name\":\"x: job=7 y\"}");
     play_say (play, 1, PLAY_A1, WIRE_LEAVE, job, 2, NULL, 0);
     play_turn (play, 0);
     const char *log = play_log (play);
-    assert_non_null (strstr (log, " info joined job=1 user=1 dataset=train: job 1 joined: train, batches of 4, inline, x: job=7 y\n"));
+    assert_non_null (strstr (log,
+        " info joined job=1 user=1 dataset=train: job 1 joined: train, batches of 4, inline, x: job=7 y\n"));
     assert_non_null (strstr (log, " info left job=1 user=1: job 1 left\n"));
     assert_null (strstr (log, "tenant"));
     play_destroy (&play);
@@ -670,13 +692,16 @@ names_of_tenants_only_where_there_are_several (void **state)
 
 //  ---- anything
 
-//  Whatever is said in whatever order, nobody gets what is not its own, and all is put away.  Replay: TEST_SEED=<seed>.
+//  Whatever is said in whatever order, nobody gets what is not its own, and all is put away.  Replay:
+//  TEST_SEED=<seed>.
 static void
 made_up_messages (void **state)
 {
     (void) state;
-    static const char *const joins [] = { JOIN_TRAIN, "{\"dataset\":\"secret\",\"batch_size\":4}", JOIN_RANK, "{}", "[",
-        "{\"dataset\":\"train\",\"batch_size\":16,\"slots\":3,\"job\":\"j\"}", "{\"dataset\":\"train\",\"batch_size\":65536,\"slots\":16}" };
+    static const char *const joins [] = { JOIN_TRAIN, "{\"dataset\":\"secret\",\"batch_size\":4}", JOIN_RANK,
+        "{}", "[",
+        "{\"dataset\":\"train\",\"batch_size\":16,\"slots\":3,\"job\":\"j\"}",
+        "{\"dataset\":\"train\",\"batch_size\":65536,\"slots\":16}" };
     for (uint64_t seed = test_seed (), round = 0; round < EFFORT (10); seed++, round++) {
         uint64_t random = seed;
         play_t *play = play_new (true);
@@ -684,13 +709,16 @@ made_up_messages (void **state)
         for (int step = 0; step < 1500; step++) {
             uint32_t user = users [test_below (&random, 6)], peer = (uint32_t) test_below (&random, 6);
             uint64_t job = test_below (&random, 3) << 32 | test_below (&random, 20);
-            wire_progress_t progress = { test_below (&random, 4), test_below (&random, 4), test_below (&random, 2) };
+            wire_progress_t progress = { test_below (&random, 4), test_below (&random, 4),
+                test_below (&random, 2) };
             switch (test_below (&random, 9)) {
             case 0: case 1:
-                play_say_text (play, peer, user, WIRE_JOIN, 0, 1, joins [test_below (&random, sizeof joins / sizeof *joins)]);
+                play_say_text (play, peer, user, WIRE_JOIN, 0, 1,
+                    joins [test_below (&random, sizeof joins / sizeof *joins)]);
                 break;
             case 2: case 3:
-                play_say (play, peer, user, WIRE_PROGRESS, job, 1, &progress, test_below (&random, 10)? sizeof progress: 7);
+                play_say (play, peer, user, WIRE_PROGRESS, job, 1, &progress,
+                    test_below (&random, 10)? sizeof progress: 7);
                 break;
             case 4:
                 play_say_text (play, peer, user, WIRE_EXPLAIN, job, 1, "{\"id\":\"3\"}");
@@ -699,7 +727,8 @@ made_up_messages (void **state)
                 play_say_text (play, peer, user, WIRE_STATUS, job, 1, test_below (&random, 5)? "{}": "x");
                 break;
             case 6:
-                play_say (play, peer, user, test_below (&random, 3)? WIRE_HEARTBEAT: WIRE_LEAVE, job, 1, NULL, 0);
+                play_say (play, peer, user, test_below (&random, 3)? WIRE_HEARTBEAT: WIRE_LEAVE, job, 1, NULL,
+                    0);
                 break;
             case 7:
                 play_say (play, peer, user, (wire_kind_t) test_below (&random, 256), job, 1, NULL, 0);

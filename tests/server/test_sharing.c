@@ -1,4 +1,5 @@
-//  How much of what jobs get is shared, and who is told that it is little, and why: each reason, and silence where all is well.
+//  How much of what jobs get is shared, and who is told that it is little, and why: each reason, and silence
+//  where all is well.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ typedef struct {
 static told_t
 s_told (simulation_t *simulation, int client)
 {
-    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / MS);
     const json_t *sharing = NULL;
     size_t index;
     json_t *job;
@@ -52,8 +54,10 @@ typedef struct {
 static simulation_t *
 s_run (const case_t *plan)
 {
-    simulation_options_t options = { .seed = test_seed (), .samples = plan->samples? plan->samples: SAMPLES, .workers = 4,
-        .cache_versions = plan->cache_versions? plan->cache_versions: 100, .policy = plan->policy, .gather_ms = 10 };
+    simulation_options_t options = { .seed = test_seed (), .samples = plan->samples? plan->samples: SAMPLES,
+        .workers = 4,
+        .cache_versions = plan->cache_versions? plan->cache_versions: 100, .policy = plan->policy,
+        .gather_ms = 10 };
     simulation_t *simulation = simulation_new (&options);
     for (int number = 0; number < plan->count; number++) {
         simulated_job_t job = plan->jobs [number];
@@ -89,8 +93,8 @@ s_assert_notices (const case_t *plan, const char *const *words)
 
 //  ---- figures
 
-//  Guards: two jobs in step share everything, each is credited once; one alone shares nothing; whoever comes to a data set's
-//  only versions shares them with who made them.
+//  Guards: two jobs in step share everything, each is credited once; one alone shares nothing; whoever comes
+//  to a data set's only versions shares them with who made them.
 static void
 test_figures (void **state)
 {
@@ -110,9 +114,11 @@ test_figures (void **state)
     assert_true (told.places > SAMPLES && told.alone == told.places && told.shared == 0);
     simulation_destroy (&simulation);
     //  Not random, all in the cache: three epochs of its own, then a second job's one epoch.
-    plan = (case_t) { .policy = SAMPLER_POLICY_FOLLOW, .samples = 300, .cache_versions = 400, .count = 2, .seconds = 20,
+    plan = (case_t) { .policy = SAMPLER_POLICY_FOLLOW, .samples = 300, .cache_versions = 400, .count = 2,
+        .seconds = 20,
         .jobs = { { .pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}," MARK "]", .epochs = 3 },
-            { .pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}," MARK "]", .epochs = 1 } }, .at_us = { 0, 10 * SECOND_US } };
+            { .pipeline = "[{\"op\":\"center_crop\",\"size\":[1,1]}," MARK "]", .epochs = 1 } },
+            .at_us = { 0, 10 * SECOND_US } };
     simulation = s_run (&plan);
     told_t first = s_told (simulation, 0), second = s_told (simulation, 1);
     assert_int_equal (first.places, 900);
@@ -135,8 +141,10 @@ test_other_stages (void **state)
     const char *const differ [] = { "\"scale\":[0.08,1", "\"scale\":[0.5,1" };
     for (plan.policy = SAMPLER_POLICY_DSA; plan.policy <= SAMPLER_POLICY_FOLLOW; plan.policy++)
         s_assert_notices (&plan, differ);
-    plan.jobs [0].pipeline = "[{\"op\":\"resize\",\"size\":[4,4]}," MARK ",{\"op\":\"center_crop\",\"size\":[1,1]}]";
-    plan.jobs [1].pipeline = "[{\"op\":\"resize\",\"size\":[4,4]},{\"op\":\"center_crop\",\"size\":[1,1]}," MARK "]";
+    plan.jobs [0].pipeline =
+        "[{\"op\":\"resize\",\"size\":[4,4]}," MARK ",{\"op\":\"center_crop\",\"size\":[1,1]}]";
+    plan.jobs [1].pipeline =
+        "[{\"op\":\"resize\",\"size\":[4,4]},{\"op\":\"center_crop\",\"size\":[1,1]}," MARK "]";
     const char *const marks [] = { "this one's share point stands before {\"op\":\"center_crop\"",
         "that one's share point stands before {\"op\":\"center_crop\"" };
     s_assert_notices (&plan, marks);
@@ -157,8 +165,10 @@ static void
 test_little_overlap (void **state)
 {
     (void) state;
-    case_t plan = { .count = 2, .seconds = 10, .jobs = { { .from = 0, .to = 1050 }, { .from = 950, .to = 2000 } } };
-    const char *const little [] = { "of this job's samples are in the data of other jobs", "of this job's samples are in the data" };
+    case_t plan = { .count = 2, .seconds = 10,
+        .jobs = { { .from = 0, .to = 1050 }, { .from = 950, .to = 2000 } } };
+    const char *const little [] = { "of this job's samples are in the data of other jobs",
+        "of this job's samples are in the data" };
     const char *const none [] = { NULL, NULL };
     for (plan.policy = SAMPLER_POLICY_DSA; plan.policy <= SAMPLER_POLICY_FOLLOW; plan.policy++)
         s_assert_notices (&plan, little);
@@ -190,16 +200,19 @@ test_drawing_apart (void **state)
 {
     (void) state;
     enum { JOBS = 36, APART = 4 };
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .workers = 4, .cache_versions = 100,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .workers = 4,
+        .cache_versions = 100,
         .policy = SAMPLER_POLICY_FOLLOW };
     simulation_t *simulation = simulation_new (&options);
     uint32_t apart = 0, told = 0;
     for (uint32_t number = 0; number < JOBS; number++) {
-        simulated_job_t job = { .batch_size = 8, .slots = 4, .sample_us = 5 * MS, .from = 3 * number, .to = 1000 + 5 * number };
+        simulated_job_t job = { .batch_size = 8, .slots = 4, .sample_us = 5 * MS, .from = 3 * number,
+            .to = 1000 + 5 * number };
         assert_int_equal (simulation_join (simulation, &job), number);
     }
     simulation_run (simulation, 8 * SECOND_US);
-    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / MS);
     for (int number = 0; number < JOBS; number++) {
         const char *notice = simulation_notice (simulation, number);
         const json_t *job = json_array_get (json_object_get (status, "jobs"), (size_t) number);
@@ -215,19 +228,22 @@ test_drawing_apart (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: who asks for an order of its own is told nothing, nor are its neighbours; who has it only because it gave a seed is.
+//  Guards: who asks for an order of its own is told nothing, nor are its neighbours; who has it only because
+//  it gave a seed is.
 static void
 test_orders_of_their_own (void **state)
 {
     (void) state;
     case_t plan = { .policy = SAMPLER_POLICY_FOLLOW, .count = 4, .seconds = 10,
-        .jobs = { { .order = SAMPLER_ORDER_SHARED }, { .order = SAMPLER_ORDER_PRIVATE }, { .order = SAMPLER_ORDER_SEEDED, .seed = 1 },
+        .jobs = { { .order = SAMPLER_ORDER_SHARED }, { .order = SAMPLER_ORDER_PRIVATE },
+        { .order = SAMPLER_ORDER_SEEDED, .seed = 1 },
             { .order = SAMPLER_ORDER_SEEDED, .seed = 2, .order_is_of_seed = true } } };
     const char *const words [] = { NULL, NULL, NULL, "a job with a seed and no order" };
     s_assert_notices (&plan, words);
 }
 
-//  Guards: equal healthy jobs are never told anything, whenever they come, at whatever speed, whatever else is there.
+//  Guards: equal healthy jobs are never told anything, whenever they come, at whatever speed, whatever else
+//  is there.
 static void
 test_healthy_jobs (void **state)
 {
@@ -236,8 +252,10 @@ test_healthy_jobs (void **state)
     random_t random = random_from_seed (test_seed ());
     for (int round = 0; round < EFFORT (30); round++) {
         case_t plan = { .policy = round % 3? SAMPLER_POLICY_FOLLOW: SAMPLER_POLICY_DSA, .seconds = 30,
-            .count = 2 + (int) random_below (&random, JOBS_MAX - 1), .samples = 400 + (uint32_t) random_below (&random, 1600),
-            .cache_versions = 30 + (size_t) random_below (&random, 400) * (size_t) random_below (&random, 10) };
+            .count = 2 + (int) random_below (&random, JOBS_MAX - 1),
+            .samples = 400 + (uint32_t) random_below (&random, 1600),
+            .cache_versions = 30 + (size_t) random_below (&random, 400) * (size_t) random_below (&random,
+            10) };
         int64_t pace_us = MS + (int64_t) random_below (&random, 3 * MS), at_us = 0;
         for (int number = 0; number < plan.count; number++) {
             //  Under dsa only what is in step is healthy.
@@ -253,19 +271,22 @@ test_healthy_jobs (void **state)
     }
 }
 
-//  Must hold: a job whose ranks are all away for a moment (the last one that was there joins anew, and what it was is still to be
-//  put away) is told later.
+//  Must hold: a job whose ranks are all away for a moment (the last one that was there joins anew, and what
+//  it was is still to be put away) is told later.
 static void
 test_nobody_is_there_to_be_told (void **state)
 {
     (void) state;
     for (int64_t at_us = 500 * MS; at_us <= 4 * SECOND_US; at_us += 250 * MS) {
-        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .workers = 4, .cache_versions = 100,
+        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .workers = 4,
+            .cache_versions = 100,
             .policy = SAMPLER_POLICY_FOLLOW, .gather_ms = 10 };
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t ranks = { .pipeline = "[" CROP "," MARK "]", .batch_size = 4, .slots = 4, .sample_us = 2 * MS,
+        simulated_job_t ranks = { .pipeline = "[" CROP "," MARK "]", .batch_size = 4, .slots = 4,
+            .sample_us = 2 * MS,
             .world_size = 2, .rank_wait_seconds = 60, .job_name = "x" };
-        simulated_job_t plain = { .pipeline = "[" OTHER_CROP "," MARK "]", .batch_size = 8, .slots = 4, .sample_us = MS };
+        simulated_job_t plain = { .pipeline = "[" OTHER_CROP "," MARK "]", .batch_size = 8, .slots = 4,
+            .sample_us = MS };
         assert_int_equal (simulation_join (simulation, &ranks), 0);
         assert_int_equal (simulation_join (simulation, &plain), 2);
         simulation_run (simulation, at_us);
@@ -283,7 +304,8 @@ test_nobody_is_there_to_be_told (void **state)
             assert_int_equal (simulation_return (simulation, client, &how, &back), BROKER_RETURN_READY);
         }
         simulation_run (simulation, at_us + 8 * SECOND_US);
-        assert_true (simulation_notice (simulation, 0) || simulation_notice (simulation, simulation_rank (simulation, 0, 0)));
+        assert_true (simulation_notice (simulation, 0)
+            || simulation_notice (simulation, simulation_rank (simulation, 0, 0)));
         simulation_destroy (&simulation);
     }
 }

@@ -1,5 +1,5 @@
-//  A supervisor over small shell scripts that stand in for a server: what ends and what is begun again, signals passed on, nobody
-//  left over.
+//  A supervisor over small shell scripts that stand in for a server: what ends and what is begun again,
+//  signals passed on, nobody left over.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,7 +98,8 @@ s_begin (const world_t *world, const char *script, int64_t pause_ms)
     assert_true (process >= 0);
     if (process)
         return process;
-    char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script, (char *) (uintptr_t) world->seen, NULL };
+    char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script,
+        (char *) (uintptr_t) world->seen, NULL };
     log_t log = { .descriptor = open (world->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) };
     supervise_options_t options = { .path = "/bin/sh", .argv = argv, .pause_ms = pause_ms, .log = &log };
     _exit (supervise_run (&options));
@@ -143,7 +144,8 @@ test_death_by_a_signal (void **state)
 {
     const world_t *world = *state;
     const char *script = "echo \"begun $TUREEN_SUPERVISED.\" >> $0; case $TUREEN_SUPERVISED in "
-        "*:0) kill -ABRT $$;; *:1) kill -SEGV $$;; *:2) kill -KILL $$;; *:3) kill -TERM $$;; *) exit 9;; esac; sleep 60";
+        "*:0) kill -ABRT $$;; *:1) kill -SEGV $$;; *:2) kill -KILL $$;; *:3) kill -TERM $$;; *) exit 9;; "
+        "esac; sleep 60";
     pid_t process = s_begin (world, script, FAST_MS);
     assert_int_equal (s_end (process), 9);
     char line [64];
@@ -172,7 +174,8 @@ test_pauses (void **state)
         all_ms += pause_ms;
     }
     assert_true (all_ms < 120000);
-    assert_int_equal (supervise_pause_ms (SUPERVISE_PAUSE_MS, pause_ms, SUPERVISE_GOOD_MS), SUPERVISE_PAUSE_MS);
+    assert_int_equal (supervise_pause_ms (SUPERVISE_PAUSE_MS, pause_ms, SUPERVISE_GOOD_MS),
+        SUPERVISE_PAUSE_MS);
 }
 
 //  Guards: each signal that asks for an end is passed on, and the child is waited for.
@@ -201,7 +204,8 @@ test_signals_are_passed_on (void **state)
     assert_int_equal (s_end (process), 0);
     assert_int_equal (s_count (world->log, "restart"), 0);
     //  One that dies otherwise meanwhile is not begun again.
-    process = s_begin (world, "trap 'kill -ABRT $$' TERM; echo dying >> $0; while :; do sleep .02; done", FAST_MS);
+    process = s_begin (world, "trap 'kill -ABRT $$' TERM; echo dying >> $0; while :; do sleep .02; done",
+        FAST_MS);
     s_wait_for (world->seen, "dying", 1);
     kill (process, SIGTERM);
     assert_int_equal (s_end (process), 1);
@@ -247,7 +251,8 @@ test_a_hangup_that_is_ignored (void **state)
 {
     const world_t *world = *state;
     signal (SIGHUP, SIG_IGN);
-    pid_t process = s_begin (world, "case $TUREEN_SUPERVISED in *:0) echo begun >> $0; while [ ! -e $0.go ]; do sleep .02; done; "
+    pid_t process = s_begin (world,
+        "case $TUREEN_SUPERVISED in *:0) echo begun >> $0; while [ ! -e $0.go ]; do sleep .02; done; "
         "rm $0.go; kill -KILL $$;; *) exit 4;; esac", FAST_MS);
     signal (SIGHUP, SIG_DFL);
     s_wait_for (world->seen, "begun", 1);
@@ -265,7 +270,8 @@ test_children_that_are_ignored (void **state)
 {
     const world_t *world = *state;
     signal (SIGCHLD, SIG_IGN);
-    pid_t process = s_begin (world, "echo here >> $0; [ $TUREEN_SUPERVISED != ${TUREEN_SUPERVISED%:0} ] && kill -KILL $$; exit 4",
+    pid_t process = s_begin (world,
+        "echo here >> $0; [ $TUREEN_SUPERVISED != ${TUREEN_SUPERVISED%:0} ] && kill -KILL $$; exit 4",
         FAST_MS);
     signal (SIGCHLD, SIG_DFL);
     assert_int_equal (s_end (process), 4);

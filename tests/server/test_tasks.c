@@ -1,4 +1,5 @@
-/*  The threads between the broker and the files, with catalogue, pack, reader and decoder made up here, failing when told:
+/*  The threads between the broker and the files, with catalogue, pack, reader and decoder made up here,
+ *  failing when told:
  *  what is waited for, what is blamed, and what becomes of buffers.
  */
 #include <setjmp.h>
@@ -24,7 +25,8 @@
 #include "source.h"
 #include "tasks.h"
 
-enum { SAMPLES = 40, BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1, PATIENCE_MS = 500 };
+enum { SAMPLES = 40, BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1,
+    PATIENCE_MS = 500 };
 
 //  ---- what fails how often; taken by several threads
 
@@ -172,7 +174,8 @@ pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field
     (void) self;
     *field_p = 0;
     size_t half = catalogue_file_bytes (NULL, id, 0);
-    return (int) id != s_plan.damaged && bytes [0] == (uint8_t) id && bytes [1] == 0 && bytes [half] == (uint8_t) id
+    return (int) id != s_plan.damaged && bytes [0] == (uint8_t) id && bytes [1] == 0
+        && bytes [half] == (uint8_t) id
         && bytes [half + 1] == 1;
 }
 
@@ -186,7 +189,8 @@ struct reading {
     bool stopped;
 };
 
-static uint64_t s_wait_ns = 1000, s_slower = 1;     //  of the next reader; of that after it, so many times as much
+static uint64_t s_wait_ns = 1000, s_slower = 1;     //  of the next reader; of that after it, so many times as
+                                                    //  much
 
 typedef struct {
     reading_t *reading;
@@ -237,7 +241,8 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
     (void) path_p;
     *self_p = calloc (1, sizeof **self_p);
     assert (*self_p);
-    pool_options_t pool = { .name = "reading", .threads = 2, .tasks_max = options->requests_max, .work = s_read_in_thread };
+    pool_options_t pool = { .name = "reading", .threads = 2, .tasks_max = options->requests_max,
+        .work = s_read_in_thread };
     (*self_p)->pool = pool_new (&pool);
     (*self_p)->finish = options->finish;
     (*self_p)->depth = options->depth;
@@ -335,14 +340,15 @@ decoder_destroy (decoder_t **self_p)
 }
 
 decoder_status_t
-decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key, const decoder_sample_t *sample,
-    uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
+decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
 {
     (void) self;
     assert ((uintptr_t) version % 64 == 0);
     assert (sample->warnings_max == 17);
     for (size_t file = 0; file < pipeline_files (pipeline); file++) {
-        assert (sample->files [file].bytes [0] == (uint8_t) key->id && sample->files [file].bytes [1] == file);
+        assert (sample->files [file].bytes [0] == (uint8_t) key->id
+            && sample->files [file].bytes [1] == file);
         assert (sample->files [file].size == (key->id % 7 == 3? LARGE_BYTES: 100));
     }
     snprintf (error, error_bytes, "is spoilt");
@@ -358,8 +364,8 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
 }
 
 bool
-decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key, const uint8_t *version,
-    uint8_t *const *targets)
+decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
+    const uint8_t *version, uint8_t *const *targets)
 {
     (void) self;
     assert (version [0] == (uint8_t) key->id);
@@ -411,7 +417,8 @@ s_make_pack (scene_t *self, dataset_t *dataset)
     static const uint32_t breaks [1];
     for (uint32_t id = 0; id < SAMPLES; id++)
         self->order [id] = id;
-    broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1, .sample_bytes = s_sample_bytes,
+    broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
+        .sample_bytes = s_sample_bytes,
         .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * LARGE_BYTES };
     size_t least;
     assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
@@ -433,17 +440,20 @@ s_begin_over (scene_t *self, bool packed)
         assert_non_null (self->devices [field]);
         self->source.fields [field] = self->devices [field];
     }
-    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20, .workers = 3,
+    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20,
+        .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };
     self->broker = broker_new (&options);
     dataset_t *dataset = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
     if (packed)
         s_make_pack (self, dataset);
-    tasks_options_t tasks = { .broker = self->broker, .workers = 3, .devices = self->devices, .device_count = 2,
+    tasks_options_t tasks = { .broker = self->broker, .workers = 3, .devices = self->devices,
+        .device_count = 2,
         .buffer_bytes = 1 << 20 };
     const char *path;
     assert_int_equal (tasks_new (&self->tasks, &tasks, &path), 0);
-    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } }, .count = 2 };
+    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } },
+        .count = 2 };
     json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
     char error [256];
     if (pipeline_new (&self->pipeline, list, &source, NULL, 0, error, sizeof error))
@@ -453,8 +463,10 @@ s_begin_over (scene_t *self, bool packed)
     assert_int_equal (self->layout.count, 3);
     self->ring = calloc (SLOTS, self->layout.slot_bytes);
     assert_non_null (self->ring);
-    broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .world_size = 1, .batch_size = BATCH,
-        .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes, .fresh_run = "00000000000000000000000000000001" };
+    broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .world_size = 1,
+        .batch_size = BATCH,
+        .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes,
+        .fresh_run = "00000000000000000000000000000001" };
     refusal_t refusal;
     self->job = broker_join (self->broker, &join, 0, &refusal);
     assert_non_null (self->job);
@@ -553,7 +565,8 @@ s_turn_for (scene_t *self, int wait_ms)
     due_ms = broker_wakeup (self->broker) < due_ms? broker_wakeup (self->broker): due_ms;
     bool is_due = due_ms < now_ms + wait_ms;
     int patience_ms = !is_due? wait_ms: due_ms > now_ms? (int) (due_ms - now_ms): 0;
-    return acted || self->finished || !self->job || poll (items, TASKS_DESCRIPTORS, patience_ms) > 0 || is_due;
+    return acted || self->finished || !self->job || poll (items, TASKS_DESCRIPTORS, patience_ms) > 0
+        || is_due;
 }
 
 static void
@@ -574,7 +587,8 @@ s_assert_bad (scene_t *self, uint32_t id, const char *reason)
 {
     json_t *status = broker_status (self->broker, NULL, 0), *entry;
     size_t index, found = 0;
-    json_array_foreach (json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "bad"), index, entry)
+    json_array_foreach (json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "bad"),
+        index, entry)
         if (json_integer_value (json_object_get (entry, "id")) == id) {
             assert_string_equal (json_string_value (json_object_get (entry, "reason")), reason);
             found++;
@@ -615,10 +629,12 @@ test_each_device_learns_by_itself (void **state)
     assert_int_equal (masks->observed, SAMPLES);
     assert_true (images->latency_seconds < 1e-5 && masks->latency_seconds > 1e-2);
     assert_true (device_depth (scene.devices [0]) < device_depth (scene.devices [1]));
-    assert_int_equal (tasks_depth (scene.tasks), device_depth (scene.devices [0]) + device_depth (scene.devices [1]));
+    assert_int_equal (tasks_depth (scene.tasks),
+        device_depth (scene.devices [0]) + device_depth (scene.devices [1]));
     json_t *told = tasks_devices_status (scene.tasks), *second = json_array_get (told, 1);
     assert_string_equal (json_string_value (json_object_get (second, "device")), "0:8");
-    assert_int_equal (json_integer_value (json_object_get (second, "reads_max")), device_depth (scene.devices [1]));
+    assert_int_equal (json_integer_value (json_object_get (second, "reads_max")),
+        device_depth (scene.devices [1]));
     assert_int_equal (json_integer_value (json_object_get (second, "observed_reads")), SAMPLES);
     assert_true (json_is_true (json_object_get (second, "measured")));
     assert_true (json_real_value (json_object_get (second, "latency_microseconds")) > 1e4);
@@ -707,7 +723,8 @@ test_what_does_not_suit_is_not_bad (void **state)
     s_plan.other_mask = 6;
     s_run (&scene);
     assert_false (scene.finished);
-    assert_string_equal (scene.ended, "unsuitable: mask: m/06: is spoilt (sample 6 of data set 'data' does not suit the "
+    assert_string_equal (scene.ended,
+        "unsuitable: mask: m/06: is spoilt (sample 6 of data set 'data' does not suit the "
         "pipeline: change that, or leave the sample out by a subset)");
     json_t *status = broker_status (scene.broker, NULL, 0);
     assert_int_equal (json_integer_value (json_object_get (status, "bad_samples")), 0);
@@ -744,7 +761,8 @@ test_workers_time_is_told (void **state)
     s_end (&scene);
 }
 
-//  A pack's samples come to their rows as well, whatever pieces they are read in; damage is told with its place.
+//  A pack's samples come to their rows as well, whatever pieces they are read in; damage is told with its
+//  place.
 static void
 test_packed_samples_come_to_their_rows (void **state)
 {
@@ -755,7 +773,8 @@ test_packed_samples_come_to_their_rows (void **state)
     s_plan.bad_mask = 6;
     s_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES - 2);
-    s_assert_bad (&scene, 13, "i/13: its bytes in the pack are damaged (volume 0, chunk 1): `tureen verify` names all that are");
+    s_assert_bad (&scene, 13, "i/13: its bytes in the pack are damaged (volume 0, chunk 1): `tureen verify` "
+        "names all that are");
     s_assert_bad (&scene, 6, "mask: m/06: is spoilt");
     s_end (&scene);
 }
@@ -822,7 +841,8 @@ s_take_back (scene_t *scene, size_t *undone_p)
     return count;
 }
 
-//  Errands go between a job's samples; all that may be out at once come back, also those that the end finds in the queue.
+//  Errands go between a job's samples; all that may be out at once come back, also those that the end finds
+//  in the queue.
 static void
 test_side_tasks_come_back (void **state)
 {

@@ -20,7 +20,8 @@ static const uid_t REMOTE = (uid_t) -1;
 static keys_grant_t s_grants [] = {
     { .key = "vision's", .label = "laptop", .tenant = "vision", .user = KEYS_USER_FIRST },
     { .key = "vision's second", .label = "desk", .tenant = "vision", .user = KEYS_USER_FIRST + 1 },
-    { .key = "operator's", .label = "admin", .tenant = "operator", .is_operator = true, .user = KEYS_USER_FIRST + 2 },
+    { .key = "operator's", .label = "admin", .tenant = "operator", .is_operator = true,
+        .user = KEYS_USER_FIRST + 2 },
     { .key = "lead's", .label = "lead", .tenant = "text", .is_operator = true, .user = KEYS_USER_FIRST + 3 },
     { .key = "nowhere's", .label = "old", .tenant = "disbanded", .user = KEYS_USER_FIRST + 4 },
 };
@@ -56,11 +57,13 @@ start (fixture_t *self, const char *settings, bool with_keys)
     if (options_parse (&self->options, argc, argv, error, sizeof error) != OPTIONS_RUN)
         fail_msg ("%s: %s", settings, error);
     free (text);
-    broker_options_t options = { .cache_bytes = 64 << 20, .workers = 2, .jobs_bytes_max = 64 << 20, .seed = 1 };
+    broker_options_t options = { .cache_bytes = 64 << 20, .workers = 2, .jobs_bytes_max = 64 << 20,
+        .seed = 1 };
     self->broker = broker_new (&options);
     for (size_t index = 0; index < 3; index++)
         broker_add_dataset (self->broker, self->options.datasets [index].name, 100, BROKER_BAD_DROP, NULL);
-    self->tenants = serve_tenants (self->broker, &self->options, with_keys? (const keys_t *) (const void *) &s_keys: NULL);
+    self->tenants = serve_tenants (self->broker, &self->options,
+        with_keys? (const keys_t *) (const void *) &s_keys: NULL);
     assert_non_null (self->tenants);
 }
 
@@ -128,11 +131,14 @@ test_users (void **state)
 {
     (void) state;
     fixture_t self;
-    start (&self, "--group 5 --tenant vision=1002,1001 --tenant text=2001 --tenant-datasets vision=one,three --tenant-datasets text=*",
-        false);
-    caller_t alice = assert_caller (&self, ALICE, NULL, "vision", false), anne = assert_caller (&self, ANNE, NULL, "vision", false);
-    caller_t bob = assert_caller (&self, BOB, NULL, "text", false), operator = assert_caller (&self, 0, NULL, "operator", true);
-    assert_true (alice.tenant == anne.tenant && alice.tenant != bob.tenant && operator.tenant == broker_tenant (self.broker, NULL));
+    start (&self, "--group 5 --tenant vision=1002,1001 --tenant text=2001 --tenant-datasets vision=one,three "
+        "--tenant-datasets text=*", false);
+    caller_t alice = assert_caller (&self, ALICE, NULL, "vision", false),
+        anne = assert_caller (&self, ANNE, NULL, "vision", false);
+    caller_t bob = assert_caller (&self, BOB, NULL, "text", false),
+        operator = assert_caller (&self, 0, NULL, "operator", true);
+    assert_true (alice.tenant == anne.tenant && alice.tenant != bob.tenant
+        && operator.tenant == broker_tenant (self.broker, NULL));
     assert_false (caller_is (&alice, &anne));
     assert_false (caller_is (&alice, &bob));
     assert_true (caller_is (&alice, &alice));
@@ -147,7 +153,8 @@ test_users (void **state)
         assert_int_equal (tenant_may_use (alice.tenant, dataset), rights [index].vision);
         assert_int_equal (tenant_may_use (bob.tenant, dataset), rights [index].text);
         assert_true (tenant_may_use (operator.tenant, dataset));
-        assert_int_equal (broker_dataset (self.broker, alice.tenant, rights [index].dataset) != NULL, rights [index].vision);
+        assert_int_equal (broker_dataset (self.broker, alice.tenant, rights [index].dataset) != NULL,
+            rights [index].vision);
     }
     stop (&self);
 }
@@ -196,9 +203,11 @@ test_limits (void **state)
 {
     (void) state;
     fixture_t self;
-    start (&self, "--group 5 --tenant a=1001 --tenant b=1002 --tenant-weight a=5 --tenant-weight operator=2 --tenant-jobs a=7", false);
+    start (&self, "--group 5 --tenant a=1001 --tenant b=1002 --tenant-weight a=5 --tenant-weight operator=2 "
+        "--tenant-jobs a=7", false);
     assert_int_equal (broker_tenants (self.broker), 3);
-    static const struct { const char *name; uint64_t part; } parts [] = { { "a", 5000 }, { "b", 1000 }, { "operator", 2000 } };
+    static const struct { const char *name; uint64_t part;
+        } parts [] = { { "a", 5000 }, { "b", 1000 }, { "operator", 2000 } };
     for (size_t index = 0; index < 3; index++)
         assert_in_range (broker_share (self.broker, broker_tenant (self.broker, parts [index].name), 8000),
             parts [index].part - 10, parts [index].part);
@@ -213,7 +222,8 @@ test_connections (void **state)
     (void) state;
     fixture_t self;
     const tenant_t *tenant;
-    start (&self, "--group 5 --tenant a=1001,0 --tenant b=1002 --tenant-jobs a=10 --tenant-weight b=2", false);
+    start (&self, "--group 5 --tenant a=1001,0 --tenant b=1002 --tenant-jobs a=10 --tenant-weight b=2",
+        false);
     //  Also where it is one of a tenant's: what it has takes no place of the others'.
     tenant = broker_tenant (self.broker, "a");
     assert_true (tenants_connections_max (self.tenants, 0, 100000, &tenant) == SIZE_MAX);
@@ -248,10 +258,12 @@ test_random_users (void **state)
         for (int uid = 0; uid < UIDS; uid++)
             of [uid] = (int) test_below (&random, TENANTS + 2);
         for (int tenant = 0; tenant < TENANTS; tenant++) {
-            size_t used = strlen (settings), before = used += (size_t) sprintf (settings + used, " --tenant t%d=", tenant);
+            size_t used = strlen (settings),
+                before = used += (size_t) sprintf (settings + used, " --tenant t%d=", tenant);
             for (int uid = UIDS; uid-- > 0;)
                 if (of [uid] == tenant)
-                    used += (size_t) sprintf (settings + used, "%s%d", used > before? ",": "", 70000 + 3 * uid);
+                    used += (size_t) sprintf (settings + used, "%s%d", used > before? ",": "",
+                        70000 + 3 * uid);
             if (used == before)
                 strcpy (settings + used, "-");
         }

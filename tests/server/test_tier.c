@@ -1,9 +1,10 @@
-/*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once and the
- *  pool keeps its invariants; every order stays uniform and fresh over streams, slots and single reads, under every
- *  sampler policy; one job, or equal ones, read each byte once; one that stands still costs the others little.
+/*  Guards: the raw tier under the sampler.  Whatever comes and goes, every job gets each of its samples once
+ *  and the pool keeps its invariants; every order stays uniform and fresh over streams, slots and single
+ *  reads, under every sampler policy; one job, or equal ones, read each byte once; one that stands still
+ *  costs the others little.
  *
- *  Chance: each statistical case takes the largest |z| of its figures and fails beyond the two-sided normal quantile of
- *  4e-6 / their number; there are two such cases.  Replay: TEST_SEED.
+ *  Chance: each statistical case takes the largest |z| of its figures and fails beyond the two-sided normal
+ *  quantile of 4e-6 / their number; there are two such cases.  Replay: TEST_SEED.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,7 +119,8 @@ static void
 s_join_with (world_t *self, guest_t *guest, const sampler_join_t *join, size_t which)
 {
     if (!self->kinds [which])
-        self->kinds [which] = version_set_new (self->version_index, self->sampler, 1, which == 0, &self->kinds [which]);
+        self->kinds [which] = version_set_new (self->version_index, self->sampler, 1, which == 0,
+            &self->kinds [which]);
     guest->is_here = true;
     guest->consumer = (consumer_t) {
         .kind = self->kinds [which], .sampler_job = sampler_join (self->sampler, join)
@@ -208,7 +210,8 @@ s_round (world_t *self)
     size_t groups = sampler_group_count (self->sampler), count;
     if (groups == 0)
         return;
-    const uint32_t *members = sampler_group (self->sampler, (size_t) test_below (&self->seed, groups), &count);
+    const uint32_t *members = sampler_group (self->sampler, (size_t) test_below (&self->seed, groups),
+        &count);
     uint32_t takers [JOBS];
     size_t taker_count = 0;
     for (size_t index = 0; index < count; index++)
@@ -346,9 +349,9 @@ s_draw_alone (world_t *self, guest_t *guest)
     s_drain (self);
 }
 
-//  A fast job, one near the end of its epoch, and a slow one for which too much waits.  The jobs are ranked (turns.h) at a
-//  draw of the second's: the third has drawn one sample more and goes before it.  Now what is of the second gives way, and
-//  may be just what it has taken, which was to stay for its next epoch.
+//  A fast job, one near the end of its epoch, and a slow one for which too much waits.  The jobs are ranked
+//  (turns.h) at a draw of the second's: the third has drawn one sample more and goes before it.  Now what is
+//  of the second gives way, and may be just what it has taken, which was to stay for its next epoch.
 static uint32_t
 s_rank_at_a_draw (uint64_t seed)
 {
@@ -405,7 +408,8 @@ typedef struct {
     const char *name;
     tier_plan_job_t jobs [CASE_JOBS_MAX];
     size_t job_count;
-    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is ever throttled
+    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is
+                                    //  ever throttled
 } case_t;
 
 static const case_t s_cases [] = {
@@ -460,7 +464,8 @@ s_worst_z (const tier_plan_t *plan, _Atomic uint32_t *const *bins, size_t *count
     for (size_t job = 0; job < plan->job_count; job++) {
         uint32_t size = s_data_size (plan, job);
         for (uint32_t epoch = 0; epoch < plan->jobs [job].epochs; epoch++) {
-            double z = orders_bins_z (bins [job] + (size_t) epoch * size * ORDERS_BINS, size, (uint64_t) s_runs ());
+            double z = orders_bins_z (bins [job] + (size_t) epoch * size * ORDERS_BINS, size,
+                (uint64_t) s_runs ());
             worst = fmax (worst, fabs (z));
             ++*count_p;
         }
@@ -474,7 +479,8 @@ s_judge_case (const case_t *of, raw_policy_t raw, tier_sampler_t sampler, bool s
     tier_plan_t plan = s_plan (of, raw, sampler);
     _Atomic uint32_t *bins [CASE_JOBS_MAX];
     for (size_t job = 0; job < plan.job_count; job++)
-        bins [job] = simulated_alloc ((size_t) CASE_EPOCHS_MAX * CASE_SAMPLES * ORDERS_BINS, sizeof *bins [job]);
+        bins [job] = simulated_alloc ((size_t) CASE_EPOCHS_MAX * CASE_SAMPLES * ORDERS_BINS,
+            sizeof *bins [job]);
     uint64_t seed = test_seed () * 1000003;
     for (int run = 0; run < s_runs (); run++)
         s_run_case (&plan, seed + (uint64_t) run, same_pack? seed: seed - (uint64_t) run - 1, bins);
@@ -501,8 +507,8 @@ s_judge_all (bool same_pack)
         for (int raw = RAW_STREAM; raw <= (s_cases [at].is_shared_stream? RAW_STREAM: RAW_REDOX); raw++)
             //  One private job draws as one under dsa.
             for (int sampler = TIER_DSA; sampler <= s_last_sampler (at); sampler++)
-                worst = fmax (worst, s_judge_case (&s_cases [at], (raw_policy_t) raw, (tier_sampler_t) sampler,
-                    same_pack, &count));
+                worst = fmax (worst, s_judge_case (&s_cases [at], (raw_policy_t) raw,
+                    (tier_sampler_t) sampler, same_pack, &count));
     print_message ("|z| %.2f of %zu figures; limit %.2f\n", worst, count, statistics_z_limit (count));
     assert_true (worst < statistics_z_limit (count));
 }
@@ -531,7 +537,8 @@ test_orders_stay_fresh (void **state)
     static const tier_plan_job_t jobs [] = { { 1, 0, 8, 0, 1 }, { .73, 0, 5, 0, 1 }, { .4, 0, 3, 0, 1 } };
     for (int sampler = TIER_DSA; sampler <= TIER_PRIVATE; sampler++) {
         tier_plan_t plan = {
-            .policy = RAW_STREAM, .sampler = (tier_sampler_t) sampler, .samples = 20000, .chunk = 64, .piece = 8,
+            .policy = RAW_STREAM, .sampler = (tier_sampler_t) sampler, .samples = 20000, .chunk = 64,
+            .piece = 8,
             .memory = 0.08, .cache = 0.02, .batch = 64, .sample_bytes = 110000, .align = 4096, .jobs = jobs,
             .job_count = 3
         };
@@ -539,8 +546,8 @@ test_orders_stay_fresh (void **state)
         for (size_t job = 0; job < plan.job_count; job++) {
             const orders_figures_t *figures = &result.jobs [job].orders;
             assert_true (figures->exactly_once);
-            print_message ("sampler %d job %zu: phi2 %.4f t5h5 %.2f\n", sampler, job, mean_of (&figures->phi2 [0]),
-                mean_of (&figures->tail_to_head));
+            print_message ("sampler %d job %zu: phi2 %.4f t5h5 %.2f\n", sampler, job,
+                mean_of (&figures->phi2 [0]), mean_of (&figures->tail_to_head));
             assert_true (mean_of (&figures->phi2 [0]) <= 0.02);
         }
         assert_true (result.most_bytes <= result.limit_bytes);
@@ -548,7 +555,8 @@ test_orders_stay_fresh (void **state)
     }
 }
 
-//  Redox as published favours no order either, but brings whole chunks: with 128 of them epochs are fresh (docs/tiers.md).
+//  Redox as published favours no order either, but brings whole chunks: with 128 of them epochs are fresh
+//  (docs/tiers.md).
 //  A mean of 11 pairs of epochs; measured: 0.003.
 static void
 test_redox_is_fresh_with_many_chunks (void **state)
@@ -556,12 +564,14 @@ test_redox_is_fresh_with_many_chunks (void **state)
     (void) state;
     static const tier_plan_job_t job = { 1, 0, 12, 0, 1 };
     tier_plan_t plan = {
-        .policy = RAW_REDOX, .sampler = TIER_DSA, .samples = 8195, .chunk = 64, .piece = 8, .memory = 0.08, .cache = 0.02,
+        .policy = RAW_REDOX, .sampler = TIER_DSA, .samples = 8195, .chunk = 64, .piece = 8, .memory = 0.08,
+        .cache = 0.02,
         .batch = 64, .sample_bytes = 1000, .align = 1, .jobs = &job, .job_count = 1
     };
     tier_result_t result = tier_run (&plan, test_seed (), test_seed () + 1, NULL);
     const orders_figures_t *figures = &result.jobs [0].orders;
-    print_message ("redox: phi2 %.4f t5h5 %.2f\n", mean_of (&figures->phi2 [0]), mean_of (&figures->tail_to_head));
+    print_message ("redox: phi2 %.4f t5h5 %.2f\n", mean_of (&figures->phi2 [0]),
+        mean_of (&figures->tail_to_head));
     assert_true (figures->exactly_once);
     assert_true (mean_of (&figures->phi2 [0]) <= 0.01);
     tier_result_clear (&result);
@@ -576,7 +586,8 @@ s_read_once (const tier_plan_job_t *jobs, size_t count, tier_sampler_t sampler, 
     enum { SEEDS = 6 };
     tier_plan_t plan = {
         .policy = RAW_STREAM, .sampler = sampler, .samples = 20000, .chunk = 64, .piece = 8,
-        .memory = 0.05, .cache = 0.02, .batch = 256, .sample_bytes = 1, .align = 1, .jobs = jobs, .job_count = count
+        .memory = 0.05, .cache = 0.02, .batch = 256, .sample_bytes = 1, .align = 1, .jobs = jobs,
+        .job_count = count
     };
     double per_epoch = 0;
     for (uint64_t seed = test_seed (); seed < test_seed () + SEEDS; seed++) {
@@ -584,7 +595,8 @@ s_read_once (const tier_plan_job_t *jobs, size_t count, tier_sampler_t sampler, 
         per_epoch += (double) result.read_bytes / result.data_epochs / SEEDS;
         tier_result_clear (&result);
     }
-    print_message ("%zu jobs, sampler %d: %.4f bytes read a byte of data and epoch\n", count, (int) sampler, per_epoch);
+    print_message ("%zu jobs, sampler %d: %.4f bytes read a byte of data and epoch\n", count, (int) sampler,
+        per_epoch);
     assert_true (per_epoch <= most);
 }
 
@@ -638,14 +650,16 @@ s_single_share (const tier_result_t *result, size_t from, size_t to, uint32_t sa
     return (double) singles / ((double) (to - from) * samples);
 }
 
-//  Without the rule (turns.h) 'other data' costs a single read for each sample drawn, from the second epoch on.
+//  Without the rule (turns.h) 'other data' costs a single read for each sample drawn, from the second epoch
+//  on.
 static void
 test_a_stalled_job_costs_others_little (void **state)
 {
     (void) state;
     for (size_t at = 0; at < sizeof s_stalls / sizeof *s_stalls; at++)
         //  dsa takes its time.
-        for (int sampler = at == 1 && EFFORT (10) == 10? TIER_DSA: TIER_FOLLOW; sampler <= TIER_FOLLOW; sampler++) {
+        for (int sampler = at == 1 && EFFORT (10) == 10? TIER_DSA: TIER_FOLLOW; sampler <= TIER_FOLLOW;
+            sampler++) {
             const stall_t *of = &s_stalls [at];
             tier_result_t with = s_run_stall (of, 3, (tier_sampler_t) sampler);
             tier_result_t without = s_run_stall (of, 2, (tier_sampler_t) sampler);
@@ -655,8 +669,8 @@ test_a_stalled_job_costs_others_little (void **state)
             double late = s_single_share (&with, epochs / 2, epochs, samples);
             double alone = s_single_share (&without, epochs / 2, epochs, samples);
             double read = (double) with.read_bytes / ((double) with.handed * 110000);
-            print_message ("%-10s sampler %d: single reads a sample %.3f, then %.3f; without it %.3f; read %.3f\n",
-                of->name, sampler, early, late, alone, read);
+            print_message ("%-10s sampler %d: single reads a sample %.3f, then %.3f; without it %.3f; read "
+                "%.3f\n", of->name, sampler, early, late, alone, read);
             assert_true (late <= early + 0.15);
             assert_true (late <= 1.5 * alone + 0.15);
             assert_true (read <= of->amplification);

@@ -1,4 +1,5 @@
-/*  test_tiling -- what becomes of a file under --tile, what is told of that, and a source whose JPEGs come tiled.  */
+/*  test_tiling -- what becomes of a file under --tile, what is told of that, and a source whose JPEGs come
+ *  tiled.  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,10 +70,11 @@ test_settings (void **state)
 {
     (void) state;
     static const struct { const char *text; uint32_t tile; } good [] = {
-        { "off", PACKING_TILE_OFF }, { "auto", PACKING_TILE_AUTO }, { "8", 8 }, { "24", 24 }, { "65535", 65535 }
+        { "off", PACKING_TILE_OFF }, { "auto", PACKING_TILE_AUTO }, { "8", 8 }, { "24", 24 },
+        { "65535", 65535 }
     };
-    static const char *const bad [] = { "", "on", "Auto", "0", "1", "7", "65536", "-24", "+24", " 24", "24 ", "24px", "0x18",
-        "100000000000000000000" };
+    static const char *const bad [] = { "", "on", "Auto", "0", "1", "7", "65536", "-24", "+24", " 24", "24 ",
+        "24px", "0x18", "100000000000000000000" };
     uint32_t tile;
     char text [PACKING_TILE_BYTES];
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
@@ -133,7 +135,8 @@ s_expect_original (const uint8_t *bytes, size_t size, tiling_mark_t mark, bool i
     uint8_t *original;
     size_t original_bytes;
     char error [ERROR_BYTES];
-    assert_int_equal (tile_original_restore (file.bytes, file.size, &original, &original_bytes, error, sizeof error), 0);
+    assert_int_equal (tile_original_restore (file.bytes, file.size, &original, &original_bytes, error,
+        sizeof error), 0);
     assert_int_equal (original_bytes, size);
     assert_memory_equal (original, bytes, size);
     free (original);
@@ -151,7 +154,8 @@ test_originals (void **state)
     assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &kept), 0);
     s_expect_original (kept.bytes, kept.size, TILING_TILED, true);
     tiling_file_t none;
-    assert_int_equal (tiling_convert (kept.bytes, kept.size / 2, 24 | PACKING_TILE_ORIGINALS, &none), -EEXIST);
+    assert_int_equal (tiling_convert (kept.bytes, kept.size / 2, 24 | PACKING_TILE_ORIGINALS, &none),
+        -EEXIST);
     assert_int_equal (tiling_convert (kept.bytes, kept.size / 2, 24, &none), 0);
     assert_int_equal (none.mark, TILING_DAMAGED);
     free (kept.bytes);
@@ -231,7 +235,8 @@ test_each_odd_one_has_its_reason (void **state)
     free (file.bytes);
 }
 
-//  Two sets of coefficients of two bytes each, in whole MCUs: 7 rows of 9, of six blocks; nothing for what is refused before.
+//  Two sets of coefficients of two bytes each, in whole MCUs: 7 rows of 9, of six blocks; nothing for what is
+//  refused before.
 static void
 test_memory_follows_the_frame (void **state)
 {
@@ -340,7 +345,8 @@ s_make_file (const made_source_t *self, uint64_t id, size_t field)
         return made_jpeg_with (s_kind ("4:4:4"), 100, 200, 1, &random, NULL);
     if (kind < 4) {
         static const char *const names [] = { "4:2:0", "4:2:0 progressive", "4:2:0 rough", "4:4:4" };
-        uint32_t height = 1 + (uint32_t) test_below (&random, 60), width = 1 + (uint32_t) test_below (&random, 200);
+        uint32_t height = 1 + (uint32_t) test_below (&random, 60),
+            width = 1 + (uint32_t) test_below (&random, 200);
         return made_jpeg (s_kind (names [kind]), height, width, &random);
     }
     made_file_t file = { NULL, (unsigned long) test_below (&random, 3000) };
@@ -406,8 +412,8 @@ s_source_destroy (void *state)
 static pack_source_t *
 s_wrapped (made_source_t model, const tiling_source_options_t *options, made_source_t **made_p)
 {
-    static const pack_source_kind_t kind = { s_source_next, s_source_skip, s_source_progress, s_source_catalogue,
-        s_source_destroy };
+    static const pack_source_kind_t kind = { s_source_next, s_source_skip, s_source_progress,
+        s_source_catalogue, s_source_destroy };
     made_source_t *made = *made_p = calloc (1, sizeof *made);
     *made = model;
     pack_source_t *source = pack_source_new (&kind, made, "0123");
@@ -418,11 +424,12 @@ s_wrapped (made_source_t model, const tiling_source_options_t *options, made_sou
 }
 
 static pack_source_t *
-s_source (uint64_t seed, uint64_t samples, uint64_t failing, const tiling_source_options_t *options, int *destroyed)
+s_source (uint64_t seed, uint64_t samples, uint64_t failing, const tiling_source_options_t *options,
+    int *destroyed)
 {
     made_source_t *made;
-    return s_wrapped ((made_source_t) { .seed = seed, .samples = samples, .failing = failing, .destroyed = destroyed }, options,
-        &made);
+    return s_wrapped ((made_source_t) { .seed = seed, .samples = samples, .failing = failing,
+        .destroyed = destroyed }, options, &made);
 }
 
 //  The next sample is this one's files, each converted.
@@ -448,7 +455,8 @@ s_expect_sample (pack_source_t *source, uint64_t seed, uint64_t id)
     }
 }
 
-//  Property: any number of workers, any memory: the same samples in the same order; errors come behind what was before them.
+//  Property: any number of workers, any memory: the same samples in the same order; errors come behind what
+//  was before them.
 static void
 test_same_samples_in_the_same_order (void **state)
 {
@@ -457,10 +465,12 @@ test_same_samples_in_the_same_order (void **state)
     for (int round = 0; round < EFFORT (12); round++) {
         uint64_t seed = random, samples = test_below (&random, 60), first = test_below (&random, 5);
         bool fails = test_below (&random, 2);
-        tiling_source_options_t options = { .tile = PACKING_TILE_AUTO, .workers = 1 + (uint32_t) test_below (&random, 5),
+        tiling_source_options_t options = { .tile = PACKING_TILE_AUTO,
+            .workers = 1 + (uint32_t) test_below (&random, 5),
             .memory_bytes = test_below (&random, 2)? 1: 1 << 20 };
         int destroyed = 0;
-        pack_source_t *source = s_source (seed, first + samples, fails? first + samples: UINT64_MAX, &options, &destroyed);
+        pack_source_t *source = s_source (seed, first + samples, fails? first + samples: UINT64_MAX, &options,
+            &destroyed);
         char error [PACK_SOURCE_ERROR_BYTES] = "";
         assert_int_equal (pack_source_skip (source, first, error), 1);
         for (uint64_t id = first; id < first + samples; id++)
@@ -475,9 +485,11 @@ test_same_samples_in_the_same_order (void **state)
     }
 }
 
-//  Bytes of coefficients of all files that are being converted, the most there were of them, and the most files at once.
+//  Bytes of coefficients of all files that are being converted, the most there were of them, and the most
+//  files at once.
 static atomic_uint_fast64_t s_used, s_used_most, s_files, s_files_most;
-//  The first waits for a second one, for so many half milliseconds: on a busy machine they would not meet by themselves.
+//  The first waits for a second one, for so many half milliseconds: on a busy machine they would not meet by
+//  themselves.
 static atomic_int s_patience;
 
 static void
@@ -515,13 +527,15 @@ test_memory_is_kept_to (void **state)
         { UINT64_C (1) << 30, UINT64_MAX }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        tiling_source_options_t options = { .tile = 24, .workers = 6, .memory_bytes = cases [index].memory_bytes };
+        tiling_source_options_t options = { .tile = 24, .workers = 6,
+            .memory_bytes = cases [index].memory_bytes };
         made_source_t *made;
         int destroyed = 0;
         atomic_store (&s_used_most, 0);
         atomic_store (&s_files_most, 0);
         atomic_store (&s_patience, index < 2? 200: 20000);      //  for nobody, or for one that comes
-        pack_source_t *source = s_wrapped ((made_source_t) { .seed = 7, .samples = SAMPLES, .failing = UINT64_MAX,
+        pack_source_t *source = s_wrapped ((made_source_t) { .seed = 7, .samples = SAMPLES,
+            .failing = UINT64_MAX,
             .destroyed = &destroyed, .are_small = true }, &options, &made);
         uint64_t ahead = 0;
         for (uint64_t id = 0; id < SAMPLES; id++) {
@@ -552,7 +566,8 @@ test_given_up (void **state)
     uint64_t random = test_seed ();
     for (int round = 0; round < EFFORT (20); round++) {
         uint64_t seed = random, taken = test_below (&random, 20);
-        tiling_source_options_t options = { .tile = PACKING_TILE_AUTO, .workers = 3, .memory_bytes = 1 << 20 };
+        tiling_source_options_t options = { .tile = PACKING_TILE_AUTO, .workers = 3,
+            .memory_bytes = 1 << 20 };
         int destroyed = 0;
         pack_source_t *source = s_source (seed, 100, UINT64_MAX, &options, &destroyed);
         for (uint64_t id = 0; id < taken; id++)
@@ -599,7 +614,8 @@ s_ready_make (ready_t *self, uint64_t seed)
     for (size_t id = 0; id < READY_SAMPLES; id++)
         for (size_t field = 0; field < 2; field++) {
             made_file_t file = self->files [id] [field] = s_make_file (&made, id, field);
-            assert_int_equal (tiling_convert (file.bytes, file.size, PACKING_TILE_AUTO, &self->expected [id] [field]), 0);
+            assert_int_equal (tiling_convert (file.bytes, file.size, PACKING_TILE_AUTO,
+                &self->expected [id] [field]), 0);
         }
 }
 
@@ -621,7 +637,8 @@ s_expect_ready (const ready_t *self, size_t id, const pack_item_t *item)
         const made_file_t *file = &self->files [id] [field];
         assert_int_equal (item->marks [field], expected->mark);
         assert_int_equal (item->bytes [field], expected->bytes? expected->size: file->size);
-        assert_memory_equal (item->files [field], expected->bytes? expected->bytes: file->bytes, item->bytes [field]);
+        assert_memory_equal (item->files [field], expected->bytes? expected->bytes: file->bytes,
+            item->bytes [field]);
     }
 }
 
@@ -629,8 +646,8 @@ s_expect_ready (const ready_t *self, size_t id, const pack_item_t *item)
 static size_t
 s_take_ready (ready_t *self, int allowed)
 {
-    static const pack_source_kind_t kind = { s_ready_next, s_source_skip, s_source_progress, s_source_catalogue,
-        s_ready_destroy };
+    static const pack_source_kind_t kind = { s_ready_next, s_source_skip, s_source_progress,
+        s_source_catalogue, s_ready_destroy };
     tiling_source_options_t options = { .tile = PACKING_TILE_AUTO, .workers = 2, .memory_bytes = 1 << 20 };
     char error [PACK_SOURCE_ERROR_BYTES] = "";
     self->next = 0;
@@ -678,19 +695,20 @@ s_keeping_skip (void *state, uint64_t count, char *error)
     return 1;
 }
 
-//  The sample that ends it has the number that it has in the source, also where some were passed over before anything was tiled: a
-//  packing that goes on does that.
+//  The sample that ends it has the number that it has in the source, also where some were passed over before
+//  anything was tiled: a packing that goes on does that.
 static void
 test_the_sample_is_named (void **state)
 {
     (void) state;
-    static const pack_source_kind_t kind = { s_keeping_next, s_keeping_skip, s_source_progress, s_source_catalogue,
-        s_ready_destroy };
+    static const pack_source_kind_t kind = { s_keeping_next, s_keeping_skip, s_source_progress,
+        s_source_catalogue, s_ready_destroy };
     made_file_t file = s_made ("4:4:4", test_seed ());
     keeping_t keeping = { .good = { .bytes = file.bytes, .size = file.size }, .bad = 23 };
     assert_int_equal (tiling_convert (file.bytes, file.size, 24 | PACKING_TILE_ORIGINALS, &keeping.kept), 0);
     for (uint64_t passed = 0; passed <= keeping.bad; passed += keeping.bad) {
-        tiling_source_options_t options = { .tile = 24 | PACKING_TILE_ORIGINALS, .workers = 3, .memory_bytes = 1 << 20 };
+        tiling_source_options_t options = { .tile = 24 | PACKING_TILE_ORIGINALS, .workers = 3,
+            .memory_bytes = 1 << 20 };
         char error [PACK_SOURCE_ERROR_BYTES] = "";
         pack_item_t item = { .field_count = 0 };
         keeping.next = 0;
@@ -700,8 +718,9 @@ test_the_sample_is_named (void **state)
         for (uint64_t number = passed; number < keeping.bad; number++)
             assert_int_equal (pack_source_next (source, &item, error), 1);
         assert_int_equal (pack_source_next (source, &item, error), -EBADMSG);
-        assert_string_equal (error, "sample 23 (counted from 0) keeps an original already, and cannot be tiled again: take it out, or "
-            "pack without --keep-original-bytes");
+        assert_string_equal (error,
+            "sample 23 (counted from 0) keeps an original already, and cannot be tiled again: take it out, "
+            "or pack without --keep-original-bytes");
         pack_source_destroy (&source);
     }
     free (keeping.kept.bytes);

@@ -60,7 +60,8 @@ s_take_moments (const verify_order_t *result, moments_t *moments)
     }
 }
 
-//  Each figure's mean within 4.5 standard errors (false alarm 7e-6 each), its spread within 12 %; few low p's.
+//  Each figure's mean within 4.5 standard errors (false alarm 7e-6 each), its spread within 12 %; few low
+//  p's.
 static void
 s_check_moments (const moments_t *moments, const char *what)
 {
@@ -73,8 +74,8 @@ s_check_moments (const moments_t *moments, const char *what)
         bool is_calibrated = all->low [0] < 0.01 * all->count + 6 * sqrt (0.01 * all->count) + 3
             && all->low [1] < 0.002 * all->count + 6 * sqrt (0.002 * all->count) + 3;
         if (fabs (off) > 4.5 || fabs (spread / all->spread - 1) > 0.12 || !is_calibrated)
-            fail_msg ("%s, figure %zu: mean %g for %g (%.1f errors), spread %g for %g, low %u %u of %u", what, index,
-                mean,
+            fail_msg ("%s, figure %zu: mean %g for %g (%.1f errors), spread %g for %g, low %u %u of %u", what,
+                index, mean,
                 all->expected, off, spread, all->spread, all->low [0], all->low [1], all->count);
     }
 }
@@ -121,8 +122,8 @@ s_expect (const uint32_t *order, uint32_t samples, const int64_t *labels, const 
     for (size_t index = 0; index < VERIFY_ORDER_TESTS; index++) {
         const verify_figure_t *figure = &result.figures [index];
         if (strstr (names, figure->name) && !(figure->tested && figure->p < VERIFY_ORDER_BOUND))
-            fail_msg ("%u samples: %s is no fault: %g for %g +- %g, p %g", samples, figure->name, figure->value,
-                figure->expected, figure->spread, figure->p);
+            fail_msg ("%u samples: %s is no fault: %g for %g +- %g, p %g", samples, figure->name,
+                figure->value, figure->expected, figure->spread, figure->p);
     }
 }
 

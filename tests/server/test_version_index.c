@@ -1,4 +1,5 @@
-//  The version index, event by event.  (Beside a model: test_version_index_model.c.  Tenants: test_version_index_tenants.c.)
+//  The version index, event by event.  (Beside a model: test_version_index_model.c.  Tenants:
+//  test_version_index_tenants.c.)
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,8 +43,8 @@ s_enter (scene_t *scene, sampler_order_t order)
     return consumer;
 }
 
-//  The consumers, which have the same left, draw this sample together, and are done with their versions.  How many were
-//  scheduled.
+//  The consumers, which have the same left, draw this sample together, and are done with their versions.  How
+//  many were scheduled.
 static uint64_t
 s_take_together (scene_t *scene, consumer_t **consumers, size_t count, uint32_t id)
 {
@@ -108,8 +109,8 @@ s_again (const scene_t *scene)
     return version_index_losses (scene->version_index).again;
 }
 
-//  Guards: a version weighs what its own side wants, from the first moment on, and the other side uses it only while
-//  nothing would be pushed out.
+//  Guards: a version weighs what its own side wants, from the first moment on, and the other side uses it
+//  only while nothing would be pushed out.
 static void
 test_two_sides (void **state)
 {
@@ -123,11 +124,13 @@ test_two_sides (void **state)
     assert_int_equal (s_find (&scene, 0)->count, 1);    //  the third's claim, not the follower's
     s_take (&scene, follower, 2);                       //  two others want it, who do not follow
     assert_null (s_find (&scene, 2));
-    assert_int_equal (s_take_together (&scene, &follower, 1, 0), 1);    //  no room: one of its own, which goes at once
+    assert_int_equal (s_take_together (&scene, &follower, 1, 0), 1);    //  no room: one of its own, which
+                                                                        //  goes at once
     assert_int_equal (s_find (&scene, 0)->ticket, 0);
     s_clear (&scene);
     s_set (&scene, SAMPLER_POLICY_FOLLOW, 3);
-    consumer_t *followers [] = { s_enter (&scene, SAMPLER_ORDER_SHARED), s_enter (&scene, SAMPLER_ORDER_SHARED) };
+    consumer_t *followers [] = { s_enter (&scene, SAMPLER_ORDER_SHARED),
+        s_enter (&scene, SAMPLER_ORDER_SHARED) };
     other = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
     s_take (&scene, other, 0);
     assert_int_equal (s_find (&scene, 0)->count, 0);
@@ -140,7 +143,8 @@ test_two_sides (void **state)
     s_clear (&scene);
 }
 
-//  Guards: a job that is started again while others go on is not given again, in its next epoch, what it had in this one.
+//  Guards: a job that is started again while others go on is not given again, in its next epoch, what it had
+//  in this one.
 static void
 test_what_was_taken_is_not_used_again (void **state)
 {
@@ -152,7 +156,8 @@ test_what_was_taken_is_not_used_again (void **state)
     s_take (&scene, goes_on, 1);
     version_index_leave (scene.version_index, again);
     sampler_leave (scene.sampler, again->sampler_job);
-    roaring_bitmap_t *data = roaring_bitmap_from_range (0, SAMPLES, 1), *taken = roaring_bitmap_from_range (0, 1, 1);
+    roaring_bitmap_t *data = roaring_bitmap_from_range (0, SAMPLES, 1),
+        *taken = roaring_bitmap_from_range (0, 1, 1);
     sampler_join_t join = { .data = data, .taken = taken };
     *again = (consumer_t) { .kind = goes_on->kind, .sampler_job = sampler_join (scene.sampler, &join) };
     version_index_join (scene.version_index, again);
@@ -175,9 +180,11 @@ test_what_a_draw_schedules_serves_all_of_it (void **state)
     (void) state;
     scene_t scene;
     s_set (&scene, SAMPLER_POLICY_DSA, 1);
-    consumer_t *consumers [] = { s_enter (&scene, SAMPLER_ORDER_SHARED), s_enter (&scene, SAMPLER_ORDER_SHARED) };
+    consumer_t *consumers [] = { s_enter (&scene, SAMPLER_ORDER_SHARED),
+        s_enter (&scene, SAMPLER_ORDER_SHARED) };
     s_take (&scene, s_enter (&scene, SAMPLER_ORDER_PRIVATE), 0);
-    assert_int_equal (s_take_together (&scene, consumers, 2, 1), 1);    //  one other wants it, two want what is there
+    assert_int_equal (s_take_together (&scene, consumers, 2, 1), 1);    //  one other wants it, two want what
+                                                                        //  is there
     assert_null (s_find (&scene, 1));
     assert_int_equal (s_find (&scene, 0)->count, 2);
     assert_int_equal (version_index_losses (scene.version_index).evictions, 1);
@@ -187,15 +194,16 @@ test_what_a_draw_schedules_serves_all_of_it (void **state)
     s_clear (&scene);
 }
 
-//  Guards: another version counts as prepared again for who might have used one that was evicted in this epoch, once; and
-//  for nobody else.
+//  Guards: another version counts as prepared again for who might have used one that was evicted in this
+//  epoch, once; and for nobody else.
 static void
 test_a_random_version_is_lost_to_who_still_needs_it (void **state)
 {
     (void) state;
     scene_t scene;
     s_set (&scene, SAMPLER_POLICY_DSA, 10);
-    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE), *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
+    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE),
+        *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
     consumer_t *third = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
     s_take (&scene, first, 0);
     s_evict (&scene);
@@ -223,8 +231,8 @@ test_a_random_version_is_lost_to_who_still_needs_it (void **state)
     s_clear (&scene);
 }
 
-//  Guards: without random operations it is the same pixels once more, in a later epoch too, and for a job that had not used it
-//  yet; what is still there, or was lost before the job came, does not count.
+//  Guards: without random operations it is the same pixels once more, in a later epoch too, and for a job
+//  that had not used it yet; what is still there, or was lost before the job came, does not count.
 static void
 test_the_same_pixels_are_prepared_again (void **state)
 {
@@ -232,7 +240,8 @@ test_the_same_pixels_are_prepared_again (void **state)
     scene_t scene;
     s_set (&scene, SAMPLER_POLICY_FOLLOW, 10);
     scene.is_plain = true;
-    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE), *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
+    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_PRIVATE),
+        *second = s_enter (&scene, SAMPLER_ORDER_PRIVATE);
     s_take (&scene, first, 0);
     version_index_epoch_begin (scene.version_index, first);
     s_take (&scene, first, 0);
@@ -253,14 +262,16 @@ test_the_same_pixels_are_prepared_again (void **state)
     s_clear (&scene);
 }
 
-//  Guards: what the last job of a kind leaves behind counts as dropped where only the job had it that it was made for.
+//  Guards: what the last job of a kind leaves behind counts as dropped where only the job had it that it was
+//  made for.
 static void
 test_what_the_last_one_leaves_is_dropped (void **state)
 {
     (void) state;
     scene_t scene;
     s_set (&scene, SAMPLER_POLICY_FOLLOW, SAMPLES);
-    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_SHARED), *second = s_enter (&scene, SAMPLER_ORDER_SHARED);
+    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_SHARED),
+        *second = s_enter (&scene, SAMPLER_ORDER_SHARED);
     s_enter (&scene, SAMPLER_ORDER_SHARED);
     for (uint32_t id = 0; id < 5; id++)
         s_take (&scene, first, id);
@@ -285,11 +296,14 @@ test_versions_of_a_sample_do_not_pile_up (void **state)
         for (uint32_t id = 0; id < SAMPLES; id++)
             s_take (&scene, drawer, id);
         version_index_epoch_begin (scene.version_index, drawer);
-        assert_true (prepared_versions (version_index_prepared (scene.version_index)) <= OF_SAMPLE_MAX * SAMPLES);
+        assert_true (prepared_versions (version_index_prepared (scene.version_index))
+            <= OF_SAMPLE_MAX * SAMPLES);
     }
-    assert_int_equal (prepared_versions (version_index_prepared (scene.version_index)), OF_SAMPLE_MAX * SAMPLES);
+    assert_int_equal (prepared_versions (version_index_prepared (scene.version_index)),
+        OF_SAMPLE_MAX * SAMPLES);
     assert_int_equal (version_index_losses (scene.version_index).dropped, 2 * OF_SAMPLE_MAX * SAMPLES);
-    assert_int_equal (s_take_together (&scene, &stands, 1, 0), 0);      //  there are others of what it has lost
+    assert_int_equal (s_take_together (&scene, &stands, 1, 0), 0);      //  there are others of what it has
+                                                                        //  lost
     assert_int_equal (s_again (&scene), 0);
     s_clear (&scene);
 }

@@ -1,4 +1,5 @@
-//  The version index beside a dumb model, which knows who has used what and whose they are, and computes counts and the reusable set from scratch.
+//  The version index beside a dumb model, which knows who has used what and whose they are, and computes
+//  counts and the reusable set from scratch.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,8 +38,8 @@ typedef struct {
     bool lost [VERSION_INDEX_LOST_KINDS] [SAMPLES];     //  a version that could have served it
 } model_job_t;
 
-//  An indexed version.  Draw numbers tell random ones apart; of a deterministic sample there may be two, one of
-//  them on the reusable set.
+//  An indexed version.  Draw numbers tell random ones apart; of a deterministic sample there may be two, one
+//  of them on the reusable set.
 typedef struct {
     const version_t *version;
     uint32_t class, id, draw;
@@ -97,7 +98,8 @@ s_known (model_t *model, const version_t *version)
 {
     for (size_t index = 0; index < model->version_count; index++) {
         model_version_t *known = &model->versions [index];
-        if (known->version == version && known->class == version->class && known->id == version->id && known->draw == version->draw)
+        if (known->version == version && known->class == version->class && known->id == version->id
+            && known->draw == version->draw)
             return known;
     }
     return NULL;
@@ -127,7 +129,8 @@ s_sharers (const model_t *model, const model_version_t *version)
     uint64_t used = 0, useful = 0;
     for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++) {
         uint64_t tenant = UINT64_C (1) << job->consumer.tenant;
-        if (!job->there || &model->kinds [job->kind] != version->kind || s_follows (model, job) != version->shelved)
+        if (!job->there || &model->kinds [job->kind] != version->kind
+            || s_follows (model, job) != version->shelved)
             continue;
         used |= version->users >> (job - model->jobs) & 1? tenant: 0;
         useful |= s_may_use (model, job, version)
@@ -143,7 +146,8 @@ s_tenants_of (const model_t *model, const model_version_t *version)
     return model->tenants == 1? 1: s_sharers (model, version);
 }
 
-//  One of its sharers, unless those have had no room on their accounts; else somebody who has a job in the kind, or nobody.
+//  One of its sharers, unless those have had no room on their accounts; else somebody who has a job in the
+//  kind, or nobody.
 static void
 s_check_payer (const model_t *model, const version_t *version, const model_version_t *known)
 {
@@ -160,7 +164,8 @@ s_check_payer (const model_t *model, const version_t *version, const model_versi
     for (uint32_t tenant = 0; tenant < TENANTS; tenant++)
         assert_true (model->was_limited [tenant] || !(sharers >> tenant & 1));
     for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
-        is_there |= job->there && &model->kinds [job->kind] == known->kind && job->consumer.tenant == version->account;
+        is_there |= job->there && &model->kinds [job->kind] == known->kind
+            && job->consumer.tenant == version->account;
     assert_true (is_there);
 }
 
@@ -181,8 +186,8 @@ s_check_indexed (void *context, version_t *version)
             count++;
         }
     if (version->count != count)
-        fail_msg ("seed %" PRIu64 ": version %u of sample %u counts %u, should %u", model->seed, version->draw,
-            version->id, version->count, count);
+        fail_msg ("seed %" PRIu64 ": version %u of sample %u counts %u, should %u", model->seed,
+            version->draw, version->id, version->count, count);
     s_check_payer (model, version, known);
     assert_int_equal (version->ticket != 0, known->shelved);
     if (!known->shelved)
@@ -203,9 +208,11 @@ s_note_loss (model_t *model, const model_version_t *version, bool shelved, uint6
             continue;
         const sampler_t *sampler = s_sampler (model, job);
         uint32_t number = job->consumer.sampler_job;
-        bool (*matters) (const sampler_t *, uint32_t, uint32_t) = version->kind->is_random? sampler_needs: sampler_has;
+        bool (*matters) (const sampler_t *, uint32_t, uint32_t) = version->kind->is_random? sampler_needs:
+            sampler_has;
         if (matters (sampler, number, version->id))
-            job->lost [sharers >> job->consumer.tenant & 1? VERSION_INDEX_LOST_OWN: VERSION_INDEX_LOST_OTHERS] [version->id] = true;
+            job->lost [sharers >> job->consumer.tenant & 1? VERSION_INDEX_LOST_OWN:
+                VERSION_INDEX_LOST_OTHERS] [version->id] = true;
     }
 }
 
@@ -303,8 +310,8 @@ s_check_losses (const model_t *model)
     version_index_losses_t all = version_index_losses (model->version_index);
     assert_int_equal (all.evictions, model->evictions);
     if (all.again != model->losses.again || all.dropped != model->losses.dropped)
-        fail_msg ("seed %" PRIu64 ": %" PRIu64 " again, %" PRIu64 " dropped, should %" PRIu64 ", %" PRIu64, model->seed,
-            all.again, all.dropped, model->losses.again, model->losses.dropped);
+        fail_msg ("seed %" PRIu64 ": %" PRIu64 " again, %" PRIu64 " dropped, should %" PRIu64 ", %" PRIu64,
+            model->seed, all.again, all.dropped, model->losses.again, model->losses.dropped);
     for (uint32_t tenant = 0; tenant < model->tenants; tenant++) {
         version_index_losses_t own = version_index_tenant_losses (model->version_index, tenant);
         assert_int_equal (own.evictions, model->tenant_losses [tenant].evictions);
@@ -315,7 +322,8 @@ s_check_losses (const model_t *model)
 
 //  ---- the index
 
-//  At a merge what was on the reusable set is gone, if it was random, or is the others', and lost to those that follow.
+//  At a merge what was on the reusable set is gone, if it was random, or is the others', and lost to those
+//  that follow.
 static void
 s_take_merges (model_t *model)
 {
@@ -355,8 +363,8 @@ s_check_index (model_t *model)
         assert_true (model->pins [pin]->indexed || model->pins [pin]->ticket == 0);
 }
 
-//  A kind is there as long as it has a consumer, or a version, indexed or pinned; a random one that has no consumer
-//  has nothing in the index.
+//  A kind is there as long as it has a consumer, or a version, indexed or pinned; a random one that has no
+//  consumer has nothing in the index.
 static void
 s_check_kinds (const model_t *model)
 {
@@ -416,13 +424,14 @@ s_choose_kind (model_t *model, const model_job_t *job)
     if (number >= 0) {
         model_kind_t *kind = &model->kinds [number];
         *kind = (model_kind_t) { .sampler = job->sampler, .is_random = is_random, .is_apart = is_apart };
-        kind->kind = version_set_new (model->version_index, s_sampler (model, job), VERSION_BYTES, is_random, kind);
+        kind->kind = version_set_new (model->version_index, s_sampler (model, job), VERSION_BYTES, is_random,
+            kind);
     }
     return number;
 }
 
-//  What the job goes on without: a set of the data, or so many places of its list.  Not all of it: then the epoch would be
-//  over.
+//  What the job goes on without: a set of the data, or so many places of its list.  Not all of it: then the
+//  epoch would be over.
 static roaring_bitmap_t *
 s_choose_taken (model_t *model, sampler_join_t *join)
 {
@@ -440,12 +449,13 @@ s_choose_taken (model_t *model, sampler_join_t *join)
     return taken;
 }
 
-//  The sampler's side.  Data are ranges, often all; a list has repeats; some go on in an epoch that another has begun.
+//  The sampler's side.  Data are ranges, often all; a list has repeats; some go on in an epoch that another
+//  has begun.
 static void
 s_join_sampler (model_t *model, model_job_t *job)
 {
-    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
-        SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
+    static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SHARED,
+        SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE, SAMPLER_ORDER_LIST, SAMPLER_ORDER_SEEDED };
     job->order = orders [s_below (model, sizeof orders / sizeof *orders)];
     uint32_t from = s_below (model, 2)? 0: s_below (model, SAMPLES), list [LIST_MAX];
     uint32_t to = from == 0? SAMPLES: from + 1 + s_below (model, SAMPLES - from);
@@ -520,12 +530,13 @@ s_step_leave (model_t *model, model_job_t *job)
 
 //  ---- draws
 
-//  Whether something in the index serves the job: what the other side (of those that follow or not) has scheduled
-//  does only while the cache has room for more.
+//  Whether something in the index serves the job: what the other side (of those that follow or not) has
+//  scheduled does only while the cache has room for more.
 static bool
 s_is_served (const model_t *model, const model_job_t *job, uint32_t id)
 {
-    bool has_room = prepared_has_room (version_index_prepared (model->version_index), job->consumer.tenant, VERSION_BYTES);
+    bool has_room = prepared_has_room (version_index_prepared (model->version_index), job->consumer.tenant,
+        VERSION_BYTES);
     for (size_t index = 0; index < model->version_count; index++) {
         const model_version_t *version = &model->versions [index];
         if (version->id == id && s_may_use (model, job, version)
@@ -553,7 +564,8 @@ s_check_number (const model_t *model, const model_job_t *job, model_kind_t *kind
     }
 }
 
-//  Writes down that the job was served with this version; one that was evicted at once is nothing to the model.
+//  Writes down that the job was served with this version; one that was evicted at once is nothing to the
+//  model.
 static void
 s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
 {
@@ -779,7 +791,8 @@ s_random_step (model_t *model)
         s_step_round (model);
     else
     if (choice < 62)
-        prepared_limit (version_index_prepared (model->version_index), VERSION_BYTES * (1 + s_below (model, BUDGET_VERSIONS)));
+        prepared_limit (version_index_prepared (model->version_index),
+            VERSION_BYTES * (1 + s_below (model, BUDGET_VERSIONS)));
     else
     if (choice < 63)
         s_step_tenant (model);
@@ -805,7 +818,8 @@ s_random_step (model_t *model)
 
 //  Adds what was lost to both.
 static void
-s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all, version_index_losses_t *of_tenants)
+s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all,
+    version_index_losses_t *of_tenants)
 {
     model_t *model = calloc (1, sizeof *model);
     assert_non_null (model);
@@ -841,8 +855,9 @@ s_run (sampler_policy_t policy, uint64_t seed, version_index_losses_t *all, vers
     free (model);
 }
 
-//  Property: whatever happens in whatever order, counts and the reusable set are what the model computes from scratch, a
-//  random version serves a job once, nothing is scheduled that is there, and what was lost and is prepared again is counted.
+//  Property: whatever happens in whatever order, counts and the reusable set are what the model computes from
+//  scratch, a random version serves a job once, nothing is scheduled that is there, and what was lost and is
+//  prepared again is counted.
 //  Replay: TEST_SEED.
 static void
 test_random_steps_keep_to_the_model (void **state)
@@ -850,7 +865,8 @@ test_random_steps_keep_to_the_model (void **state)
     version_index_losses_t all = { 0 }, of_tenants = { 0 };
     for (uint64_t seed = test_seed (), last = seed + SEEDS; seed < last; seed++)
         s_run (*(const sampler_policy_t *) *state, seed, &all, &of_tenants);
-    printf ("  again %" PRIu64 ", told to tenants %" PRIu64 ", dropped %" PRIu64 "\n", all.again, of_tenants.again, all.dropped);
+    printf ("  again %" PRIu64 ", told to tenants %" PRIu64 ", dropped %" PRIu64 "\n", all.again,
+        of_tenants.again, all.dropped);
     assert_in_range (of_tenants.again, 100, all.again - 100);       //  there was something to count
     assert_true (all.dropped > 0);
 }

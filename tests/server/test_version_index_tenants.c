@@ -46,8 +46,8 @@ s_enter_on (scene_t *scene, uint32_t tenant, int kind, sampler_order_t order, ui
     roaring_bitmap_t *data = roaring_bitmap_from_range (from, to, 1);
     sampler_join_t join = { .order = order, .data = data };
     if (!scene->kinds [kind])
-        scene->kinds [kind] = version_set_new (scene->version_index, scene->sampler, scene->version_bytes [kind], scene->is_random [kind],
-            &scene->kinds [kind]);
+        scene->kinds [kind] = version_set_new (scene->version_index, scene->sampler,
+            scene->version_bytes [kind], scene->is_random [kind], &scene->kinds [kind]);
     *consumer = (consumer_t) { .kind = scene->kinds [kind], .sampler_job = sampler_join (scene->sampler, &join),
         .tenant = tenant };
     roaring_bitmap_free (data);
@@ -113,8 +113,9 @@ s_bytes (const scene_t *scene, uint32_t tenant)
     return version_index_tenant_bytes (scene->version_index, tenant);
 }
 
-//  Guards: what serves several tenants is split among them evenly, and a tenant's second job pays no second time.  Binomial
-//  with n = 6,000 and p = 1/2, then 1/3: beyond 190 from the mean (4.9 and 5.2 standard deviations) once in 10^6.
+//  Guards: what serves several tenants is split among them evenly, and a tenant's second job pays no second
+//  time.  Binomial with n = 6,000 and p = 1/2, then 1/3: beyond 190 from the mean (4.9 and 5.2 standard
+//  deviations) once in 10^6.
 static void
 test_what_serves_several_is_split (void **state)
 {
@@ -143,8 +144,8 @@ test_what_serves_several_is_split (void **state)
     s_clear (&scene);
 }
 
-//  Guards: what fits in a tenant's part stays, whatever another does: many jobs, a pipeline of its own or the same, joins and
-//  leaves; and what the tenant does not use, the other may.
+//  Guards: what fits in a tenant's part stays, whatever another does: many jobs, a pipeline of its own or the
+//  same, joins and leaves; and what the tenant does not use, the other may.
 static void
 test_a_greedy_tenant_has_its_part (void **state)
 {
@@ -159,7 +160,8 @@ test_a_greedy_tenant_has_its_part (void **state)
         s_draw_many (&scene, modest, 25);
         for (int job = 0; job < 4; job++)
             s_draw_many (&scene, greedy [job], 1000);
-        assert_true (s_bytes (&scene, 0) <= 25);            //  of the same kind: some of it may be the other's now
+        assert_true (s_bytes (&scene, 0) <= 25);            //  of the same kind: some of it may be the
+                                                            //  other's now
         assert_int_equal (s_bytes (&scene, 1), 100 - s_bytes (&scene, 0));
         s_draw_many (&scene, modest, 25);
         for (int round = 0; round < 40; round++) {
@@ -177,8 +179,9 @@ test_a_greedy_tenant_has_its_part (void **state)
     }
 }
 
-//  Guards: a crowd of jobs with the pipeline of a tenant's one job, which all want what that prepares, does not cost the tenant
-//  what it keeps for itself, though that counts less; and of what they prepare it pays for nothing that it has no use for.
+//  Guards: a crowd of jobs with the pipeline of a tenant's one job, which all want what that prepares, does
+//  not cost the tenant what it keeps for itself, though that counts less; and of what they prepare it pays
+//  for nothing that it has no use for.
 static void
 test_a_connection_limit_in_ones_own_kind (void **state)
 {
@@ -186,7 +189,8 @@ test_a_connection_limit_in_ones_own_kind (void **state)
     scene_t scene;
     s_set (&scene, 300, 100, test_seed ());
     version_index_tenant (scene.version_index, 1, 1, SIZE_MAX);
-    consumer_t *validates = s_enter (&scene, 0, 1, 45), *trains = s_enter (&scene, 0, 0, 300), *connection_limit [5];
+    consumer_t *validates = s_enter (&scene, 0, 1, 45), *trains = s_enter (&scene, 0, 0, 300),
+        *connection_limit [5];
     for (int job = 0; job < 5; job++)
         connection_limit [job] = s_enter (&scene, 1, 0, 300);
     s_draw_many (&scene, validates, 45);
@@ -203,8 +207,8 @@ test_a_connection_limit_in_ones_own_kind (void **state)
     s_clear (&scene);
 }
 
-//  Guards: versions that wait for a next job are nobody's and go before anybody's, and are the next one's who uses them; but a
-//  tenant that is alone on the server keeps them.
+//  Guards: versions that wait for a next job are nobody's and go before anybody's, and are the next one's who
+//  uses them; but a tenant that is alone on the server keeps them.
 static void
 test_what_waits_is_nobodys (void **state)
 {
@@ -227,12 +231,14 @@ test_what_waits_is_nobodys (void **state)
     assert_int_equal (s_bytes (&scene, 1), 20);
     assert_int_equal (version_index_misses (scene.version_index), 60);
     s_enter (&scene, 1, 0, 400);
-    s_draw_many (&scene, s_enter (&scene, 1, 0, 400), 400); //  100 of them are kept: nobody's 40 go, then its own
+    s_draw_many (&scene, s_enter (&scene, 1, 0, 400), 400); //  100 of them are kept: nobody's 40 go, then its
+                                                            //  own
     assert_int_equal (s_bytes (&scene, 1), 100);
     s_clear (&scene);
 }
 
-//  Guards: a tenant's limit holds while the cache has room; then nothing is used that would have to make room.
+//  Guards: a tenant's limit holds while the cache has room; then nothing is used that would have to make
+//  room.
 static void
 test_a_tenant_may_have_a_limit (void **state)
 {
@@ -245,21 +251,24 @@ test_a_tenant_may_have_a_limit (void **state)
     assert_int_equal (s_bytes (&scene, 1), 30);
     assert_int_equal (prepared_versions (version_index_prepared (scene.version_index)), 30);
     consumer_t *other = s_enter (&scene, 0, 1, 400);
-    s_draw_many (&scene, other, 60);                        //  of its versions it may use all; they stay who pays'
+    s_draw_many (&scene, other, 60);                        //  of its versions it may use all; they stay who
+                                                            //  pays'
     size_t there = prepared_versions (version_index_prepared (scene.version_index));
     assert_int_equal (s_bytes (&scene, 0) + s_bytes (&scene, 1), there);
     version_index_tenant (scene.version_index, 1, 1, 5);
     assert_int_equal (s_bytes (&scene, 1), 5);
     consumer_t *follower = s_enter_on (&scene, 1, 1, SAMPLER_ORDER_SHARED, 0, 400);
     uint32_t id = s_draw (&scene, limited, UINT32_MAX);
-    assert_false (version_index_serves (scene.version_index, &follower, 1, id));    //  of the other side, and no room on its account
+    assert_false (version_index_serves (scene.version_index, &follower, 1, id));    //  of the other side, and
+                                                                                    //  no room on its account
     version_index_tenant (scene.version_index, 1, 1, SIZE_MAX);
     id = s_draw (&scene, limited, UINT32_MAX);
     assert_true (version_index_serves (scene.version_index, &follower, 1, id));
     s_clear (&scene);
 }
 
-//  Guards: what a follower fetches from the other side is its tenant's alone: whom it had served says whose data it is in.
+//  Guards: what a follower fetches from the other side is its tenant's alone: whom it had served says whose
+//  data it is in.
 static void
 test_what_is_fetched_is_the_fetchers (void **state)
 {
@@ -277,7 +286,8 @@ test_what_is_fetched_is_the_fetchers (void **state)
     }
     assert_int_equal (version_index_misses (scene.version_index), 50);
     s_enter (&scene, 0, 1, 100);
-    s_draw_many (&scene, &scene.consumers [2], 100);        //  the other way it costs it nothing, but what it makes itself
+    s_draw_many (&scene, &scene.consumers [2], 100);        //  the other way it costs it nothing, but what it
+                                                            //  makes itself
     assert_int_equal (s_bytes (&scene, 1), 50);
     assert_int_equal (s_bytes (&scene, 0), 50);
     s_clear (&scene);
@@ -296,7 +306,8 @@ test_what_is_fetched_is_the_fetchers (void **state)
     s_clear (&scene);
 }
 
-//  Guards: a tenant with large versions, for whose sake memory outside of the index is kept, has so much less of the index; K4.
+//  Guards: a tenant with large versions, for whose sake memory outside of the index is kept, has so much less
+//  of the index; K4.
 static void
 test_the_reserve_counts (void **state)
 {
@@ -315,15 +326,16 @@ test_the_reserve_counts (void **state)
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 0), 8);
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 1), 40);
     assert_in_range (s_bytes (&scene, 1) + 40, 95, 105);    //  half of all 200
-    s_leave (&scene, small);                                //  its versions wait for a next job, which may be anybody's
+    s_leave (&scene, small);                                //  its versions wait for a next job, which may be
+                                                            //  anybody's
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 0), 0);
     s_draw_many (&scene, large, 200);
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 1), 40);
     s_clear (&scene);
 }
 
-//  Guards: a tenant is told of what goes from its own account, and of what is prepared again for it that one of its own jobs
-//  had had; what another had prepared for itself, and lost, counts in the total only.
+//  Guards: a tenant is told of what goes from its own account, and of what is prepared again for it that one
+//  of its own jobs had had; what another had prepared for itself, and lost, counts in the total only.
 static void
 test_a_tenants_losses_are_its_own (void **state)
 {
@@ -352,10 +364,11 @@ test_a_tenants_losses_are_its_own (void **state)
 
 //  ---- uniformity
 //
-//  Two tenants with jobs on overlapping data, in one kind: of each a job that follows and a private one, the data of which the
-//  others' strata do not know, and one that pushes out.  For each follower and epoch by itself, over SEEDS runs: chi-square of
-//  sample x position in 20 bins, and the mean positions of samples that are in each private job's data, by their spread over
-//  runs.  k = 2 x 3 x 3 tests; |z| must stay under the two-sided normal quantile of 1e-4 / k, 4.55.
+//  Two tenants with jobs on overlapping data, in one kind: of each a job that follows and a private one, the
+//  data of which the others' strata do not know, and one that pushes out.  For each follower and epoch by
+//  itself, over SEEDS runs: chi-square of sample x position in 20 bins, and the mean positions of samples
+//  that are in each private job's data, by their spread over runs.  k = 2 x 3 x 3 tests; |z| must stay under
+//  the two-sided normal quantile of 1e-4 / k, 4.55.
 
 enum { SEEDS = 1500, SAMPLES = 100, DATA = 80, BINS = 20, EPOCHS = 3, CACHE = 14, FOLLOWERS = 2, GROUPS = 2 };
 
@@ -407,9 +420,11 @@ s_play (tally_t *tally, uint64_t seed)
     version_index_tenant (scene.version_index, 1, 1, CACHE * 3 / 4);
     consumer_t *followers [FOLLOWERS], *others [GROUPS + 1];
     for (uint32_t index = 0; index < FOLLOWERS; index++)
-        followers [index] = s_enter_on (&scene, index, 0, SAMPLER_ORDER_SHARED, s_data [index].from, s_data [index].to);
+        followers [index] = s_enter_on (&scene, index, 0, SAMPLER_ORDER_SHARED, s_data [index].from,
+            s_data [index].to);
     for (uint32_t index = 0; index < GROUPS; index++)
-        others [index] = s_enter_on (&scene, index, 0, SAMPLER_ORDER_PRIVATE, s_private [index].from, s_private [index].to);
+        others [index] = s_enter_on (&scene, index, 0, SAMPLER_ORDER_PRIVATE, s_private [index].from,
+            s_private [index].to);
     others [GROUPS] = s_enter_on (&scene, 1, 1, SAMPLER_ORDER_PRIVATE, 0, SAMPLES);
     uint32_t orders [FOLLOWERS] [EPOCHS * DATA], drawn [FOLLOWERS] = { 0 };
     for (uint32_t tick = 0; drawn [0] < EPOCHS * DATA || drawn [1] < EPOCHS * DATA; tick++) {
@@ -456,9 +471,10 @@ test_orders_stay_uniform (void **state)
         for (int epoch = 0; epoch < EPOCHS; epoch++) {
             double z [1 + GROUPS] = { s_chi_square_z (tally->cells [follower] [epoch], s_data [follower]) };
             for (int group = 0; group < GROUPS; group++)
-                z [1 + group] = s_mean_z (tally->sum [follower] [epoch] [group], tally->squares [follower] [epoch] [group]);
-            printf ("follower %d epoch %d: position z %.2f, of the private jobs' samples %.2f, %.2f\n", follower, epoch, z [0],
-                z [1], z [2]);
+                z [1 + group] = s_mean_z (tally->sum [follower] [epoch] [group],
+                    tally->squares [follower] [epoch] [group]);
+            printf ("follower %d epoch %d: position z %.2f, of the private jobs' samples %.2f, %.2f\n",
+                follower, epoch, z [0], z [1], z [2]);
             for (int test = 0; test < 1 + GROUPS; test++)
                 worst = fmax (worst, fabs (z [test]));
         }

@@ -1,4 +1,5 @@
-//  Where a job's time goes, on made-up time: each cause by itself, and that the sums are always the job's time.
+//  Where a job's time goes, on made-up time: each cause by itself, and that the sums are always the job's
+//  time.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +34,10 @@ s_waits_at (simulation_t *simulation, uint64_t id, int64_t now_us)
     json_t *status = broker_status (simulation_broker (simulation), NULL, now_us / MS);
     const json_t *job = s_job_status (status, id), *waits = json_object_get (job, "waits");
     assert_int_equal (json_object_size (waits), 4);
-    waits_told_t told = { json_real_value (json_object_get (waits, "disk")), json_real_value (json_object_get (waits, "decode")),
-        json_real_value (json_object_get (waits, "copy")), json_real_value (json_object_get (waits, "client")) };
+    waits_told_t told = { json_real_value (json_object_get (waits, "disk")),
+        json_real_value (json_object_get (waits, "decode")),
+        json_real_value (json_object_get (waits, "copy")),
+        json_real_value (json_object_get (waits, "client")) };
     json_decref (status);
     return told;
 }
@@ -50,7 +53,8 @@ s_assert_sum (const waits_told_t *told, double seconds)
 {
     double sum = told->disk + told->decode + told->copy + told->client;
     if (fabs (sum - seconds) > 1e-6)
-        fail_msg ("disk %f + decode %f + copy %f + client %f, not %f", told->disk, told->decode, told->copy, told->client, seconds);
+        fail_msg ("disk %f + decode %f + copy %f + client %f, not %f", told->disk, told->decode, told->copy,
+            told->client, seconds);
 }
 
 static int64_t
@@ -69,8 +73,8 @@ s_slow_read (void *context, const raw_request_t *request)
     return 50 * MS;
 }
 
-//  Each has a second; what is slow takes 0.4 s of it (the disks of a pack: more or less), and the rest, when all is there, is the
-//  client's.
+//  Each has a second; what is slow takes 0.4 s of it (the disks of a pack: more or less), and the rest, when
+//  all is there, is the client's.
 static waits_told_t
 s_trial (simulation_options_t options, simulated_job_t job)
 {
@@ -106,10 +110,12 @@ static void
 test_each_cause (void **state)
 {
     (void) state;
-    waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow }, (simulated_job_t) { .epochs = 1 });
+    waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow },
+        (simulated_job_t) { .epochs = 1 });
     s_assert_near (told.decode, 0.4);
     s_assert_near (told.disk + told.copy, 0);
-    told = s_trial ((simulation_options_t) { .cost_us = s_slow, .gather_ms = 200 }, (simulated_job_t) { .epochs = 1 });
+    told = s_trial ((simulation_options_t) { .cost_us = s_slow, .gather_ms = 200 },
+        (simulated_job_t) { .epochs = 1 });
     s_assert_near (told.decode, 0.4);
     s_assert_near (told.client, 0.4);
     //  Reads all at once, but only so many tasks are handed out: four rounds.
@@ -134,7 +140,8 @@ test_work_behind_the_client_is_no_wait (void **state)
 {
     (void) state;
     //  The first two batches, 4 samples of 10 ms each, are waited for; then there is always one ready.
-    waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow }, (simulated_job_t) { .sample_us = 20 * MS });
+    waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow },
+        (simulated_job_t) { .sample_us = 20 * MS });
     s_assert_near (told.decode, 0.08);
     s_assert_near (told.client, 0.92);
 }
@@ -155,10 +162,12 @@ test_the_missing_place_is_found (void **state)
     uint32_t list [SAMPLES];
     for (uint32_t place = 0; place < SAMPLES; place++)
         list [place] = place;
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES, .workers = 2,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES,
+        .workers = 2,
         .cost_us = s_slow_by_turns, .fetch_us = 1, .check = true };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 1, .order = SAMPLER_ORDER_LIST, .list = list,
+    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 1, .order = SAMPLER_ORDER_LIST,
+        .list = list,
         .list_count = SAMPLES };
     assert_int_equal (simulation_join (simulation, &job), 0);
     while (!simulation_finished (simulation, 0))
@@ -169,15 +178,18 @@ test_the_missing_place_is_found (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: a place that waits for its turn to be copied, because others' copies are under way, waits for a copy.
+//  Guards: a place that waits for its turn to be copied, because others' copies are under way, waits for a
+//  copy.
 static void
 test_copies_stand_in_line (void **state)
 {
     (void) state;
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES, .workers = 1,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES,
+        .workers = 1,
         .copy_us = 100 * MS, .fetch_us = 1, .check = true };
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t first = { .batch_size = 40, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_PRIVATE }, second = first;
+    simulated_job_t first = { .batch_size = 40, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_PRIVATE },
+        second = first;
     second.batch_size = 4;
     assert_int_equal (simulation_join (simulation, &first), 0);
     simulation_run (simulation, 20 * MS);
@@ -193,7 +205,8 @@ static void
 test_a_client_that_stands_still (void **state)
 {
     (void) state;
-    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES, .workers = 1,
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 2 * SAMPLES,
+        .workers = 1,
         .policy = SAMPLER_POLICY_DSA, .check = true };
     simulation_t *simulation = simulation_new (&options);
     simulated_job_t job = { .batch_size = 4, .slots = 4, .sample_us = 1 };
@@ -209,7 +222,8 @@ test_a_client_that_stands_still (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: whatever happens, joins, leaves, unreadable samples, stops, the sums are the time since each start.
+//  Guards: whatever happens, joins, leaves, unreadable samples, stops, the sums are the time since each
+//  start.
 static bool
 s_readable (void *context, uint32_t id)
 {
@@ -230,16 +244,20 @@ s_random_schedule (uint64_t seed)
     enum { JOBS = 8, STEPS = 60 };
     random_t random = random_from_seed (seed);
     bool packed = random_below (&random, 2);
-    simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 20, .workers = 2, .cost_us = s_uneven,
-        .raw_bytes = packed? 200000: 0, .fetch_us = packed? 0: 7 * MS, .read_us = packed? s_slow_read: NULL, .readable = s_readable,
+    simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 20, .workers = 2,
+        .cost_us = s_uneven,
+        .raw_bytes = packed? 200000: 0, .fetch_us = packed? 0: 7 * MS, .read_us = packed? s_slow_read: NULL,
+        .readable = s_readable,
         .policy = random_below (&random, 2)? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW, .check = true };
     simulation_t *simulation = simulation_new (&options);
     int64_t started_ms [JOBS];
     int count = 0;
     for (int step = 0; step < STEPS; step++) {
-        simulation_run (simulation, simulation_now_us (simulation) + (int64_t) random_below (&random, 40 * MS));
+        simulation_run (simulation,
+            simulation_now_us (simulation) + (int64_t) random_below (&random, 40 * MS));
         simulated_job_t job = { .batch_size = 1 + (uint32_t) random_below (&random, 6),
-            .slots = 3 + (uint32_t) random_below (&random, 3), .epochs = random_below (&random, 4), .sample_us = (int64_t) random_below (&random, 5 * MS),
+            .slots = 3 + (uint32_t) random_below (&random, 3), .epochs = random_below (&random, 4),
+            .sample_us = (int64_t) random_below (&random, 5 * MS),
             .order = random_below (&random, 2)? SAMPLER_ORDER_SHARED: SAMPLER_ORDER_PRIVATE };
         if (count < JOBS && random_below (&random, 4) == 0 && simulation_join (simulation, &job) == count)
             started_ms [count++] = simulation_now_us (simulation) / MS;
@@ -268,16 +286,19 @@ test_sums_are_the_time (void **state)
         s_random_schedule (seed);
 }
 
-//  Guards: so with ranks, which are lost and come back; and while one is not there the job waits for its client.
+//  Guards: so with ranks, which are lost and come back; and while one is not there the job waits for its
+//  client.
 static void
 test_sums_of_ranks (void **state)
 {
     (void) state;
     for (uint32_t lost = 0; lost < 3; lost++) {
-        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 20, .workers = 1,
+        simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 20,
+            .workers = 1,
             .cost_us = s_uneven, .fetch_us = MS, .readable = s_readable, .check = true };
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = { .world_size = 3, .batch_size = 3, .slots = 3, .epochs = 3, .rank_wait_seconds = 100,
+        simulated_job_t job = { .world_size = 3, .batch_size = 3, .slots = 3, .epochs = 3,
+            .rank_wait_seconds = 100,
             .sample_us = 100 };
         assert_int_equal (simulation_join (simulation, &job), 0);
         for (int step = 0; step < 100; step++) {
@@ -289,7 +310,8 @@ test_sums_of_ranks (void **state)
                 simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
                 waits_told_t told = s_waits (simulation, 1);
                 s_assert_near (told.client - before.client, 1);
-                simulated_return_t how = { .records = simulation_records (simulation, client), .sample_us = 2 * MS };
+                simulated_return_t how = { .records = simulation_records (simulation, client),
+                    .sample_us = 2 * MS };
                 assert_int_equal (simulation_return (simulation, client, &how, &back), BROKER_RETURN_READY);
             }
             waits_told_t told = s_waits (simulation, 1);

@@ -1,8 +1,9 @@
 /*  failing_calls -- a library to preload that lets one call of a program fail: test_system_faults.py.
  *
- *  A *site* is where in the program, not in its libraries, a function is called.  TUREEN_FAULT_RECORD=FILE: writes each site
- *  to the file when it is come to first, "malloc 1a2b3c".  TUREEN_FAULT_SITE="malloc 1a2b3c": calls from there fail, as the
- *  system would let them, from number TUREEN_FAULT_FROM (1) on; TUREEN_FAULT_TIMES (1) of them, 0: all.
+ *  A *site* is where in the program, not in its libraries, a function is called.  TUREEN_FAULT_RECORD=FILE:
+ *  writes each site to the file when it is come to first, "malloc 1a2b3c".  TUREEN_FAULT_SITE="malloc
+ *  1a2b3c": calls from there fail, as the system would let them, from number TUREEN_FAULT_FROM (1) on;
+ *  TUREEN_FAULT_TIMES (1) of them, 0: all.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -78,7 +79,8 @@ s_begin (void)
     dl_iterate_phdr (s_find_program, NULL);
     const char *record = getenv ("TUREEN_FAULT_RECORD"), *site = getenv ("TUREEN_FAULT_SITE");
     if (record)
-        s_faults.record = (int) syscall (SYS_openat, AT_FDCWD, record, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        s_faults.record = (int) syscall (SYS_openat, AT_FDCWD, record,
+            O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     unsigned long offset;
     if (site && sscanf (site, "%63s %lx", s_faults.function, &offset) == 2)
         s_faults.offset = offset;
@@ -91,7 +93,8 @@ static void
 s_record (const char *function, uintptr_t offset)
 {
     for (size_t index = 0; index < s_faults.count; index++)
-        if (s_faults.sites [index].offset == offset && strcmp (s_faults.sites [index].function, function) == 0)
+        if (s_faults.sites [index].offset == offset
+            && strcmp (s_faults.sites [index].function, function) == 0)
             return;
     if (s_faults.count == SITES_MAX)
         return;
@@ -117,7 +120,8 @@ s_fails (const char *function, const void *caller)
         s_record (function, offset);
     unsigned long number = is_meant? ++s_faults.seen: 0;
     pthread_mutex_unlock (&s_faults.mutex);
-    return is_meant && number >= s_faults.from && (!s_faults.times || number < s_faults.from + s_faults.times);
+    return is_meant && number >= s_faults.from
+        && (!s_faults.times || number < s_faults.from + s_faults.times);
 }
 
 //  What threads wake each other by: it is ours, and the system cannot refuse it.
@@ -190,34 +194,45 @@ posix_memalign (void **memory, size_t alignment, size_t size)
 
 FAILING (char *, strdup, (const char *text), (text), NULL, ENOMEM)
 FAILING (char *, strndup, (const char *text, size_t size), (text, size), NULL, ENOMEM)
-FAILING (int, vasprintf, (char **text, const char *format, va_list arguments), (text, format, arguments), -1, ENOMEM)
+FAILING (int, vasprintf, (char **text, const char *format, va_list arguments), (text, format, arguments), -1,
+    ENOMEM)
 FAILING (void *, mmap, (void *at, size_t size, int protection, int flags, int file, off_t offset),
     (at, size, protection, flags, file, offset), MAP_FAILED, ENOMEM)
 FAILING (int, ftruncate, (int file, off_t size), (file, size), -1, ENOSPC)
-FAILING (int, fallocate, (int file, int mode, off_t offset, off_t size), (file, mode, offset, size), -1, ENOSPC)
+FAILING (int, fallocate, (int file, int mode, off_t offset, off_t size), (file, mode, offset, size), -1,
+    ENOSPC)
 FAILING (FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL, EMFILE)
 FAILING (int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1, EMFILE)
-FAILING (int, bind, (int file, const struct sockaddr *address, socklen_t size), (file, address, size), -1, EADDRINUSE)
+FAILING (int, bind, (int file, const struct sockaddr *address, socklen_t size), (file, address, size), -1,
+    EADDRINUSE)
 FAILING (int, listen, (int file, int most), (file, most), -1, EADDRINUSE)
-FAILING (int, accept4, (int file, struct sockaddr *address, socklen_t *size, int flags), (file, address, size, flags), -1, EMFILE)
-FAILING (int, getsockopt, (int file, int level, int name, void *value, socklen_t *size), (file, level, name, value, size), -1,
-    EINVAL)
+FAILING (int, accept4, (int file, struct sockaddr *address, socklen_t *size, int flags),
+    (file, address, size, flags), -1, EMFILE)
+FAILING (int, getsockopt, (int file, int level, int name, void *value, socklen_t *size),
+    (file, level, name, value, size), -1, EINVAL)
 FAILING (int, epoll_create1, (int flags), (flags), -1, EMFILE)
-FAILING (int, epoll_ctl, (int epoll, int what, int file, struct epoll_event *event), (epoll, what, file, event), -1, ENOMEM)
+FAILING (int, epoll_ctl, (int epoll, int what, int file, struct epoll_event *event),
+    (epoll, what, file, event), -1, ENOMEM)
 FAILING (int, eventfd, (unsigned int value, int flags), (value, flags), -1, EMFILE)
 FAILING (int, signalfd, (int file, const sigset_t *signals, int flags), (file, signals, flags), -1, EMFILE)
-FAILING (ssize_t, recv, (int file, void *bytes, size_t size, int flags), (file, bytes, size, flags), -1, ECONNRESET)
-FAILING (ssize_t, sendmsg, (int file, const struct msghdr *message, int flags), (file, message, flags), -1, ENOBUFS)
-FAILING (ssize_t, pread, (int file, void *bytes, size_t size, off_t offset), (file, bytes, size, offset), -1, EIO)
-FAILING (ssize_t, pread64, (int file, void *bytes, size_t size, off_t offset), (file, bytes, size, offset), -1, EIO)
-FAILING (ssize_t, preadv, (int file, const struct iovec *parts, int count, off_t offset), (file, parts, count, offset), -1, EIO)
+FAILING (ssize_t, recv, (int file, void *bytes, size_t size, int flags), (file, bytes, size, flags), -1,
+    ECONNRESET)
+FAILING (ssize_t, sendmsg, (int file, const struct msghdr *message, int flags), (file, message, flags), -1,
+    ENOBUFS)
+FAILING (ssize_t, pread, (int file, void *bytes, size_t size, off_t offset), (file, bytes, size, offset), -1,
+    EIO)
+FAILING (ssize_t, pread64, (int file, void *bytes, size_t size, off_t offset), (file, bytes, size, offset),
+    -1, EIO)
+FAILING (ssize_t, preadv, (int file, const struct iovec *parts, int count, off_t offset),
+    (file, parts, count, offset), -1, EIO)
 FAILING (int, fstat, (int file, struct stat *status), (file, status), -1, EIO)
 FAILING (int, lstat, (const char *path, struct stat *status), (path, status), -1, EACCES)
 FAILING (int, fchmod, (int file, mode_t mode), (file, mode), -1, EPERM)
 FAILING (int, mkdir, (const char *path, mode_t mode), (path, mode), -1, ENOSPC)
 FAILING (int, flock, (int file, int what), (file, what), -1, ENOLCK)
 FAILING (ssize_t, getrandom, (void *bytes, size_t size, unsigned int flags), (bytes, size, flags), -1, ENOSYS)
-FAILING (int, io_uring_queue_init, (unsigned entries, void *ring, unsigned flags), (entries, ring, flags), -EPERM, EPERM)
+FAILING (int, io_uring_queue_init, (unsigned entries, void *ring, unsigned flags), (entries, ring, flags),
+    -EPERM, EPERM)
 
 int
 pthread_create (pthread_t *thread, const pthread_attr_t *attributes, void *(*run) (void *), void *argument)

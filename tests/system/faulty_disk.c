@@ -1,11 +1,13 @@
-/*  faulty_disk -- a library to preload that makes the files which the server reads fail or slow, as told while it runs:
+/*  faulty_disk -- a library to preload that makes the files which the server reads fail or slow, as told
+ *  while it runs:
  *  test_system_storage.py.
  *
- *  TUREEN_DISK names a file of rules, one a line, looked at with each call: "open ERRNO TEXT" and "read ERRNO TEXT" let the opening
- *  and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
- *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  "stale 1 TEXT" lets what was
- *  opened before the rule was there, files and folders below which others are opened, fail with ESTALE.  There is no io_uring,
- *  so that all reading comes through here.
+ *  TUREEN_DISK names a file of rules, one a line, looked at with each call: "open ERRNO TEXT" and "read ERRNO
+ *  TEXT" let the opening and the reading of files fail whose path has TEXT in it; "slow MILLISECONDS TEXT"
+ *  lets reading them wait, "stall 1 TEXT" for as long as the rule is there.  "device NUMBER TEXT" lets them
+ *  lie on a file system of that number.  "stale 1 TEXT" lets what was opened before the rule was there, files
+ *  and folders below which others are opened, fail with ESTALE.  There is no io_uring, so that all reading
+ *  comes through here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,7 +30,8 @@
 
 enum { RULES_BYTES = 1024, WORD_BYTES = 8, TEXT_BYTES = 200, FILES_MAX = 4096 };
 
-static atomic_bool s_is_new [FILES_MAX];        //  by descriptor: opened while it fell under a rule of stale ones
+static atomic_bool s_is_new [FILES_MAX];        //  by descriptor: opened while it fell under a rule of stale
+                                                //  ones
 
 struct io_uring;
 int io_uring_queue_init (unsigned entries, struct io_uring *ring, unsigned flags);
@@ -58,7 +61,8 @@ s_rule (const char *kind, const char *path)
         close (fd);
     rules [size > 0? size: 0] = 0;
     int number, length;
-    for (const char *at = rules; sscanf (at, "%7s %d %199s%n", word, &number, text, &length) == 3; at += length)
+    for (const char *at = rules; sscanf (at, "%7s %d %199s%n", word, &number, text, &length) == 3;
+        at += length)
         if (strcmp (word, kind) == 0 && strstr (path, text))
             return number;
     return 0;
@@ -154,7 +158,8 @@ preadv (int file, const struct iovec *parts, int count, off_t offset)
     s_path (file, path);
     int slow_ms = s_rule ("slow", path);
     if (slow_ms)
-        nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L }, NULL);
+        nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L },
+            NULL);
     while (s_rule ("stall", path))
         nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
     return s_fails ("read", path) || s_is_stale (file)? -1: real (file, parts, count, offset);

@@ -1,5 +1,5 @@
-//  sort_pack PACK FOLDER [NOTE]: the same pack with its samples in the order of their ids, and with another note; `tureen
-//  verify` must find both.
+//  sort_pack PACK FOLDER [NOTE]: the same pack with its samples in the order of their ids, and with another
+//  note; `tureen verify` must find both.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -71,7 +71,8 @@ s_sort (sort_t *self, const char *folder, char *error)
     if (self->file && fclose (self->file))
         rc = -1;
     pack_volume_t volume = { .bytes = self->at };
-    pack_index_t index = { .catalogue = self->catalogue, .note = self->note, .chunk_samples = self->chunk, .pack = pack,
+    pack_index_t index = { .catalogue = self->catalogue, .note = self->note, .chunk_samples = self->chunk,
+        .pack = pack,
         .order = self->order,
         .places = self->places, .checksums = self->checksums, .volumes = &volume, .volume_count = 1 };
     return rc? rc: pack_index_write (folder, &index, error, ERROR_BYTES);

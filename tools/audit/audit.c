@@ -474,8 +474,8 @@ const char *
 audit_kind_name (audit_kind_t kind)
 {
     static const char *const names [AUDIT_KINDS] = { "missing", "doubled", "foreign", "sorted", "repeated",
-        "rotated", "reversed", "buffered", "unshuffled", "stale", "tail_to_head", "pairs", "group", "drop_last",
-        "unfinished", "gap", "trace", "same_order", "related_order", "untested" };
+        "rotated", "reversed", "buffered", "unshuffled", "stale", "tail_to_head", "pairs", "group",
+        "drop_last", "unfinished", "gap", "trace", "same_order", "related_order", "untested" };
     assert (kind < AUDIT_KINDS);
     return names [kind];
 }

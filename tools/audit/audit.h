@@ -61,7 +61,8 @@ typedef enum {
     AUDIT_DROP_LAST = AUDIT_FAULTS, //  all epochs lack equally many, not the same: left out at the end
     AUDIT_UNFINISHED,
     AUDIT_GAP,                  //  epochs between others were not recorded
-    AUDIT_TRACE,                //  as AUDIT_STALE, AUDIT_PAIRS or AUDIT_TAIL_TO_HEAD, within what is called fresh
+    AUDIT_TRACE,                //  as AUDIT_STALE, AUDIT_PAIRS or AUDIT_TAIL_TO_HEAD, within what is called
+                                //  fresh
     AUDIT_SAME_ORDER,           //  two jobs had one order
     AUDIT_RELATED_ORDER,        //  or one that resembles the other's
     AUDIT_UNTESTED,
@@ -129,8 +130,9 @@ int __attribute__ ((warn_unused_result)) audit_add_epoch (audit_t *self, uint64_
     size_t count, bool finished);
 //  That a sample is of a group.
 typedef struct { uint32_t id, group; } audit_member_t;
-//  Each group's mean place in a job's epochs is to be tested too.  Takes *members_p (malloc'ed, by ascending id, each id
-//  once, groups below group_count) and nulls it.  names: of groups, lent until audit_destroy.  Once, before audit_run.
+//  Each group's mean place in a job's epochs is to be tested too.  Takes *members_p (malloc'ed, by ascending
+//  id, each id once, groups below group_count) and nulls it.  names: of groups, lent until audit_destroy.
+//  Once, before audit_run.
 void audit_set_groups (audit_t *self, audit_member_t **members_p, size_t count, const char *const *names,
     size_t group_count);
 //  Judges what was added; once.  0 or -ENOMEM.

@@ -233,7 +233,8 @@ s_say_ids_test (join_request_t *self, const trial_t *trial)
         s_say (self, "epoch %" PRIu64, trial->epoch);
     if (self->finding.kind == AUDIT_BUFFERED && !trial->made.pooled)
         s_say (self, " is mixed over a short way only: its ids come in their order, none more than %.0f"
-            " places before its turn, as from a shuffle buffer of about that size over sorted data", trial->reach);
+            " places before its turn, as from a shuffle buffer of about that size over sorted data",
+            trial->reach);
     else
     if (trial->look == LOOK_ID_PAIRS || trial->look == LOOK_ID_NEARNESS)
         s_say (self, " keep%s ids together that follow each other, as if whole blocks were shuffled instead"
@@ -362,7 +363,8 @@ s_judge_trials (audit_t *audit, const trial_t *const *failed, size_t count)
     draft.finding.p = worst->made.p;
     s_say_trial (&draft, audit, worst);
     if (worst->look == LOOK_GROUP && count > 1)
-        s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, s_plural (count - 1), count == 2? "s": "");
+        s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, s_plural (count - 1),
+            count == 2? "s": "");
     s_keep (audit, &draft);
 }
 
@@ -502,8 +504,9 @@ s_note_untested (audit_t *audit, size_t job_index)
             s_say (&draft, "%s%s (needs %zu)", few++? ", ": "too few samples to test: ", limits [index].what,
                 limits [index].least);
     if (audit->members && !audit->jobs [job_index].is_grouped) {
-        s_say (&draft, "%swhere groups come: that needs two finished epochs of different order, of %d samples or more,"
-            " some of them in a group and some not", few? "; and ": "not tested: ", AUDIT_GROUPS_LEAST);
+        s_say (&draft, "%swhere groups come: that needs two finished epochs of different order, of %d "
+            "samples or more, some of them in a group and some not", few? "; and ": "not tested: ",
+            AUDIT_GROUPS_LEAST);
         few++;
     }
     if (shown->epochs < 2)

@@ -19,7 +19,8 @@ typedef struct {
     uint64_t line;
     entry_t *entries;
     size_t count, room, name_room;
-    //  By a hash of its name: a group's number + 1; 0: none.  A power of two, at least twice as many as groups.
+    //  By a hash of its name: a group's number + 1; 0: none.  A power of two, at least twice as many as
+    //  groups.
     uint32_t *table;
     size_t table_size;
 } reader_t;
@@ -100,7 +101,8 @@ s_number (reader_t *self, const char *name, uint32_t *group_p)
         return s_refuse (self, "out of memory");
     size_t at = s_find_name (self, name);
     if (!self->table [at]) {
-        char *copy = s_has_room (&grouping->names, grouping->group_count, &self->name_room, sizeof *grouping->names)?
+        char *copy = s_has_room (&grouping->names, grouping->group_count, &self->name_room,
+            sizeof *grouping->names)?
             strdup (name): NULL;
         if (!copy)
             return s_refuse (self, "out of memory");
@@ -121,12 +123,14 @@ s_read_entry (reader_t *self, const char *id_text, const char *group_text)
     errno = 0;
     unsigned long long id = *id_text >= '0' && *id_text <= '9'? strtoull (id_text, &end, 10): 0;
     if (!end || *end || errno || id > AUDIT_ID_MAX)
-        return s_refuse (self, "expected a sample's id, 0 to %" PRIu32 ", and the name of its group", AUDIT_ID_MAX);
+        return s_refuse (self, "expected a sample's id, 0 to %" PRIu32 ", and the name of its group",
+            AUDIT_ID_MAX);
     if (!group_text)
         return s_refuse (self, "sample %llu has no group; write `%llu NAME`, or leave its line out", id, id);
     if (strlen (group_text) > AUDIT_GROUP_BYTES)
         return s_refuse (self, "a group's name has at most %d bytes", AUDIT_GROUP_BYTES);
-    if (self->count == UINT32_MAX || !s_has_room (&self->entries, self->count, &self->room, sizeof *self->entries))
+    if (self->count == UINT32_MAX
+        || !s_has_room (&self->entries, self->count, &self->room, sizeof *self->entries))
         return s_refuse (self, "out of memory");
     entry_t entry = { .member.id = (uint32_t) id, .line = self->line };
     if (!s_number (self, group_text, &entry.member.group))
@@ -157,7 +161,8 @@ s_read_lines (reader_t *self, FILE *file)
         return false;
     }
     if (self->count == 0)
-        snprintf (self->error, self->error_bytes, "%s: no sample in it; write a line for each, `ID GROUP`", self->name);
+        snprintf (self->error, self->error_bytes, "%s: no sample in it; write a line for each, `ID GROUP`",
+            self->name);
     return self->count > 0;
 }
 
@@ -187,8 +192,8 @@ s_sort (reader_t *self)
     for (size_t index = 1; index < self->count; index++)
         if (self->entries [index].member.id == self->entries [index - 1].member.id) {
             self->line = self->entries [index].line;
-            return s_refuse (self, "sample %" PRIu32 " has a group already, in line %" PRIu64 ": leave one of them out",
-                self->entries [index].member.id, self->entries [index - 1].line);
+            return s_refuse (self, "sample %" PRIu32 " has a group already, in line %" PRIu64 ": leave one "
+                "of them out", self->entries [index].member.id, self->entries [index - 1].line);
         }
     grouping->members = calloc (self->count, sizeof *grouping->members);
     if (!grouping->members)
@@ -229,7 +234,8 @@ audit_grouping_cut (audit_grouping_t *self, const uint32_t *order, size_t count,
         self->group_count += fine;
     }
     for (; fine && self->count < count; self->count++)
-        self->members [self->count] = (audit_member_t) { order [self->count], (uint32_t) (self->count / chunk) };
+        self->members [self->count] = (audit_member_t) { order [self->count],
+            (uint32_t) (self->count / chunk) };
     if (fine)
         qsort (self->members, count, sizeof *self->members, s_compare_members);
     else

@@ -3,8 +3,9 @@
  *      0 cats
  *      1 dogs
  *
- *  A group is a word of up to AUDIT_GROUP_BYTES bytes.  Ids may come in any order, each once; a sample without a line is of
- *  no group.  Blank lines, tabs and carriage returns do no harm; everything else is refused.
+ *  A group is a word of up to AUDIT_GROUP_BYTES bytes.  Ids may come in any order, each once; a sample
+ *  without a line is of no group.  Blank lines, tabs and carriage returns do no harm; everything else is
+ *  refused.
  *
  *  Any thread.
  */
@@ -25,9 +26,10 @@ typedef struct {
 } audit_grouping_t;
 
 //  False: unusable, *self is empty, and error says which line of the file and what to do.
-bool __attribute__ ((warn_unused_result)) audit_grouping_read (audit_grouping_t *self, const char *name, FILE *file,
-    char *error, size_t error_bytes);
-//  Groups of so many neighbours in the order: "chunk 0" is its first ones.  False: there is no memory, *self is empty.
+bool __attribute__ ((warn_unused_result)) audit_grouping_read (audit_grouping_t *self, const char *name,
+    FILE *file, char *error, size_t error_bytes);
+//  Groups of so many neighbours in the order: "chunk 0" is its first ones.  False: there is no memory, *self
+//  is empty.
 bool __attribute__ ((warn_unused_result)) audit_grouping_cut (audit_grouping_t *self, const uint32_t *order,
     size_t count, uint32_t chunk);
 void audit_grouping_clear (audit_grouping_t *self);

@@ -1,10 +1,11 @@
 //  Where the samples of a group come in a job's epochs: early, late, or anywhere.
 //
-//  A group's sum of places in an epoch is a rank sum: its mean and variance are exact, tail_probability_places has its tail.  The
-//  sums of all epochs add up (A2).  An order may be no shuffle and favour nothing all the same: samples that are read
-//  together come together, early in one epoch and late in another, so that a group's mean varies more than in shuffles.
-//  So the mean is also judged by how it varies from epoch to epoch (Student's test).  p is the larger of the two, and so
-//  never too small.
+//  A group's sum of places in an epoch is a rank sum: its mean and variance are exact,
+//  tail_probability_places has its tail.  The sums of all epochs add up (A2).  An order may be no shuffle and
+//  favour nothing all the same: samples that are read together come together, early in one epoch and late in
+//  another, so that a group's mean varies more than in shuffles.
+//  So the mean is also judged by how it varies from epoch to epoch (Student's test).  p is the larger of the
+//  two, and so never too small.
 
 #include "audit.h"
 #include <assert.h>
@@ -75,7 +76,8 @@ s_end_epoch (group_t *group, double samples)
     group->sum = 0;
     if (count <= 0 || count >= samples)
         return;
-    double off = sum - count / 2, variance = count * (samples - count) * (samples + 1) / (12 * samples * samples);
+    double off = sum - count / 2,
+        variance = count * (samples - count) * (samples + 1) / (12 * samples * samples);
     group->all += (size_t) count;
     group->places += sum;
     group->off += off;
@@ -117,12 +119,14 @@ s_try_groups (grouping_t *self)
         const group_t *group = &self->groups [index];
         if (group->epochs < EPOCHS_LEAST)
             continue;
-        trial_t trial = { .made = { .kind = AUDIT_GROUP, .job = self->job, .pooled = true }, .look = LOOK_GROUP,
+        trial_t trial = { .made = { .kind = AUDIT_GROUP, .job = self->job, .pooled = true },
+            .look = LOOK_GROUP,
             .other = self->job, .group = index, .epochs = group->epochs };
         trial.value = group->places / (double) group->all;
         trial.expected = 0.5;
         trial.spread = sqrt (group->variance) / (double) group->all;
-        trial.made.p = fmax (tail_probability_places (group->off, group->variance, self->step), s_p_by_epochs (group));
+        trial.made.p = fmax (tail_probability_places (group->off, group->variance, self->step),
+            s_p_by_epochs (group));
         audit_push_trial (self->audit, &trial);
         self->audit->jobs [self->job].is_grouped = true;
     }

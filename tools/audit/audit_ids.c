@@ -186,7 +186,8 @@ s_read (reader_t *self)
         assert (self->next == '\n');
     }
     if (ferror (self->file)) {
-        snprintf (self->error, self->error_bytes, "%s: %s", self->name, errno == EISDIR? "a folder, not a file of ids":
+        snprintf (self->error, self->error_bytes, "%s: %s", self->name,
+            errno == EISDIR? "a folder, not a file of ids":
             strerror (errno? errno: EIO));
         return false;
     }

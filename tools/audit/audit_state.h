@@ -15,7 +15,8 @@ typedef struct { uint64_t count; uint32_t first [AUDIT_NAMED]; } odd_ids_t;
 typedef struct {
     uint64_t number;
     bool finished;
-    uint32_t *ids;              //  as delivered, each once, no foreign ones; later their ranks in the universe
+    uint32_t *ids;              //  as delivered, each once, no foreign ones; later their ranks in the
+                                //  universe
     size_t count;
     odd_ids_t missing, doubled, foreign;
     audit_kind_t same;          //  SORTED, REPEATED, ROTATED, REVERSED; AUDIT_KINDS: none of these

@@ -24,7 +24,8 @@ moments_tail (const moments_t *self)
 {
     assert (self->variance > 0);
     double spread = sqrt (self->variance);
-    return tail_probability_skewed ((self->value - self->mean) / spread, self->third / (self->variance * spread));
+    return tail_probability_skewed ((self->value - self->mean) / spread,
+        self->third / (self->variance * spread));
 }
 
 //  --------------------------------------------------------------------------

@@ -107,7 +107,8 @@ double
 tail_probability_student (double t, double degrees)
 {
     assert (degrees > 0);
-    double a = degrees / 2, b = 0.5, square = t * t, x = degrees / (degrees + square), rest = square / (degrees + square);
+    double a = degrees / 2, b = 0.5, square = t * t, x = degrees / (degrees + square),
+        rest = square / (degrees + square);
     if (x < (a + 1) / (a + b + 2))
         return s_beta (a, b, x, rest);
     return 1 - s_beta (b, a, rest, x);

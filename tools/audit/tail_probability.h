@@ -13,10 +13,11 @@ double tail_probability_normal (double z);
 //  law with the same three moments (Pearson's type III); exact for chi-squares.  The normal law where the
 //  skewness is 0 or less: for a law that leans to the left that is too much, never too little.
 double tail_probability_skewed (double z, double skewness);
-//  A sum of whole places of some of many, all choices of which are equally likely (a rank sum), or of several such
-//  sums: how probable it is that it stands so far off its mean, on either side.  In any unit; step: the least that two
-//  such sums differ by.  By the normal law with the sum's own variance, which is too much, never too little, where it is
-//  below 1e-3 and 20 places or more are chosen from; a tenth more is possible between 1e-3 and 1e-2.
+//  A sum of whole places of some of many, all choices of which are equally likely (a rank sum), or of several
+//  such sums: how probable it is that it stands so far off its mean, on either side.  In any unit; step: the
+//  least that two such sums differ by.  By the normal law with the sum's own variance, which is too much,
+//  never too little, where it is below 1e-3 and 20 places or more are chosen from; a tenth more is possible
+//  between 1e-3 and 1e-2.
 double tail_probability_places (double off, double variance, double step);
 //  A figure that follows Student's law with so many degrees of freedom stands that far off 0, on either side.
 double tail_probability_student (double t, double degrees);

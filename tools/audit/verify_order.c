@@ -150,8 +150,8 @@ s_compare (const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-//  Runs of several kinds: mean and variance by Mood (1940).  Where labels are many and rare the count is nearly
-//  Poisson's, hence the skewness; where they are few it leans less than that.
+//  Runs of several kinds: mean and variance by Mood (1940).  Where labels are many and rare the count is
+//  nearly Poisson's, hence the skewness; where they are few it leans less than that.
 static void
 s_label_runs (const look_t *look, int64_t *sorted, verify_figure_t *figure)
 {
@@ -197,8 +197,8 @@ verify_order (const uint32_t *order, uint32_t samples, uint32_t chunk_samples, c
 {
     assert (order); assert (result);
     assert (chunk_samples > 0);
-    static const char *const names [VERIFY_ORDER_TESTS] = { "correlation", "ascents", "jumps", "neighbours", "tenths",
-        "chunk_mates", "labels" };
+    static const char *const names [VERIFY_ORDER_TESTS] = { "correlation", "ascents", "jumps", "neighbours",
+        "tenths", "chunk_mates", "labels" };
     *result = (verify_order_t) { .tested = 0 };
     bool enough = samples >= VERIFY_ORDER_LEAST;
     for (size_t index = 0; index < VERIFY_ORDER_TESTS; index++)

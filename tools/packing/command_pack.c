@@ -120,7 +120,8 @@ s_convert (void *context, uint32_t tile, pack_source_t **source_p, char *error)
     const catalogue_t *source = pack_source_catalogue (*source_p);
     //  What would be tiled there are no originals, and would be taken for such.
     if (source && catalogue_pack (source) && pack_tiling (pack_note (catalogue_pack (source))).originals) {
-        snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s' is a pack of tiled files that keep their originals: unpack it and pack "
+        snprintf (error, PACK_SOURCE_ERROR_BYTES,
+            "'%.600s' is a pack of tiled files that keep their originals: unpack it and pack "
             "those, or leave out --tile, and it is packed as it is", options->packing.source.paths [0]);
         return -EINVAL;
     }
@@ -156,11 +157,13 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         json_object_set_new (object, "tiling", tiling_json (result));
     char text [PACKING_TILE_BYTES];
     if (object && !result->was_finished)
-        json_object_set_new (object, "tile", json_string (packing_tile_text (packing_tile_layout (result->tile), text)));
+        json_object_set_new (object, "tile",
+            json_string (packing_tile_text (packing_tile_layout (result->tile), text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);
-    return good || complain ("pack", "the result cannot be printed as JSON: standard output fails, or there is no "
+    return good || complain ("pack",
+        "the result cannot be printed as JSON: standard output fails, or there is no "
         "memory");
 }
 
@@ -173,8 +176,8 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
     if (result->was_finished)
         printf ("'%s' was finished already: ", target);
     printf ("%" PRIu64 " sample%s, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
-        result->samples, plural (result->samples), (double) result->bytes / 1e6, result->chunks, plural (result->chunks),
-        result->volumes, plural (result->volumes), result->seed);
+        result->samples, plural (result->samples), (double) result->bytes / 1e6, result->chunks,
+        plural (result->chunks), result->volumes, plural (result->volumes), result->seed);
     if (!result->was_finished)
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
@@ -200,7 +203,8 @@ s_check_finished (const pack_options_t *options)
     uint32_t made = PACKING_TILE_OFF;
     if (noted.is_tiled && packing_tile_parse (noted.tile, &made) && noted.originals)
         made |= PACKING_TILE_ORIGINALS;
-    return made == options->packing.tile || complain ("pack", "'%s' was made with --tile %s: give that or none",
+    return made == options->packing.tile
+        || complain ("pack", "'%s' was made with --tile %s: give that or none",
         options->packing.target, packing_tile_text (made, text));
 }
 
@@ -214,8 +218,8 @@ s_run (pack_options_t *options)
     packing->convert = s_convert;
     packing->note = tiling_note;
     packing->context = &run;
-    //  Large pictures that one thread has done with are memory for another: the C library would keep them, thread by thread.  Small ones
-    //  it may keep: to give them back each time takes a sixth of the time.
+    //  Large pictures that one thread has done with are memory for another: the C library would keep them,
+    //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
     mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES);
     s_catch_signals ();
@@ -228,7 +232,8 @@ s_run (pack_options_t *options)
     if (rc)
         complain ("pack", "%s", error);
     if (rc == -ECANCELED && s_signal == SIGXCPU)
-        complain ("pack", "the limit of processor time is reached (ulimit -t, LimitCPU=): raise it, then go on with --resume");
+        complain ("pack", "the limit of processor time is reached (ulimit -t, LimitCPU=): raise it, then go "
+            "on with --resume");
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
     if (rc == 0 && result.was_finished && !s_check_finished (options))

@@ -123,8 +123,8 @@ s_open_target (unpack_t *self)
         || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there", shown);
 }
 
-//  The folder below, made where it is not there.  Takes `folder` and closes it, unless it is `root`.  A descriptor or
-//  -errno.
+//  The folder below, made where it is not there.  Takes `folder` and closes it, unless it is `root`.  A
+//  descriptor or -errno.
 static int
 s_enter (int root, int folder, const char *name)
 {
@@ -138,8 +138,8 @@ s_enter (int root, int folder, const char *name)
     return rc? rc: next;
 }
 
-//  The folder of a path, which is cut into parts.  *name_p: its last part.  A descriptor, to be closed unless it is
-//  root; or -errno.
+//  The folder of a path, which is cut into parts.  *name_p: its last part.  A descriptor, to be closed unless
+//  it is root; or -errno.
 static int
 s_enter_all (int root, char *path, const char **name_p)
 {
@@ -192,7 +192,8 @@ s_enter_field (unpack_t *self, uint32_t id, size_t field, char path [FIELD_PATH_
 {
     size_t used = 0;
     if (self->by_field)
-        used = (size_t) snprintf (path, FIELD_PATH_BYTES, "%s/", catalogue_field_name (self->catalogue, field));
+        used = (size_t) snprintf (path, FIELD_PATH_BYTES, "%s/",
+            catalogue_field_name (self->catalogue, field));
     catalogue_path (self->catalogue, id, field, path + used, PATH_MAX);
     return s_enter_all (self->folder, path, name_p);
 }
@@ -254,7 +255,8 @@ s_remove_field (unpack_t *self, uint32_t id, size_t field)
 static bool
 s_is_fatal (int rc)
 {
-    return rc != -EBADMSG && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG && rc != -EILSEQ
+    return rc != -EBADMSG && rc != -EEXIST && rc != -ENOTDIR && rc != -EISDIR && rc != -ENAMETOOLONG
+        && rc != -EILSEQ
         && rc != -EINVAL && rc != -ELOOP;
 }
 
@@ -274,8 +276,8 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
             char name [PACK_REPORT_NAME_BYTES];
             pack_meter_clear (&self->meter);
             complain ("unpack", "cannot write '%s' of the field '%s': %s",
-                pack_report_name (self->catalogue, sample->id, field, name), catalogue_field_name (self->catalogue,
-                field), reason);
+                pack_report_name (self->catalogue, sample->id, field, name),
+                catalogue_field_name (self->catalogue, field), reason);
             self->fatal = s_is_fatal (rc)? rc: 0;
             return false;
         }
@@ -337,7 +339,8 @@ s_write_labels (unpack_t *self, const char **name_p)
     int rc = folder < 0? folder: unpack_labels_write (self->catalogue, self->is_back, folder, name_p);
     if (folder >= 0 && folder != self->folder)
         close (folder);
-    return rc == 0 || complain ("unpack", "cannot write the labels: %s%s", rc == -EINVAL? "they fit neither labels.tsv "
+    return rc == 0 || complain ("unpack", "cannot write the labels: %s%s",
+        rc == -EINVAL? "they fit neither labels.tsv "
         "nor "
         "labels.jsonl": strerror (-rc), rlimits_remedy (-rc));
 }
@@ -349,18 +352,20 @@ s_finish (unpack_t *self)
     bool fine = s_write_labels (self, &labels);
     uint32_t samples = catalogue_samples (self->catalogue);
     if (self->samples < samples)
-        complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples, samples);
+        complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples,
+            samples);
     const pack_tiling_t *noted = &self->noted;
-    printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples, plural (samples),
-        (double) self->bytes / 1e6,
+    printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
+        plural (samples), (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
     if (noted->originals)
-        printf ("packed with --tile %s --keep-original-bytes: %" PRIu64 " of %" PRIu64 " files were others in the pack and are "
-            "the originals again, byte for byte\n", noted->tile, self->originals, noted->files);
+        printf ("packed with --tile %s --keep-original-bytes: %" PRIu64 " of %" PRIu64 " files were others "
+            "in the pack and are the originals again, byte for byte\n", noted->tile, self->originals,
+            noted->files);
     else
     if (noted->is_tiled)
-        printf ("packed with --tile %s: %" PRIu64 " of %" PRIu64 " files are tiled JPEGs, the same as the originals in "
-            "pixels and metadata, not in bytes\n", noted->tile, noted->tiled, noted->files);
+        printf ("packed with --tile %s: %" PRIu64 " of %" PRIu64 " files are tiled JPEGs, the same as the "
+            "originals in pixels and metadata, not in bytes\n", noted->tile, noted->tiled, noted->files);
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
 }
 

@@ -76,7 +76,8 @@ static bool
 s_parse (verify_t *self, int argc, char **argv)
 {
     static const struct option options [] = {
-        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' }, { "help", no_argument, NULL, 'h' },
+        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' },
+        { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 }
     };
     opterr = 0;
@@ -116,13 +117,15 @@ s_keep_sample (verify_t *self, const pack_scan_sample_t *sample)
     json_array_append_new (self->samples, json_pack ("{s:I, s:I, s:I, s:I, s:s, s:s, s:s}",
         "volume", (json_int_t) sample->volume, "chunk", (json_int_t) sample->chunk, "place",
         (json_int_t) sample->position,
-        "id", (json_int_t) sample->id, "name", pack_report_name (self->catalogue, sample->id, sample->field, name),
+        "id", (json_int_t) sample->id, "name",
+        pack_report_name (self->catalogue, sample->id, sample->field, name),
         "field", catalogue_field_name (self->catalogue, sample->field), "reason", sample->damage));
 }
 
 //  A sample one of whose originals does not come back is a damaged one: reason is its damage then.
 static void
-s_restore (verify_t *self, pack_scan_sample_t *sample, size_t field, const uint8_t *bytes, char reason [REASON_BYTES])
+s_restore (verify_t *self, pack_scan_sample_t *sample, size_t field, const uint8_t *bytes,
+    char reason [REASON_BYTES])
 {
     uint8_t *original = NULL;
     size_t size = catalogue_file_bytes (self->catalogue, sample->id, field), original_bytes;
@@ -188,8 +191,8 @@ s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
     self->volume_faults++;
     self->damaged += is_lost? count: 0;
     if (self->json)
-        json_array_append_new (self->volumes, json_pack ("{s:I, s:s, s:I, s:I, s:I}", "volume", (json_int_t) volume,
-            "reason",
+        json_array_append_new (self->volumes,
+            json_pack ("{s:I, s:s, s:I, s:I, s:I}", "volume", (json_int_t) volume, "reason",
             damage, "lost", (json_int_t) (is_lost? count: 0), "first_place", (json_int_t) first, "samples",
             (json_int_t) count));
     else {
@@ -208,8 +211,8 @@ s_on_padding (void *context, uint32_t volume, uint32_t chunk)
             (json_int_t) chunk));
     else {
         pack_meter_clear (&self->meter);
-        printf (PACK_VOLUME_NAME ": chunk %" PRIu32 ": the padding behind it is not zero: no sample is harmed\n",
-            volume,
+        printf (PACK_VOLUME_NAME ": chunk %" PRIu32 ": the padding behind it is not zero: no sample is "
+            "harmed\n", volume,
             chunk);
     }
 }
@@ -288,10 +291,13 @@ static void
 s_print_tiles (const verify_t *self)
 {
     if (self->noted.is_tiled)
-        printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the index%s\n",
-            self->noted.tile, self->tiled, self->noted.files, self->noted.tiled, s_is_tiled (self)? "": ": FAULT");
+        printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the "
+            "index%s\n",
+            self->noted.tile, self->tiled, self->noted.files, self->noted.tiled,
+            s_is_tiled (self)? "": ": FAULT");
     if (self->noted.originals)
-        printf ("originals: %" PRIu64 " are kept, %" PRIu64 " by the index\n", self->kept, self->noted.original_files);
+        printf ("originals: %" PRIu64 " are kept, %" PRIu64 " by the index\n", self->kept,
+            self->noted.original_files);
     if (self->originals && !self->noted.originals)
         printf ("originals: it keeps none; see `tureen pack --keep-original-bytes`\n");
     else
@@ -314,7 +320,8 @@ s_print (const verify_t *self, double seconds)
         printf ("%" PRIu64 " sample%s damaged", self->damaged, plural (self->damaged));
     else
         printf (pack_samples (pack) == 1? "it is whole": "all samples whole");
-    printf ("%s%s%s\n", self->volume_faults? ", volumes damaged": "", self->order.faults? ", order not shuffled": "",
+    printf ("%s%s%s\n", self->volume_faults? ", volumes damaged": "",
+        self->order.faults? ", order not shuffled": "",
         s_is_tiled (self)? "": ", tiles are not what the index says");
 }
 
@@ -325,10 +332,12 @@ s_json_order (const verify_order_t *order)
     for (size_t index = 0; index < VERIFY_ORDER_TESTS; index++) {
         const verify_figure_t *figure = &order->figures [index];
         if (figure->tested)
-            json_object_set_new (figures, figure->name, json_pack ("{s:f, s:f, s:f, s:f}", "value", figure->value,
+            json_object_set_new (figures, figure->name,
+                json_pack ("{s:f, s:f, s:f, s:f}", "value", figure->value,
                 "expected", figure->expected, "spread", figure->spread, "p", figure->p));
     }
-    return json_pack ("{s:o, s:f, s:o}", "shuffled", order->tested? json_boolean (order->faults == 0): json_null (),
+    return json_pack ("{s:o, s:f, s:o}", "shuffled",
+        order->tested? json_boolean (order->faults == 0): json_null (),
         "bound", VERIFY_ORDER_BOUND, "figures", figures);
 }
 
@@ -337,7 +346,8 @@ s_json_tiles (const verify_t *self)
 {
     if (!self->noted.is_tiled)
         return json_null ();
-    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:o}", "tile", self->noted.tile, "files", (json_int_t) self->noted.files,
+    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:o}", "tile", self->noted.tile, "files",
+        (json_int_t) self->noted.files,
         "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled, "originals",
         self->noted.originals? json_integer ((json_int_t) self->kept): json_null ());
     if (self->originals && self->noted.originals)
@@ -354,8 +364,8 @@ s_print_json (verify_t *self, double seconds)
         "pack", s_json_text (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
         "samples", (json_int_t) pack_samples (pack), "chunk_samples", (json_int_t) pack_chunk_samples (pack),
         "volume_count", (json_int_t) pack_volumes (pack), "damaged", (json_int_t) self->damaged,
-        "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes", self->volumes,
-        "padding", self->padding, "order", s_json_order (&self->order));
+        "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes",
+        self->volumes, "padding", self->padding, "order", s_json_order (&self->order));
     assert (root);
     json_object_set_new (root, "tiles", s_json_tiles (self));
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
@@ -382,7 +392,8 @@ s_print_broken (const verify_t *self, const char *error)
 static int
 s_scan (verify_t *self)
 {
-    static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume, .padding = s_on_padding };
+    static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume,
+        .padding = s_on_padding };
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();

@@ -1,4 +1,5 @@
-/*  command_verify -- `tureen verify`: reads a whole pack back, names every damaged sample, and judges its order.  */
+/*  command_verify -- `tureen verify`: reads a whole pack back, names every damaged sample, and judges its
+ *  order.  */
 #ifndef COMMAND_VERIFY_H
 #define COMMAND_VERIFY_H
 

@@ -31,8 +31,8 @@ s_chunk (pack_options_t *self, const char *text)
     if (!s_number ("chunk", text, &number))
         return false;
     if (number == 0 || number % PACK_CHUNK_SAMPLES || number > PACK_CHUNK_SAMPLES_MAX)
-        return complain ("pack", "--chunk '%s': expected a multiple of %d, at most %d", text, PACK_CHUNK_SAMPLES,
-            PACK_CHUNK_SAMPLES_MAX);
+        return complain ("pack", "--chunk '%s': expected a multiple of %d, at most %d", text,
+            PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
     self->packing.chunk_samples = (uint32_t) number;
     return true;
 }
@@ -40,7 +40,8 @@ s_chunk (pack_options_t *self, const char *text)
 static bool
 s_memory (pack_options_t *self, const char *text)
 {
-    if (options_size (text, &self->packing.memory_bytes) && self->packing.memory_bytes >= PACKING_MEMORY_BYTES_MIN)
+    if (options_size (text, &self->packing.memory_bytes)
+        && self->packing.memory_bytes >= PACKING_MEMORY_BYTES_MIN)
         return true;
     return complain ("pack", "--memory '%s': expected a size of at least 1M, as in 512M or 4G", text);
 }
@@ -50,8 +51,8 @@ s_tile (pack_options_t *self, const char *text)
 {
     self->packing.has_tile = true;
     return packing_tile_parse (text, &self->packing.tile)
-        || complain ("pack", "--tile '%s': expected off, auto, or how many pixels wide a segment may be, %d to %d", text,
-            PACKING_TILE_LEAST, PACKING_TILE_MOST);
+        || complain ("pack", "--tile '%s': expected off, auto, or how many pixels wide a segment may be, %d "
+            "to %d", text, PACKING_TILE_LEAST, PACKING_TILE_MOST);
 }
 
 static bool
@@ -110,7 +111,8 @@ s_finish (pack_options_t *self, int count, char **words)
     if (count < 2)
         return complain ("pack", "expected a source and a folder for the pack; try: tureen pack --help");
     if (self->originals && (!self->packing.has_tile || self->packing.tile == PACKING_TILE_OFF))
-        return complain ("pack", "--keep-original-bytes says what files that become others keep: give --tile auto beside it");
+        return complain ("pack", "--keep-original-bytes says what files that become others keep: give --tile "
+            "auto beside it");
     if (self->originals)
         self->packing.tile |= PACKING_TILE_ORIGINALS;
     self->packing.source.paths = (const char *const *) words;
@@ -142,7 +144,8 @@ pack_options_parse (pack_options_t *self, int argc, char **argv)
         { "field", required_argument, NULL, 'f' }, { "mask", required_argument, NULL, 'k' },
         { "tile", required_argument, NULL, 't' }, { "keep-original-bytes", no_argument, NULL, 'o' },
         { "workers", required_argument, NULL, 'w' },
-        { "resume", no_argument, NULL, 'r' }, { "quiet", no_argument, NULL, 'q' }, { "json", no_argument, NULL, 'j' },
+        { "resume", no_argument, NULL, 'r' }, { "quiet", no_argument, NULL, 'q' },
+        { "json", no_argument, NULL, 'j' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
     };
     *self = (pack_options_t) { .packing.memory_bytes = s_default_memory () };

@@ -22,7 +22,8 @@ pack_progress_t
 pack_progress_begin (void)
 {
     const char *terminal = getenv ("TERM");
-    return (pack_progress_t) { .is_terminal = isatty (STDERR_FILENO) && terminal && strcmp (terminal, "dumb") != 0 };
+    return (pack_progress_t) { .is_terminal = isatty (STDERR_FILENO) && terminal
+        && strcmp (terminal, "dumb") != 0 };
 }
 
 //  "1:02:03", "2:03"
@@ -51,7 +52,8 @@ s_size (double bytes, char text [DURATION_BYTES])
 static void
 s_line (const pack_progress_t *self, const packing_progress_t *progress, double now, char line [LINE_BYTES])
 {
-    double passed = now - self->pass_began, done = (double) progress->bytes, total = (double) progress->bytes_total;
+    double passed = now - self->pass_began, done = (double) progress->bytes,
+        total = (double) progress->bytes_total;
     double rate = passed > 0? (done - (double) self->bytes_before) / passed: 0;
     double fraction = total > 0? (done < total? done / total: 1): 0;
     char size [DURATION_BYTES], speed [DURATION_BYTES], left [DURATION_BYTES] = "", bar [BAR_COLUMNS + 1];
@@ -60,7 +62,8 @@ s_line (const pack_progress_t *self, const packing_progress_t *progress, double 
     for (int column = 0; column < BAR_COLUMNS; column++)
         bar [column] = column < (int) (fraction * BAR_COLUMNS)? '#': '.';
     bar [BAR_COLUMNS] = 0;
-    int used = snprintf (line, LINE_BYTES, "%s (%d of 2) ", progress->pass == 1? "reading": "writing", progress->pass);
+    int used = snprintf (line, LINE_BYTES, "%s (%d of 2) ", progress->pass == 1? "reading": "writing",
+        progress->pass);
     if (total > 0)
         used += snprintf (line + used, LINE_BYTES - (size_t) used, "[%s] %3.0f %% ", bar, 100 * fraction);
     //  A narrow terminal cuts the line, so what is wanted most comes first.

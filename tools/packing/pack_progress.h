@@ -1,5 +1,5 @@
-/*  pack_progress -- how far `tureen pack` is, on standard error: one line that is drawn anew on a terminal, else a
- *  line now and then.
+/*  pack_progress -- how far `tureen pack` is, on standard error: one line that is drawn anew on a terminal,
+ *  else a line now and then.
  */
 #ifndef PACK_PROGRESS_H
 #define PACK_PROGRESS_H

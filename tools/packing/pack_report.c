@@ -32,19 +32,23 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
     catalogue_t *catalogue = NULL;
     if (access (path, F_OK) != 0) {
         if (errno == ENOENT)
-            snprintf (error, PACK_REPORT_ERROR_BYTES, "there is no folder '%.600s': %s", path, location_remedy (path));
+            snprintf (error, PACK_REPORT_ERROR_BYTES, "there is no folder '%.600s': %s", path,
+                location_remedy (path));
         else
-            snprintf (error, PACK_REPORT_ERROR_BYTES, "cannot look at '%.600s' (%s): check the path", path, strerror (errno));
+            snprintf (error, PACK_REPORT_ERROR_BYTES, "cannot look at '%.600s' (%s): check the path", path,
+                strerror (errno));
         return NULL;
     }
     if (!s_has (path, PACK_INDEX_NAME) && !s_has (path, first) && !s_has (path, PACKING_FOLDER)) {
-        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s' is no pack: give the folder that `tureen pack` made", path);
+        snprintf (error, PACK_REPORT_ERROR_BYTES,
+            "'%.600s' is no pack: give the folder that `tureen pack` made", path);
         return NULL;
     }
     catalogue_options_t options = { .path = path, .index_only = true };
     *status_p = catalogue_open (&catalogue, &options, error, PACK_REPORT_ERROR_BYTES)? 1: 2;
     if (catalogue && !catalogue_pack (catalogue)) {
-        snprintf (error, PACK_REPORT_ERROR_BYTES, "'%.600s' is no pack: give the folder that `tureen pack` made", path);
+        snprintf (error, PACK_REPORT_ERROR_BYTES,
+            "'%.600s' is no pack: give the folder that `tureen pack` made", path);
         catalogue_destroy (&catalogue);
     }
     return catalogue;
@@ -54,7 +58,8 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
 //  ---- damage
 
 const char *
-pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t field, char buffer [PACK_REPORT_NAME_BYTES])
+pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t field,
+    char buffer [PACK_REPORT_NAME_BYTES])
 {
     char path [PATH_MAX];
     size_t length = catalogue_path (catalogue, id, field, path, sizeof path);
@@ -66,14 +71,15 @@ pack_report_sample (FILE *stream, const catalogue_t *catalogue, const pack_scan_
 {
     char name [PACK_REPORT_NAME_BYTES];
     assert (sample->damage);
-    fprintf (stream, PACK_VOLUME_NAME ": chunk %" PRIu32 ": sample %" PRIu32 " '%s': %s: %s\n", sample->volume,
-        sample->chunk,
+    fprintf (stream, PACK_VOLUME_NAME ": chunk %" PRIu32 ": sample %" PRIu32 " '%s': %s: %s\n",
+        sample->volume, sample->chunk,
         sample->id, pack_report_name (catalogue, sample->id, sample->field, name),
         catalogue_field_name (catalogue, sample->field), sample->damage);
 }
 
 void
-pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage, bool is_lost)
+pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage,
+    bool is_lost)
 {
     fprintf (stream, PACK_VOLUME_NAME ": %s", volume, damage);
     if (is_lost) {
@@ -102,7 +108,8 @@ s_now (void)
 pack_meter_t
 pack_meter_begin (uint64_t bytes_total)
 {
-    return (pack_meter_t) { .is_shown = isatty (2), .began = s_now (), .last = s_now (), .bytes_total = bytes_total };
+    return (pack_meter_t) { .is_shown = isatty (2), .began = s_now (), .last = s_now (),
+        .bytes_total = bytes_total };
 }
 
 double
@@ -121,8 +128,8 @@ pack_meter_add (pack_meter_t *self, uint64_t bytes)
     double seconds = self->last - self->began, rate = (double) self->bytes / seconds;
     double left = rate > 0? (double) (self->bytes_total - self->bytes) / rate: 0;
     fprintf (stderr, "\r\033[K%5.1f %%  %.1f of %.1f GB  %.0f MB/s  %.0f s left",
-        self->bytes_total? 100 * (double) self->bytes / (double) self->bytes_total: 100, (double) self->bytes / 1e9,
-        (double) self->bytes_total / 1e9, rate / 1e6, left);
+        self->bytes_total? 100 * (double) self->bytes / (double) self->bytes_total: 100,
+        (double) self->bytes / 1e9, (double) self->bytes_total / 1e9, rate / 1e6, left);
     fflush (stderr);
 }
 

@@ -1,5 +1,5 @@
-/*  pack_report -- what `tureen verify` and `tureen unpack` say of a pack while they read it: damage, and how far they
- *  are.  */
+/*  pack_report -- what `tureen verify` and `tureen unpack` say of a pack while they read it: damage, and how
+ *  far they are.  */
 #ifndef PACK_REPORT_H
 #define PACK_REPORT_H
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 #include "catalogue.h"
 #include "pack_scan.h"
 
-//  Opens a pack's index alone (catalogue.h).  NULL: *status_p is an exit status, 1 for a damaged or unfinished pack,
-//  2 where there is none, and error says why.
+//  Opens a pack's index alone (catalogue.h).  NULL: *status_p is an exit status, 1 for a damaged or
+//  unfinished pack, 2 where there is none, and error says why.
 enum { PACK_REPORT_ERROR_BYTES = 1024, PACK_REPORT_NAME_BYTES = 1024 };
 catalogue_t *pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR_BYTES]);
 
@@ -19,7 +19,8 @@ const char *pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t 
 //  "volume-00000.tureen: chunk 3: sample 17 'cat/1.jpg': image: its bytes ..."
 void pack_report_sample (FILE *stream, const catalogue_t *catalogue, const pack_scan_sample_t *sample);
 //  "volume-00001.tureen: is missing (...)", and which samples that costs.
-void pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage, bool is_lost);
+void pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage,
+    bool is_lost);
 
 //  A line on standard error, written over a few times a second; none where that is no terminal.
 typedef struct {

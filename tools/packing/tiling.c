@@ -52,8 +52,8 @@ tiling_is_tiled (const uint8_t *bytes, size_t size)
     return status == TILE_TABLE_NO_MEMORY? -ENOMEM: status == TILE_TABLE_OK;
 }
 
-//  Why a good file, perhaps, is of no kind that can be tiled.  The words are decode's, and may become others: what is not
-//  known is OTHER, and the tests have one file for each of these.
+//  Why a good file, perhaps, is of no kind that can be tiled.  The words are decode's, and may become others:
+//  what is not known is OTHER, and the tests have one file for each of these.
 static tiling_mark_t
 s_reason (const char *error)
 {
@@ -103,7 +103,8 @@ tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t 
         free (tiled.bytes);
         return s_keep (bytes, size, -EDOM, "more bytes than a sample may have", tile, file);
     }
-    uint8_t *trimmed = realloc (tiled.bytes, tiled.size);       //  there was room for more: others wait for memory
+    uint8_t *trimmed = realloc (tiled.bytes, tiled.size);       //  there was room for more: others wait for
+                                                                //  memory
     *file = (tiling_file_t) { trimmed? trimmed: tiled.bytes, tiled.size,
         tiled.was_progressive? TILING_TILED_PROGRESSIVE: TILING_TILED };
     return 0;
@@ -113,11 +114,14 @@ tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t 
 //  ---- what is told
 
 static const char *const s_reasons [TILING_MARKS] = {
-    [TILING_WAS_TILED] = "tiled as they came", [TILING_NO_JPEG] = "no JPEG", [TILING_DAMAGED] = "damaged JPEG",
-    [TILING_CODING] = "arithmetic, lossless or 12-bit coding", [TILING_UNFINISHED] = "progressive without its last scans",
+    [TILING_WAS_TILED] = "tiled as they came", [TILING_NO_JPEG] = "no JPEG",
+        [TILING_DAMAGED] = "damaged JPEG",
+    [TILING_CODING] = "arithmetic, lossless or 12-bit coding",
+        [TILING_UNFINISHED] = "progressive without its last scans",
     [TILING_SEVERAL] = "several pictures in one file", [TILING_PIXELS] = "too many pixels",
     [TILING_BYTES] = "too many bytes when tiled", [TILING_OTHER] = "another kind of JPEG",
-    [TILING_NO_WAY_BACK] = "would not come back byte for byte", [TILING_METADATA] = "metadata behind the picture's data",
+    [TILING_NO_WAY_BACK] = "would not come back byte for byte",
+    [TILING_METADATA] = "metadata behind the picture's data",
     [TILING_DAMAGED_TILED] = "damaged JPEG, tiled as it came"
 };
 
@@ -148,7 +152,8 @@ s_sums (const packing_result_t *result)
 static void
 s_print_sizes (FILE *stream, packing_mark_t mark)
 {
-    fprintf (stream, "%.1f MB before, %.1f MB after", (double) mark.source_bytes / 1e6, (double) mark.bytes / 1e6);
+    fprintf (stream, "%.1f MB before, %.1f MB after", (double) mark.source_bytes / 1e6,
+        (double) mark.bytes / 1e6);
     if (mark.source_bytes)
         fprintf (stream, " (%.4f)", (double) mark.bytes / (double) mark.source_bytes);
 }
@@ -158,13 +163,16 @@ tiling_print (FILE *stream, const packing_result_t *result)
 {
     sums_t sums = s_sums (result);
     char text [PACKING_TILE_BYTES];
-    fprintf (stream, "--tile %s: %" PRIu64 " of %" PRIu64 " files became tiled JPEGs: ", packing_tile_text (result->tile, text),
-        sums.made.files, sums.all.files);
+    fprintf (stream, "--tile %s: %" PRIu64 " of %" PRIu64 " files became tiled JPEGs: ",
+        packing_tile_text (result->tile, text), sums.made.files, sums.all.files);
     s_print_sizes (stream, sums.made);
-    fprintf (stream, "\n  the same pixels and metadata to the last bit, %s\n", result->tile & PACKING_TILE_ORIGINALS
-        ? "and the originals' bytes: `tureen unpack` gives those": "not the same bytes: `tureen unpack` gives the tiled files");
+    fprintf (stream, "\n  the same pixels and metadata to the last bit, %s\n",
+        result->tile & PACKING_TILE_ORIGINALS
+        ? "and the originals' bytes: `tureen unpack` gives those":
+        "not the same bytes: `tureen unpack` gives the tiled files");
     if (sums.progressive.files) {
-        fprintf (stream, "  %" PRIu64 " of them were progressive and are baseline now: ", sums.progressive.files);
+        fprintf (stream, "  %" PRIu64 " of them were progressive and are baseline now: ",
+            sums.progressive.files);
         s_print_sizes (stream, sums.progressive);
         fputc ('\n', stream);
     }
@@ -187,7 +195,8 @@ tiling_json (const packing_result_t *result)
     json_t *kept = json_object ();
     for (int mark = 0; mark < TILING_MARKS; mark++)
         if (s_reasons [mark] && result->marks [mark].files)
-            json_object_set_new (kept, s_reasons [mark], json_integer ((json_int_t) result->marks [mark].files));
+            json_object_set_new (kept, s_reasons [mark],
+                json_integer ((json_int_t) result->marks [mark].files));
     return json_pack ("{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "originals",
         (result->tile & PACKING_TILE_ORIGINALS) != 0, "files", (json_int_t) sums.all.files,
         "tiled", (json_int_t) sums.made.files, "source_bytes", (json_int_t) sums.made.source_bytes,

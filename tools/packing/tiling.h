@@ -1,11 +1,11 @@
 /*  tiling -- `--tile`: what it may be, what it makes of one file, and what is told of it.
  *
- *  A JPEG becomes a tiled one (decode/tiles/tile_transcode.h) or stays as it is, for a reason that has a name.  Both depend on
- *  the file and the setting alone.  Every JPEG is tiled, of whatever field: what another program asks for the pixels of gets
- *  the same ones.
+ *  A JPEG becomes a tiled one (decode/tiles/tile_transcode.h) or stays as it is, for a reason that has a
+ *  name.  Both depend on the file and the setting alone.  Every JPEG is tiled, of whatever field: what
+ *  another program asks for the pixels of gets the same ones.
  *
- *  A pack says in its note how it was made, and how many of its files are tiled: those that were made so, and those that
- *  came so and had to stay as they are.  Whoever counts them again must find as many.
+ *  A pack says in its note how it was made, and how many of its files are tiled: those that were made so, and
+ *  those that came so and had to stay as they are.  Whoever counts them again must find as many.
  */
 #ifndef TILING_H
 #define TILING_H
@@ -44,8 +44,8 @@ typedef struct {
     tiling_mark_t mark;
 } tiling_file_t;
 
-//  tile is not off.  0; -ENOMEM; or -EEXIST: originals are to be kept, and it would stay as it is with one of its own, which would be
-//  given back in its place.  Any thread.
+//  tile is not off.  0; -ENOMEM; or -EEXIST: originals are to be kept, and it would stay as it is with one of
+//  its own, which would be given back in its place.  Any thread.
 int tiling_convert (const uint8_t *bytes, size_t size, uint32_t tile, tiling_file_t *file);
 //  How much memory that takes at most, beside the file's; of what is no JPEG, or none that can be tiled: 0.
 uint64_t tiling_memory (const uint8_t *bytes, size_t size);

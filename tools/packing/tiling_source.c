@@ -13,12 +13,14 @@
 
 enum {
     AHEAD_PER_WORKER = 8,           //  samples on their way
-    SAMPLE_COPIES = 3,              //  the source's bytes, and the tiled ones in a buffer of at most twice their size
+    SAMPLE_COPIES = 3,              //  the source's bytes, and the tiled ones in a buffer of at most twice
+                                    //  their size
     MEMORY_PART = 4,
     NAME_BYTES = 400
 };
 
-//  Memory that workers share: each takes its part before it begins, and one alone may take more than there is.
+//  Memory that workers share: each takes its part before it begins, and one alone may take more than there
+//  is.
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
@@ -186,7 +188,8 @@ static int
 s_fail_memory (const tiling_source_t *self, uint64_t number, uint64_t bytes, char *error)
 {
     char name [NAME_BYTES];
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "not enough memory to tile %s, which takes %.1f MB: give the process more or fewer "
+    snprintf (error, PACK_SOURCE_ERROR_BYTES,
+        "not enough memory to tile %s, which takes %.1f MB: give the process more or fewer "
         "--workers, then go on with --resume", s_name (self, number, name), (double) bytes / 1e6);
     return -ENOMEM;
 }
@@ -197,7 +200,8 @@ s_fail (const tiling_source_t *self, const journey_t *journey, char *error)
     char name [NAME_BYTES];
     if (journey->rc == -ENOMEM)
         return s_fail_memory (self, journey->number, journey->memory, error);
-    snprintf (error, PACK_SOURCE_ERROR_BYTES, "%s keeps an original already, and cannot be tiled again: take it out, or pack without "
+    snprintf (error, PACK_SOURCE_ERROR_BYTES,
+        "%s keeps an original already, and cannot be tiled again: take it out, or pack without "
         "--keep-original-bytes", s_name (self, journey->number, name));
     return -EBADMSG;
 }
@@ -322,7 +326,8 @@ s_new (const tiling_source_options_t *options)
     pthread_cond_init (&self->budget.freed, NULL);
     self->limit = (size_t) options->workers * AHEAD_PER_WORKER;
     self->ring = calloc (self->limit, sizeof *self->ring);
-    pool_options_t pool = { .name = "tile", .threads = options->workers, .tasks_max = self->limit, .work = s_convert };
+    pool_options_t pool = { .name = "tile", .threads = options->workers, .tasks_max = self->limit,
+        .work = s_convert };
     self->pool = self->ring? pool_new (&pool): NULL;
     if (self->pool)
         return self;
@@ -341,7 +346,8 @@ tiling_source_wrap (pack_source_t **source_p, const tiling_source_options_t *opt
     pack_source_t *source = self? pack_source_new (&s_kind, self, pack_source_signature (*source_p)): NULL;
     if (!source) {                  //  pack_source_new has destroyed what it was given
         int rc = errno? -errno: -ENOMEM;
-        snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot start %u threads to tile files (%s): give fewer --workers",
+        snprintf (error, PACK_SOURCE_ERROR_BYTES,
+            "cannot start %u threads to tile files (%s): give fewer --workers",
             options->workers, strerror (-rc));
         return rc;
     }

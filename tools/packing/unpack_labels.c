@@ -232,8 +232,8 @@ s_write_jsonl (writer_t *self)
         json_t *line = json_object ();
         rc = json_object_set_new (line, "path", json_string (path));
         for (size_t index = 0; rc == 0 && index < catalogue_labels (self->catalogue); index++)
-            rc = json_object_set_new (line, catalogue_label (self->catalogue, index)->name, s_json_value (self,
-                index, id));
+            rc = json_object_set_new (line, catalogue_label (self->catalogue, index)->name,
+                s_json_value (self, index, id));
         if (rc == 0)
             rc = json_dumpf (line, self->file, JSON_REAL_PRECISION (17));
         json_decref (line);
@@ -282,7 +282,8 @@ int
 unpack_labels_write (const catalogue_t *catalogue, const bool *wanted, int folder_fd, const char **name_p)
 {
     assert (catalogue); assert (wanted); assert (name_p);
-    writer_t self = { .catalogue = catalogue, .wanted = wanted, .value = malloc (CATALOGUE_LABEL_BYTES_MAX + 1) };
+    writer_t self = { .catalogue = catalogue, .wanted = wanted,
+        .value = malloc (CATALOGUE_LABEL_BYTES_MAX + 1) };
     if (!self.value)
         return -ENOMEM;
     bool tsv = s_fits_tsv (&self);

@@ -1,13 +1,16 @@
-//  The end of service: no epoch is begun any more, and who has had one whole is told to look for another server.
+//  The end of service: no epoch is begun any more, and who has had one whole is told to look for another
+//  server.
 //
-//  happy path:     broker_drain -> a job that is between two epochs ends; of any other, what it draws ends with its epoch ->
-//                  the epoch's end is sent -> a turn later, when that has been carried out, the job ends
-//  failure modes:  a rank is missing: its job stands still, as ever, and ends when that is given up.  A client that takes nothing
-//                  has its epoch open, and keeps the server: whoever drains may stop it.
+//  happy path:     broker_drain -> a job that is between two epochs ends; of any other, what it draws ends
+//                  with its epoch -> the epoch's end is sent -> a turn later, when that has been carried out,
+//                  the job ends
+//  failure modes:  a rank is missing: its job stands still, as ever, and ends when that is given up.  A
+//                  client that takes nothing has its epoch open, and keeps the server: whoever drains may
+//                  stop it.
 //  on close:       the last job has ended; the driver sees that there is none.
 //
-//  Which epoch is the running one is settled by what was sent: the window reaches into the next one, and a client that has got
-//  nothing of that can ask another server for all of it.
+//  Which epoch is the running one is settled by what was sent: the window reaches into the next one, and a
+//  client that has got nothing of that can ask another server for all of it.
 
 #include "broker_drain.h"
 #include <assert.h>
@@ -80,5 +83,6 @@ drain_end (broker_t *self)
 {
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->is_drained && s_is_due (job))
-            job_end (job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by another");
+            job_end (job, "stopping", "the server takes no new epochs: it is to be stopped, or replaced by "
+                "another");
 }

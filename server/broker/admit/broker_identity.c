@@ -1,19 +1,22 @@
-//  Who is who (docs/protocol.md): which job a join goes on with, and what becomes of that job if it is still there.
+//  Who is who (docs/protocol.md): which job a join goes on with, and what becomes of that job if it is still
+//  there.
 //
 //      a job of the run that the join names is there:
 //          none                                        the new job has the run
 //          of the same user and the same instance      it is the ghost of a client that lost its connection
 //          of the same user, both of one job name      it is the ghost of a client that was restarted
-//          otherwise                                   the run goes on elsewhere: the new job is a fork, with a run of its own
+//          otherwise                                   the run goes on elsewhere: the new job is a fork, with
+//                                                      a run of its own
 //      a job of the join's job name is there:
 //          of the run that the join names, same user   it is the ghost above
 //          of the same user and the same instance, and the join names no run
 //                                                      it is the ghost of a join whose answer never came
 //          otherwise                                   the name is taken
 //
-//  A job that is over is not there, reclaimed or not; nor is, for a tenant, any of another: so what one tenant calls its jobs, and
-//  a state of another's that it has got hold of, do nothing to the other, and tell nothing of it.  The instances of a job, and of
-//  a join, are those of all its ranks: one that is the same is enough.
+//  A job that is over is not there, reclaimed or not; nor is, for a tenant, any of another: so what one
+//  tenant calls its jobs, and a state of another's that it has got hold of, do nothing to the other, and tell
+//  nothing of it.  The instances of a job, and of a join, are those of all its ranks: one that is the same is
+//  enough.
 
 #include "broker_identity.h"
 #include <assert.h>
@@ -82,15 +85,19 @@ bool
 identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     if (job->user != join->user)
-        return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", join->job_name);
-    return refuse (refusal, "job_taken", "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
-        "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take another name",
-        join->job_name, (unsigned long long) job->id, job->dataset->name, (long long) (now_ms - job->joined_ms) / 1000,
-        (long long) (now_ms - s_alive_ms (job)) / 1000);
+        return refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
+            join->job_name);
+    return refuse (refusal, "job_taken",
+        "the job name '%s' is that of job %llu on data set '%s', which joined %lld seconds "
+        "ago and was last heard of %lld seconds ago: wait until it has ended, go on with its state, or take "
+        "another name",
+        join->job_name, (unsigned long long) job->id, job->dataset->name,
+        (long long) (now_ms - job->joined_ms) / 1000, (long long) (now_ms - s_alive_ms (job)) / 1000);
 }
 
 bool
-identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal)
+identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity,
+    refusal_t *refusal)
 {
     bool has_run = join->run && *join->run;
     const tenant_t *tenant = limits_tenant (self, join);
@@ -114,10 +121,12 @@ s_fence (broker_t *self, job_t *ghost, const job_t *job, const broker_join_t *jo
 {
     char message [300];
     if (identity_shares_instance (ghost, join))
-        snprintf (message, sizeof message, "its client has joined anew, as job %llu, because it had lost this connection",
+        snprintf (message, sizeof message,
+            "its client has joined anew, as job %llu, because it had lost this connection",
             (unsigned long long) job->id);
     else
-        snprintf (message, sizeof message, "the job '%s' was started anew, and goes on as job %llu; if this process still "
+        snprintf (message, sizeof message,
+            "the job '%s' was started anew, and goes on as job %llu; if this process still "
             "trains, stop one of the two", ghost->job_name, (unsigned long long) job->id);
     job_end (ghost, "fenced", message);
     jobs_sweep (self);

@@ -11,7 +11,8 @@ typedef struct {
 } identity_t;
 
 //  False: its job name is another's.
-bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity, refusal_t *refusal);
+bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity,
+    refusal_t *refusal);
 //  The job, which has its id and is not yet among the others, is of this identity: its ghost ends.
 void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
 //  Whether a text of a join is said, and a job's or a rank's.

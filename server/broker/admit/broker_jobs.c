@@ -18,19 +18,22 @@
 
 //  ---- joining
 
-//  A table of records doubles; a pipeline's texts are there as the job's and its class's, and as what they were made into.
+//  A table of records doubles; a pipeline's texts are there as the job's and its class's, and as what they
+//  were made into.
 enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2 };
 
-//  How often each id came; the list, and beside it, while it is made, the one without what cannot be read; and a bit a
-//  sample, whether it was dropped in this epoch.
+//  How often each id came; the list, and beside it, while it is made, the one without what cannot be read;
+//  and a bit a sample, whether it was dropped in this epoch.
 static size_t
 s_list_bytes (const broker_join_t *join)
 {
     uint32_t samples = join->dataset->samples;
-    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count, samples) + samples / 8;
+    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count,
+        samples) + samples / 8;
 }
 
-//  What a job costs beside its slots: places, the versions that they may wait for and their records, its ids, its pipeline.
+//  What a job costs beside its slots: places, the versions that they may wait for and their records, its ids,
+//  its pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
@@ -43,8 +46,10 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
     size_t taken = join->taken? samples / 8: 0, lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
-    size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline)) + strlen (pipeline_shared_text (join->pipeline)));
-    return sizeof (job_t) + window * (sizeof (place_t) + sizeof (version_t) + RECORD_PARTS * sizeof (sharing_record_t)) + sets
+    size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline))
+        + strlen (pipeline_shared_text (join->pipeline)));
+    return sizeof (job_t) + window * (sizeof (place_t) + sizeof (version_t)
+        + RECORD_PARTS * sizeof (sharing_record_t)) + sets
         + list + draws + pool + taken + lost + texts + ranks_bytes (join);
 }
 
@@ -59,13 +64,16 @@ s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost
 {
     uint64_t window = (uint64_t) join->world_size * join->batch_size * join->slots;
     if (window > BROKER_WINDOW_MAX)
-        return refuse (refusal, "bad_request", "batch_size x slots%s is %llu samples; at most %d: take smaller "
-            "batches or fewer slots", join->world_size > 1? " x world_size": "", (unsigned long long) window, BROKER_WINDOW_MAX);
+        return refuse (refusal, "bad_request",
+            "batch_size x slots%s is %llu samples; at most %d: take smaller "
+            "batches or fewer slots", join->world_size > 1? " x world_size": "", (unsigned long long) window,
+            BROKER_WINDOW_MAX);
     return limits_allow (self, join, ghost, s_ring_bytes (join) + s_bookkeeping_bytes (self, join), refusal);
 }
 
-//  Samples of one whole epoch of the job that can be read, as far as is known.  A list has millions of places, so that only
-//  what cannot be read is looked for: how often it occurs was counted when the list was made.
+//  Samples of one whole epoch of the job that can be read, as far as is known.  A list has millions of
+//  places, so that only what cannot be read is looked for: how often it occurs was counted when the list was
+//  made.
 static uint64_t
 s_readable_samples (const broker_join_t *join)
 {
@@ -76,7 +84,8 @@ s_readable_samples (const broker_join_t *join)
         return join->dataset->samples - sampler_dropped_count (sampler);
     uint64_t count = join->list_count;
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
+    for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value;
+        roaring_advance_uint32_iterator (&ids))
         count -= sampler_list_times (join->list_made, ids.current_value);
     return count;
 }
@@ -93,8 +102,8 @@ s_join_has_data (const broker_join_t *join, refusal_t *refusal)
     if (samples < needed)
         return refuse (refusal, "bad_request",
             "drop_last with %llu samples leaves no %s of %llu: take a smaller "
-            "batch_size", (unsigned long long) samples, join->world_size > 1? "step (world_size x batch_size)": "batch",
-            (unsigned long long) step);
+            "batch_size", (unsigned long long) samples,
+            join->world_size > 1? "step (world_size x batch_size)": "batch", (unsigned long long) step);
     return true;
 }
 
@@ -112,23 +121,29 @@ s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
     bool is_wanted = join->world_size > 1 && join->epoch == join->epochs
         && (replay_is_wanted (join) || (!is_whole && !join->positions));
     if (s_join_is_drawn (join) && !is_wanted)
-        return refuse (refusal, "bad_state", "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
+        return refuse (refusal, "bad_state",
+            "the state is at epoch %llu (from 0), and the job asks for %llu epochs, so nothing "
             "is left: ask for more epochs, or begin anew without the state", (unsigned long long) join->epoch,
             (unsigned long long) join->epochs);
     if (join->taken_places > join->list_count)
-        return refuse (refusal, "bad_state", "the state is at place %zu of a list, this one has %zu: it is of another list; "
+        return refuse (refusal, "bad_state",
+            "the state is at place %zu of a list, this one has %zu: it is of another list; "
             "begin anew without the state", join->taken_places, join->list_count);
     if (!join->taken)
         return true;
     uint64_t foreign = join->subset? roaring_bitmap_andnot_cardinality (join->taken, join->subset)
-        : roaring_bitmap_get_cardinality (join->taken) - roaring_bitmap_rank (join->taken, join->dataset->samples - 1);
-    return foreign == 0 || refuse (refusal, "bad_state", "the state says that %llu samples were taken that are not in the job's "
+        : roaring_bitmap_get_cardinality (join->taken) - roaring_bitmap_rank (join->taken,
+            join->dataset->samples - 1);
+    return foreign == 0 || refuse (refusal, "bad_state",
+        "the state says that %llu samples were taken that are not in the job's "
         "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
 }
 
-//  All that can be refused, as if the ghost had left already.  is_whole: the join is of all ranks that there will be.
+//  All that can be refused, as if the ghost had left already.  is_whole: the join is of all ranks that there
+//  will be.
 static bool
-s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, bool is_whole, refusal_t *refusal)
+s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, bool is_whole,
+    refusal_t *refusal)
 {
     assert (join->world_size > 0 && join->world_size <= WIRE_RANKS_MAX);
     return s_join_goes_on (join, is_whole, refusal) && replay_allows (join, refusal)
@@ -146,7 +161,8 @@ s_begin_made (const broker_join_t *join)
         sampler_list_hold (join->list_made);
     else
     if (join->list) {
-        made.list_made = broker_need (sampler_list_copy (join->list, join->list_count, join->dataset->samples));
+        made.list_made = broker_need (sampler_list_copy (join->list, join->list_count,
+            join->dataset->samples));
         made.list = sampler_list_ids (made.list_made);
     }
     return made;
@@ -162,7 +178,8 @@ static bool
 s_allows_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     identity_t identity;
-    return identity_of (self, join, now_ms, &identity, refusal) && s_allows (self, join, identity.ghost, false, refusal);
+    return identity_of (self, join, now_ms, &identity, refusal)
+        && s_allows (self, join, identity.ghost, false, refusal);
 }
 
 bool
@@ -269,11 +286,14 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .tenant = limits_tenant (self, join), .dataset = join->dataset,
         .order = join->order,
-        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given, .pool = join->pool,
-        .world_size = join->world_size, .rank_batch = join->batch_size, .batch_size = join->world_size * join->batch_size,
+        .order_is_of_seed = join->order_is_of_seed, .seed = join->seed, .seed_given = join->seed_given,
+        .pool = join->pool,
+        .world_size = join->world_size, .rank_batch = join->batch_size,
+        .batch_size = join->world_size * join->batch_size,
         .slots = join->slots, .epochs = join->epochs, .drop_last = join->drop_last,
         .on_bad = bad_policy (join),
-        .ring_bytes = s_ring_bytes (join), .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
+        .ring_bytes = s_ring_bytes (join),
+        .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
         .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
         .filling = join->slots
     };
@@ -291,7 +311,8 @@ static job_t *
 s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
     identity_t identity;
-    if (!identity_of (self, join, now_ms, &identity, refusal) || !s_allows (self, join, identity.ghost, true, refusal))
+    if (!identity_of (self, join, now_ms, &identity, refusal)
+        || !s_allows (self, join, identity.ghost, true, refusal))
         return NULL;
     job_t *job = s_job_new (self, join, now_ms);
     if (!job) {

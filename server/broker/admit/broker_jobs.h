@@ -5,7 +5,8 @@
 
 //  ACTION_RECLAIM for a job that is over once no worker writes for it.
 void broker_reclaim_when_still (broker_t *self, job_t *job);
-//  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or sent any more.
+//  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or
+//  sent any more.
 void jobs_sweep (broker_t *self);
 //  At the end of an event or a turn: delivers and sweeps until no job is marked.
 void jobs_settle (broker_t *self);

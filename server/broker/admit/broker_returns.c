@@ -1,4 +1,5 @@
-//  Whether ranks ask for the same, and ranks that come back to a job that is there (docs/protocol.md, Losing one).
+//  Whether ranks ask for the same, and ranks that come back to a job that is there (docs/protocol.md, Losing
+//  one).
 
 #include "broker_state.h"
 #include <assert.h>
@@ -29,9 +30,10 @@ typedef struct {
 static bool
 s_same_texts (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
 {
-    return strcmp (one, other) == 0 || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
-        "rank %u has %s %s, rank %u %s %s: give all ranks the same", s_text (pair->one->job_name), pair->rank, what, one,
-        pair->other_rank, what, other);
+    return strcmp (one, other) == 0
+        || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has %s %s, rank %u %s %s: give all ranks the same", s_text (pair->one->job_name), pair->rank,
+        what, one, pair->other_rank, what, other);
 }
 
 static bool
@@ -47,8 +49,10 @@ s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t oth
 static bool
 s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
 {
-    return strcmp (one, other) == 0 || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
-        "rank %u has another %s than rank %u: give all ranks the same", s_text (pair->one->job_name), pair->rank, what, pair->other_rank);
+    return strcmp (one, other) == 0
+        || refuse (refusal, "ranks_differ", "the ranks of job '%s' do not ask for the same: "
+        "rank %u has another %s than rank %u: give all ranks the same", s_text (pair->one->job_name),
+        pair->rank, what, pair->other_rank);
 }
 
 static bool
@@ -79,8 +83,10 @@ s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
         && s_same_numbers (pair, "batch_size", one->batch_size, other->batch_size, refusal)
         && s_same_numbers (pair, "slots", one->slots, other->slots, refusal)
         && s_same_epochs (pair, refusal)
-        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false", other->drop_last? "true": "false", refusal)
-        && s_same_texts (pair, "on_bad", bad_policy (one)? "fail": "drop", bad_policy (other)? "fail": "drop", refusal);
+        && s_same_texts (pair, "drop_last", one->drop_last? "true": "false",
+            other->drop_last? "true": "false", refusal)
+        && s_same_texts (pair, "on_bad", bad_policy (one)? "fail": "drop", bad_policy (other)? "fail": "drop",
+            refusal);
 }
 
 //  What is in them.
@@ -89,14 +95,15 @@ s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
 {
     static const char *const orders [] = { "shared", "private", "list", "seeded" };
     const broker_join_t *one = pair->one, *other = pair->other;
-    return s_same_unsaid (pair, "pipeline", pipeline_text (one->pipeline), pipeline_text (other->pipeline), refusal)
+    return s_same_unsaid (pair, "pipeline", pipeline_text (one->pipeline), pipeline_text (other->pipeline),
+        refusal)
         && s_same_texts (pair, "order", orders [one->order], orders [other->order], refusal)
         && s_same_numbers (pair, "pool", one->pool, other->pool, refusal)
         && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
 }
 
-//  Up to a step all ranks were given the same samples.  Two states of one run, which was gone on with twice from an earlier one,
-//  may say something else.
+//  Up to a step all ranks were given the same samples.  Two states of one run, which was gone on with twice
+//  from an earlier one, may say something else.
 static bool
 s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
 {
@@ -107,18 +114,22 @@ s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
         other->taken? roaring_bitmap_get_cardinality (other->taken): 0 };
     bool is_same = one->taken_places == other->taken_places && counts [0] == counts [1]
         && (counts [0] == 0 || roaring_bitmap_equals (one->taken, other->taken));
-    return s_same_unsaid (pair, "state (samples of its epoch that were taken)", "", is_same? "": "other", refusal);
+    return s_same_unsaid (pair, "state (samples of its epoch that were taken)", "", is_same? "": "other",
+        refusal);
 }
 
 bool
-broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank, refusal_t *refusal)
+broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
+    refusal_t *refusal)
 {
     pair_t pair = { one, other, rank, other_rank };
-    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal) || !s_agree_on_taken (&pair, refusal))
+    if (!s_agree_on_steps (&pair, refusal) || !s_agree_on_samples (&pair, refusal)
+        || !s_agree_on_taken (&pair, refusal))
         return false;
     if (s_has_run (one) && s_has_run (other) && !s_same_texts (&pair, "run", one->run, other->run, refusal))
         return false;
-    return !one->seed_given || !other->seed_given || s_same_numbers (&pair, "seed", one->seed, other->seed, refusal);
+    return !one->seed_given || !other->seed_given
+        || s_same_numbers (&pair, "seed", one->seed, other->seed, refusal);
 }
 
 //  ---- coming back
@@ -128,8 +139,10 @@ static broker_join_t
 s_view (const job_t *job)
 {
     return (broker_join_t) {
-        .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size, .batch_size = job->rank_batch,
-        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true, .on_bad = job->on_bad,
+        .dataset = job->dataset, .pipeline = job->pipeline, .world_size = job->world_size,
+        .batch_size = job->rank_batch,
+        .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true,
+        .on_bad = job->on_bad,
         .order = job->order, .seed = job->seed,
         .seed_given = job->seed_given, .pool = job->pool, .data = job->data
     };
@@ -156,12 +169,15 @@ s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms
         identity_refuse_name (job, join, now_ms, refusal);
     else
     if (rank_is_there (rank))
-        refuse (refusal, "job_taken", "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
+        refuse (refusal, "job_taken",
+            "rank %u of job '%s' is there already (joined %lld seconds ago): another run uses this "
             "name: take another name (job=), or wait until it has ended", rank->number, job->job_name,
             (long long) (now_ms - rank->joined_ms) / 1000);
     else
-        refuse (refusal, "job_taken", "job '%s' is there, and waits for its rank %u, which was another client: to go on for "
-            "that one load a state of this run; else take another name (job=), or wait until it has ended", job->job_name, rank->number);
+        refuse (refusal, "job_taken",
+            "job '%s' is there, and waits for its rank %u, which was another client: to go on for "
+            "that one load a state of this run; else take another name (job=), or wait until it has ended",
+            job->job_name, rank->number);
     return BROKER_RETURN_REFUSED;
 }
 
@@ -174,11 +190,13 @@ s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t
         return BROKER_RETURN_NONE;
     if (!s_agrees (rank->job, join, rank->number, refusal))
         return BROKER_RETURN_REFUSED;
-    return replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY: BROKER_RETURN_NONE;
+    return replay_find (rank->job, join->epoch, join->epoch_batches, &number)? BROKER_RETURN_READY:
+        BROKER_RETURN_NONE;
 }
 
 broker_return_t
-broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int64_t now_ms, job_t **job_p, refusal_t *refusal)
+broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int64_t now_ms, job_t **job_p,
+    refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC);
     assert (join->world_size > 1 && number < join->world_size);
@@ -208,7 +226,8 @@ broker_returns (broker_t *self, const broker_join_t *join, uint32_t number, int6
 }
 
 rank_t *
-broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t *join, int64_t now_ms,
+    refusal_t *refusal)
 {
     assert (self->magic == BROKER_MAGIC && job->magic == JOB_MAGIC);
     assert (job->state != JOB_OVER);
@@ -217,13 +236,14 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t 
     if (rank_is_there (rank))
         ranks_lose (self, rank, now_ms, wait_ms > RETURN_MS? wait_ms: RETURN_MS);
     if (!rank->reclaimed) {
-        refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again", number,
-            job->job_name);
+        refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
+            number, job->job_name);
         return NULL;
     }
     bool is_known = replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
     assert (is_known);                  //  so broker_returns has said
-    snprintf (rank->instance, sizeof rank->instance, "%s", join->instances [number]? join->instances [number]: "");
+    snprintf (rank->instance, sizeof rank->instance, "%s",
+        join->instances [number]? join->instances [number]: "");
     rank->state = RANK_ATTACHING;
     rank->is_inline = rank->reclaiming = rank->reclaimed = rank->is_awaited = false;
     rank->joined_ms = rank->alive_ms = now_ms;

@@ -1,12 +1,16 @@
-//  A job's clients, its ranks: coming, being sent to, leaving, being lost and coming back.  Most jobs have one.
+//  A job's clients, its ranks: coming, being sent to, leaving, being lost and coming back.  Most jobs have
+//  one.
 //
-//  happy path:     all are attached -> the job starts -> a rank is lost: what it holds and what waits for it goes, the job
-//                  stands still -> it is reclaimed when no worker writes for it -> it comes back (broker_returns.c), is attached,
-//                  gets what it lacks (broker_replay.c), what was its in unsent steps is prepared once more -> the job goes on
-//  failure modes:  it does not attach, or does not come back in time: the job ends for the others.  It leaves before the end:
-//                  likewise.  Nobody is left: the job is gone, unless one may come back for the rest, and the others, to which all
-//                  was sent, will not.
-//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM); they are not reclaimed by themselves any more.
+//  happy path:     all are attached -> the job starts -> a rank is lost: what it holds and what waits for it
+//                  goes, the job stands still -> it is reclaimed when no worker writes for it -> it comes
+//                  back (broker_returns.c), is attached, gets what it lacks (broker_replay.c), what was its
+//                  in unsent steps is prepared once more -> the job goes on
+//  failure modes:  it does not attach, or does not come back in time: the job ends for the others.  It leaves
+//                  before the end:
+//                  likewise.  Nobody is left: the job is gone, unless one may come back for the rest, and the
+//                  others, to which all was sent, will not.
+//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM); they are not reclaimed by
+//                  themselves any more.
 
 #include "broker_ranks.h"
 #include <assert.h>
@@ -29,7 +33,8 @@ ranks_bytes (const broker_join_t *join)
 {
     if (join->world_size == 1)
         return sizeof (rank_t);
-    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t)) + join->slot_bytes;
+    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
+        + join->slot_bytes;
     //  Each is told the ids of all, and those of a peer that does not listen pile up.
     size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
     return join->world_size * (sizeof (rank_t) + again + told) + replay_bytes (join);
@@ -46,7 +51,8 @@ s_again_new (rank_t *rank)
     if (!again->places || !again->rows || !again->ids)
         return false;
     for (uint32_t row = 0; row < count; row++)
-        again->places [row] = (place_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row, .rank = rank->number,
+        again->places [row] = (place_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row,
+            .rank = rank->number,
             .row = row };
     return true;
 }
@@ -63,7 +69,8 @@ ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms)
         rank->number = number;
         rank->joined_ms = rank->alive_ms = now_ms;
         rank->padding = (place_t) { .job = job, .rank = number };
-        snprintf (rank->instance, sizeof rank->instance, "%s", join->instances [number]? join->instances [number]: "");
+        snprintf (rank->instance, sizeof rank->instance, "%s",
+            join->instances [number]? join->instances [number]: "");
         if (job->world_size > 1 && !s_again_new (rank))
             return false;
     }
@@ -136,7 +143,8 @@ ranks_settle (broker_t *self, job_t *job)
     draw_send (self, job);
 }
 
-//  Not when a rank's progress comes: a client that says more than it knows would be done with a batch before that is carried out.
+//  Not when a rank's progress comes: a client that says more than it knows would be done with a batch before
+//  that is carried out.
 void
 ranks_send (broker_t *self, job_t *job)
 {
@@ -215,7 +223,8 @@ broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
 
 //  ---- going
 
-//  ACTION_RECLAIM_RANK once no worker writes for a rank that is not there; a job that is over is reclaimed as a whole.
+//  ACTION_RECLAIM_RANK once no worker writes for a rank that is not there; a job that is over is reclaimed as
+//  a whole.
 static void
 s_reclaim_when_still (broker_t *self, rank_t *rank)
 {
@@ -297,9 +306,10 @@ s_notice_loss (broker_t *self, rank_t *rank)
     job_t *job = rank->job;
     char who [RANKS_WHO_BYTES];
     free (rank->notice);                //  that one has been carried out: the rank was reclaimed after it
-    int rc = asprintf (&rank->notice, "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
-        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who), job->rank_wait_seconds,
-        job->rank_wait_seconds == 1? "": "s");
+    int rc = asprintf (&rank->notice,
+        "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
+        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who),
+        job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
     broker_need (rc < 0? NULL: rank->notice);
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {
@@ -344,8 +354,10 @@ static void
 s_end_lost (const rank_t *rank, int64_t now_ms)
 {
     char who [RANKS_WHO_BYTES];
-    s_end (rank->job, "rank_lost", "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
-        "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait waits longer", rank->number,
+    s_end (rank->job, "rank_lost",
+        "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
+        "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait "
+        "waits longer", rank->number,
         ranks_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
 }
 
@@ -362,7 +374,8 @@ s_awaited_ms (const job_t *job)
     return due_ms;
 }
 
-//  All was sent to it, so the others need not wait for it.  One that died before it had taken all may come back for the rest.
+//  All was sent to it, so the others need not wait for it.  One that died before it had taken all may come
+//  back for the rest.
 static void
 s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
 {
@@ -397,7 +410,8 @@ ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
         return;
     int64_t wait_ms = 1000 * (int64_t) job->rank_wait_seconds;
     if (job->world_size > 1 && s_has_everything (rank))
-        s_leave_complete (self, rank, wait_ms > 0 && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
+        s_leave_complete (self, rank, wait_ms > 0
+            && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
     else
     if (s_count_there (job) == 1 && !s_any_has_left (job))
         job_go (job);        //  if they come back, they gather
@@ -425,16 +439,18 @@ ranks_left (broker_t *self, rank_t *rank)
     else {
         char who [RANKS_WHO_BYTES];
         rank->state = RANK_LEFT;        //  it is not told
-        s_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step without it: let "
-            "all ranks take the same number of batches, and leave their loops at the same step", rank->number, ranks_job_text (job, who),
-            (unsigned long long) job->replay.position.epoch, (unsigned long long) job->replay.position.batches);
+        s_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
+            "without it: let all ranks take the same number of batches, and leave their loops at the same "
+            "step", rank->number, ranks_job_text (job, who),
+            (unsigned long long) job->replay.position.epoch,
+            (unsigned long long) job->replay.position.batches);
     }
 }
 
 //  ---- time
 
-//  One that had come back to a job that goes on is lost again, for what is left of its time; at a job's beginning there is nothing
-//  to go on with.
+//  One that had come back to a job that goes on is lost again, for what is left of its time; at a job's
+//  beginning there is nothing to go on with.
 static void
 s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
@@ -445,7 +461,8 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->job->world_size == 1)
         job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
     else
-        s_end (rank->job, "transport", "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
+        s_end (rank->job, "transport",
+            "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
             rank->number, ranks_job_text (rank->job, who));
 }
 
@@ -499,9 +516,11 @@ static void
 s_check_padding (const rank_t *rank)
 {
     const place_t *padding = &rank->padding;
-    bool pinned = padding->state == PLACE_WAITING || padding->state == PLACE_READY || padding->state == PLACE_COPYING;
+    bool pinned = padding->state == PLACE_WAITING || padding->state == PLACE_READY
+        || padding->state == PLACE_COPYING;
     assert (pinned == (padding->version != NULL));
-    assert (padding->job == rank->job && padding->rank == rank->number && padding->row == 0 && padding->record == 0);
+    assert (padding->job == rank->job && padding->rank == rank->number && padding->row == 0
+        && padding->record == 0);
     assert (rank->job->world_size > 1 || padding->state == PLACE_EMPTY);
 }
 

@@ -6,7 +6,8 @@
 //  The ranks of a new job.  False: no memory; ranks_destroy frees what there is.
 bool ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms);
 void ranks_destroy (job_t *job);
-//  What ranks_new takes, and of several ranks what is on its way to them beside their rings: a batch that is given again, ids.
+//  What ranks_new takes, and of several ranks what is on its way to them beside their rings: a batch that is
+//  given again, ids.
 size_t ranks_bytes (const broker_join_t *join);
 //  broker_attached, broker_inline, broker_left and broker_lost, up to what is marked.
 void ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms);

@@ -1,13 +1,14 @@
 //  The last steps of a job with ranks, and what a rank lacks of them.
 //
-//  happy path:     what goes to all ranks is entered -> a rank comes back, or has come with less than the others -> each record
-//                  that it lacks is sent to it alone: an epoch's end at once, a step when its samples are prepared anew, one
-//                  step at a time -> it is level
-//  failure modes:  of a step's samples some cannot be read any more: the batch is shorter; none of the rank's: padding; none
-//                  at all: the job ends.  The rank is lost meanwhile: it begins again where it stands when it is back.
+//  happy path:     what goes to all ranks is entered -> a rank comes back, or has come with less than the
+//                  others -> each record that it lacks is sent to it alone: an epoch's end at once, a step
+//                  when its samples are prepared anew, one step at a time -> it is level
+//  failure modes:  of a step's samples some cannot be read any more: the batch is shorter; none of the
+//                  rank's: padding; none at all: the job ends.  The rank is lost meanwhile: it begins again
+//                  where it stands when it is back.
 //
-//  As many steps are kept as a client may be behind: what is in its slots, what it was sent and did not receive.  While a rank
-//  lacks something nothing new is entered, so what it lacks stays.
+//  As many steps are kept as a client may be behind: what is in its slots, what it was sent and did not
+//  receive.  While a rank lacks something nothing new is entered, so what it lacks stays.
 
 #include "broker_replay.h"
 #include <assert.h>
@@ -87,7 +88,8 @@ s_fits (const broker_join_t *join, const broker_record_t *record)
     return true;
 }
 
-//  The first of the records from which on they follow each other, up to where the job goes on, and can be kept.
+//  The first of the records from which on they follow each other, up to where the job goes on, and can be
+//  kept.
 static size_t
 s_first_usable (const broker_join_t *join)
 {
@@ -150,9 +152,11 @@ replay_allows (const broker_join_t *join, refusal_t *refusal)
         broker_position_t position = join->positions [number];
         uint32_t furthest = s_furthest (join);
         if (!s_lacking (join, first, position, &count))
-            return refuse (refusal, "ranks_differ", "rank %u stands at epoch %llu, step %llu, rank %u at epoch %llu, step %llu, "
+            return refuse (refusal, "ranks_differ",
+                "rank %u stands at epoch %llu, step %llu, rank %u at epoch %llu, step %llu, "
                 "and what was between is not known: load one rank's state on all ranks", furthest,
-                (unsigned long long) join->positions [furthest].epoch, (unsigned long long) join->positions [furthest].batches,
+                (unsigned long long) join->positions [furthest].epoch,
+                (unsigned long long) join->positions [furthest].batches,
                 number, (unsigned long long) position.epoch, (unsigned long long) position.batches);
     }
     return true;
@@ -290,7 +294,8 @@ replay_new (job_t *job, const broker_join_t *join)
     replay->room = s_record_room (join);
     replay->step_room = s_step_room (join);
     replay->records = calloc (replay->room, sizeof *replay->records);
-    replay->step_memory = calloc (replay->step_room * s_step_words (join->world_size, join->batch_size), sizeof (uint64_t));
+    replay->step_memory = calloc (replay->step_room * s_step_words (join->world_size, join->batch_size),
+        sizeof (uint64_t));
     if (!replay->records || !replay->step_memory)
         return false;
     size_t first = s_first_usable (join), lacking = 0;
@@ -369,7 +374,8 @@ void
 replay_go_on (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
-    if (rank->state != RANK_HERE || (job->state != JOB_RUNNING && job->state != JOB_DRAWN) || rank->again.used > 0)
+    if (rank->state != RANK_HERE || (job->state != JOB_RUNNING && job->state != JOB_DRAWN)
+        || rank->again.used > 0)
         return;
     for (; rank->lacks < job->replay.next; rank->lacks++) {
         const record_t *record = s_record (&job->replay, rank->lacks);
@@ -416,8 +422,10 @@ s_send (broker_t *self, rank_t *rank, const record_t *record)
     const job_t *job = rank->job;
     action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
     action->batch = (wire_batch_t) {
-        .sequence = rank->sent++, .epoch = record->before.epoch, .index = record->before.batches, .slot = WIRE_SLOT_NONE,
-        .count = rank->again.told, .flags = WIRE_BATCH_INLINE | (rank->again.is_padding? WIRE_BATCH_PADDING: 0)
+        .sequence = rank->sent++, .epoch = record->before.epoch, .index = record->before.batches,
+        .slot = WIRE_SLOT_NONE,
+        .count = rank->again.told, .flags = WIRE_BATCH_INLINE | (rank->again.is_padding? WIRE_BATCH_PADDING:
+        0)
     };
     action->step = record->step;
     action->step_words = job->world_size + record->samples;
@@ -449,7 +457,8 @@ s_check_again (const rank_t *rank)
     uint32_t open = 0;
     for (uint32_t index = 0; index < rank->job->rank_batch; index++) {
         const place_t *place = &again->places [index];
-        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY
+            || place->state == PLACE_COPYING;
         assert (pinned == (place->version != NULL));
         assert (place->job == rank->job && place->rank == rank->number && place->row == index);
         assert (place->slot == WIRE_SLOT_NONE && place->record == 0);
@@ -468,13 +477,15 @@ replay_check (const job_t *job)
 {
     const replay_t *replay = &job->replay;
     for (uint32_t number = 0; number < job->world_size; number++) {
-        assert (job->ranks [number].lacks >= replay->first && job->ranks [number].lacks <= replay->next);       //  B8
+        //  B8
+        assert (job->ranks [number].lacks >= replay->first && job->ranks [number].lacks <= replay->next);
         s_check_again (&job->ranks [number]);
     }
     assert (s_steps_kept (replay) <= replay->step_room);
     for (uint64_t number = replay->first; number + 1 < replay->next; number++) {
         const record_t *record = s_record (replay, number), *next = s_record (replay, number + 1);
-        broker_position_t after = record->step? (broker_position_t) { record->before.epoch, record->before.batches + 1 }
+        broker_position_t after = record->step?
+            (broker_position_t) { record->before.epoch, record->before.batches + 1 }
             : (broker_position_t) { record->before.epoch + 1, 0 };
         assert (s_is_same (after, next->before));
     }

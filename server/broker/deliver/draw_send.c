@@ -1,9 +1,10 @@
-//  Sending: steps that are complete, in drawn order, to all ranks of their job; and padding, for ranks that a step has
-//  nothing for.
+//  Sending: steps that are complete, in drawn order, to all ranks of their job; and padding, for ranks that a
+//  step has nothing for.
 //
-//  happy path:     a step is complete -> each rank that has no filled row gets one, of another's sample -> it is sent
-//  failure modes:  a padding's sample cannot be read: another of the step's; none can: the job ends.  A rank is lost while
-//                  padding is prepared: looked at anew when it is back.
+//  happy path:     a step is complete -> each rank that has no filled row gets one, of another's sample -> it
+//                  is sent
+//  failure modes:  a padding's sample cannot be read: another of the step's; none can: the job ends.  A rank
+//                  is lost while padding is prepared: looked at anew when it is back.
 
 #include "draw_send.h"
 #include <assert.h>
@@ -49,7 +50,8 @@ static bool
 s_is_padded (const rank_t *rank, uint32_t slot)
 {
     const place_t *padding = &rank->padding;
-    return padding->state == PLACE_FILLED && padding->slot == slot && s_filled (rank->job, &rank->job->batches [slot], padding);
+    return padding->state == PLACE_FILLED && padding->slot == slot
+        && s_filled (rank->job, &rank->job->batches [slot], padding);
 }
 
 void
@@ -96,7 +98,8 @@ s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
     return is_done;
 }
 
-//  What is under way writes into the slot of the step that is to go next: that waits for it, even where it is no longer needed.
+//  What is under way writes into the slot of the step that is to go next: that waits for it, even where it is
+//  no longer needed.
 static bool
 s_is_padding (const job_t *job)
 {
@@ -108,8 +111,8 @@ s_is_padding (const job_t *job)
 
 //  ---- steps
 
-//  Whether a rank has as many batches before it as it has slots.  Those that it was given again are in none, so slots alone do
-//  not say; and one that is lost must stand where the steps are still known.
+//  Whether a rank has as many batches before it as it has slots.  Those that it was given again are in none,
+//  so slots alone do not say; and one that is lost must stand where the steps are still known.
 static bool
 s_is_behind (const job_t *job)
 {

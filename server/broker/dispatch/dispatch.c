@@ -1,24 +1,28 @@
 //  When tasks are handed out, and whose turn it is: tenants by weight, jobs of a tenant in turn.
 //
-//  All kinds of tasks, preparing, copying and side tasks, are handed out in one order, that of the tenants' passes (fairness.h), because
-//  both take the same workers: with an order for each kind, a tenant that only copies and one that only prepares would share as the
-//  numbers of tasks in flight have it.  So a tenant that cannot take its turn, because too many tasks of its kind are in flight or
-//  because there is no memory for its version, holds up the others; but only as long as all workers have something to do without
-//  them, and then it is as if it had not waited.
+//  All kinds of tasks, preparing, copying and side tasks, are handed out in one order, that of the tenants'
+//  passes (fairness.h), because both take the same workers: with an order for each kind, a tenant that only
+//  copies and one that only prepares would share as the numbers of tasks in flight have it.  So a tenant that
+//  cannot take its turn, because too many tasks of its kind are in flight or because there is no memory for
+//  its version, holds up the others; but only as long as all workers have something to do without them, and
+//  then it is as if it had not waited.
 //
-//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  In which order tasks are handed
-//  out depends on how long others took; what is delivered, and in which order, does not.
+//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  In which
+//  order tasks are handed out depends on how long others took; what is delivered, and in which order, does
+//  not.
 //
-//  Memory: beside the index each tenant has some for as many of its largest versions as there are workers (schedule.c), which no
-//  other can take.  What it has hold of outside of the index counts against it; it may have more where nobody is kept from his
-//  part.  So a version that does not fit waits for copies of its own tenant's; or, if it is in the index, for those that bring
-//  others back to their part, who had hold of more when it left the index.  Nobody else waits for it.  Of several data sets each
-//  has memory beside the index for what is being read of it (dispatch_fetching_bytes).
+//  Memory: beside the index each tenant has some for as many of its largest versions as there are workers
+//  (schedule.c), which no other can take.  What it has hold of outside of the index counts against it; it may
+//  have more where nobody is kept from his part.  So a version that does not fit waits for copies of its own
+//  tenant's; or, if it is in the index, for those that bring others back to their part, who had hold of more
+//  when it left the index.  Nobody else waits for it.  Of several data sets each has memory beside the index
+//  for what is being read of it (dispatch_fetching_bytes).
 //
-//  Plain files that are being read take up tasks that may be in flight, and no worker.  Each data set has its own of these, so that
-//  one on a slow disk does not slow down another.  Of a data set's, a tenant has its part by weight while others want theirs,
-//  so that one whose files come slowly does not slow down the others; and some are kept for those that
-//  have jobs on it and want none just now, since slow ones that were begun meanwhile are not to be had back.
+//  Plain files that are being read take up tasks that may be in flight, and no worker.  Each data set has its
+//  own of these, so that one on a slow disk does not slow down another.  Of a data set's, a tenant has its
+//  part by weight while others want theirs, so that one whose files come slowly does not slow down the
+//  others; and some are kept for those that have jobs on it and want none just now, since slow ones that were
+//  begun meanwhile are not to be had back.
 
 #include "dispatch.h"
 #include <assert.h>
@@ -27,10 +31,13 @@
 #include "patience.h"
 
 enum {
-    BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come again
+    BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come
+                                                    //  again
     MEAN_TASKS = 16,                                //  of a running mean
-    FETCHING_PARTS = 8,                             //  of the cache: one of them for what is being read of several data sets
-    PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  what tasks are thought to take when none was done
+    FETCHING_PARTS = 8,                             //  of the cache: one of them for what is being read of
+                                                    //  several data sets
+    PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  what tasks are thought to take when none was
+                                                            //  done
     NS_A_US = 1000
 };
 
@@ -163,8 +170,8 @@ s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
     return kept;
 }
 
-//  Once all that is in use and what is kept are within the budget, nothing is handed out that would change that: so what a tenant
-//  takes of its own part always fits.
+//  Once all that is in use and what is kept are within the budget, nothing is handed out that would change
+//  that: so what a tenant takes of its own part always fits.
 static bool
 s_is_memory_kept (const broker_t *self)
 {
@@ -200,7 +207,8 @@ s_wants_files (const tenant_t *tenant, const dataset_t *dataset)
     return fetching > 0 || (tenant->wants.waiting > 0 && s_has_jobs (tenant, dataset));
 }
 
-//  So many are kept for those that have jobs and want none at present: half of what they would have, and no more than half of all.
+//  So many are kept for those that have jobs and want none at present: half of what they would have, and no
+//  more than half of all.
 static size_t
 s_kept_files (const broker_t *self, const dataset_t *dataset)
 {
@@ -219,16 +227,18 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
     return kept < self->prepare_max / 2? kept: self->prepare_max / 2;
 }
 
-//  A disk that takes long for each read is asked for more at once than keeps the workers busy.  Where there are several tenants,
-//  none has to wait for what is prepared of so many.
+//  A disk that takes long for each read is asked for more at once than keeps the workers busy.  Where there
+//  are several tenants, none has to wait for what is prepared of so many.
 static size_t
 s_fetch_max (const broker_t *self, const dataset_t *dataset)
 {
-    return self->tenant_count == 1 && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
+    return self->tenant_count == 1
+        && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
 }
 
-//  What is being read has memory already, and may leave the index meanwhile: others would wait for its memory if nothing came.  So
-//  where there are several data sets, there is room for it beside the index, an eighth of the cache at most.
+//  What is being read has memory already, and may leave the index meanwhile: others would wait for its memory
+//  if nothing came.  So where there are several data sets, there is room for it beside the index, an eighth
+//  of the cache at most.
 static size_t
 s_folders (const broker_t *self)
 {
@@ -243,8 +253,10 @@ dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes)
 {
     if (self->dataset_count < 2 || self->version_bytes_max == 0)
         return 0;
-    size_t most = self->tenant_count == 1 && self->prepare_max < BROKER_FETCHES_MAX? BROKER_FETCHES_MAX: self->prepare_max;
-    size_t bytes = s_folders (self) * most * self->version_bytes_max, part = self->options.cache_bytes / FETCHING_PARTS;
+    size_t most = self->tenant_count == 1
+        && self->prepare_max < BROKER_FETCHES_MAX? BROKER_FETCHES_MAX: self->prepare_max;
+    size_t bytes = s_folders (self) * most * self->version_bytes_max,
+        part = self->options.cache_bytes / FETCHING_PARTS;
     //  The index has room for one.
     size_t left = self->options.cache_bytes - workers_bytes;
     left = left > self->version_bytes_max? left - self->version_bytes_max: 0;
@@ -296,7 +308,8 @@ s_may_prepare (const broker_t *self, const job_t *job)
         most = s_fetch_max (self, dataset);
     }
     return beside < most
-        && (version->raw || (s_has_part (self, dataset, version) && s_may_fetch (self, job->tenant, dataset)));
+        && (version->raw || (s_has_part (self, dataset, version)
+        && s_may_fetch (self, job->tenant, dataset)));
 }
 
 //  One more version whose files are read on the tenant's turn, or one less.
@@ -388,7 +401,8 @@ void
 dispatch_copied (broker_t *self, place_t *place)
 {
     if (place->charged_us)
-        s_settle (self, s_bit (place->job->tenant), place->charged_us, (uint64_t) place->charged_us * NS_A_US);
+        s_settle (self, s_bit (place->job->tenant), place->charged_us,
+            (uint64_t) place->charged_us * NS_A_US);
     place->charged_us = 0;
 }
 
@@ -432,7 +446,8 @@ s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
     job_t *job = place->job;
     rank_t *rank = &job->ranks [place->rank];
     place->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
-    fairness_serve (self->fairness, job->tenant->number, 0, passed_over, (uint64_t) place->charged_us * NS_A_US);
+    fairness_serve (self->fairness, job->tenant->number, 0, passed_over,
+        (uint64_t) place->charged_us * NS_A_US);
     row_queue_take_copy (place);
     place->state = PLACE_COPYING;
     job->copying++;
@@ -511,7 +526,8 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
         s_hand_out_side_task (self, tenant, passed_over);
         return TURN_TAKEN;
     }
-    job_t *job = self->copying < self->copy_max? s_next_turn (self, tenant, &tenant->wants.copy_turn, true): NULL;
+    job_t *job = self->copying < self->copy_max? s_next_turn (self, tenant, &tenant->wants.copy_turn, true):
+        NULL;
     if (!job)
         return s_take_preparing (self, tenant, passed_over);
     s_hand_out_copy (self, job->ready.first, passed_over);
@@ -521,7 +537,8 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static bool
 s_are_busy (const broker_t *self)
 {
-    return self->preparing - self->fetching + self->copying + self->side_tasks >= BUSY_TASKS * (size_t) self->options.workers;
+    return self->preparing - self->fetching + self->copying + self->side_tasks
+        >= BUSY_TASKS * (size_t) self->options.workers;
 }
 
 bool

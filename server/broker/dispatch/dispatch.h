@@ -12,9 +12,11 @@ void dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant);
 //  For version_index_on_leave: context is the broker.
 void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);
-//  What the cache's memory must have beside the index, for each worker: the largest version of each tenant there is.
+//  What the cache's memory must have beside the index, for each worker: the largest version of each tenant
+//  there is.
 size_t dispatch_beside_bytes (const broker_t *self);
-//  And besides, where this much is for the workers, for versions of several data sets whose plain files are being read.
+//  And besides, where this much is for the workers, for versions of several data sets whose plain files are
+//  being read.
 size_t dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes);
 //  The version's plain files have been read; a worker is done with it, or with the place.
 void dispatch_fetched (broker_t *self, version_t *version);

@@ -44,7 +44,8 @@ s_is_apart (sampler_order_t order, const pipeline_t *pipeline)
 
 //  The class of a job's stage on its data; NULL: it needs one of its own.
 static class_t *
-s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t order, const pipeline_t *pipeline)
+s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t order,
+    const pipeline_t *pipeline)
 {
     if (s_is_apart (order, pipeline))
         return NULL;
@@ -56,8 +57,8 @@ s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t or
     return NULL;
 }
 
-//  Versions that wait for the next job keep their class, which takes memory that is in no budget: of such classes of a tenant's
-//  only the newest stay.
+//  Versions that wait for the next job keep their class, which takes memory that is in no budget: of such
+//  classes of a tenant's only the newest stay.
 static void
 s_end_idle_classes (broker_t *self, const tenant_t *tenant)
 {
@@ -77,9 +78,11 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
     s_end_idle_classes (self, job->tenant);
     class_t *class = broker_need (calloc (1, sizeof *class));
-    bool is_random = pipeline_shared_is_random (job->pipeline), is_apart = s_is_apart (job->order, job->pipeline);
+    bool is_random = pipeline_shared_is_random (job->pipeline),
+        is_apart = s_is_apart (job->order, job->pipeline);
     *class = (class_t) {
-        .next = self->classes, .tenant = job->tenant, .dataset = job->dataset, .pipeline = pipeline_hold (job->pipeline),
+        .next = self->classes, .tenant = job->tenant, .dataset = job->dataset,
+        .pipeline = pipeline_hold (job->pipeline),
         .version_bytes = version_bytes, .is_apart = is_apart,
         .seed = is_apart? job->seed: random_next (&self->random),
         .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
@@ -93,7 +96,8 @@ bool
 schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
 {
     //  Whether there is the class already is no reason: that is nothing to tell.
-    return limits_allow_version (self, limits_tenant (self, join), pipeline_version_bytes (join->pipeline), refusal);
+    return limits_allow_version (self, limits_tenant (self, join), pipeline_version_bytes (join->pipeline),
+        refusal);
 }
 
 void
@@ -124,12 +128,14 @@ schedule_class_over (void *context, void *user)
 }
 
 size_t
-broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order, const char **texts, size_t texts_max)
+broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+    const char **texts, size_t texts_max)
 {
     size_t count = 0;
     for (size_t number = 0; number < SAMPLER_JOBS_MAX && count < texts_max; number++) {
         const job_t *job = dataset->jobs [number];
-        if (!job || job->tenant != (tenant? tenant: job->broker->tenants [0]) || s_is_apart (job->order, job->pipeline)
+        if (!job || job->tenant != (tenant? tenant: job->broker->tenants [0])
+            || s_is_apart (job->order, job->pipeline)
         ||  (order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (job->pipeline)))
             continue;
         const char *text = pipeline_shared_text (job->pipeline);
@@ -163,7 +169,8 @@ schedule_await (place_t *place, version_t *version)
     version->waiting = place;
     if (version->state == VERSION_WORKING)
         return;
-    version->state = raw_prefetch_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED: VERSION_READING;
+    version->state = raw_prefetch_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED:
+        VERSION_READING;
     if (version->state == VERSION_QUEUED)
         row_queue_append (&place->job->wanted, place);
 }

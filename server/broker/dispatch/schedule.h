@@ -5,8 +5,8 @@
 
 //  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
 bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
-//  Makes the job, which has joined the sampler and is allowed, a consumer on the class of its shared stage, which is made
-//  when it is new.
+//  Makes the job, which has joined the sampler and is allowed, a consumer on the class of its shared stage,
+//  which is made when it is new.
 void schedule_join (broker_t *self, job_t *job);
 //  For version_index_on_kind_end: context is the broker, user the class.
 void schedule_class_over (void *context, void *user);

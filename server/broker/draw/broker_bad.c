@@ -1,6 +1,7 @@
-//  Samples that cannot be prepared: what becomes of the jobs whose data hold them, and of those that wait.  A sample that
-//  cannot be read is bad for all jobs.  One that does not suit a pipeline ends the jobs of that pipeline's shared stage, and
-//  stays good for all others: what one user asks for must not cost another anything.
+//  Samples that cannot be prepared: what becomes of the jobs whose data hold them, and of those that wait.  A
+//  sample that cannot be read is bad for all jobs.  One that does not suit a pipeline ends the jobs of that
+//  pipeline's shared stage, and stays good for all others: what one user asks for must not cost another
+//  anything.
 
 #include "broker_bad.h"
 #include <assert.h>
@@ -13,8 +14,8 @@
 #include "raw_prefetch.h"
 #include "schedule.h"
 
-//  A job is told of samples that cannot be read so long after the first was found, or after it joined with some
-//  that were known, so that the first ones are told together.  A line fits into what a client shows.
+//  A job is told of samples that cannot be read so long after the first was found, or after it joined with
+//  some that were known, so that the first ones are told together.  A line fits into what a client shows.
 enum { TELL_MS = 1000, TEXT_BYTES = 480, MORE_BYTES = 32 };
 
 //  ---- what is known
@@ -25,7 +26,8 @@ s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reaso
 {
     char *message;
     int rc = is_own
-        ? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
+        ? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id,
+        dataset->name)
         : asprintf (&message, "%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
     return broker_need (rc < 0? NULL: message);
 }
@@ -236,7 +238,8 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
 //  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not
 //  drawn all they will get.  Asked before the sample leaves any data; returns how many.
 static size_t
-s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id, job_t *holders [SAMPLER_JOBS_MAX])
+s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id,
+    job_t *holders [SAMPLER_JOBS_MAX])
 {
     size_t count = 0;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
@@ -321,7 +324,8 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     job_t *holders [SAMPLER_JOBS_MAX];
     size_t count = s_holders (dataset, version_set_of (self->version_index, version), version->id, holders);
     char *message;
-    int rc = asprintf (&message, "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample "
+    int rc = asprintf (&message,
+        "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample "
         "out by a subset)", reason, version->id, dataset->name);
     broker_need (rc < 0? NULL: message);
     version->state = VERSION_BAD;

@@ -13,7 +13,8 @@ bool bad_allows (const broker_join_t *join, refusal_t *refusal);
 broker_bad_t bad_policy (const broker_join_t *join);
 //  The job, which has joined the sampler: what of its data is known to be unreadable.
 void bad_join (job_t *job, const broker_join_t *join);
-//  Tells the rank, which has come back, what the others were told; or all ranks of the job, if there is more than they were told.
+//  Tells the rank, which has come back, what the others were told; or all ranks of the job, if there is more
+//  than they were told.
 void bad_tell_rank (broker_t *self, rank_t *rank);
 void bad_tell (broker_t *self, job_t *job);
 //  Once a turn: tells the jobs that have known of some for a second.

@@ -12,9 +12,10 @@
 //  A large window is drawn in turns, so that no job holds up the others' messages.
 enum { ROUNDS_A_TURN = 512 };
 
-//  The window of a job that follows begins with a few slots and grows by one for every few it has released: what
-//  a newcomer draws ahead of the others in one go is theirs no more when they come to it, and costs up to a window
-//  of preparations; drawn by and by it is found on the reusable set (measured: bench/sampler_sim, --window).
+//  The window of a job that follows begins with a few slots and grows by one for every few it has released:
+//  what a newcomer draws ahead of the others in one go is theirs no more when they come to it, and costs up
+//  to a window of preparations; drawn by and by it is found on the reusable set (measured: bench/sampler_sim,
+//  --window).
 enum { FIRST_SLOTS = 4, RELEASES_A_SLOT = 12 };
 
 static batch_t *
@@ -78,8 +79,8 @@ draw_release (job_t *job, uint32_t slot)
 
 //  ---- places
 
-//  The ranks' parts of the step follow from how many samples it will have: as far as that is known now.  One has been drawn
-//  already.
+//  The ranks' parts of the step follow from how many samples it will have: as far as that is known now.  One
+//  has been drawn already.
 static batch_t *
 s_open_batch (job_t *job)
 {
@@ -387,15 +388,16 @@ s_move_up (broker_t *self, place_t *place)
     return true;
 }
 
-//  Another sample of the same epoch for a place whose own is unreadable; false: there is none, or the batch becomes
-//  shorter instead.
+//  Another sample of the same epoch for a place whose own is unreadable; false: there is none, or the batch
+//  becomes shorter instead.
 static bool
 s_substitute (broker_t *self, place_t *place)
 {
     job_t *job = place->job;
     if (draw_keeps_order (job))
         return false;
-    if (place->epoch == job->epoch && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) > 0) {
+    if (place->epoch == job->epoch
+        && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) > 0) {
         s_draw_alone (self, job, place);
         return true;
     }

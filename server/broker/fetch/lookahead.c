@@ -1,10 +1,11 @@
-//  Orders with a pool (stream_order.h): what has entered the pool is read in whole pieces and held until it is drawn.
+//  Orders with a pool (stream_order.h): what has entered the pool is read in whole pieces and held until it
+//  is drawn.
 //
-//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the versions
-//                  that are prepared from it hold it instead
-//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn; so with
-//                  what a version in the cache would have served, if that is evicted meanwhile.  A damaged sample is
-//                  found by the worker that is to prepare it, or by no one.
+//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the
+//                  versions that are prepared from it hold it instead
+//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn;
+//                  so with what a version in the cache would have served, if that is evicted meanwhile.  A
+//                  damaged sample is found by the worker that is to prepare it, or by no one.
 //  on close:       all holds go; reads under way end by themselves.
 
 #include "lookahead.h"
@@ -14,12 +15,12 @@
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 
-//  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so many
-//  standard deviations of a pool's sum, but not more than so many of the largest.
+//  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so
+//  many standard deviations of a pool's sum, but not more than so many of the largest.
 enum { MEAN_PARTS = 4, ROOM_PARTS = 5, DEVIATIONS = 6, LARGEST = 64 };
 
-_Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN && (int) WIRE_POOL_MAX == (int) STREAM_ORDER_POOL_MAX,
-    "what a request may ask for can be had");
+_Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN
+    && (int) WIRE_POOL_MAX == (int) STREAM_ORDER_POOL_MAX, "what a request may ask for can be had");
 _Static_assert ((int) STREAM_ORDER_PIECE <= (int) RAW_PIECE_MAX, "a read may bring a piece");
 
 struct ahead {
@@ -35,7 +36,8 @@ lookahead_bound (const broker_join_t *join)
     uint64_t samples = join->subset? roaring_bitmap_get_cardinality (join->subset): dataset->samples;
     uint64_t pool = join->pool < samples? join->pool: samples;
     uint64_t mean = supply->bytes / dataset->samples + 1;
-    uint64_t spread = (uint64_t) (DEVIATIONS * sqrt ((double) pool * supply->square_bytes / dataset->samples));
+    uint64_t spread = (uint64_t) (DEVIATIONS
+        * sqrt ((double) pool * supply->square_bytes / dataset->samples));
     uint64_t largest = LARGEST * (uint64_t) supply->sample_bytes_max;
     uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
     return (size_t) (bytes < supply->bytes? bytes: supply->bytes);
@@ -67,8 +69,8 @@ static void
 s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
     if (range->count > 0)
-        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
-            range->count);
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1,
+            range->samples, range->count);
     range->count = 0;
 }
 
@@ -93,8 +95,8 @@ s_bytes_at (const raw_prefetch_t *supply, uint32_t position)
     return supply->given.sample_bytes (supply->given.user, supply->given.order [position]);
 }
 
-//  Bytes from behind the range to this position, its sample's included; 0: it does not belong to the range.  A gap is
-//  read through unless the disk is quicker with a second read behind it.
+//  Bytes from behind the range to this position, its sample's included; 0: it does not belong to the range.
+//  A gap is read through unless the disk is quicker with a second read behind it.
 static size_t
 s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *range, uint32_t position)
 {
@@ -227,7 +229,8 @@ lookahead_check (const broker_t *self, const job_t *job)
 {
     size_t bytes = 0;
     roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (job->ahead->held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids)) {
+    for (roaring_init_iterator (job->ahead->held, &ids); ids.has_value;
+        roaring_advance_uint32_iterator (&ids)) {
         const raw_sample_t *sample = raw_store_find (self->raw, job->dataset->number, ids.current_value);
         assert (sample && sample->holds > 0);                                   //  B6
         assert (sampler_needs (job->dataset->sampler, job->consumer.sampler_job, ids.current_value));

@@ -14,10 +14,12 @@
 enum {
     STILL_ROW = 4, FAILING_MAX = 64,
     PROBES = 2,                                 //  one that failed, one that was held back
-    PAUSE_MS = 20, PAUSE_MAX_MS = 2000, DOUBLINGS_MAX = 7,      //  PAUSE_MS << DOUBLINGS_MAX is beyond PAUSE_MAX_MS
+    PAUSE_MS = 20, PAUSE_MAX_MS = 2000, DOUBLINGS_MAX = 7,      //  PAUSE_MS << DOUBLINGS_MAX is beyond
+                                                                //  PAUSE_MAX_MS
     LOOK_AGAIN_MS = 1000,
     WHOLE_TRIES = 3,                            //  of a range, before its samples are read one by one
-    TELL_MS = 1500, CALM_MS = 3000,             //  trouble that has lasted so long is told; over so long, it is over
+    TELL_MS = 1500, CALM_MS = 3000,             //  trouble that has lasted so long is told; over so long, it
+                                                //  is over
     MS_A_SECOND = 1000
 };
 
@@ -43,8 +45,10 @@ patience_kind (int rc)
         return PATIENCE_SHORTAGE;
     //  A device, by the block layer's words for it; a file system behind a network; one in a process.
     case EIO: case ENODATA: case EILSEQ: case EBADE: case EREMOTEIO: case ENOLINK: case ENOMEDIUM: case EBUSY:
-    case ETIMEDOUT: case ETIME: case ESTALE: case ENOTCONN: case ESHUTDOWN: case EPIPE: case ECONNRESET: case ECONNABORTED:
-    case ECONNREFUSED: case ENETDOWN: case ENETUNREACH: case ENETRESET: case EHOSTDOWN: case EHOSTUNREACH: case ENONET:
+    case ETIMEDOUT: case ETIME: case ESTALE: case ENOTCONN: case ESHUTDOWN: case EPIPE: case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED: case ENETDOWN: case ENETUNREACH: case ENETRESET: case EHOSTDOWN: case EHOSTUNREACH:
+    case ENONET:
     case ECOMM: case EPROTO: case ENOLCK: case EKEYEXPIRED: case EKEYREVOKED: case EKEYREJECTED: case ENOKEY:
         return PATIENCE_PASSING;
     case CATALOGUE_CHANGED: case EINVAL: case EFBIG: case EISDIR: case ENOTDIR: case ELOOP: case ENAMETOOLONG:
@@ -229,9 +233,11 @@ s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const c
 
 //  Whether what has failed so often since then is given up.
 static bool
-s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failures, int64_t first_ms, int64_t now_ms)
+s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failures, int64_t first_ms,
+    int64_t now_ms)
 {
-    if (patience_kind (rc) == PATIENCE_DAMAGED || (patience_kind (rc) == PATIENCE_LASTING && !patience->is_still))
+    if (patience_kind (rc) == PATIENCE_DAMAGED
+        || (patience_kind (rc) == PATIENCE_LASTING && !patience->is_still))
         return failures > 1 && now_ms - first_ms >= LOOK_AGAIN_MS;
     if (patience->is_still)
         return false;
@@ -283,7 +289,8 @@ s_splits (const patience_t *patience, const raw_request_t *request, int rc)
         return false;
     if (patience_kind (rc) == PATIENCE_DAMAGED)
         return true;
-    return !patience->is_still && (patience_kind (rc) == PATIENCE_LASTING || request->failures >= WHOLE_TRIES);
+    return !patience->is_still && (patience_kind (rc) == PATIENCE_LASTING
+        || request->failures >= WHOLE_TRIES);
 }
 
 void
@@ -305,7 +312,8 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
         return;
     }
     raw_prefetch_unread (self, request);
-    s_rest (patience, NULL, request, false, s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
+    s_rest (patience, NULL, request, false,
+        s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
 }
 
 //  ---- patience that ends
@@ -338,7 +346,8 @@ static bool
 s_is_waited_for (const dataset_t *dataset)
 {
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
-        if (dataset->jobs [number] && !job_has_ended (dataset->jobs [number]) && s_waits_for_reads (dataset->jobs [number]))
+        if (dataset->jobs [number] && !job_has_ended (dataset->jobs [number])
+            && s_waits_for_reads (dataset->jobs [number]))
             return true;
     return false;
 }
@@ -356,7 +365,8 @@ s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
     patience_t *patience = &dataset->patience;
     char *message;
-    int rc = asprintf (&message, "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
+    int rc = asprintf (&message,
+        "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
         "storage back and join again, or start the server with more --patience", dataset->name,
         (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
     broker_need (rc < 0? NULL: message);
@@ -440,13 +450,15 @@ s_say (patience_t *patience, const dataset_t *dataset, int level, int64_t patien
     patience->to_tell = true;
     patience->notices++;
     free (patience->notice);                    //  what carried it has been carried out
-    int rc = asprintf (&patience->notice, "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
+    int rc = asprintf (&patience->notice,
+        "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
         is_still? "the": "a read of", dataset->name, is_still? "stands still": "fails", patience->reason,
         (long long) (patience_ms / MS_A_SECOND));
     broker_need (rc < 0? NULL: patience->notice);
 }
 
-//  Trouble that lasts is told once, once more if it becomes worse, and when it is over; to each job as soon as it waits.
+//  Trouble that lasts is told once, once more if it becomes worse, and when it is over; to each job as soon
+//  as it waits.
 static void
 s_tell (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
@@ -477,7 +489,8 @@ static void
 s_pass (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
     patience_t *patience = &dataset->patience;
-    if (patience->is_still && patience->failing.count + patience->held.count == 0 && !s_is_waited_for (dataset))
+    if (patience->is_still && patience->failing.count + patience->held.count == 0
+        && !s_is_waited_for (dataset))
         s_go_on (patience);
     int64_t end_ms = patience->still_ms + s_patience_ms (self);
     if (patience->is_hopeless || (patience->is_still && now_ms >= end_ms))
@@ -557,7 +570,8 @@ s_check_list (const resting_list_t *list, bool is_held)
     for (const resting_t *item = list->first; item; item = item->next) {
         assert (item->is_held == is_held && !item->version == (item->request != NULL));
         if (item->version)
-            assert (item->version->resting == item && item->version->state == VERSION_READING && item->version->waiting);
+            assert (item->version->resting == item && item->version->state == VERSION_READING
+                && item->version->waiting);
         else
             assert (item->request->handed_out);
         count++;

@@ -1,19 +1,26 @@
-/*  patience -- reads that failed and may not fail again: what is read again and when, and when a data set stands still.
+/*  patience -- reads that failed and may not fail again: what is read again and when, and when a data set
+ *  stands still.
  *
- *  A read is of one version's plain files, or of a range of a pack (raw_request_t).  What a failed one says (patience_kind):
- *      SHORTAGE    the server lacks memory or descriptors.  Says nothing of the data: tasks.c waits for as long as it lasts
- *      PASSING     the storage fails: EIO, ETIMEDOUT, ESTALE ..  The sample is bad when that lasts for patience_ms
- *      LASTING     the file is gone, or may not be read.  Looked at twice, LOOK_AGAIN_MS apart; then the sample is bad
+ *  A read is of one version's plain files, or of a range of a pack (raw_request_t).  What a failed one says
+ *  (patience_kind):
+ *      SHORTAGE    the server lacks memory or descriptors.  Says nothing of the data: tasks.c waits for as
+ *                  long as it lasts
+ *      PASSING     the storage fails: EIO, ETIMEDOUT, ESTALE ..  The sample is bad when that lasts for
+ *                  patience_ms
+ *      LASTING     the file is gone, or may not be read.  Looked at twice, LOOK_AGAIN_MS apart; then the
+ *                  sample is bad
  *      DAMAGED     the storage answers, and the file is another: cut, grown, a folder in its place.  Likewise
- *  What was decoded, and is no good, is bad at once.  What lacks its checksum is read once more (raw_store.h).
+ *  What was decoded, and is no good, is bad at once.  What lacks its checksum is read once more
+ *  (raw_store.h).
  *
- *  A read that failed rests: it takes no task, no memory and no place in line, and is made again after a pause that doubles.
+ *  A read that failed rests: it takes no task, no memory and no place in line, and is made again after a
+ *  pause that doubles.
  *
- *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, it is the storage and not a file: the data
- *  set stands still.  Then no sample becomes bad but for damage; reads that come up are held back; and now and then one that
- *  failed and one that was held back are made.  The first that succeeds ends it, and all begin anew.  If none does for
- *  patience_ms, or if more than FAILING_MAX reads fail for so long while others succeed, the jobs that wait for reads end
- *  (`storage`) and no sample is marked.
+ *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, it is the storage and not a
+ *  file: the data set stands still.  Then no sample becomes bad but for damage; reads that come up are held
+ *  back; and now and then one that failed and one that was held back are made.  The first that succeeds ends
+ *  it, and all begin anew.  If none does for patience_ms, or if more than FAILING_MAX reads fail for so long
+ *  while others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
  *
  *      fails                       due, or probed             succeeds
  *   READ -----> resting, failing ----------------> READ again ---------> as if nothing had been
@@ -32,7 +39,8 @@
 #include "broker.h"
 #include "patience_state.h"
 
-typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LASTING, PATIENCE_DAMAGED } patience_kind_t;
+typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LASTING,
+    PATIENCE_DAMAGED } patience_kind_t;
 
 //  rc: 0 or -errno, as the reader gives it.
 patience_kind_t patience_kind (int rc);
@@ -43,8 +51,8 @@ void patience_made (dataset_t *dataset);
 //  A queued version of plain files, or a request just handed out.
 void patience_hold_version (broker_t *self, version_t *version);
 void patience_hold_request (broker_t *self, raw_request_t *request);
-//  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version, which no worker has any more,
-//  is to rest until it is read again, if any row waits for it.
+//  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version, which
+//  no worker has any more, is to rest until it is read again, if any row waits for it.
 bool patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
 void patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms);
 //  No row waits for the version any more.  Idempotent.

@@ -1,15 +1,18 @@
-//  Compressed samples of packs: who reads what ahead, which version waits for which bytes, and when reads are handed out.
+//  Compressed samples of packs: who reads what ahead, which version waits for which bytes, and when reads are
+//  handed out.
 //
-//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read sample by sample,
-//  as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are in the raw store, where all tiers
-//  of a data set, and jobs without one, share a copy.
+//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read
+//  sample by sample, as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are
+//  in the raw store, where all tiers of a data set, and jobs without one, share a copy.
 //
-//  One tenant: all tiers divide what jobs with a pool leave (raw_prefetch_share.c).  Several: half of what is resident is divided by
-//  weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take is in its part; whether a job fits there
-//  depends on nobody else.  The rest, with the parts of those who have neither, is for the data sets' tiers, which are nobody's.
-//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of these with its part
-//  of the memory; so however far ahead one draws, another's samples are read meanwhile.  A sample that stands elsewhere, behind
-//  what others want, comes by the lane of any tenant that waits for it (holding.c).
+//  One tenant: all tiers divide what jobs with a pool leave (raw_prefetch_share.c).  Several: half of what is
+//  resident is divided by weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take
+//  is in its part; whether a job fits there depends on nobody else.  The rest, with the parts of those who
+//  have neither, is for the data sets' tiers, which are nobody's.
+//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of
+//  these with its part of the memory; so however far ahead one draws, another's samples are read meanwhile.
+//  A sample that stands elsewhere, behind what others want, comes by the lane of any tenant that waits for it
+//  (holding.c).
 
 #include "raw_prefetch.h"
 #include <assert.h>
@@ -21,7 +24,8 @@
 #include "row_queue.h"
 #include "patience.h"
 
-//  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not yet prepared.
+//  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not
+//  yet prepared.
 enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };
 
 static size_t
@@ -46,7 +50,8 @@ s_own_bytes (const broker_t *self, const tenant_t *tenant)
     return (size_t) broker_share (self, tenant, s_resident_bytes (self) / OWN_PARTS);
 }
 
-//  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has one.
+//  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has
+//  one.
 static size_t
 s_common_least (const broker_t *self)
 {
@@ -79,8 +84,8 @@ s_has_own_tier (const job_t *job, const tenant_t *owner)
     return job->tier && job->tier_is_own && (!owner || job->tenant == owner);
 }
 
-//  Among whom the memory of a tier of this owner's is divided (NULL: of the tier of a data set), and how much it is; to be
-//  settled.
+//  Among whom the memory of a tier of this owner's is divided (NULL: of the tier of a data set), and how much
+//  it is; to be settled.
 static raw_prefetch_division_t
 s_division (const broker_t *self, const tenant_t *owner)
 {
@@ -126,8 +131,9 @@ s_busy_bytes (const broker_t *self)
     return 2 * self->prepare_max * mean;
 }
 
-//  What is not for residents is divided by weight among those who read; a lane has what its tenant's own tiers and pools may
-//  take besides.  With less than half of its part, or than keeps the workers busy, nobody waits until a whole piece can be read.
+//  What is not for residents is divided by weight among those who read; a lane has what its tenant's own
+//  tiers and pools may take besides.  With less than half of its part, or than keeps the workers busy, nobody
+//  waits until a whole piece can be read.
 static void
 s_share_out (broker_t *self, const job_t *leaving)
 {
@@ -140,8 +146,10 @@ s_share_out (broker_t *self, const job_t *leaving)
     for (size_t index = 0; index < self->tenant_count; index++) {
         const tenant_t *tenant = self->tenants [index];
         size_t part = s_readers (self, tenant, leaving)? rest / weights * tenant->given.weight: 0;
-        size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0, alone = busy > part / 2? busy: part / 2;
-        raw_store_part (self->raw, raw_prefetch_lane (self, tenant), own + part, own + (alone < part? alone: part));
+        size_t own = s_has_own (tenant)? s_own_bytes (self, tenant): 0,
+            alone = busy > part / 2? busy: part / 2;
+        raw_store_part (self->raw, raw_prefetch_lane (self, tenant), own + part,
+            own + (alone < part? alone: part));
     }
 }
 
@@ -249,15 +257,15 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
     bool singles = range->count > 0 && given->prefers_singles
         && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
     if (range->count > 0 && !singles)
-        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1, range->samples,
-            range->count);
+        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1,
+            range->samples, range->count);
     for (uint32_t index = 0; singles && index < range->count; index++)
         raw_refcount_read_alone (self, lane, dataset, range->samples [index]);
     *range = (range_t) { .count = 0 };
 }
 
-//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for; what lies between
-//  them is read too, unless the disk is quicker with single reads.
+//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for;
+//  what lies between them is read too, unless the disk is quicker with single reads.
 static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
@@ -329,7 +337,8 @@ s_new_tier (broker_t *self, job_t *job)
     size_t limit = raw_prefetch_division_part (&division, dataset);
     uint32_t piece = s_piece (dataset, limit);
     raw_pool_options_t options = {
-        .policy = given->policy, .samples = dataset->samples, .order = given->order, .positions = supply->positions,
+        .policy = given->policy, .samples = dataset->samples, .order = given->order,
+        .positions = supply->positions,
         .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
         .chunk = given->chunk
     };
@@ -337,12 +346,14 @@ s_new_tier (broker_t *self, job_t *job)
     self->tier_least = least > self->tier_least? least: self->tier_least;
     held_t *held = &job->tenant->held;
     held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
-    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, supply, random_next (&self->random));
+    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, supply,
+        random_next (&self->random));
 }
 
 //  Calls visit for each tier there is; owner: NULL, it is its data set's.
 static void
-s_each_tier (broker_t *self, void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
+s_each_tier (broker_t *self,
+    void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
 {
     for (size_t index = 0; index < self->dataset_count; index++)
         if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
@@ -422,7 +433,8 @@ s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
 static size_t
 s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
 {
-    double whole = (double) bytes * (double) self->weights / tenant->given.weight + (double) self->tenant_count;
+    double whole = (double) bytes * (double) self->weights / tenant->given.weight
+        + (double) self->tenant_count;
     return broker_raw_setting (s_budget_for (OWN_PARTS * (size_t) whole + OWN_PARTS));
 }
 
@@ -451,11 +463,14 @@ static bool
 s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const tenant_t *tenant = limits_tenant (self, join);
-    size_t taken = tenant->held.tier_least * s_own_tiers_without (tenant, ghost) + s_own_reserved_without (tenant, ghost);
+    size_t taken = tenant->held.tier_least * s_own_tiers_without (tenant,
+        ghost) + s_own_reserved_without (tenant, ghost);
     size_t bound = lookahead_bound (join), most = s_own_bytes (self, tenant);
-    return bound + taken <= most || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with %zu of other jobs "
-        "tenant '%s' needs %zu bytes of memory for compressed samples, and may have %zu: take a smaller pool, or have the operator "
-        "start the server with --raw %zu, or give the tenant more weight", join->pool, join->dataset->name, bound, taken, tenant->name,
+    return bound + taken <= most
+        || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with %zu of other jobs "
+        "tenant '%s' needs %zu bytes of memory for compressed samples, and may have %zu: take a smaller "
+        "pool, or have the operator start the server with --raw %zu, or give the tenant more weight",
+        join->pool, join->dataset->name, bound, taken, tenant->name,
         bound + taken, most, s_setting_for_own (self, tenant, bound + taken));
 }
 
@@ -465,15 +480,19 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *gho
 {
     const dataset_t *dataset = join->dataset;
     if (!dataset->supply)
-        return refuse (refusal, "bad_request", "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
+        return refuse (refusal, "bad_request",
+            "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
     if (limits_apply (self))
         return s_allows_own_pool (self, join, ghost, refusal);
-    size_t bound = lookahead_bound (join), taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
+    size_t bound = lookahead_bound (join),
+        taken = self->tier_least * s_tiers_without (self, ghost) + s_reserved_without (self, ghost);
     size_t needed = s_budget_for (bound + taken);
-    return needed <= self->options.raw_bytes || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
-        "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with --raw %zu, or take "
-        "a smaller pool", join->pool, dataset->name, bound, taken, broker_raw_setting (needed),
+    return needed <= self->options.raw_bytes
+        || refuse (refusal, "budget", "pool: %u samples of '%s' may take %zu bytes; with the "
+        "other jobs' %zu, compressed samples need %zu bytes of memory, there are %zu: start the server with "
+        "--raw %zu, or take a smaller pool", join->pool, dataset->name, bound, taken,
+        broker_raw_setting (needed),
         broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
 }
 
@@ -505,12 +524,15 @@ s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *gho
     if (join->order == SAMPLER_ORDER_PRIVATE) {
         needed = s_own_with (tenant, dataset, ghost);
         most = s_own_bytes (self, tenant);
-        return needed <= most || refuse (refusal, "budget", "with this job %zu of tenant '%s' read from packs by themselves; that "
-            "takes at least %zu bytes for compressed samples, and it may have %zu: join with order shared, or have the operator start "
-            "the server with --raw %zu, or give the tenant more weight", s_own_tiers_without (tenant, ghost) + 1, tenant->name, needed,
+        return needed <= most || refuse (refusal, "budget",
+            "with this job %zu of tenant '%s' read from packs by themselves; that "
+            "takes at least %zu bytes for compressed samples, and it may have %zu: join with order shared, "
+            "or have the operator start the server with --raw %zu, or give the tenant more weight",
+            s_own_tiers_without (tenant, ghost) + 1, tenant->name, needed,
             most, s_setting_for_own (self, tenant, needed));
     }
-    return needed <= most || refuse (refusal, "budget", "data set '%s' needs at least %zu bytes for compressed samples, and there are "
+    return needed <= most || refuse (refusal, "budget",
+        "data set '%s' needs at least %zu bytes for compressed samples, and there are "
         "%zu for each: have the operator start the server with more (--raw)", dataset->name, needed, most);
 }
 
@@ -526,9 +548,11 @@ raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_
         return true;
     size_t needed = s_budget_with (self, dataset, ghost);
     return needed <= self->options.raw_bytes || refuse (refusal, "budget",
-        "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least %zu bytes for "
-        "compressed samples, there are %zu: start the server with --raw %zu, or join with order shared", s_tiers_without (self, ghost) + 1,
-        broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
+        "with this job %zu groups of jobs read from packs, each with memory of its own; that takes at least "
+        "%zu bytes for compressed samples, there are %zu: start the server with --raw %zu, or join with "
+        "order shared", s_tiers_without (self, ghost) + 1,
+        broker_raw_setting (needed), broker_raw_setting (self->options.raw_bytes),
+        broker_raw_setting (needed));
 }
 
 static void
@@ -545,10 +569,12 @@ s_join_tier (broker_t *self, job_t *job)
     dataset_t *dataset = job->dataset;
     if (!s_wants_tier (dataset, job->order))
         return;
-    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by sample where
-    //  there is no memory for a tier of its own.
-    bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows;
-    bool has_room = limits_apply (self)? s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
+    //  A job that draws apart has no strata in common with those that follow (sampler.h); it reads sample by
+    //  sample where there is no memory for a tier of its own.
+    bool is_apart = job->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA
+        && !job->consumer.follows;
+    bool has_room = limits_apply (self)?
+        s_own_with (job->tenant, dataset, NULL) <= s_own_bytes (self, job->tenant)
         : s_budget_with (self, dataset, NULL) <= self->options.raw_bytes;
     if (is_apart && !has_room)
         return;
@@ -686,16 +712,18 @@ raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
     return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler, NULL);
 }
 
-//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's, unless it keeps it
-//  for another epoch.
+//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's,
+//  unless it keeps it for another epoch.
 static raw_sample_t *
 s_take (broker_t *self, job_t *job, uint32_t id)
 {
-    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of it
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of
+                                                                             //  it
     tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
     if (taken == TIER_HANDED)
         raw_store_drop (self->raw, sample);
-    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id) && raw_sample_lane (sample) == 0)
+    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
+        && raw_sample_lane (sample) == 0)
         raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
     if (raw_sample_is_new (sample)) {
         raw_refcount_read_alone (self, raw_prefetch_lane (self, job->tenant), job->dataset, sample);
@@ -713,7 +741,8 @@ raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *v
         return;
     raw_sample_t *sample = NULL;
     if (job->tier)
-        s_fill_of (self, job, job->tier);      //  redox: the pick may have scheduled the read of this very sample
+        s_fill_of (self, job, job->tier);      //  redox: the pick may have scheduled the read of this very
+                                               //  sample
     for (size_t index = 0; index < count; index++) {
         version_t *version = versions [index];
         if (version->state != VERSION_IDLE || version->raw)
@@ -737,8 +766,8 @@ raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *v
 
 //  ---- reads
 
-//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part for them: one on
-//  a slow disk takes nothing from the others.
+//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part
+//  for them: one on a slow disk takes nothing from the others.
 static bool
 s_is_full (const broker_t *self, const raw_prefetch_t *supply)
 {
@@ -842,7 +871,8 @@ s_pool (raw_pool_figures_t figures)
 {
     json_t *object = json_object ();
     json_object_set_new (object, "piece_samples", json_integer (figures.piece));
-    json_object_set_new (object, "virtual_chunks", figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
+    json_object_set_new (object, "virtual_chunks",
+        figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
     json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
     json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
     json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
@@ -861,21 +891,26 @@ raw_prefetch_status (const dataset_t *dataset, bool sees_all)
     if (!sees_all)
         return json_pack ("{s:o}", "policy", s_policy (dataset));
     const raw_prefetch_t *supply = dataset->supply;
-    raw_pool_figures_t figures = { .piece = supply->last.piece, .virtual_chunks = supply->last.virtual_chunks };
+    raw_pool_figures_t figures = { .piece = supply->last.piece,
+        .virtual_chunks = supply->last.virtual_chunks };
     if (supply->tier)
         figures = raw_pool_figures (tier_pool (supply->tier));
     json_t *object = s_pool (figures);
     json_object_set_new (object, "policy", s_policy (dataset));
-    json_object_set_new (object, "passes", json_integer ((json_int_t) (supply->past.passes + figures.passes)));
+    json_object_set_new (object, "passes",
+        json_integer ((json_int_t) (supply->past.passes + figures.passes)));
     json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
     json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
-    json_object_set_new (object, "misses", json_integer ((json_int_t) (supply->past.misses + figures.misses)));
-    json_object_set_new (object, "discarded", json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
+    json_object_set_new (object, "misses",
+        json_integer ((json_int_t) (supply->past.misses + figures.misses)));
+    json_object_set_new (object, "discarded",
+        json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
     json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
     json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
     json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
     json_object_set_new (object, "read_amplification",
-        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed): json_null ());
+        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed):
+        json_null ());
     return object;
 }
 

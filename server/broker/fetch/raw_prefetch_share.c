@@ -1,13 +1,15 @@
 //  How memory for compressed samples is divided among tiers.
 //
-//  Tiers that share memory: all there are; or where there are several tenants those of the data sets, and each tenant's own.
-//  A tier has never more than its data take: then everything is resident, and more would be of no use.  The rest is for those
-//  whose data take more, by weight: a quarter in equal parts, three quarters by the size of their data.  So a large pack has
-//  most of it, and a small one still enough to mix in.
+//  Tiers that share memory: all there are; or where there are several tenants those of the data sets, and
+//  each tenant's own.
+//  A tier has never more than its data take: then everything is resident, and more would be of no use.  The
+//  rest is for those whose data take more, by weight: a quarter in equal parts, three quarters by the size of
+//  their data.  So a large pack has most of it, and a small one still enough to mix in.
 //
 //      part = weight x level, but no less than `least` and no more than `most`
 //
-//  The level is such that the parts come to what there is.  They change when a tier comes or goes, or a job with a pool;
+//  The level is such that the parts come to what there is.  They change when a tier comes or goes, or a job
+//  with a pool;
 //  pieces and slots are then cut anew (supply.c).
 
 #include "raw_prefetch_share.h"
@@ -48,7 +50,8 @@ s_all_parts (const raw_prefetch_division_t *self, const broker_t *broker)
     double sum = 0;
     for (size_t index = 0; index < broker->dataset_count; index++)
         if (self->tiers [index] > 0)
-            sum += (double) self->tiers [index] * (double) raw_prefetch_division_part (self, broker->datasets [index]);
+            sum += (double) self->tiers [index] * (double) raw_prefetch_division_part (self,
+                broker->datasets [index]);
     return sum;
 }
 

@@ -1,14 +1,16 @@
 //  Compressed samples of packs: who holds them, at whose expense, and which version waits for which bytes.
 //
-//  A sample's memory counts on one lane of the raw store (supply.c): on that of a tenant whose places wait for it, or who
-//  has it in a tier or pool of his own; else, while it is resident for everybody, on the first.  Who brings it pays for
-//  it.  Who is done with it pays no more, and one of those who still have use of it does; but not with memory that is kept
-//  for somebody, nor where he waits for memory for what he needs before: then the bytes go, and are read again when it is
-//  their turn in his lane.  So what a tenant has of its part comes back to it as soon as it is done, whoever else wants the
-//  same samples later; and for each sample that is read again somebody was done with it.
+//  A sample's memory counts on one lane of the raw store (supply.c): on that of a tenant whose places wait
+//  for it, or who has it in a tier or pool of his own; else, while it is resident for everybody, on the
+//  first.  Who brings it pays for it.  Who is done with it pays no more, and one of those who still have use
+//  of it does; but not with memory that is kept for somebody, nor where he waits for memory for what he needs
+//  before: then the bytes go, and are read again when it is their turn in his lane.  So what a tenant has of
+//  its part comes back to it as soon as it is done, whoever else wants the same samples later; and for each
+//  sample that is read again somebody was done with it.
 //
-//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  When bytes are read, and
-//  whether again, depends on how long others took; what is resident, delivered, and in which order, does not.
+//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  When bytes
+//  are read, and whether again, depends on how long others took; what is resident, delivered, and in which
+//  order, does not.
 
 #include "raw_refcount.h"
 #include <assert.h>
@@ -111,7 +113,8 @@ raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sam
 void
 raw_refcount_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample)
 {
-    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample, 1);
+    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample,
+        1);
 }
 
 //  ---- versions

@@ -3,8 +3,8 @@
 #define RAW_REFCOUNT_H
 #include "broker_state.h"
 
-//  Somebody of the tenant waits for the version, which is not prepared: it gets hold of its bytes, if it has not, and they come
-//  by the tenant's lane if not before.  True: they are there, or the data set is no pack.
+//  Somebody of the tenant waits for the version, which is not prepared: it gets hold of its bytes, if it has
+//  not, and they come by the tenant's lane if not before.  True: they are there, or the data set is no pack.
 bool raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  It needs the bytes no more.  Idempotent.
 void raw_prefetch_release (broker_t *self, version_t *version);

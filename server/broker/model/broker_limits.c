@@ -1,8 +1,9 @@
 //  What tenants may have, and have.
 //
-//  Where there is one tenant only, its limits are the server's.  Where there are several, each has its own, which do not depend on
-//  what others have just now: so a refusal tells a tenant nothing of them, and nobody can take what is another's.  Settings may
-//  promise more than there is; then the server's own limits count too, and a refusal says no more than that.
+//  Where there is one tenant only, its limits are the server's.  Where there are several, each has its own,
+//  which do not depend on what others have just now: so a refusal tells a tenant nothing of them, and nobody
+//  can take what is another's.  Settings may promise more than there is; then the server's own limits count
+//  too, and a refusal says no more than that.
 
 #include "broker_limits.h"
 #include <assert.h>
@@ -40,7 +41,8 @@ s_jobs_max (const broker_t *self, const tenant_t *tenant)
 {
     if (!limits_apply (self))
         return SIZE_MAX;
-    return tenant->given.jobs_max? tenant->given.jobs_max: (size_t) broker_share (self, tenant, SAMPLER_JOBS_MAX);
+    return tenant->given.jobs_max? tenant->given.jobs_max:
+        (size_t) broker_share (self, tenant, SAMPLER_JOBS_MAX);
 }
 
 static size_t
@@ -78,17 +80,22 @@ s_allow_count (const broker_t *self, const broker_join_t *join, const job_t *gho
 {
     const tenant_t *tenant = limits_tenant (self, join);
     const dataset_t *dataset = join->dataset;
-    size_t jobs = tenant->held.jobs + tenant->held.outside_jobs - (ghost != NULL), jobs_max = s_jobs_max (self, tenant);
+    size_t jobs = tenant->held.jobs + tenant->held.outside_jobs - (ghost != NULL),
+        jobs_max = s_jobs_max (self, tenant);
     if (jobs >= jobs_max)
-        return refuse (refusal, "busy", "tenant '%s' has %zu jobs (those that wait for ranks included), at most %zu may be: wait "
-            "until one ends, or have the operator set tenant-jobs %s=%zu", tenant->name, jobs, jobs_max, tenant->name, jobs + 1);
+        return refuse (refusal, "busy",
+            "tenant '%s' has %zu jobs (those that wait for ranks included), at most %zu may be: wait "
+            "until one ends, or have the operator set tenant-jobs %s=%zu", tenant->name, jobs, jobs_max,
+            tenant->name, jobs + 1);
     size_t here = tenant->held.on_dataset [dataset->number] - (ghost && ghost->dataset == dataset);
     size_t here_max = s_on_dataset_max (self, tenant, dataset);
     if (here < here_max)
         return true;
     if (!limits_apply (self))
-        return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends", dataset->name, SAMPLER_JOBS_MAX);
-    return refuse (refusal, "busy", "data set '%s' has %zu jobs of tenant '%s', at most %zu may be: wait until one ends, or have the "
+        return refuse (refusal, "busy", "data set '%s' has %d jobs already: wait until one ends",
+            dataset->name, SAMPLER_JOBS_MAX);
+    return refuse (refusal, "busy",
+        "data set '%s' has %zu jobs of tenant '%s', at most %zu may be: wait until one ends, or have the "
         "operator give the tenant more weight (tenant-weight)", dataset->name, here, tenant->name, here_max);
 }
 
@@ -102,13 +109,14 @@ s_less (size_t whole, size_t part)
 static const char *
 s_asked (const broker_join_t *join, size_t bytes, char text [160])
 {
-    snprintf (text, 160, "the job's batches (%" PRIu32 " slots of %zu bytes%s) and bookkeeping need %zu bytes of memory", join->slots,
-        join->slot_bytes, join->world_size > 1? " for each rank": "", bytes);
+    snprintf (text, 160, "the job's batches (%" PRIu32 " slots of %zu bytes%s) and bookkeeping need %zu "
+        "bytes of memory", join->slots, join->slot_bytes, join->world_size > 1? " for each rank": "", bytes);
     return text;
 }
 
 static bool
-s_allow_bytes (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t bytes, refusal_t *refusal)
+s_allow_bytes (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t bytes,
+    refusal_t *refusal)
 {
     const tenant_t *tenant = limits_tenant (self, join);
     size_t old = ghost? ghost->memory_bytes: 0, all = self->options.jobs_bytes_max;
@@ -116,19 +124,23 @@ s_allow_bytes (const broker_t *self, const broker_join_t *join, const job_t *gho
     char asked [160];
     if (limits_apply (self)) {
         const held_t *held = &tenant->held;
-        size_t most = s_bytes_max (self, tenant), taken = held->jobs_bytes - old + held->outside_bytes + held->dying_bytes;
+        size_t most = s_bytes_max (self, tenant),
+            taken = held->jobs_bytes - old + held->outside_bytes + held->dying_bytes;
         size_t left = s_less (most, taken);
         if (bytes > left)
-            return refuse (refusal, "budget", "%s; %zu of %zu are left for tenant '%s': take smaller batches or fewer slots, or have "
-                "the operator set tenant-batches %s=%zu", s_asked (join, bytes, asked), left, most, tenant->name, tenant->name,
-                taken + bytes);
+            return refuse (refusal, "budget",
+                "%s; %zu of %zu are left for tenant '%s': take smaller batches or fewer slots, or have "
+                "the operator set tenant-batches %s=%zu", s_asked (join, bytes, asked), left, most,
+                tenant->name, tenant->name, taken + bytes);
     }
     if (bytes <= left_of_all)
         return true;
     if (limits_apply (self))
-        return refuse (refusal, "budget", "%s; the server has less at present, for its settings (tenant-batches) promise more than "
+        return refuse (refusal, "budget",
+            "%s; the server has less at present, for its settings (tenant-batches) promise more than "
             "it has: try again, or take smaller batches or fewer slots", s_asked (join, bytes, asked));
-    return refuse (refusal, "budget", "%s; %zu of %zu are left on this server: take smaller batches or fewer slots",
+    return refuse (refusal, "budget",
+        "%s; %zu of %zu are left on this server: take smaller batches or fewer slots",
         s_asked (join, bytes, asked), left_of_all, all);
 }
 
@@ -141,22 +153,27 @@ s_allow_ranks (const broker_t *self, const broker_join_t *join, const job_t *gho
     if (join->world_size <= s_less (ranks_max, ranks))
         return true;
     if (limits_apply (self))
-        return refuse (refusal, "budget", "tenant '%s' has jobs of %zu processes, at most %zu may be, since each takes %d file "
-            "descriptors of the server's: wait until one ends, or have the operator start the server with more (ulimit -n)",
-            tenant->name, ranks, ranks_max, BROKER_RANK_DESCRIPTORS);
-    return refuse (refusal, "budget", "there are jobs of %zu processes, at most %zu may be, since each takes %d file descriptors of the "
-        "server's: wait until one ends, or start the server with more (ulimit -n)", ranks, ranks_max, BROKER_RANK_DESCRIPTORS);
+        return refuse (refusal, "budget",
+            "tenant '%s' has jobs of %zu processes, at most %zu may be, since each takes %d file "
+            "descriptors of the server's: wait until one ends, or have the operator start the server with "
+            "more (ulimit -n)", tenant->name, ranks, ranks_max, BROKER_RANK_DESCRIPTORS);
+    return refuse (refusal, "budget",
+        "there are jobs of %zu processes, at most %zu may be, since each takes %d file descriptors of the "
+        "server's: wait until one ends, or start the server with more (ulimit -n)", ranks, ranks_max,
+        BROKER_RANK_DESCRIPTORS);
 }
 
 bool
-limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes, refusal_t *refusal)
+limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes,
+    refusal_t *refusal)
 {
-    return s_allow_bytes (self, join, ghost, memory_bytes, refusal) && s_allow_count (self, join, ghost, refusal)
+    return s_allow_bytes (self, join, ghost, memory_bytes, refusal)
+        && s_allow_count (self, join, ghost, refusal)
         && s_allow_ranks (self, join, ghost, refusal);
 }
 
-//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use beyond that: so there is
-//  some for all of them, and what others have is no reason.
+//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use
+//  beyond that: so there is some for all of them, and what others have is no reason.
 static bool
 s_allow_share (const broker_t *self, const tenant_t *tenant, size_t bytes, size_t least, refusal_t *refusal)
 {
@@ -164,24 +181,29 @@ s_allow_share (const broker_t *self, const tenant_t *tenant, size_t bytes, size_
     if (least <= share)
         return true;
     if (!limits_apply (self))
-        return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
+        return refuse (refusal, "budget",
+            "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
             "the cache needs at least %zu; it has %zu: start the server with --cache %zu or fewer --workers",
             bytes, self->options.workers, least, self->options.cache_bytes, least);
-    return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers tenant '%s' "
-        "needs a share of the cache of at least %zu; it has %zu: prepare smaller samples, or have the operator raise tenant-weight %s "
-        "or --cache, or start the server with fewer --workers", bytes, self->options.workers, tenant->name, least, share,
-        tenant->name);
+    return refuse (refusal, "budget",
+        "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers tenant '%s' "
+        "needs a share of the cache of at least %zu; it has %zu: prepare smaller samples, or have the "
+        "operator raise tenant-weight %s or --cache, or start the server with fewer --workers", bytes,
+        self->options.workers, tenant->name, least, share, tenant->name);
 }
 
 bool
 limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal)
 {
-    size_t most = tenant->given.cache_bytes_max, least = broker_cache_least (self->options.workers, version_bytes);
+    size_t most = tenant->given.cache_bytes_max,
+        least = broker_cache_least (self->options.workers, version_bytes);
     size_t bytes = broker_version_cost (version_bytes);
     if (limits_apply (self) && most && least > most)
-        return refuse (refusal, "budget", "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
-            "it needs a cache of at least %zu; tenant '%s' may have %zu: prepare smaller samples, or have the operator set "
-            "tenant-cache %s=%zu", bytes, self->options.workers, least, tenant->name, most, tenant->name, least);
+        return refuse (refusal, "budget",
+            "a prepared sample of this pipeline takes %zu bytes, so with %" PRIu32 " workers "
+            "it needs a cache of at least %zu; tenant '%s' may have %zu: prepare smaller samples, or have "
+            "the operator set tenant-cache %s=%zu", bytes, self->options.workers, least, tenant->name, most,
+            tenant->name, least);
     return s_allow_share (self, tenant, bytes, least, refusal);
 }
 
@@ -192,7 +214,8 @@ uint64_t
 limits_new_job (broker_t *self, tenant_t *tenant)
 {
     tenant->jobs_total++;
-    return limits_apply (self)? (uint64_t) tenant->number << 32 | (uint32_t) tenant->jobs_total: self->next_job++;
+    return limits_apply (self)? (uint64_t) tenant->number << 32 | (uint32_t) tenant->jobs_total:
+        self->next_job++;
 }
 
 void
@@ -302,7 +325,8 @@ limits_status (const broker_t *self, const tenant_t *tenant)
     json_object_set_new (object, "jobs_total", s_number (tenant->jobs_total));
     json_object_set_new (object, "ranks", s_number (held->ranks));
     json_object_set_new (object, "ranks_max", s_limit (s_ranks_max (self, tenant)));
-    json_object_set_new (object, "batches_bytes", s_number (held->jobs_bytes + held->dying_bytes + held->outside_bytes));
+    json_object_set_new (object, "batches_bytes",
+        s_number (held->jobs_bytes + held->dying_bytes + held->outside_bytes));
     json_object_set_new (object, "batches_bytes_max", s_limit (s_bytes_max (self, tenant)));
     json_object_set_new (object, "pools_bytes", s_number (held->lookahead_reserved));
     json_object_set_new (object, "cache_bytes_max", s_number (cache_max));
@@ -338,11 +362,11 @@ s_check_tenant (const broker_t *self, const tenant_t *tenant)
     assert (held.jobs == tenant->held.jobs && held.ranks == tenant->held.ranks);
     assert (held.jobs_bytes == tenant->held.jobs_bytes && held.dying_bytes == tenant->held.dying_bytes);
     assert (held.lookahead_reserved == tenant->held.lookahead_reserved && held.tiers == tenant->held.tiers);
-    assert (held.jobs <= s_jobs_max (self, tenant) && held.ranks <= s_ranks_max (self, tenant));            //  B9
-    assert (held.jobs_bytes <= s_bytes_max (self, tenant));                                                 //  B9
+    assert (held.jobs <= s_jobs_max (self, tenant) && held.ranks <= s_ranks_max (self, tenant));  //  B9
+    assert (held.jobs_bytes <= s_bytes_max (self, tenant));  //  B9
     for (size_t index = 0; index < self->dataset_count; index++) {
         assert (held.on_dataset [index] == tenant->held.on_dataset [index]);
-        assert (held.on_dataset [index] <= s_on_dataset_max (self, tenant, self->datasets [index]));        //  B9
+        assert (held.on_dataset [index] <= s_on_dataset_max (self, tenant, self->datasets [index]));  //  B9
     }
 }
 

@@ -6,10 +6,13 @@
 //  Whether there are several, so that nothing of one may be told to another.
 bool limits_apply (const broker_t *self);
 tenant_t *limits_tenant (const broker_t *self, const broker_join_t *join);
-//  Whether its tenant may have one more job; memory_bytes: of it, slot_bytes of a rank's.  As if the ghost had left already.
-bool limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes, refusal_t *refusal);
+//  Whether its tenant may have one more job; memory_bytes: of it, slot_bytes of a rank's.  As if the ghost
+//  had left already.
+bool limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghost, size_t memory_bytes,
+    refusal_t *refusal);
 //  Whether its part of the cache, and its setting for that, let it have versions of this size.
-bool limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal);
+bool limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes,
+    refusal_t *refusal);
 //  Of a new job: its number.
 uint64_t limits_new_job (broker_t *self, tenant_t *tenant);
 //  A job is there; it is over; it is reclaimed.

@@ -19,7 +19,8 @@ broker_need (void *memory)
     return memory;
 }
 
-//  Files are read of each folder beside the others and beside what comes of packs; all may be with the workers at once then.
+//  Files are read of each folder beside the others and beside what comes of packs; all may be with the
+//  workers at once then.
 size_t
 broker_tasks_max (const broker_t *self)
 {

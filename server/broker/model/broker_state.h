@@ -1,7 +1,8 @@
-/*  broker_state -- the broker's structures: job, rank, batch, row, tenant, data set; for the files of server/broker alone.
+/*  broker_state -- the broker's structures: job, rank, batch, row, tenant, data set; for the files of
+ *  server/broker alone.
  *
- *  A job has one rank or several.  What is called a batch here is a *step*: of all ranks together, in one slot number of each
- *  rank's ring.  Of a job with one rank both are the same.
+ *  A job has one rank or several.  What is called a batch here is a *step*: of all ranks together, in one
+ *  slot number of each rank's ring.  Of a job with one rank both are the same.
  *
  *  A place's way:
  *
@@ -11,8 +12,9 @@
  *        +---------+ (then drawn again, or HOLE when the epoch has nothing left)      | batch released
  *        +---------------------------------------------------------------------------+
  *
- *  The rank of a place may be lost before the step is sent: then it is LOST, and WAITING again, for the same sample, when the
- *  rank is back.  Two kinds of places are in no step's window: a rank's *padding*, and those that it is given *again*.
+ *  The rank of a place may be lost before the step is sent: then it is LOST, and WAITING again, for the same
+ *  sample, when the rank is back.  Two kinds of places are in no step's window: a rank's *padding*, and those
+ *  that it is given *again*.
  */
 #ifndef BROKER_STATE_H
 #define BROKER_STATE_H
@@ -29,7 +31,8 @@ typedef struct ahead lookahead_t;
 
 typedef enum {
     PLACE_EMPTY,
-    PLACE_WAITING,              //  in its version's waiting list, and until that is handed out in the job's queue
+    PLACE_WAITING,              //  in its version's waiting list, and until that is handed out in the job's
+                                //  queue
     PLACE_READY,                //  in the job's queue of copies
     PLACE_COPYING,              //  a worker has it
     PLACE_FILLED,
@@ -54,7 +57,8 @@ struct place {
     uint32_t draw;
     uint32_t record;            //  sharing.h
     bool is_reused;             //  that version was there: for a job of its tenant
-    uint16_t tenant_jobs;       //  of its tenant that the version had served then; 0: there is one tenant only, and record says it
+    uint16_t tenant_jobs;       //  of its tenant that the version had served then; 0: there is one tenant
+                                //  only, and record says it
     bool is_hole;               //  the batch, when it went, lacked this row
 };
 
@@ -128,7 +132,8 @@ struct rank {
     rank_state_t state;
     bool is_inline;
     bool left_itself;           //  LEFT: it said so, so it does not come back
-    bool reclaiming, reclaimed;       //  not there: ACTION_RECLAIM_RANK was given out, and has been carried out
+    bool reclaiming, reclaimed;       //  not there: ACTION_RECLAIM_RANK was given out, and has been carried
+                                      //  out
     int64_t joined_ms, alive_ms;
     bool is_awaited;            //  not there, and may come back:
     int64_t lost_ms, due_ms;    //  LOST: since when; until when it is waited for, though nobody else be there
@@ -152,7 +157,8 @@ typedef enum {
     JOB_ATTACHING,              //  not all ranks have taken their ring or asked for inline
     JOB_RUNNING,
     JOB_DRAWN,                  //  the last epoch is drawn; it stays until it leaves
-    JOB_ENDING,                 //  marked: it draws and is sent nothing more, and is swept when the present phase is over
+    JOB_ENDING,                 //  marked: it draws and is sent nothing more, and is swept when the present
+                                //  phase is over
     JOB_OVER                    //  swept; reclaimed when no worker writes for it
 } job_state_t;
 
@@ -212,8 +218,10 @@ struct job {
     uint64_t drawn_epoch;
     const char *end_reason;     //  static; NULL: the server has not ended it
     char *end_message;          //  of SEND_ENDED, with the reason
-    consumer_t consumer;        //  what the version index knows of it; sampler_job is SAMPLER_JOB_NONE when over
-    tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by one
+    consumer_t consumer;        //  what the version index knows of it; sampler_job is SAMPLER_JOB_NONE when
+                                //  over
+    tier_t *tier;               //  where its draws look for compressed samples; NULL: it reads them one by
+                                //  one
     bool tier_is_own;           //  and nobody else's
     lookahead_t *ahead;         //  or what its order's pool holds of them; NULL: it has none
     size_t lookahead_bytes_max; //  bytes that this may hold
@@ -237,19 +245,21 @@ struct job {
     uint64_t epoch_samples;     //  sent of it; both count what the job before had, where one is gone on with
     uint64_t delivered;
     uint64_t consumed_samples;
-    uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest that a loop was given samples of; counted as epoch_samples
+    uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest that a loop was given samples of;
+                                                        //  counted as epoch_samples
     uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
     uint32_t mark_count;
     waits_t waits;
     sharing_t sharing;
     char *notice;               //  of SEND_NOTICE; NULL: there was none
-    //  Of its data, what it does not get because it cannot be read; how many of them its clients have been told of, and since
-    //  when there are more (0: not noticed yet).
+    //  Of its data, what it does not get because it cannot be read; how many of them its clients have been
+    //  told of, and since when there are more (0: not noticed yet).
     roaring_bitmap_t *unreadable;
     uint64_t unreadable_told;
     int64_t unreadable_ms;
-    uint64_t notices;           //  number of the one of its data set's trouble that it was told last (patience.h)
+    uint64_t notices;           //  number of the one of its data set's trouble that it was told last
+                                //  (patience.h)
 };
 
 //  One shared stage on one data set: what the version index's kind is of.  It ends with its kind.
@@ -270,8 +280,8 @@ typedef struct {
     char *reason;
 } bad_sample_t;
 
-//  So many are kept with their reason, and shown by status; where jobs of the data set end, all are kept, and else, up to the
-//  greater number, the first ones of each job.
+//  So many are kept with their reason, and shown by status; where jobs of the data set end, all are kept, and
+//  else, up to the greater number, the first ones of each job.
 enum { BAD_NAMED_MAX = 100, BAD_KEPT_MAX = 4096, BAD_OF_JOB_MAX = 10 };
 
 //  A data set that is a pack.
@@ -282,7 +292,8 @@ typedef struct {
     size_t sample_bytes_max;
     uint64_t bytes;                         //  of all samples
     double square_bytes;                    //  the sum of their squares
-    tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are none
+    tier_t *tier;                           //  of the SHARED jobs that do not draw apart; NULL: there are
+                                            //  none
     raw_pool_figures_t last;                //  of the SHARED tier that ended last
     raw_pool_figures_t past;                //  counters of SHARED tiers that have ended
     size_t reading, reading_bytes;          //  requests handed out, and the memory of their samples
@@ -296,7 +307,8 @@ typedef struct {
     job_t *prepare_turn, *copy_turn;        //  whose turn it is; NULL: the first job's
     size_t side_tasks;                         //  that wait
     size_t waiting;                         //  these, and places in its jobs' queues
-    size_t fetching_of [BROKER_DATASETS_MAX];       //  versions of each data set whose plain files are being read on its turn
+    size_t fetching_of [BROKER_DATASETS_MAX];       //  versions of each data set whose plain files are being
+                                                    //  read on its turn
     size_t version_bytes_max;               //  of its jobs' classes
     size_t outside_bytes;                   //  of versions with memory, out of the index, that it has hold of
 } wants_t;
@@ -317,8 +329,10 @@ typedef struct {
     size_t jobs_bytes;                      //  theirs
     size_t dying_bytes;                     //  of jobs that are over, while a worker writes for them
     size_t outside_jobs, outside_bytes;     //  broker_outside
-    size_t tiers, tier_least;               //  supply.c: in so many its jobs read; bytes that one of them needs at least
-    size_t lookahead_reserved;                  //  bytes that its jobs with a pool may hold, which tiers may not
+    size_t tiers, tier_least;               //  supply.c: in so many its jobs read; bytes that one of them
+                                            //  needs at least
+    size_t lookahead_reserved;                  //  bytes that its jobs with a pool may hold, which tiers may
+                                                //  not
 } held_t;
 
 struct tenant {
@@ -332,7 +346,8 @@ struct tenant {
     uint64_t jobs_total;
     uint64_t past_delivered;                //  by jobs that are over
     uint64_t prepared;                      //  versions that were made for its jobs, alone or with others'
-    uint64_t dropped;                       //  places that got another sample because theirs could not be read
+    uint64_t dropped;                       //  places that got another sample because theirs could not be
+                                            //  read
 };
 
 struct dataset {
@@ -354,7 +369,8 @@ struct broker {
     uint32_t magic;
     //  set at birth
     broker_options_t options;
-    size_t prepare_max, copy_max, read_max; //  tasks handed out at once; of a data set to prepare or read, others aside
+    size_t prepare_max, copy_max, read_max; //  tasks handed out at once; of a data set to prepare or read,
+                                            //  others aside
     //  owner only
     random_t random;
     random_t pauses;                        //  for what decides nothing: how long until a read is made again
@@ -373,12 +389,14 @@ struct broker {
     size_t rings_bytes, jobs_bytes;
     size_t outside_bytes;                   //  all tenants'
     fairness_t *fairness;                   //  of workers' time; tenants by their numbers
-    bool is_memory_kept;                    //  each tenant's part of it, outside of the index, is free or its own
+    bool is_memory_kept;                    //  each tenant's part of it, outside of the index, is free or its
+                                            //  own
     double prepare_ns, copy_ns, side_task_ns;  //  running means of all, for what is new
     size_t side_tasks;                         //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
-    size_t fetching_bytes;                  //  memory beside the index for these, where there are several data sets
+    size_t fetching_bytes;                  //  memory beside the index for these, where there are several
+                                            //  data sets
     uint64_t reading_full;                  //  data sets, a bit for each, of which enough reads are under way
     sharing_records_t records;
     int64_t shared_ms;                      //  when sharing was judged last

@@ -7,15 +7,16 @@
 #include <string.h>
 #include "broker_limits.h"
 
-_Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX,
-    "the stock knows every tenant");
+_Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX
+    && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX, "the stock knows every tenant");
 
 //  One that is alone has no limits but the server's.
 static void
 s_tell_version_index (broker_t *self, const tenant_t *tenant)
 {
     bool is_limited = limits_apply (self) && tenant->given.cache_bytes_max;
-    version_index_tenant (self->version_index, tenant->number, tenant->given.weight, is_limited? tenant->given.cache_bytes_max: SIZE_MAX);
+    version_index_tenant (self->version_index, tenant->number, tenant->given.weight,
+        is_limited? tenant->given.cache_bytes_max: SIZE_MAX);
 }
 
 tenant_t *

@@ -10,7 +10,8 @@ job_has_ended (const job_t *job)
 {
     return job->state >= JOB_ENDING;
 }
-//  The job ends, for a reason of the server's (static; message is copied), or because its clients have gone.  Idempotent.
+//  The job ends, for a reason of the server's (static; message is copied), or because its clients have gone.
+//  Idempotent.
 void job_end (job_t *job, const char *reason, const char *message);
 void job_go (job_t *job);
 //  There may be something to send to the job's ranks.

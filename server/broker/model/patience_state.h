@@ -1,4 +1,5 @@
-/*  patience_state -- what a data set knows of its reads that failed and may not fail again; patience.c changes it.  */
+/*  patience_state -- what a data set knows of its reads that failed and may not fail again; patience.c
+ *  changes it.  */
 #ifndef PATIENCE_STATE_H
 #define PATIENCE_STATE_H
 #include <stdbool.h>

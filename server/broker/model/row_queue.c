@@ -1,5 +1,5 @@
-//  The queues of a job's rows: those with a version that waits to be handed out (wanted), and those that wait to be copied
-//  (ready).  A tenant with rows in queues waits for the workers.
+//  The queues of a job's rows: those with a version that waits to be handed out (wanted), and those that wait
+//  to be copied (ready).  A tenant with rows in queues waits for the workers.
 
 #include "row_queue.h"
 #include <assert.h>

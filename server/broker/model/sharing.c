@@ -39,7 +39,8 @@ s_new_record (sharing_records_t *records)
 static uint32_t
 s_record_of (broker_t *self, version_t *version)
 {
-    if (version->record == 0 || version->record > self->records.count || s_record (self, version->record)->holders == 0
+    if (version->record == 0 || version->record > self->records.count
+        || s_record (self, version->record)->holders == 0
     ||  s_record (self, version->record)->birth != version->record_birth) {
         version->record = s_new_record (&self->records);
         version->record_birth = s_record (self, version->record)->birth;
@@ -95,8 +96,8 @@ s_credit_maker (broker_t *self, version_t *version)
     }
 }
 
-//  Other jobs of its tenant that have used the version, and are still there.  *due_p: of these, who has only just drawn it and is
-//  not yet counted.
+//  Other jobs of its tenant that have used the version, and are still there.  *due_p: of these, who has only
+//  just drawn it and is not yet counted.
 static size_t
 s_others_of_tenant (const job_t *job, const version_t *version, const job_t **first_p, size_t *due_p)
 {
@@ -113,7 +114,8 @@ s_others_of_tenant (const job_t *job, const version_t *version, const job_t **fi
     return count;
 }
 
-//  As sharing_served, in a world of one tenant.  The first of its jobs is credited when the second comes, as long as it is there:
+//  As sharing_served, in a world of one tenant.  The first of its jobs is credited when the second comes, as
+//  long as it is there:
 //  until then it is the only one that is counted.
 static void
 s_served_of_tenant (place_t *place, version_t *version)
@@ -183,8 +185,8 @@ json_t *
 sharing_status (const job_t *job)
 {
     const sharing_t *sharing = &job->sharing;
-    return json_pack ("{s:I,s:I,s:I}", "places", (json_int_t) sharing->places, "alone", (json_int_t) sharing->alone,
-        "shared", (json_int_t) sharing->shared);
+    return json_pack ("{s:I,s:I,s:I}", "places", (json_int_t) sharing->places, "alone",
+        (json_int_t) sharing->alone, "shared", (json_int_t) sharing->shared);
 }
 
 void

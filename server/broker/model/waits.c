@@ -2,8 +2,8 @@
 
 //  ---- what a job waits for
 
-//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until the batch is gone, so the
-//  search goes on where it stopped.
+//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until the batch is
+//  gone, so the search goes on where it stopped.
 static const place_t *
 s_first_open (job_t *job, uint32_t slot)
 {
@@ -22,7 +22,8 @@ s_first_open (job_t *job, uint32_t slot)
     return NULL;
 }
 
-//  Of a version that stands in line for a worker, the line says it: plain files are read by tasks that are handed out.
+//  Of a version that stands in line for a worker, the line says it: plain files are read by tasks that are
+//  handed out.
 static bool
 s_is_read (const broker_t *self, const version_t *version)
 {

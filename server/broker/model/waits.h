@@ -1,18 +1,20 @@
 /*  waits -- where a job's time goes: for each moment since its start, what it waited for.
  *
- *  While a batch lies ready that the client has not taken, the job waits for its CLIENT.  Else it is decided by the next batch
- *  to be sent, and there by the first place, in drawn order, that is neither filled nor a hole:
+ *  While a batch lies ready that the client has not taken, the job waits for its CLIENT.  Else it is decided
+ *  by the next batch to be sent, and there by the first place, in drawn order, that is neither filled nor a
+ *  hole:
  *      DISK     its sample's bytes are being read, or wait for it
  *      DECODE   its version is being prepared, or is to be handed to a worker
  *      COPY     the private stage writes it, or is to
- *  A batch without such a place, and no batch at all, wait for draws, and these for credit: CLIENT again (who holds all its
- *  slots, or has had everything).
+ *  A batch without such a place, and no batch at all, wait for draws, and these for credit: CLIENT again (who
+ *  holds all its slots, or has had everything).
  *
- *  A job with ranks waits for its CLIENT while each of them has a batch that it has not taken, and while it stands still for
- *  one of them.
+ *  A job with ranks waits for its CLIENT while each of them has a batch that it has not taken, and while it
+ *  stands still for one of them.
  *
- *  It is looked at whenever the broker has dealt with what there was, and holds until the next time: so the sums of a job add
- *  up to the time since its start, to the millisecond.  Each place is looked at once on the way, however often that is.
+ *  It is looked at whenever the broker has dealt with what there was, and holds until the next time: so the
+ *  sums of a job add up to the time since its start, to the millisecond.  Each place is looked at once on the
+ *  way, however often that is.
  *  Owner: the broker's thread.
  */
 #ifndef WAITS_H

@@ -86,9 +86,12 @@ s_ranks (const job_t *job)
     json_t *list = json_array ();
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        json_array_append_new (list, json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I}", "rank", (json_int_t) number, "state",
-            states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches", (json_int_t) rank->sent,
-            "consumed_batches", (json_int_t) broker_done (&rank->progress), "lacks_steps", (json_int_t) s_lacks (rank)));
+        json_array_append_new (list,
+            json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I}", "rank", (json_int_t) number, "state",
+            states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches",
+            (json_int_t) rank->sent,
+            "consumed_batches", (json_int_t) broker_done (&rank->progress), "lacks_steps",
+            (json_int_t) s_lacks (rank)));
     }
     return list;
 }
@@ -162,7 +165,8 @@ s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_
     json_object_set_new (object, "bad", bad);
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
     json_object_set_new (object, "trouble", patience_status (self, dataset, now_ms));
-    json_object_set_new (object, "pack", dataset->supply? raw_prefetch_status (dataset, sees_all): json_null ());
+    json_object_set_new (object, "pack",
+        dataset->supply? raw_prefetch_status (dataset, sees_all): json_null ());
     return object;
 }
 
@@ -186,19 +190,22 @@ s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
     return list;
 }
 
-//  What the tenant may have and has, and what that came to.  How many versions were dropped unused is for operators only:
+//  What the tenant may have and has, and what that came to.  How many versions were dropped unused is for
+//  operators only:
 //  whether another tenant had used one is not its own to know.
 static json_t *
 s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
 {
     json_t *object = limits_status (self, tenant);
     version_index_losses_t losses = version_index_tenant_losses (self->version_index, tenant->number);
-    json_object_set_new (object, "cache_bytes", s_number (version_index_tenant_bytes (self->version_index, tenant->number)));
+    json_object_set_new (object, "cache_bytes",
+        s_number (version_index_tenant_bytes (self->version_index, tenant->number)));
     json_object_set_new (object, "evictions", s_number (losses.evictions));
     json_object_set_new (object, "prepared_again", s_number (losses.again));
     if (sees_all)
         json_object_set_new (object, "dropped_unused", s_number (losses.dropped));
-    json_object_set_new (object, "worker_seconds", json_real ((double) broker_worker_ns (self, tenant) / 1e9));
+    json_object_set_new (object, "worker_seconds",
+        json_real ((double) broker_worker_ns (self, tenant) / 1e9));
     json_object_set_new (object, "waiting_samples", s_number (tenant_waiting (tenant)));
     return object;
 }
@@ -212,13 +219,14 @@ s_tenants (const broker_t *self)
     return list;
 }
 
-//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes, worker_seconds), or goes
-//  from there (evictions, prepared_again), is more or less as others share it too.
+//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes,
+//  worker_seconds), or goes from there (evictions, prepared_again), is more or less as others share it too.
 static json_t *
 s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
     json_t *object = json_object ();
-    json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
+    json_object_set_new (object, "policy",
+        json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
     json_object_set_new (object, "datasets", s_datasets (self, tenant, now_ms));
     json_object_set_new (object, "jobs", s_jobs (self, tenant, now_ms));
     json_object_set_new (object, "tenant", s_tenant (self, tenant, false));
@@ -233,7 +241,8 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
     if (tenant && limits_apply (self))
         return s_status_of (self, tenant, now_ms);
     json_t *object = json_object ();
-    json_object_set_new (object, "policy", json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
+    json_object_set_new (object, "policy",
+        json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
     json_object_set_new (object, "datasets", s_datasets (self, NULL, now_ms));
     json_object_set_new (object, "jobs", s_jobs (self, NULL, now_ms));
     if (limits_apply (self))
@@ -292,7 +301,8 @@ s_check_dealt (const job_t *job, const batch_t *batch, const place_t *place)
         assert (place->rank == 0 && place->row == 0);
     else {
         const place_t *before = place - 1;
-        assert (place->rank == before->rank? place->row == before->row + 1: place->rank == before->rank + 1 && place->row == 0);
+        assert (place->rank == before->rank? place->row == before->row + 1: place->rank == before->rank + 1
+            && place->row == 0);
     }
     bool is_unsent = batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
     if (place->state == PLACE_LOST)
@@ -309,12 +319,13 @@ s_check_batch (const job_t *job, uint32_t slot)
     for (uint32_t index = 0; index < job->batch_size; index++) {
         const place_t *place = &batch->places [index];
         assert (place->slot == slot && place->index == index && place->job == job);
-        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY
+            || place->state == PLACE_COPYING;
         assert (pinned == (place->version != NULL));
         if (pinned)
             assert (place->version->pins > 0 && place->version->id == place->id);
         if (place->state == PLACE_WAITING && job->dataset->supply)
-            assert (place->version->raw && ((const raw_sample_t *) place->version->raw)->holds > 0);        //  B6
+            assert (place->version->raw && ((const raw_sample_t *) place->version->raw)->holds > 0);  //  B6
         open += pinned || place->state == PLACE_LOST;
         if (index < batch->drawn && job->state != JOB_OVER)
             s_check_dealt (job, batch, place);

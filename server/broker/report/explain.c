@@ -33,7 +33,8 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
     uint64_t epoch = is_past? batch->past.epoch: batch->epoch;
     if (drawn == 0 || (request->epoch_given && epoch != request->epoch))
         return;
-    uint64_t index = is_past? batch->past.index: batch->state == SLOT_SENT? batch->index: s_index_to_be (job, slot);
+    uint64_t index = is_past? batch->past.index: batch->state == SLOT_SENT? batch->index:
+        s_index_to_be (job, slot);
     if (found->place && (epoch < found->epoch || (epoch == found->epoch && index < found->index)))
         return;
     for (uint32_t row = drawn; row-- > 0;) {
@@ -75,7 +76,8 @@ s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t
 {
     explanation->epoch = request->epoch_given? request->epoch: job->epoch;
     explanation->version = job->consumer.numbers? (uint32_t) explanation->epoch: 0;
-    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->epoch, .id = request->id };
+    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->epoch,
+        .id = request->id };
 }
 
 bool
@@ -88,9 +90,11 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
     bool is_any = job->order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
         && sampler_has (job->dataset->sampler, job->consumer.sampler_job, (uint32_t) request->id);
     if (!found.place && job->order == SAMPLER_ORDER_SEEDED && !is_any)
-        return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data", (unsigned long long) request->id);
+        return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data",
+            (unsigned long long) request->id);
     if (!found.place && !is_any)
-        return refuse (refusal, "unknown_sample", "none of the job's batches holds sample %llu any more, or yet: ask while the "
+        return refuse (refusal, "unknown_sample",
+            "none of the job's batches holds sample %llu any more, or yet: ask while the "
             "batch is in use, or join with a seed", (unsigned long long) request->id);
     *explanation = (explanation_t) { .id = (uint32_t) request->id, .pipeline = pipeline_hold (job->pipeline) };
     if (found.place)
@@ -99,7 +103,8 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
         s_take_seeded (job, request, explanation);
     const class_t *class = version_set_user (job->consumer.kind);
     explanation->is_version_told = self->tenant_count == 1 || class->is_apart;
-    explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version, .id = explanation->id };
+    explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version,
+        .id = explanation->id };
     return true;
 }
 

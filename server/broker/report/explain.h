@@ -1,9 +1,9 @@
-/*  explain -- what the broker knows of one sample of a job: where it is, and where the random numbers of both stages come
- *  from.
+/*  explain -- what the broker knows of one sample of a job: where it is, and where the random numbers of both
+ *  stages come from.
  *
- *  Of a sample in a batch that was drawn and whose slot has not been drawn into anew; of a job of order `seeded`, whose samples
- *  follow from the seed, of any sample of its data in any epoch.  What the operations do to it is not known here, because it
- *  follows from the sample's size: a worker finds that (explaining.h).
+ *  Of a sample in a batch that was drawn and whose slot has not been drawn into anew; of a job of order
+ *  `seeded`, whose samples follow from the seed, of any sample of its data in any epoch.  What the operations
+ *  do to it is not known here, because it follows from the sample's size: a worker finds that (explaining.h).
  *  Owner: the broker's thread.  What it fills in is the caller's, for any thread.
  */
 #ifndef EXPLAIN_H

@@ -12,8 +12,8 @@ enum {
     SAMPLES_LEAST = 256,            //  that both have drawn, since they are both there, and
     EPOCH_PART = 4,                 //  one part in so many of an epoch
     LITTLE_PERCENT = 20,            //  shared of what it got; below: little
-    STEP_PERCENT = 40,              //  the same for jobs out of step under dsa, whose sharing changes over an epoch: looked at
-                                    //  after a whole one
+    STEP_PERCENT = 40,              //  the same for jobs out of step under dsa, whose sharing changes over an
+                                    //  epoch: looked at after a whole one
     STEP_APART_PERCENT = 5,         //  of an epoch; less is in step
     OVERLAP_PERCENT = 20,           //  of its samples in others' data; below, little can be shared
     PROBES = 1024, PROBES_LEAST = 64,
@@ -52,7 +52,8 @@ s_tell (finding_t *self, const char *format, ...)
 static const char *
 s_who (const job_t *job, char who [WHO_BYTES])
 {
-    snprintf (who, WHO_BYTES, job->name [0]? "job %llu ('%s')": "job %llu", (unsigned long long) job->id, job->name);
+    snprintf (who, WHO_BYTES, job->name [0]? "job %llu ('%s')": "job %llu", (unsigned long long) job->id,
+        job->name);
     return who;
 }
 
@@ -62,7 +63,8 @@ s_who (const job_t *job, char who [WHO_BYTES])
 static sharing_mark_t
 s_since (const job_t *job, const job_t *other)
 {
-    sharing_mark_t now = sharing_mark_of (&job->sharing), then = job->sharing.since [other->consumer.sampler_job];
+    sharing_mark_t now = sharing_mark_of (&job->sharing),
+        then = job->sharing.since [other->consumer.sampler_job];
     return (sharing_mark_t) { now.places - then.places, now.shared - then.shared };
 }
 
@@ -84,8 +86,8 @@ s_is_little (const job_t *job, const job_t *other, uint64_t others_places, uint6
 
 //  ---- data
 
-//  Of the job's samples, how many in a hundred are in the data of any of the others: as some thousand samples say; 100
-//  where too few of those are the job's.
+//  Of the job's samples, how many in a hundred are in the data of any of the others: as some thousand samples
+//  say; 100 where too few of those are the job's.
 static uint32_t
 s_overlap (const finding_t *self, const job_t *const *others, size_t count)
 {
@@ -169,18 +171,21 @@ s_tell_stages (finding_t *self)
     broker_need (here);
     broker_need (there);
     size_t index = 0;
-    while (index < json_array_size (here) && json_equal (json_array_get (here, index), json_array_get (there, index)))
+    while (index < json_array_size (here)
+        && json_equal (json_array_get (here, index), json_array_get (there, index)))
         index++;
     char who [WHO_BYTES], mine [SHOWN_BYTES], theirs [SHOWN_BYTES];
     s_show_at (here, there, index, mine);
     s_show_at (there, here, index, theirs);
     s_who (self->far, who);
     if (mine [0] && theirs [0])
-        s_tell (self, "nothing is prepared for both this job and %s: before the share point this job has %s where the other has %s; "
-            "with the same list up to {\"share\": true} each sample would be prepared once for both", who, mine, theirs);
+        s_tell (self, "nothing is prepared for both this job and %s: before the share point this job has %s "
+            "where the other has %s; with the same list up to {\"share\": true} each sample would be "
+            "prepared once for both", who, mine, theirs);
     else
-        s_tell (self, "nothing is prepared for both this job and %s: %s share point stands before %s, %s behind it; put "
-            "{\"share\": true} in the same place of both lists", who, mine [0]? "that one's": "this one's", mine [0]? mine: theirs,
+        s_tell (self, "nothing is prepared for both this job and %s: %s share point stands before %s, %s "
+            "behind it; put {\"share\": true} in the same place of both lists", who,
+            mine [0]? "that one's": "this one's", mine [0]? mine: theirs,
             mine [0]? "this one's": "that one's");
     json_decref (here);
     json_decref (there);
@@ -193,18 +198,18 @@ s_tell_between (finding_t *self)
     char who [WHO_BYTES];
     if (self->between == BETWEEN_STAGES)
         return s_tell_stages (self);
-    return s_tell (self, "%s draws by itself, because its data, a subset, would split the data set into more parts than there is "
-        "room for; give the jobs the same subset, or subsets that fewer jobs cut in different ways",
-        s_is_apart (self->job)? "this job": s_who (self->far, who));
+    return s_tell (self, "%s draws by itself, because its data, a subset, would split the data set into more "
+        "parts than there is room for; give the jobs the same subset, or subsets that fewer jobs cut in "
+        "different ways", s_is_apart (self->job)? "this job": s_who (self->far, who));
 }
 
 //  A class of its own stands between it and all others.
 static bool
 s_tell_seeded (finding_t *self)
 {
-    return s_tell (self, "a job with a seed and no order has order \"seeded\", whose samples are prepared for it alone where they "
-        "depend on chance; with order \"shared\" it would share them with the other jobs on its data, and the seed would be that of "
-        "what is random behind the share point");
+    return s_tell (self, "a job with a seed and no order has order \"seeded\", whose samples are prepared "
+        "for it alone where they depend on chance; with order \"shared\" it would share them with the other "
+        "jobs on its data, and the seed would be that of what is random behind the share point");
 }
 
 //  ---- jobs that nothing stands between
@@ -231,8 +236,9 @@ s_tell_step (finding_t *self)
     if (apart < STEP_APART_PERCENT)
         return false;
     char who [WHO_BYTES];
-    return s_tell (self, "the server's policy is dsa, under which jobs share what they need at the same moment, and the jobs are "
-        "out of step: this one has drawn %llu %% of its epoch, %s %llu %%; start them together, or the server with --policy follow",
+    return s_tell (self, "the server's policy is dsa, under which jobs share what they need at the same "
+        "moment, and the jobs are out of step: this one has drawn %llu %% of its epoch, %s %llu %%; start "
+        "them together, or the server with --policy follow",
         (unsigned long long) here, s_who (near, who), (unsigned long long) there);
 }
 
@@ -246,8 +252,8 @@ s_tell_near (finding_t *self, const job_t *const *near, size_t count)
     if (overlap == 0)
         return false;                   //  other data are nobody's mistake
     if (overlap < OVERLAP_PERCENT)
-        return s_tell (self, "only %u %% of this job's samples are in the data of other jobs, and more cannot be shared; give the "
-            "jobs the same data, or data that overlap more", overlap);
+        return s_tell (self, "only %u %% of this job's samples are in the data of other jobs, and more "
+            "cannot be shared; give the jobs the same data, or data that overlap more", overlap);
     return self->broker->options.policy == SAMPLER_POLICY_DSA && s_tell_step (self);
 }
 
@@ -257,7 +263,8 @@ static bool
 s_is_candidate (const job_t *job)
 {
     return job->state == JOB_RUNNING && !job->sharing.is_told
-        && (job->order == SAMPLER_ORDER_SHARED || job->order_is_of_seed) && job->sharing.places >= job->sharing.look_at;
+        && (job->order == SAMPLER_ORDER_SHARED || job->order_is_of_seed)
+        && job->sharing.places >= job->sharing.look_at;
 }
 
 //  Both have been there long enough, and have data in common that is worth a word.
@@ -318,7 +325,8 @@ s_judge (broker_t *self, job_t *job)
         return;
     char message [MESSAGE_BYTES];
     finding_t finding = { .broker = self, .job = job, .message = message };
-    job->sharing.look_at = job->sharing.places + job->sharing.places / AGAIN_PART + SAMPLES_LEAST / AGAIN_PART;
+    job->sharing.look_at = job->sharing.places + job->sharing.places / AGAIN_PART
+        + SAMPLES_LEAST / AGAIN_PART;
     if (!s_find (&finding))
         return;
     job->sharing.is_told = true;

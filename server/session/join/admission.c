@@ -16,12 +16,14 @@ s_log_no_ring (const admission_t *self, const join_request_t *draft, int rc)
 {
     char why [128];
     if (rc == -EFBIG)
-        snprintf (why, sizeof why, "the server's limit of file sizes is %llu bytes: raise it (ulimit -f, LimitFSIZE=)",
-            (unsigned long long) rlimits_file_bytes ());
+        snprintf (why, sizeof why, "the server's limit of file sizes is %llu bytes: raise it (ulimit -f, "
+            "LimitFSIZE=)", (unsigned long long) rlimits_file_bytes ());
     else
         snprintf (why, sizeof why, "%s%s", strerror (-rc), rlimits_remedy (-rc));
-    log_event (self->log, LOG_LEVEL_WARNING, "no_ring", LOG_FIELDS (LOG_TEXT ("dataset", draft->request.dataset)),
-        "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which costs copies: %s",
+    log_event (self->log, LOG_LEVEL_WARNING, "no_ring",
+        LOG_FIELDS (LOG_TEXT ("dataset", draft->request.dataset)),
+        "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which "
+        "costs copies: %s",
         draft->request.dataset, (unsigned long long) draft->request.slots * draft->layout.slot_bytes, why);
 }
 
@@ -29,7 +31,8 @@ static connection_t *
 s_memory (const admission_t *self, const join_request_t *draft, refusal_t *refusal)
 {
     connection_t *connection;
-    int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout, draft->request.slots,
+    int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout,
+        draft->request.slots,
         !draft->request.inline_only, &self->outgoing [tenant_number (draft->caller.tenant)]);
     if (rc == 0 && connection->ring_rc)
         s_log_no_ring (self, draft, connection->ring_rc);
@@ -42,11 +45,13 @@ s_memory (const admission_t *self, const join_request_t *draft, refusal_t *refus
 
 //  Ring or inline: with a token, or without.  False: no token to be had, and no memory to do without.
 static bool
-s_offer (const admission_t *self, const join_request_t *draft, connection_t *connection, char *token, refusal_t *refusal)
+s_offer (const admission_t *self, const join_request_t *draft, connection_t *connection, char *token,
+    refusal_t *refusal)
 {
     token [0] = 0;
     uid_t uid = draft->caller.uid == (uid_t) -1? geteuid (): draft->caller.uid;
-    if (connection->ring && ring_server_expect (self->ring_server, connection->key, uid, ring_descriptor (connection->ring), self->now_ms,
+    if (connection->ring && ring_server_expect (self->ring_server, connection->key, uid,
+        ring_descriptor (connection->ring), self->now_ms,
             token)) {
         token [0] = 0;
         if (!connection_go_inline (connection))
@@ -70,7 +75,8 @@ s_describe (const admission_t *self, const join_request_t *draft, const rank_t *
         .classes = classes, .class_count = classes? class_count: 0, .batch_size = draft->request.batch_size,
         .slots = draft->request.slots, .slot_bytes = draft->layout.slot_bytes, .fields = draft->layout.fields,
         .field_count = draft->layout.count, .ring_path = *token? self->ring_path: NULL,
-        .ring_token = *token? token: NULL, .seed = job_seed (job), .fingerprint = catalogue_fingerprint (catalogue),
+        .ring_token = *token? token: NULL, .seed = job_seed (job),
+        .fingerprint = catalogue_fingerprint (catalogue),
         .data = draft->digest.text, .run = job_run (job), .forked = job_is_forked (job),
         .rank = rank_number (rank), .world_size = job_world_size (job),
         .pipeline_text = pipeline_text (draft->pipeline), .lease_ms = BROKER_LEASE_MS
@@ -82,8 +88,8 @@ s_describe (const admission_t *self, const join_request_t *draft, const rank_t *
 
 //  The connection is the rank's from now on, and JOINED is written.
 static void
-s_settle (const admission_t *self, const join_request_t *draft, rank_t *rank, connection_t **connection_p, const char *token,
-    char **text_p)
+s_settle (const admission_t *self, const join_request_t *draft, rank_t *rank, connection_t **connection_p,
+    const char *token, char **text_p)
 {
     *text_p = s_describe (self, draft, rank, token);
     rank_set_user (rank, *connection_p, (*connection_p)->ring == NULL);
@@ -112,8 +118,10 @@ s_log (const admission_t *self, const join_request_t *draft, job_t *job, const b
     char user [24] = "";
     if (draft->caller.user != BROKER_USER_UNKNOWN)
         snprintf (user, sizeof user, "%llu", (unsigned long long) draft->caller.user);
-    log_event (self->log, LOG_LEVEL_INFO, "joined", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
-        LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL), LOG_TEXT ("dataset", request->dataset)),
+    log_event (self->log, LOG_LEVEL_INFO, "joined",
+        LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+        LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL),
+        LOG_TEXT ("dataset", request->dataset)),
         "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
         ranks, request->batch_size, rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
         *join->name? ", ": "", join->name);
@@ -131,13 +139,15 @@ s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 }
 
 job_t *
-admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts, char **texts, refusal_t *refusal)
+admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts,
+    char **texts, refusal_t *refusal)
 {
     connection_t *connections [WIRE_RANKS_MAX] = { NULL };
     char tokens [WIRE_RANKS_MAX] [RING_SERVER_TOKEN_BYTES + 1];
     uint32_t count = join->world_size;
     assert (count <= WIRE_RANKS_MAX);
-    //  Memory after all else that may be refused, so that this has cost nothing; then the job, which may end an earlier one.
+    //  Memory after all else that may be refused, so that this has cost nothing; then the job, which may end
+    //  an earlier one.
     bool good = broker_allows (self->broker, join, self->now_ms, refusal);
     for (uint32_t rank = 0; good && rank < count; rank++)
         good = (connections [rank] = s_memory (self, drafts [rank], refusal)) != NULL;
@@ -151,7 +161,8 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
         job = NULL;
     }
     for (uint32_t rank = 0; job && rank < count; rank++)
-        s_settle (self, drafts [rank], job_rank (job, rank), &connections [rank], tokens [rank], &texts [rank]);
+        s_settle (self, drafts [rank], job_rank (job, rank), &connections [rank], tokens [rank],
+            &texts [rank]);
     s_let_go (self, connections, count);
     if (job)
         s_log (self, drafts [0], job, join);
@@ -159,7 +170,8 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
 }
 
 rank_t *
-admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p, refusal_t *refusal)
+admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p,
+    refusal_t *refusal)
 {
     char token [RING_SERVER_TOKEN_BYTES + 1];
     connection_t *connection = s_memory (self, draft, refusal);
@@ -170,7 +182,8 @@ admission_return (const admission_t *self, job_t *job, join_request_t *draft, ch
         rank = broker_return (self->broker, job, draft->request.rank, &draft->join, self->now_ms, refusal);
     if (rank) {
         s_settle (self, draft, rank, &connection, token, text_p);
-        log_event (self->log, LOG_LEVEL_INFO, "back", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+        log_event (self->log, LOG_LEVEL_INFO, "back",
+            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
             LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
             rank_number (rank), *token? "ring": "inline", (unsigned long long) draft->join.epoch,

@@ -1,4 +1,5 @@
-/*  admission -- turns what clients ask for into a job, or into a rank of one: memory, token, and the text of JOINED.  */
+/*  admission -- turns what clients ask for into a job, or into a rank of one: memory, token, and the text of
+ *  JOINED.  */
 #ifndef ADMISSION_H
 #define ADMISSION_H
 #include <stdint.h>
@@ -17,11 +18,12 @@ typedef struct {
     int64_t now_ms;
 } admission_t;
 
-//  The job that join describes, with a rank for each draft, in their order; texts [rank] is its JOINED (JSON, malloc'ed, the
-//  caller's).  NULL: refusal says why, and nothing has come of it.
-job_t *admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts, char **texts,
-    refusal_t *refusal);
+//  The job that join describes, with a rank for each draft, in their order; texts [rank] is its JOINED (JSON,
+//  malloc'ed, the caller's).  NULL: refusal says why, and nothing has come of it.
+job_t *admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts,
+    char **texts, refusal_t *refusal);
 //  A rank of a job that is there comes back, as broker_returns has said; *text_p as above.  NULL: refused.
-rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p, refusal_t *refusal);
+rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p,
+    refusal_t *refusal);
 
 #endif

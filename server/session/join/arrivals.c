@@ -61,7 +61,8 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
 {
     const rank_t *rank = connection_rank_of_peer (self->options.broker, peer, caller);
     if (rank)
-        return refuse (refusal, "already_joined", "this connection has job %llu: leave it first, or connect another",
+        return refuse (refusal, "already_joined",
+            "this connection has job %llu: leave it first, or connect another",
             (unsigned long long) s_job_of (rank));
     const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
@@ -70,7 +71,8 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
         &&  caller_is (&draft->caller, caller))
             name = draft->request.job;
     }
-    return !name || refuse (refusal, "already_joined", "this connection waits for the other ranks of job '%s': close it to give "
+    return !name || refuse (refusal, "already_joined",
+        "this connection waits for the other ranks of job '%s': close it to give "
         "up, or connect another", name);
 }
 
@@ -78,8 +80,10 @@ static admission_t
 s_admission (arrivals_t *self)
 {
     return (admission_t) {
-        .broker = self->options.broker, .ring_server = self->options.ring_server, .ring_path = self->options.ring_path,
-        .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys, .now_ms = self->now_ms
+        .broker = self->options.broker, .ring_server = self->options.ring_server,
+        .ring_path = self->options.ring_path,
+        .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys,
+        .now_ms = self->now_ms
     };
 }
 
@@ -92,7 +96,8 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *draft, char
     atomic_size_t *account = send_backlog_account (self->options.unread, peer, tenant_number (tenant),
         (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
     outbox_status_t status = account
-        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text, account)
+        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text,
+        account)
         : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text);
     if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
@@ -106,8 +111,8 @@ static bool
 s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *drafts, refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
-    //  What has ended must give back its memory before another takes some: else those who come and go within one turn would
-    //  have more than the budget.
+    //  What has ended must give back its memory before another takes some: else those who come and go within
+    //  one turn would have more than the budget.
     self->options.settle (self->options.context);
     admission_t admission = s_admission (self);
     job_t *job = admission_run (&admission, join, drafts, texts, refusal);
@@ -139,8 +144,10 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
 {
     refusal_t refusal;
     if (!s_admit (self, &gathered->join, gathered->drafts, &refusal)) {
-        log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name), LOG_TEXT ("state", "refused")),
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering",
+            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
+            gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name),
+            LOG_TEXT ("state", "refused")),
             "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
         for (uint32_t rank = 0; rank < gathered->count; rank++)
             s_send_error (self, gathered->drafts [rank], &refusal);
@@ -179,16 +186,20 @@ s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const reque
     return waiting || !job? waiting: job_pipeline (job);
 }
 
-//  A client that has no ring is known to be dead when it is sent to.  One that was started anew may be here before that: those
-//  who are gone are in nobody's way, so all of the job are asked.
+//  A client that has no ring is known to be dead when it is sent to.  One that was started anew may be here
+//  before that: those who are gone are in nobody's way, so all of the job are asked.
 static void
 s_ask (arrivals_t *self, rank_t *rank)
 {
     const connection_t *connection = rank_user (rank);
-    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0) == OUTBOX_GONE) {
-        log_event (self->options.log, LOG_LEVEL_NOTICE, "lost", LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            job_tenant (rank_job (rank)))), LOG_NUMBER ("job", s_job_of (rank)), LOG_NUMBER ("rank", rank_number (rank))),
-            "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank), rank_number (rank));
+    if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
+        == OUTBOX_GONE) {
+        log_event (self->options.log, LOG_LEVEL_NOTICE, "lost",
+            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
+            job_tenant (rank_job (rank)))), LOG_NUMBER ("job", s_job_of (rank)),
+            LOG_NUMBER ("rank", rank_number (rank))),
+            "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
+            rank_number (rank));
         broker_lost (self->options.broker, rank, self->now_ms);
     }
 }
@@ -210,7 +221,8 @@ typedef enum {
     RETURN_WAITS                //  for the reclaim of what it was before
 } return_t;
 
-//  Whether what the rank was before is still to be reclaimed; asked before memory is made for what it is to be.
+//  Whether what the rank was before is still to be reclaimed; asked before memory is made for what it is to
+//  be.
 static bool
 s_is_unreclaimed (const rank_t *rank)
 {
@@ -223,7 +235,8 @@ s_try_return (arrivals_t *self, join_request_t *draft, refusal_t *refusal)
     s_ask_all (self, draft->caller.tenant, draft->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
-        switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, refusal)) {
+        switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job,
+            refusal)) {
         case BROKER_RETURN_NONE:
             return RETURN_NONE;
         case BROKER_RETURN_REFUSED:
@@ -246,7 +259,8 @@ s_try_return (arrivals_t *self, join_request_t *draft, refusal_t *refusal)
 static bool
 s_refuse_drained (refusal_t *refusal)
 {
-    return refuse (refusal, "stopping", "the server is ending: it takes no new jobs, and ends when the epochs that it has begun are "
+    return refuse (refusal, "stopping",
+        "the server is ending: it takes no new jobs, and ends when the epochs that it has begun are "
         "over");
 }
 
@@ -274,23 +288,27 @@ s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms
         return true;
     }
     if (status == RETURN_WAITS)
-        return refuse (refusal, "busy", "what rank %u of job '%s' had before is still being put away; try again",
+        return refuse (refusal, "busy",
+            "what rank %u of job '%s' had before is still being put away; try again",
             (*join_request_p)->request.rank, (*join_request_p)->request.job);
     if (status != RETURN_NONE)
         return status == RETURN_DONE;
     if (broker_is_draining (self->options.broker))
         return s_refuse_drained (refusal);
-    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_request_p, self->now_ms, &gathered, refusal);
+    rendezvous_status_t gathers = rendezvous_add (self->rendezvous, join_request_p, self->now_ms, &gathered,
+        refusal);
     if (gathers == RENDEZVOUS_COMPLETE)
         s_admit_gathered (self, &gathered);
     return gathers != RENDEZVOUS_REFUSED;
 }
 
-//  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by s_take_rank.
+//  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by
+//  s_take_rank.
 static bool
 s_may_come (const arrivals_t *self, const join_request_t *draft, refusal_t *refusal)
 {
-    return !broker_is_draining (self->options.broker) || draft->request.world_size > 1 || s_refuse_drained (refusal);
+    return !broker_is_draining (self->options.broker) || draft->request.world_size > 1
+        || s_refuse_drained (refusal);
 }
 
 join_request_t *
@@ -299,10 +317,12 @@ arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *
     self->now_ms = message->now_ms;
     if (!s_is_free (self, message->peer, message->caller, refusal))
         return NULL;
-    join_request_t *draft = join_request_new (message->frames, message->count, message->peer, message->tag, refusal);
+    join_request_t *draft = join_request_new (message->frames, message->count, message->peer, message->tag,
+        refusal);
     if (!draft)
         return NULL;
-    if (!s_may_come (self, draft, refusal) || !join_request_place (draft, self->options.broker, message->caller,
+    if (!s_may_come (self, draft, refusal)
+        || !join_request_place (draft, self->options.broker, message->caller,
             s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal))
         join_request_destroy (&draft);
     return draft;
@@ -341,8 +361,8 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
     return count > self->returning_count;
 }
 
-//  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it comes back
-//  after all.
+//  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it
+//  comes back after all.
 static bool
 s_may_return (void *context, const join_request_t *draft)
 {

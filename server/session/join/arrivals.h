@@ -1,9 +1,12 @@
-/*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that come back.
+/*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that
+ *  come back.
  *
- *  happy path:     a plain job: draft, its ids -> admission -> JOINED.  A rank: broker_returns says whether it comes back to a
- *                  job that is there; else it gathers with others (rendezvous.h), and the last one makes the job.
- *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it was before waits
- *                  until that is reclaimed, which takes no longer than a copy; after ARRIVALS_PATIENCE_MS it is refused (`busy`).
+ *  happy path:     a plain job: draft, its ids -> admission -> JOINED.  A rank: broker_returns says whether
+ *                  it comes back to a job that is there; else it gathers with others (rendezvous.h), and the
+ *                  last one makes the job.
+ *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it
+ *                  was before waits until that is reclaimed, which takes no longer than a copy; after
+ *                  ARRIVALS_PATIENCE_MS it is refused (`busy`).
  *  on close:       arrivals_stop tells all that wait.
  *
  *  Owner: the broker's thread.
@@ -54,9 +57,11 @@ typedef struct {
     int64_t now_ms;
 } arrivals_message_t;
 
-//  A JOIN, as far as that goes without its ids, which join_request_read takes next.  NULL: refusal is the answer.
+//  A JOIN, as far as that goes without its ids, which join_request_read takes next.  NULL: refusal is the
+//  answer.
 join_request_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
-//  With its ids; draft is not the caller's any more.  True: it was answered, or will be.  False: refusal is the answer.
+//  With its ids; draft is not the caller's any more.  True: it was answered, or will be.  False: refusal is
+//  the answer.
 bool arrivals_join (arrivals_t *self, join_request_t *draft, int64_t now_ms, refusal_t *refusal);
 //  After the broker's actions: ranks that waited for them.  True: there may be new actions.
 bool arrivals_act (arrivals_t *self, int64_t now_ms);
@@ -64,8 +69,10 @@ bool arrivals_act (arrivals_t *self, int64_t now_ms);
 void arrivals_beat (arrivals_t *self, int64_t now_ms);
 void arrivals_stop (arrivals_t *self);
 //  Ranks that wait are refused (`revoked`), those of callers for whom is_gone says so.
-void arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
-//  The broker drains: who gathers is told that the server is ending.  Ranks may still come back to jobs that are there.
+void arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context);
+//  The broker drains: who gathers is told that the server is ending.  Ranks may still come back to jobs that
+//  are there.
 void arrivals_drain (arrivals_t *self);
 
 //  The tenant's jobs that are to be, and the bytes that are held for them; NULL: all.

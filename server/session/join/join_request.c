@@ -5,7 +5,8 @@
 #include <sys/random.h>
 #include "source.h"
 
-//  What takes about a millisecond: bytes of frames, or samples of the data set, which short frames can mean all of.
+//  What takes about a millisecond: bytes of frames, or samples of the data set, which short frames can mean
+//  all of.
 enum { LONG_BYTES = 1 << 19, LONG_SAMPLES = 1 << 19 };
 
 static const sampler_order_t s_orders [] = {
@@ -43,7 +44,8 @@ join_request_find_dataset (broker_t *broker, const caller_t *caller, const char 
     return dataset;
 }
 
-//  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there, or its own job's other ranks.
+//  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there, or its own
+//  job's other ranks.
 static bool
 s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
 {
@@ -54,7 +56,8 @@ s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
             .is_mask = catalogue_field_is_mask (catalogue, field) };
     const char *present [SAMPLER_JOBS_MAX] = { like? pipeline_shared_text (like): NULL };
     size_t count = like? 1
-        : broker_shared_texts (self->dataset, self->caller.tenant, s_orders [self->request.order], present, SAMPLER_JOBS_MAX);
+        : broker_shared_texts (self->dataset, self->caller.tenant, s_orders [self->request.order], present,
+        SAMPLER_JOBS_MAX);
     char error [400];
     if (pipeline_new (&self->pipeline, self->request.pipeline, &source, present, count, error, sizeof error))
         return refuse (refusal, "bad_request", "pipeline: %s", error);
@@ -66,15 +69,17 @@ s_layout (join_request_t *self, refusal_t *refusal)
 {
     uint32_t batch_size = self->request.batch_size;
     layout_t *layout = &self->layout;
-    layout_status_t status = layout_of (layout, self->pipeline, source_of (self->dataset)->catalogue, batch_size);
+    layout_status_t status = layout_of (layout, self->pipeline, source_of (self->dataset)->catalogue,
+        batch_size);
     const reply_field_t *last = &layout->fields [layout->count - 1];
     if (status == LAYOUT_SAME_NAME)
-        return refuse (refusal, "bad_request", "a batch would have two fields called '%s', one of the pipeline's and a label "
+        return refuse (refusal, "bad_request",
+            "a batch would have two fields called '%s', one of the pipeline's and a label "
             "of data set '%s': rename the label, or leave the field out of the pipeline", last->name,
             self->request.dataset);
     if (status == LAYOUT_TOO_LARGE)
-        return refuse (refusal, "bad_request", "a batch of %u samples of %zu bytes in '%s' is too large", batch_size,
-            last->sample_bytes, last->name);
+        return refuse (refusal, "bad_request", "a batch of %u samples of %zu bytes in '%s' is too large",
+            batch_size, last->sample_bytes, last->name);
     return true;
 }
 
@@ -84,7 +89,8 @@ s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
     uint32_t *ids;
     uint32_t samples = dataset_samples (self->dataset);
-    if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids, &self->list_count, refusal))
+    if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids,
+        &self->list_count, refusal))
         return false;
     self->list_made = sampler_list_new (ids, self->list_count, samples);
     if (!self->list_made) {
@@ -121,9 +127,10 @@ s_same_dataset (join_request_t *self, refusal_t *refusal)
     const request_resume_t *resume = &self->request.resume;
     const char *fingerprint = catalogue_fingerprint (source_of (self->dataset)->catalogue);
     return !resume->given || strcmp (resume->fingerprint, fingerprint) == 0
-        || refuse (refusal, "bad_state", "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
-            "files have changed, or it is another data set; begin anew without the state", resume->fingerprint,
-            self->request.dataset, fingerprint);
+        || refuse (refusal, "bad_state",
+        "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
+            "files have changed, or it is another data set; begin anew without the state",
+            resume->fingerprint, self->request.dataset, fingerprint);
 }
 
 //  What is said of the samples: where the job goes on.  How that fits the job's data else, the broker sees.
@@ -133,18 +140,21 @@ s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
     const request_join_t *request = &self->request;
     uint32_t samples = dataset_samples (self->dataset);
     if (request->resume.given && strcmp (request->resume.data, self->digest.text) != 0)
-        return refuse (refusal, "bad_state", "the state is of other samples of data set '%s': it says %s, this job's %s are "
-            "%s; join with the same %s, or begin anew without the state", request->dataset, request->resume.data,
+        return refuse (refusal, "bad_state",
+            "the state is of other samples of data set '%s': it says %s, this job's %s are "
+            "%s; join with the same %s, or begin anew without the state", request->dataset,
+            request->resume.data,
             self->list? "list": "samples", self->digest.text, self->list? "list": "subset");
-    if (request->taken_frames && !request_taken (&frames [request->taken_first], request->taken_frames, samples, &self->taken,
+    if (request->taken_frames && !request_taken (&frames [request->taken_first], request->taken_frames,
+        samples, &self->taken,
             refusal))
         return false;
     return request->recent_frames == 0
         || request_recent (frames, request, samples, &self->recent, &self->recent_count, refusal);
 }
 
-//  A private stage without a given seed must not repeat that of another job; order `seeded` without one is some
-//  order of its own, which the reply tells how to have again.
+//  A private stage without a given seed must not repeat that of another job; order `seeded` without one is
+//  some order of its own, which the reply tells how to have again.
 static bool
 s_seed (join_request_t *self, refusal_t *refusal)
 {
@@ -175,12 +185,14 @@ s_fill_join (join_request_t *self)
         .drop_last = request->drop_last, .on_bad_given = request->on_bad_given,
         .on_bad = request->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, .order = s_orders [request->order],
         .order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given,
-        .subset = self->subset, .list = self->list, .list_count = self->list_count, .list_made = self->list_made,
+        .subset = self->subset, .list = self->list, .list_count = self->list_count,
+        .list_made = self->list_made,
         .seed = self->seed,
         .seed_given = request->seed_given, .pool = request->pool, .name = request->name,
         .slot_bytes = self->layout.slot_bytes, .data = self->digest.text,
         .epoch = request->resume.epoch, .epoch_batches = request->resume.batches, .taken = self->taken,
-        .taken_places = (size_t) request->resume.places, .recent = self->recent, .recent_count = self->recent_count,
+        .taken_places = (size_t) request->resume.places, .recent = self->recent,
+        .recent_count = self->recent_count,
         .rank_wait_seconds = request->rank_wait_seconds, .run = request->run, .job_name = request->job,
         .fresh_run = self->fresh_run, .user = self->caller.user, .tenant = self->caller.tenant
     };
@@ -188,7 +200,8 @@ s_fill_join (join_request_t *self)
 }
 
 bool
-join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal)
+join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like,
+    refusal_t *refusal)
 {
     self->caller = *caller;
     self->dataset = join_request_find_dataset (broker, caller, self->request.dataset, refusal);
@@ -217,7 +230,8 @@ join_request_is_long (const join_request_t *self, const frame_t *frames)
     const request_join_t *request = &self->request;
     if (!request->list_frames && dataset_samples (self->dataset) > LONG_SAMPLES)
         return true;
-    return s_bytes (&frames [request->subset_first], request->subset_given) + s_bytes (&frames [request->list_first],
+    return s_bytes (&frames [request->subset_first],
+        request->subset_given) + s_bytes (&frames [request->list_first],
         request->list_frames) + s_bytes (&frames [request->taken_first], request->taken_frames)
         + s_bytes (&frames [request->recent_first], request->recent_frames) > LONG_BYTES;
 }

@@ -1,4 +1,5 @@
-/*  join_request -- what a JOIN asks for: parsed, checked against its data set, and held until its job can be made.
+/*  join_request -- what a JOIN asks for: parsed, checked against its data set, and held until its job can be
+ *  made.
  *
  *  It outlives the message, because a rank waits for others (rendezvous.h).  Owner: the broker's thread.
  */
@@ -12,7 +13,8 @@
 #include "layout.h"
 #include "outbox.h"
 
-//  The first three are there from join_request_new on, the others from join_request_place, join_request_read and join_request_complete on.
+//  The first three are there from join_request_new on, the others from join_request_place, join_request_read
+//  and join_request_complete on.
 typedef struct {
     request_join_t request;
     peer_t peer;
@@ -34,13 +36,16 @@ typedef struct {
 } join_request_t;
 
 //  One that the caller may use; NULL: there is none, which is told in the same way.
-dataset_t *join_request_find_dataset (broker_t *broker, const caller_t *caller, const char *name, refusal_t *refusal);
+dataset_t *join_request_find_dataset (broker_t *broker, const caller_t *caller, const char *name,
+    refusal_t *refusal);
 
 //  frames are a JOIN of this peer.  NULL: refused.
-join_request_t *join_request_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag, refusal_t *refusal);
-//  Its data set, and its pipeline on that.  caller: whose it is; kept.  like: where the pipeline has no mark, it gets that of this
-//  one; NULL: of the jobs that are there.
-bool join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller, const pipeline_t *like, refusal_t *refusal);
+join_request_t *join_request_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag,
+    refusal_t *refusal);
+//  Its data set, and its pipeline on that.  caller: whose it is; kept.  like: where the pipeline has no mark,
+//  it gets that of this one; NULL: of the jobs that are there.
+bool join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller,
+    const pipeline_t *like, refusal_t *refusal);
 //  Its ids, of which there may be millions.  Any thread, while no other has the draft.
 bool join_request_read (join_request_t *self, const frame_t *frames, refusal_t *refusal);
 //  Whether that takes so long that the broker's thread should not.
@@ -51,7 +56,8 @@ void join_request_destroy (join_request_t **self_p);
 
 //  What it holds.
 size_t join_request_bytes (const join_request_t *self);
-//  Of two that ask for the same data, one need have them: self's go to the other, if that has none; else they are let go.
+//  Of two that ask for the same data, one need have them: self's go to the other, if that has none; else they
+//  are let go.
 void join_request_yield_data (join_request_t *self, join_request_t *other);
 
 #endif

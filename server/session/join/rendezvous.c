@@ -49,11 +49,13 @@ rendezvous_new (void *router, broker_t *broker, log_t *log)
 
 //  rank UINT32_MAX: of all of them.
 static void
-s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state,
+    const char *format, ...)
     __attribute__ ((format (printf, 6, 7)));
 
 static void
-s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state, const char *format, ...)
+s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state,
+    const char *format, ...)
 {
     char text [LOG_LINE_BYTES_MAX], number [16];
     va_list arguments;
@@ -62,9 +64,10 @@ s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_
     va_end (arguments);
     snprintf (number, sizeof number, "%" PRIu32, rank);
     bool is_named = broker_tenants (self->broker) > 1;
-    log_event (self->log, level, "gathering", LOG_FIELDS (LOG_TEXT ("tenant", is_named? tenant_name (party->tenant): NULL),
-        LOG_TEXT ("name", party->name), LOG_TEXT ("rank", rank == UINT32_MAX? NULL: number), LOG_TEXT ("state", state)), "%s",
-        text);
+    log_event (self->log, level, "gathering",
+        LOG_FIELDS (LOG_TEXT ("tenant", is_named? tenant_name (party->tenant): NULL),
+        LOG_TEXT ("name", party->name), LOG_TEXT ("rank", rank == UINT32_MAX? NULL: number),
+        LOG_TEXT ("state", state)), "%s", text);
 }
 
 //  ---- who is here
@@ -146,7 +149,8 @@ s_put_in (party_t *party, join_request_t *draft, int64_t now_ms)
 static void
 s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
 {
-    s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost", "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
+    s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost",
+        "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
         "connection is closed", rank, party->name);
     join_request_t *draft = s_take_out (party, rank);
     join_request_destroy (&draft);
@@ -156,8 +160,8 @@ s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
 static void
 s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
 {
-    s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s", party->name,
-        refusal->message);
+    s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s",
+        party->name, refusal->message);
     for (uint32_t rank = 0; rank < party->world_size; rank++)
         if (party->waiters [rank].draft) {
             join_request_t *draft = s_take_out (party, rank);
@@ -193,7 +197,8 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
             const join_request_t *draft = party->waiters [rank].draft;
-            if (draft && draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
+            if (draft && draft->peer.size == peer->size
+                && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
             &&  (!caller || caller_is (&draft->caller, caller)))
                 return party->name;
         }
@@ -234,7 +239,8 @@ s_deadline_ms (const party_t *party)
     int64_t deadline_ms = INT64_MAX;
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
         const waiter_t *waiter = &party->waiters [rank];
-        int64_t end_ms = waiter->draft? waiter->since_ms + (int64_t) waiter->draft->request.gather_seconds * 1000: INT64_MAX;
+        int64_t end_ms = waiter->draft?
+            waiter->since_ms + (int64_t) waiter->draft->request.gather_seconds * 1000: INT64_MAX;
         deadline_ms = end_ms < deadline_ms? end_ms: deadline_ms;
     }
     return deadline_ms;
@@ -246,9 +252,12 @@ s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t n
     char message [MESSAGE_BYTES], missing [LIST_BYTES];
     const join_request_t *draft = party->waiters [rank].draft;
     int64_t left = (s_deadline_ms (party) - now_ms + 999) / 1000;
-    snprintf (message, sizeof message, "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
-        " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left, left == 1? "": "s");
-    return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag, reply_notice ("gathering", message))
+    snprintf (message, sizeof message,
+        "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
+        " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left,
+        left == 1? "": "s");
+    return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag,
+        reply_notice ("gathering", message))
         == OUTBOX_SENT;
 }
 
@@ -269,9 +278,10 @@ s_refuse_late (rendezvous_t *self, party_t *party, int64_t now_ms)
 {
     char missing [LIST_BYTES];
     refusal_t refusal;
-    refuse (&refusal, "ranks_missing", "%" PRIu32 " of %" PRIu32 " ranks of job '%s' came within %" PRId64 " seconds; missing: "
-        "%s: start all of them with one job name and world size, or give gather= more time", party->here, party->world_size,
-        party->name, (now_ms - party->since_ms) / 1000, s_missing (party, missing));
+    refuse (&refusal, "ranks_missing",
+        "%" PRIu32 " of %" PRIu32 " ranks of job '%s' came within %" PRId64 " seconds; missing: "
+        "%s: start all of them with one job name and world size, or give gather= more time", party->here,
+        party->world_size, party->name, (now_ms - party->since_ms) / 1000, s_missing (party, missing));
     s_refuse_all (self, party, &refusal);
 }
 
@@ -321,8 +331,8 @@ rendezvous_stop (rendezvous_t *self)
 
 //  ---- who comes
 
-//  What can never work is refused before others are waited for.  Whose the name is, and that a state is at its end, may be
-//  otherwise when all are here.
+//  What can never work is refused before others are waited for.  Whose the name is, and that a state is at
+//  its end, may be otherwise when all are here.
 static bool
 s_may_work (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
 {
@@ -340,10 +350,12 @@ static bool
 s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
 {
     return party->waiters [s_first (party)].draft->join.user == join->user
-        || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another", party->name);
+        || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
+        party->name);
 }
 
-//  Whether the draft asks for what the others do: each of them, for what only some say (run, seed) one of them may not say.
+//  Whether the draft asks for what the others do: each of them, for what only some say (run, seed) one of
+//  them may not say.
 static bool
 s_agrees (const party_t *party, const join_request_t *draft, refusal_t *refusal)
 {
@@ -364,15 +376,18 @@ s_may_have_place (const party_t *party, const join_request_t *draft, int64_t now
     if (!waiter->draft || (*draft->request.instance
             && strcmp (draft->request.instance, waiter->draft->request.instance) == 0))
         return true;
-    return refuse (refusal, "job_taken", "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
-        "use one job name, or two of its processes one rank; give each run a name of its own (job=)", rank, party->name,
-        (now_ms - waiter->since_ms) / 1000);
+    return refuse (refusal, "job_taken",
+        "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
+        "use one job name, or two of its processes one rank; give each run a name of its own (job=)", rank,
+        party->name, (now_ms - waiter->since_ms) / 1000);
 }
 
-//  Whether the draft may wait with those who are here.  Those who are gone are in nobody's way: before one of them is believed
-//  to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no refusal.
+//  Whether the draft may wait with those who are here.  Those who are gone are in nobody's way: before one of
+//  them is believed to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no
+//  refusal.
 static bool
-s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *draft, int64_t now_ms,
+    refusal_t *refusal)
 {
     party_t *party = *party_p;
     for (;;) {
@@ -403,10 +418,12 @@ s_begin_party (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, 
     if (!s_may_work (self, draft, now_ms, refusal))
         return NULL;
     const tenant_t *tenant = draft->caller.tenant;
-    size_t count = rendezvous_count (self, tenant), most = (size_t) broker_share (self->broker, tenant, RENDEZVOUS_MAX);
+    size_t count = rendezvous_count (self, tenant),
+        most = (size_t) broker_share (self->broker, tenant, RENDEZVOUS_MAX);
     party_t *party = count < most && self->count < RENDEZVOUS_MAX? calloc (1, sizeof *party): NULL;
     if (!party) {
-        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is complete", count, most);
+        refuse (refusal, "busy", "%zu jobs wait for ranks already, at most %zu may: try again when one is "
+            "complete", count, most);
         return NULL;
     }
     party->tenant = tenant;
@@ -431,7 +448,8 @@ rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t
         party = NULL;
     }
     return !party || (s_is_of (party, &draft->join, refusal)
-        && refuse (refusal, "job_taken", "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
+        && refuse (refusal, "job_taken",
+            "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
             " seconds: give each run a name of its own (job=)", party->here, party->world_size, party->name,
             (now_ms - party->since_ms) / 1000));
 }
@@ -441,7 +459,8 @@ rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t
 static bool
 s_is_further (const broker_join_t *one, const broker_join_t *other)
 {
-    return one->epoch > other->epoch || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
+    return one->epoch > other->epoch
+        || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
 }
 
 //  The lowest of those ranks that have come furthest: its state is the job's.
@@ -508,7 +527,8 @@ gathered_clear (gathered_t *gathered)
 }
 
 rendezvous_status_t
-rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered, refusal_t *refusal)
+rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered,
+    refusal_t *refusal)
 {
     join_request_t *draft = *join_request_p;
     uint32_t rank = draft->request.rank;
@@ -516,8 +536,8 @@ rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now
     size_t bytes = rendezvous_bytes (self, draft->caller.tenant);
     size_t most = (size_t) broker_share (self->broker, draft->caller.tenant, RENDEZVOUS_BYTES_MAX);
     if (bytes + join_request_bytes (draft) > most) {
-        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most %zu may: try again when "
-            "a job is complete", bytes, most);
+        refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most "
+            "%zu may: try again when a job is complete", bytes, most);
         return RENDEZVOUS_REFUSED;
     }
     party_t *party = s_party_of (self, draft);
@@ -529,7 +549,8 @@ rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now
     join_request_destroy (&earlier);
     s_put_in (party, draft, now_ms);
     *join_request_p = NULL;
-    s_log (self, party, rank, LOG_LEVEL_INFO, "waits", "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
+    s_log (self, party, rank, LOG_LEVEL_INFO, "waits",
+        "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
         " are here", rank, party->name, party->here, party->world_size);
     if (party->here == party->world_size) {
         s_complete (self, party, gathered);
@@ -543,7 +564,8 @@ rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now
 }
 
 join_request_t *
-rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *draft), void *context)
+rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *draft),
+    void *context)
 {
     for (party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++)
@@ -588,7 +610,8 @@ rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now
         for (uint32_t rank = 0; rank < party->world_size; rank++)
             if (!party->waiters [rank].draft)
                 json_array_append_new (missing, json_integer (rank));
-        json_array_append_new (list, json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
+        json_array_append_new (list,
+            json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
             "missing", missing, "left", (double) (s_deadline_ms (party) - now_ms) / 1000));
     }
     return list;
@@ -621,8 +644,10 @@ rendezvous_check (const rendezvous_t *self)
     for (const party_t *party = self->parties; party; party = party->next, count++) {
         s_check_party (party, &bytes);
         assert (s_party (self, party->tenant, party->name) == party);                   //  G1
-        assert (rendezvous_count (self, party->tenant) <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));        //  G4
-        assert (rendezvous_bytes (self, party->tenant) <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));  //  G4
+        assert (rendezvous_count (self, party->tenant)
+            <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));        //  G4
+        assert (rendezvous_bytes (self, party->tenant)
+            <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));  //  G4
     }
     assert (count == self->count && count <= RENDEZVOUS_MAX && bytes <= RENDEZVOUS_BYTES_MAX);
 }

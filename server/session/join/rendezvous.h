@@ -1,17 +1,19 @@
 /*  rendezvous -- ranks of jobs to come, each waiting for the others (docs/protocol.md, Ranks).
  *
- *  happy path:     rendezvous_add, a rank at a time: RENDEZVOUS_WAITS .. NOTICE `rendezvous` to each, about once a second .. the
- *                  last one: RENDEZVOUS_COMPLETE, and what all of them ask for goes to the caller
- *  failure modes:  one asks for something else than the others: all are told (`ranks_differ`).  Too late: all are told
- *                  (`ranks_missing`).  A connection that cannot be sent to is forgotten; the others wait on.
+ *  happy path:     rendezvous_add, a rank at a time: RENDEZVOUS_WAITS .. NOTICE `rendezvous` to each, about
+ *                  once a second .. the last one: RENDEZVOUS_COMPLETE, and what all of them ask for goes to
+ *                  the caller
+ *  failure modes:  one asks for something else than the others: all are told (`ranks_differ`).  Too late: all
+ *                  are told (`ranks_missing`).  A connection that cannot be sent to is forgotten; the others
+ *                  wait on.
  *  on close:       rendezvous_stop tells everybody.
  *
  *  Invariants, checked by rendezvous_check ():
  *    G1  who waits under one name waits for one world size, and was told to agree; of one rank there is one.
  *    G2  one of them, and only one, has the job's data (subset or list), if there are any.
  *    G3  none is empty, and none complete.
- *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  What others have is as if it were
- *        not there: names are a tenant's own.
+ *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  What
+ *        others have is as if it were not there: names are a tenant's own.
  *  Owner: the broker's thread.
  */
 #ifndef RENDEZVOUS_H
@@ -35,12 +37,15 @@ rendezvous_t *rendezvous_new (void *router, broker_t *broker, log_t *log);
 //  Who waits hears nothing.
 void rendezvous_destroy (rendezvous_t **self_p);
 
-//  The name of the job that this connection, if it is the caller's (NULL: anybody's), waits for; NULL: it does not wait.  Lent.
+//  The name of the job that this connection, if it is the caller's (NULL: anybody's), waits for; NULL: it
+//  does not wait.  Lent.
 const char *rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *caller);
 //  The pipeline of those who wait for a job of the tenant's of this name; NULL: none do.  Lent.
-const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant, const char *job_name);
+const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant,
+    const char *job_name);
 //  Whether a job of one process may have the name that it asks for; it is free if nobody waits under it.
-bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal);
+bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms,
+    refusal_t *refusal);
 
 //  A job whose ranks are all there.
 typedef struct {
@@ -57,24 +62,27 @@ typedef enum {
 } rendezvous_status_t;
 
 //  A checked draft of a job with ranks.
-rendezvous_status_t rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered,
-    refusal_t *refusal);
+rendezvous_status_t rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms,
+    gathered_t *gathered, refusal_t *refusal);
 //  One that waits and is wanted: it waits no longer, and is the caller's.  NULL: none is.
-join_request_t *rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *draft), void *context);
+join_request_t *rendezvous_take (rendezvous_t *self,
+    bool (*is_wanted) (void *context, const join_request_t *draft), void *context);
 //  Ends its drafts.
 void gathered_clear (gathered_t *gathered);
 
 //  Notices, and whoever has waited too long; at least twice a second.
 void rendezvous_beat (rendezvous_t *self, int64_t now_ms);
 //  Those of callers for whom is_gone says so are refused (`revoked`).
-void rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller), void *context);
+void rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context);
 //  Everybody is refused: the server ends.
 void rendezvous_stop (rendezvous_t *self);
 
 //  The tenant's jobs that wait for ranks, and what is held for them; NULL: all.
 size_t rendezvous_count (const rendezvous_t *self, const tenant_t *tenant);
 size_t rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant);
-//  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}], of the tenant's (NULL: of all); for status; a new reference.
+//  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}], of the tenant's (NULL: of all); for
+//  status; a new reference.
 json_t *rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now_ms);
 //  Aborts at a broken invariant.
 void rendezvous_check (const rendezvous_t *self);
