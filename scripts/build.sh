@@ -1,7 +1,7 @@
 #!/bin/sh
 #  Configures and builds one preset of CMakePresets.json into build/PRESET.
 #
-#      sh scripts/build.sh PRESET [TARGET...]
+#      sh scripts/build.sh PRESET [TARGET...]         ALL_TESTS=ON in the environment: with all rounds of long tests
 set -eu
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
@@ -14,7 +14,7 @@ export PATH
 #  A folder that was configured before keeps its generator; asking for another one is an error.
 generator="-G Ninja"
 [ ! -f "build/$preset/CMakeCache.txt" ] || generator=
-cmake --preset "$preset" $generator
+cmake --preset "$preset" $generator -DTUREEN_ALL_TESTS="${ALL_TESTS:-OFF}"
 for target in "$@"; do
     set -- "$@" --target "$target"
     shift

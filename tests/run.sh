@@ -1,8 +1,18 @@
 #!/bin/sh
 #  Installs what is missing, builds and runs every test, from any directory and from a clean clone.
 #
-#      sh tests/run.sh [PRESET [CTEST ARGUMENTS]]     PRESET: release (default), debug, asan-ubsan, tsan, clang, fuzz
+#      sh tests/run.sh [--all] [PRESET [CTEST ARGUMENTS]]
+#
+#      --all     all rounds of long tests, as .ci/run does; without it a third of them
+#      PRESET    release (default), debug, asan-ubsan, tsan, clang, fuzz
 set -eu
+
+ALL_TESTS=OFF
+case ${1:-} in
+--all) ALL_TESTS=ON; shift ;;
+--help | -h) sed -n '2,/^set/s/^#  \{0,1\}//p' "$0"; exit 0 ;;
+esac
+export ALL_TESTS
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
 cd "$root"
@@ -46,6 +56,10 @@ tsan)
     left_out= ;;
 esac
 [ $# -gt 0 ] || [ -z "$left_out" ] || set -- --exclude-regex "^($left_out)\$"
+#  Many tests wait for processes and timers more than they compute, so twice as many run at once as there are processors;
+#  under a sanitizer they compute.
+parallel=$(nproc)
+case $preset in release | debug | clang) parallel=$((2 * parallel)) ;; esac
 #  A test that hangs fails by itself: after so many seconds where it does not say so itself.
 exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 600 \
-    --parallel "$(nproc)" "$@"
+    --parallel "$parallel" "$@"
