@@ -1,5 +1,5 @@
 #!/bin/sh
-#  Draws docs/folders.svg: the product's folders, as CMake's targets, and which uses which.  Needs graphviz (apt install graphviz).
+#  Draws docs/folders.svg: the product's folders, as CMake's targets, and which uses which.  Needs graphviz.
 #
 #      sh docs/draw_folders.sh
 set -eu
@@ -23,8 +23,8 @@ for line in open(sys.argv[1], encoding="utf-8"):
     arrow = re.match(r'\s*"(node\d+)" -> "(node\d+)"', line)
     if arrow:
         arrows.add(arrow.groups())
-print('digraph { rankdir = LR; bgcolor = transparent; node [shape = box, style = "rounded,filled", fillcolor = "#e8f0fa",'
-      ' color = "#3b6ea5", fontname = sans, fontsize = 11]; edge [color = "#3b6ea5"];')
+print('digraph { rankdir = LR; bgcolor = transparent; node [shape = box, style = "rounded,filled",'
+      ' fillcolor = "#e8f0fa", color = "#3b6ea5", fontname = sans, fontsize = 11]; edge [color = "#3b6ea5"];')
 for name in sorted(names.values()):
     print(f'"{name}"')
 for start, end in sorted(arrows):

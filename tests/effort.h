@@ -1,9 +1,9 @@
 /*  effort -- how much of a long test is done.
  *
- *  Rounds make a judgement by chance sharper and reach more states.  `sh tests/run.sh` does a third of them, `sh tests/run.sh
- *  --all` (TUREEN_ALL_TESTS) does all.  A sanitizer sees each piece of code in a few rounds and makes them slow: the address
- *  sanitizer (five times) does a third, the thread sanitizer (fifteen times), which has little to find in a test of one
- *  thread, a tenth.
+ *  Rounds make a judgement by chance sharper and reach more states.  `sh tests/run.sh` does a third of them,
+ *  `sh tests/run.sh --all` (TUREEN_ALL_TESTS) does all.  A sanitizer sees each piece of code in a few rounds and
+ *  makes them slow: the address sanitizer (five times) does a third, the thread sanitizer (fifteen times), which
+ *  has little to find in a test of one thread, a tenth.
  *  EFFORT (10) is 10, 3 or 1: for what is left out.
  */
 #ifndef EFFORT_H

@@ -56,8 +56,8 @@ tsan)
     left_out= ;;
 esac
 [ $# -gt 0 ] || [ -z "$left_out" ] || set -- --exclude-regex "^($left_out)\$"
-#  Many tests wait for processes and timers more than they compute, so twice as many run at once as there are processors;
-#  under a sanitizer they compute.
+#  Many tests wait for processes and timers more than they compute, so twice as many run at once as there are
+#  processors; under a sanitizer they compute.
 parallel=$(nproc)
 case $preset in release | debug | clang) parallel=$((2 * parallel)) ;; esac
 #  A test that hangs fails by itself: after so many seconds where it does not say so itself.

@@ -1,7 +1,7 @@
 """Checks of the tree that need no build; tests/tidy starts this and says how.
 
-Each check yields findings: (rule, place, text).  A finding whose "rule place" stands in tests/tidy.known is an exception; an
-exception that no longer occurs is a finding itself, so the file can only get shorter.
+Each check yields findings: (rule, place, text).  A finding whose "rule place" stands in tests/tidy.known is an
+exception; an exception that no longer occurs is a finding itself, so the file can only get shorter.
 """
 
 from __future__ import annotations
@@ -28,11 +28,28 @@ MOVED_STATES = {r"\bjob->state = ": "server/broker/model/job.c"}
 
 #  Names that a newcomer could not guess, and the better ones.
 OLD_NAMES = {
-    "crowd": "connection_limit", "ledger": "receive_quota", "waiting_room": "request_queue", "rations": "error_rate_limit",
-    "refusals_t": "rejection_log", "mail_t": "inbound_message", "door": "ring_server", "gathering_t": "rendezvous",
-    "lingering": "closing_rings", "stock": "version_index", "claimant": "consumer", "claimants": "consumers",
-    "shelf": "reusable_versions", "turns_t": "slow_job_quota", "sated": "throttled", "cloying": "evictable", "bury": "reclaim",
-    "burial": "reclaim", "chore": "side_job", "chores": "side_jobs", "errand": "side_task", "errands": "side_tasks",
+    "crowd": "connection_limit",
+    "ledger": "receive_quota",
+    "waiting_room": "request_queue",
+    "rations": "error_rate_limit",
+    "refusals_t": "rejection_log",
+    "mail_t": "inbound_message",
+    "door": "ring_server",
+    "gathering_t": "rendezvous",
+    "lingering": "closing_rings",
+    "stock": "version_index",
+    "claimant": "consumer",
+    "claimants": "consumers",
+    "shelf": "reusable_versions",
+    "turns_t": "slow_job_quota",
+    "sated": "throttled",
+    "cloying": "evictable",
+    "bury": "reclaim",
+    "burial": "reclaim",
+    "chore": "side_job",
+    "chores": "side_jobs",
+    "errand": "side_task",
+    "errands": "side_tasks",
     "recall": "replay",
 }
 BANNED_CALLS = ("sprintf", "vsprintf", "gets", "strtok")
@@ -51,13 +68,18 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         if (root / ".git").exists():
-            listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                                    stdout=subprocess.PIPE, check=True)
+            listed = subprocess.run(
+                ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                stdout=subprocess.PIPE,
+                check=True,
+            )
             names = listed.stdout.decode().split("\0")
         else:
             names = [str(path.relative_to(root)) for path in root.rglob("*")]
             names = [name for name in names if not name.startswith("build/") and "__pycache__" not in name]
-        self.names = sorted(name for name in names if name and (root / name).is_file() and not name.startswith(DATA))
+        self.names = sorted(
+            name for name in names if name and (root / name).is_file() and not name.startswith(DATA)
+        )
         self.texts: Dict[str, str] = {}
         for name in self.names:
             try:
@@ -77,23 +99,26 @@ def is_product(name: str) -> bool:
 
 def without_comments(text: str) -> str:
     """C without comments and the insides of strings; lines stay where they are."""
+
     def blank(match: "re.Match[str]") -> str:
         found = match.group(0)
         if found.startswith(("/*", "//")):
             return "\n" * found.count("\n")
         return found[0] + found[-1]
+
     return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", blank, text, flags=re.S)
 
 
 #  ---- includes
 
+
 class Targets:
-    """What each CMake target shows and uses, and which targets a folder makes; the build's own files are the source."""
+    """What each CMake target shows and uses, and which targets a folder makes: from the build's own files."""
 
     def __init__(self, tree: Tree) -> None:
         self.uses: Dict[str, Set[str]] = defaultdict(set)
-        self.shows: Dict[str, Set[str]] = defaultdict(set)          # folders of headers
-        self.made_in: Dict[str, Set[str]] = defaultdict(set)        # folder -> targets
+        self.shows: Dict[str, Set[str]] = defaultdict(set)  # folders of headers
+        self.made_in: Dict[str, Set[str]] = defaultdict(set)  # folder -> targets
         for name, text in tree.with_ending("CMakeLists.txt"):
             if is_product(name):
                 self.read(os.path.dirname(name), re.sub(r"#[^\n]*", "", text))
@@ -105,7 +130,9 @@ class Targets:
                 self.made_in[here].add(words[0])
                 self.shows[words[0]].add(here)
                 if "USES" in words:
-                    self.uses[words[0]].update(word for word in words[words.index("USES") + 1:] if word.startswith("tureen_"))
+                    self.uses[words[0]].update(
+                        word for word in words[words.index("USES") + 1 :] if word.startswith("tureen_")
+                    )
             elif command in ("add_library", "add_executable"):
                 self.made_in[here].add(words[0])
                 for source in words[1:]:
@@ -113,8 +140,14 @@ class Targets:
                         self.made_in[os.path.join(here, os.path.dirname(source))].add(words[0])
             elif command == "target_include_directories":
                 for word in words[2:]:
-                    word = word.replace("${CMAKE_CURRENT_SOURCE_DIR}", ".").replace("${PROJECT_SOURCE_DIR}", "/")
-                    folder = word.lstrip("/") if word.startswith("/") else os.path.normpath(os.path.join(here, word))
+                    word = word.replace("${CMAKE_CURRENT_SOURCE_DIR}", ".").replace(
+                        "${PROJECT_SOURCE_DIR}", "/"
+                    )
+                    folder = (
+                        word.lstrip("/")
+                        if word.startswith("/")
+                        else os.path.normpath(os.path.join(here, word))
+                    )
                     self.shows[words[0]].add(folder)
             elif command == "target_link_libraries":
                 self.uses[words[0]].update(word for word in words[1:] if word.startswith("tureen_"))
@@ -141,7 +174,7 @@ def circle(graph: Dict[str, Set[str]]) -> List[str]:
         path.append(node)
         for other in sorted(graph.get(node, ())):
             if state.get(other) == 1:
-                return path[path.index(other):] + [other]
+                return path[path.index(other) :] + [other]
             if other not in state:
                 found = visit(other)
                 if found:
@@ -179,7 +212,9 @@ def check_includes(tree: Tree) -> Iterator[Finding]:
                 continue
             files[name].add(header)
             if os.path.dirname(header) not in visible:
-                yield Finding("include", name, f"'{included}': this folder does not use {os.path.dirname(header)}")
+                yield Finding(
+                    "include", name, f"'{included}': this folder does not use {os.path.dirname(header)}"
+                )
     found = circle(targets.uses)
     if found:
         yield Finding("circle", found[0], "targets use each other: " + " -> ".join(found))
@@ -203,6 +238,7 @@ def check_folders(tree: Tree) -> Iterator[Finding]:
 
 
 #  ---- lengths
+
 
 def check_columns(tree: Tree) -> Iterator[Finding]:
     """By folder: so many lines are too long."""
@@ -235,10 +271,15 @@ def check_lengths(tree: Tree) -> Iterator[Finding]:
     for name, text in tree.with_ending(".c"):
         for function, line, count in functions(without_comments(text)):
             if count > FUNCTION_LINES_MAX:
-                yield Finding("function", f"{name} {function}", f"{count} lines (from {line}); at most {FUNCTION_LINES_MAX}")
+                yield Finding(
+                    "function",
+                    f"{name} {function}",
+                    f"{count} lines (from {line}); at most {FUNCTION_LINES_MAX}",
+                )
 
 
 #  ---- names
+
 
 def check_names(tree: Tree) -> Iterator[Finding]:
     for name, text in tree.with_ending(".c", ".h"):
@@ -246,8 +287,11 @@ def check_names(tree: Tree) -> Iterator[Finding]:
         parts = set()
         for word in set(re.findall(r"[A-Za-z_]\w*", code)):
             pieces = word.lower().split("_")
-            parts.update("_".join(pieces[first:last]) for first in range(len(pieces))
-                         for last in range(first + 1, min(first + 3, len(pieces) + 1)))
+            parts.update(
+                "_".join(pieces[first:last])
+                for first in range(len(pieces))
+                for last in range(first + 1, min(first + 3, len(pieces) + 1))
+            )
         parts.add(os.path.basename(name).rsplit(".", 1)[0])
         for old in sorted(parts & set(OLD_NAMES)):
             yield Finding("name", f"{name} {old}", f"'{old}': the name is {OLD_NAMES[old]}")
@@ -267,6 +311,7 @@ def check_states(tree: Tree) -> Iterator[Finding]:
 
 
 #  ---- documents
+
 
 def check_documents(tree: Tree) -> Iterator[Finding]:
     known = set(tree.names)
@@ -291,7 +336,15 @@ def check_documents(tree: Tree) -> Iterator[Finding]:
                 yield Finding("link", f"{name} {script}", "there is no such script")
 
 
-CHECKS = (check_includes, check_folders, check_columns, check_lengths, check_names, check_states, check_documents)
+CHECKS = (
+    check_includes,
+    check_folders,
+    check_columns,
+    check_lengths,
+    check_names,
+    check_states,
+    check_documents,
+)
 
 
 def main() -> int:
@@ -299,8 +352,15 @@ def main() -> int:
     tree = Tree(root)
     found = [finding for check in CHECKS for finding in check(tree)]
     listed = root / "tests" / "tidy.known"
-    known = set(line for line in listed.read_text(encoding="utf-8").split("\n") if line and not line.startswith("#")) \
-        if listed.exists() else set()
+    known = (
+        set(
+            line
+            for line in listed.read_text(encoding="utf-8").split("\n")
+            if line and not line.startswith("#")
+        )
+        if listed.exists()
+        else set()
+    )
     bad = 0
     for finding in found:
         key = f"{finding.rule} {finding.place}"

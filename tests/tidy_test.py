@@ -11,8 +11,10 @@ SOUND = {
     "base/CMakeLists.txt": "tureen_folder (tureen_base\n    SOURCES\n        clock.c)\n",
     "base/clock.c": '#include "clock.h"\n\nint\nclock_now (void)\n{\n    return 0;\n}\n',
     "base/clock.h": "int clock_now (void);\n",
-    "server/CMakeLists.txt": "tureen_folder (tureen_server\n    SOURCES\n        loop.c\n    USES\n        tureen_base)\n",
-    "server/loop.c": '#include "loop.h"\n#include "clock.h"\n\nint\nloop_run (void)\n{\n    return clock_now ();\n}\n',
+    "server/CMakeLists.txt": "tureen_folder (tureen_server\n    SOURCES\n        loop.c\n"
+    "    USES\n        tureen_base)\n",
+    "server/loop.c": '#include "loop.h"\n#include "clock.h"\n\nint\nloop_run (void)\n'
+    "{\n    return clock_now ();\n}\n",
     "server/loop.h": "int loop_run (void);\n",
     "README.md": "[the loop](server/loop.c), `base/clock.h`\n",
 }
@@ -31,7 +33,9 @@ class Tidy(unittest.TestCase):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)
-            done = subprocess.run(["sh", TIDY, folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            done = subprocess.run(
+                ["sh", TIDY, folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+            )
         return done.returncode, done.stdout.decode()
 
     def test_a_sound_tree(self) -> None:
@@ -46,7 +50,11 @@ class Tidy(unittest.TestCase):
             "function": {"server/loop.c": SOUND["server/loop.c"] + long_function},
             "file": {"server/loop.h": SOUND["server/loop.h"] + "\n" * 800},
             "unbuilt": {"server/spare.c": "int spare;\n"},
-            "name": replaced("server/loop.c", "return clock_now ();", "int crowd_count = clock_now ();\n    return crowd_count;"),
+            "name": replaced(
+                "server/loop.c",
+                "return clock_now ();",
+                "int crowd_count = clock_now ();\n    return crowd_count;",
+            ),
             "banned": replaced("server/loop.c", "return", "sprintf (0, 0);\n    return"),
             "later": replaced("server/loop.h", "int", "//  TO" + "DO\nint"),
             "state": replaced("server/loop.c", "return", "job->state = 1;\n    return"),
@@ -60,7 +68,9 @@ class Tidy(unittest.TestCase):
                 self.assertIn(f"[{rule}]", said)
 
     def test_words_in_comments_and_strings_are_no_names(self) -> None:
-        status, said = self.run_on(replaced("server/loop.c", "return", '//  a crowd\n    return "crowd" [0] +'))
+        status, said = self.run_on(
+            replaced("server/loop.c", "return", '//  a crowd\n    return "crowd" [0] +')
+        )
         self.assertEqual((status, said), (0, ""))
 
     def test_exceptions_may_only_go(self) -> None:

@@ -268,18 +268,18 @@ test_headers_that_are_none (void **state)
     static file_t file;
     static const char *const headers [] = {
         "", "{}", "{", "nonsense", "{'descr': '<f4', 'fortran_order': False}",
-            "{'descr': '<f4', 'shape': (2,)}",
+        "{'descr': '<f4', 'shape': (2,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)",
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (2)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': [2]}",
-            "{'descr': '<f4', 'fortran_order': False, 'shape': 2}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 2}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (,)}",
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0,)}",
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
-        "{'descr': '<f4', 'fortran_order': False, 'shape': "
-        "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2)}",
+        ("{'descr': '<f4', 'fortran_order': False, 'shape': "
+            "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2)}"),
         "{'descr': '<f4', 'fortran_order': 0, 'shape': (2,)}",
         "{'descr': '<f4', 'fortran_order': false, 'shape': (2,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} {",

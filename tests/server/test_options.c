@@ -138,8 +138,8 @@ both_ways_to_write_an_option (void **state)
         "--dataset train=/data/a=b --listen tcp://127.0.0.1:5555 --cache 64M --workers 3 --policy dsa",
         "--dataset=train=/data/a=b --listen=tcp://127.0.0.1:5555 --cache=64M --workers=3 --policy=dsa",
         //  The last one counts.
-        "--cache 1 --dataset=train=/data/a=b --listen=x --listen tcp://127.0.0.1:5555 --cache 64M "
-            "--workers=3 --policy=dsa",
+        ("--cache 1 --dataset=train=/data/a=b --listen=x --listen tcp://127.0.0.1:5555 --cache 64M "
+            "--workers=3 --policy=dsa"),
     };
     for (size_t index = 0; index < 3; index++) {
         options_t options = s_parsed (ways [index]);
