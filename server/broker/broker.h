@@ -1,20 +1,25 @@
 /*  broker -- everything that decides: jobs, samplers, the prepared cache's index, credit.
  *
- *  It knows no socket, thread or clock.  Events and the time go in; actions come out of broker_next and are
- *  carried out by whoever drives it: `tureen serve`, or a simulation.  It never blocks, decodes or reads a
- *  file.
+ *  The broker knows no socket, thread or clock.  Events and the time go in; actions come out of broker_next,
+ *  and the driver, `tureen serve` or a simulation, carries them out.  The broker never blocks, decodes or
+ *  reads a file.
  *
  *      joined, attached, progress, prepared, copied ..     events
  *      broker_advance (broker, now_ms)                     draws what jobs need, hands out work
  *      while (broker_next (broker, &action))               prepare, copy, send ..
  *
- *  A draw takes a place in a batch at once (server/broker/draw/draw.c); what it drew is a version
- *  (server/versions/version_index.c) that may have to be prepared first (server/broker/dispatch/schedule.c);
- *  when the version is ready it is copied to its place; a batch whose places are all filled is sent, in drawn
- *  order.
+ *  A draw takes a row of a batch at once (draw/draw.c).  It finds a version of the sample (version_index.h),
+ *  which may have to be prepared first (dispatch/schedule.c).  A worker copies a ready version to its row.  A
+ *  batch is sent when all its rows are filled, in drawn order (deliver/draw_send.c).
  *
- *  No decision depends on a completion: what is drawn and what is evicted is settled at the draw, as if
- *  preparing took no time.  Completions only move work along.
+ *  A turn, broker_advance, runs its phases in one direction: sweep jobs that have ended, admit, draw,
+ *  dispatch, fetch, deliver, count.  Each phase stands in a folder that sees only those before it in model,
+ *  fetch, dispatch, draw, deliver, admit, report.  It leaves a mark (model/job.h) for a later phase, and
+ *  calls none.
+ *
+ *  No decision depends on a completion: draws and evictions are settled at the draw, as if preparing took no
+ *  time.
+ *  Completions only move work along.
  *
  *  Invariants, checked by broker_check ():
  *    B1  a job's slots are free, filling, full or sent; at most one is filling.
@@ -51,7 +56,7 @@
 
 typedef struct broker broker_t;
 typedef struct dataset dataset_t;
-typedef struct tenant tenant_t;   //  users who share rights and limits; every job is one's
+typedef struct tenant tenant_t;   //  users that share rights and limits; every job belongs to one
 typedef struct job job_t;
 typedef struct place place_t;
 typedef struct rank rank_t;     //  one of a job's clients; most jobs have one, of number 0
@@ -221,7 +226,7 @@ typedef struct {
     //  Who it is (docs/protocol.md, Who is who); each NULL: not said.
     const char *run, *job_name;
     const char *instances [WIRE_RANKS_MAX];     //  of each rank
-    const char *fresh_run;          //  one that nobody has had, should the job need it; never NULL
+    const char *fresh_run;          //  a run that no job has had, should this one need it; never NULL
     uint64_t user;                  //  of the tenant's users: a number for each, or BROKER_USER_UNKNOWN
 } broker_join_t;
 
@@ -360,13 +365,13 @@ typedef enum {
 
 typedef struct {
     action_kind_t kind;
-    job_t *job;                 //  the rank's, or BURY's
+    job_t *job;                 //  the rank's, or RECLAIM's
     rank_t *rank;               //  COPY: the place's
     version_t *version;
     place_t *place;
     raw_request_t *request;
-    tenant_t *tenant;           //  ERRAND
-    uint32_t charged_us;        //  ERRAND
+    tenant_t *tenant;           //  SIDE_TASK
+    uint32_t charged_us;        //  SIDE_TASK
     wire_batch_t batch;         //  SEND_BATCH
     const uint64_t *step;       //  SEND_BATCH of a job with ranks: step_words numbers, as on the wire; else
                                 //  NULL.  Lent until the

@@ -3,19 +3,19 @@
 #define BROKER_IDENTITY_H
 #include "broker_state.h"
 
-//  Who a join is, as things stand.
+//  Which job a join is, now.
 typedef struct {
-    job_t *ghost;               //  ends if the join is taken; NULL: nobody does
-    const char *run;            //  the new job's: lent by the join
+    job_t *ghost;               //  the job that ends if the join is taken; NULL: none
+    const char *run;            //  of the new job; lent by the join
     bool is_forked;
 } identity_t;
 
-//  False: its job name is another's.
+//  False: another job has its name.
 bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity,
     refusal_t *refusal);
-//  The job, which has its id and is not yet among the others, is of this identity: its ghost ends.
+//  Gives the new job, which has its id and is not yet in the list, this identity; the ghost ends.
 void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
-//  Whether a text of a join is said, and a job's or a rank's.
+//  Whether the join says the text and it equals the job's or the rank's.
 bool identity_is (const char *said, const char *of_job);
 //  Whether any of the job's clients is one of the join's.
 bool identity_shares_instance (const job_t *job, const broker_join_t *join);

@@ -3,7 +3,7 @@
 #define BROKER_JOBS_H
 #include "broker_state.h"
 
-//  ACTION_RECLAIM for a job that is over once no worker writes for it.
+//  Emits ACTION_RECLAIM for a job that is over, once no worker writes for it.
 void broker_reclaim_when_still (broker_t *self, job_t *job);
 //  Takes the marked jobs out of everything: their clients are told, and nothing of them is drawn, read or
 //  sent any more.

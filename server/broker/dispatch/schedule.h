@@ -3,18 +3,18 @@
 #define SCHEDULE_H
 #include "broker_state.h"
 
-//  Whether the cache has room for versions of the join's shared stage.  Who leaves makes no difference.
+//  Whether the cache has room for versions of the join's shared stage; jobs that may leave do not count.
 bool schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal);
-//  Makes the job, which has joined the sampler and is allowed, a consumer on the class of its shared stage,
-//  which is made when it is new.
+//  Makes the job a consumer of the class of its shared stage, and the class if it is new.  The job has joined
+//  the sampler and is allowed.
 void schedule_join (broker_t *self, job_t *job);
-//  For version_index_on_kind_end: context is the broker, user the class.
+//  For version_index_on_kind_end; context is the broker, user the class.
 void schedule_class_over (void *context, void *user);
-//  The place, of the version's sample, gets filled from it.  Takes over a pin.
+//  The row is to be filled from the version, of the same sample.  Takes over a pin.
 void schedule_await (place_t *place, version_t *version);
-//  Takes a place out of whatever it waits for (not COPYING).
+//  The row waits no more.  A row that a worker copies stays as it is.
 void schedule_cancel (broker_t *self, place_t *place);
-//  What jobs there are has changed: so may have what the index may hold.
+//  After the jobs have changed: measures the memory that the index may use.
 void schedule_measure (broker_t *self);
 
 #endif

@@ -7,17 +7,17 @@
 void bad_found (broker_t *self, version_t *version, const char *reason);
 //  A worker found that the version's sample is not what the version's class asks for.
 void unsuitable_found (broker_t *self, version_t *version, const char *reason);
-//  Refuses a job whose data hold what is known to be bad, where that is fatal.
+//  Refuses a job that has on-bad fail and known bad samples in its data.
 bool bad_allows (const broker_join_t *join, refusal_t *refusal);
-//  What becomes of the join's job when a sample of its data is bad.
+//  The join's on_bad, or that of its data set.
 broker_bad_t bad_policy (const broker_join_t *join);
-//  The job, which has joined the sampler: what of its data is known to be unreadable.
+//  Notes the known unreadable samples of the job's data, after it has joined the sampler.
 void bad_join (job_t *job, const broker_join_t *join);
-//  Tells the rank, which has come back, what the others were told; or all ranks of the job, if there is more
-//  than they were told.
+//  Tells a rank that has come back of the unreadable samples that the others were told of; or all ranks, if
+//  there are more.
 void bad_tell_rank (broker_t *self, rank_t *rank);
 void bad_tell (broker_t *self, job_t *job);
-//  Once a turn: tells the jobs that have known of some for a second.
+//  Once a turn: tells a job of its first unreadable samples, a second after the first was found.
 void bad_tell_due (broker_t *self, int64_t now_ms);
 void bad_forget (dataset_t *dataset);
 

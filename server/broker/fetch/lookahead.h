@@ -5,15 +5,16 @@
 
 //  Bytes that the job may hold.
 size_t lookahead_bound (const broker_join_t *join);
-//  The job, which has joined sampler and version index, reads from now on; it may hold so much.
+//  The job reads from now on, and may hold so many bytes; it has joined the sampler and the version index.
 void lookahead_begin (broker_t *self, job_t *job, size_t bytes_max);
-//  It leaves; all it holds goes.
+//  The job leaves, and holds nothing any more.
 void lookahead_end (broker_t *self, job_t *job);
-//  Reads what has entered the pool: after a begin, every draw, every drop and at an epoch's begin.
+//  Reads the samples that have entered the pool: call it after the begin, each draw, each drop and at each
+//  epoch's begin.
 void lookahead_fill (broker_t *self, job_t *job);
-//  The sample has been drawn or dropped: it is held no more.  Idempotent.
+//  Gives back the hold on a sample that has been drawn or dropped.  Idempotent.
 void lookahead_drop (broker_t *self, job_t *job, uint32_t id);
-//  What the epoch has left over (drop_last) is held no more.
+//  Gives back the holds on samples that the epoch has left over (drop_last).
 void lookahead_clear (broker_t *self, job_t *job);
 //  Whether the sample is in its pool.
 bool lookahead_holds (const job_t *job, uint32_t id);
