@@ -1,8 +1,8 @@
-/*  sampler -- what each job still needs of one data set, and who draws what together.
+/*  sampler -- the samples of one data set that each job still needs, and the jobs that draw together.
  *
- *  A draw has two phases (design: sampling).  The sampler offers a *class*: a set of exchangeable sample
- *  ids and the jobs that share the draw.  The caller picks one id of it, preferring what is cheap
- *  (available), and commits.  So the sampler knows neither cache nor disk.
+ *  A draw has two phases.  The sampler offers a *class*: a set of exchangeable sample ids, and the jobs that
+ *  share the draw.  The caller picks one id of the class, preferably a cheap one, and commits it.  So the
+ *  sampler knows neither cache nor disk.
  *
  *      sampler_round_begin (sampler, jobs, count);     //  jobs of one group, each with samples left
  *      while (sampler_offer (sampler, &offer)) {
@@ -10,16 +10,16 @@
  *          sampler_commit (sampler, id);               //  gone from the remaining set of each offer->jobs
  *      }                                               //  now every job of the round has one sample more
  *
- *  Orders: SHARED follows the policy; PRIVATE draws alone, uniformly; LIST gives its ids in turn; SEEDED is a
- *  function of seed, epoch and data (permutation.h); or, with a pool, of the pack's order too, and one that
- *  can be read for in whole pieces (stream_order.h).
- *  Policy `dsa` (dsa.h): JOADER's dependent sampling; what is prepared plays no part.
- *  Policy `follow` (follow.h): every job draws by itself, and takes what is on the *reusable set*: versions
- *  that the caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
+ *  Orders: SHARED follows the policy.  PRIVATE draws alone, uniformly.  LIST gives its ids in turn.  SEEDED
+ *  is a function of seed, epoch and data (permutation.h); with a pool also of the pack's order, and then it
+ *  can be read in whole pieces (stream_order.h).
+ *  Policy `dsa` (dsa.h): JOADER's dependent sampling; prepared versions play no part.
+ *  Policy `follow` (follow.h): every job draws by itself, and takes samples with *reusable versions*, which
+ *  the caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
  *
  *  Invariants, checked by sampler_check ():
  *    S1  remaining is a subset of data; nothing dropped is in either.
- *    S2  a job's draws of one epoch, what was taken of it before the job joined, and its remaining are its
+ *    S2  a job's draws of one epoch, the samples of it taken before the job joined, and its remaining are its
  *        data at the epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs whose data overlap, also through others, are one group.
  *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have
@@ -58,7 +58,7 @@ enum {
 
 //  What a draw may choose from.  Lent until sampler_commit.
 typedef struct {
-    const uint32_t *jobs;       //  those who share the draw, at least one
+    const uint32_t *jobs;       //  the jobs that share the draw, at least one
     size_t job_count;
 } sampler_offer_t;
 
@@ -90,12 +90,11 @@ void sampler_destroy (sampler_t **self_p);
 //  remain, and the next call for it is sampler_epoch_begin.  Returns its number (the smallest one free), or
 //  SAMPLER_JOB_NONE when SAMPLER_JOBS_MAX are there.  Samples dropped before are left out at once.
 uint32_t sampler_join (sampler_t *self, const sampler_join_t *join);
-//  Forgets the job, at any moment but inside a round.  What it had left needs no answer.  Its number will be
-//  another's, so whatever it was allowed on the reusable set must have been forbidden before
-//  (version_index_leave does).
+//  Forgets the job, at any moment but inside a round.  Another job will get its number, so the reusable
+//  versions that it was allowed must have been forbidden before (version_index_leave does).
 void sampler_leave (sampler_t *self, uint32_t job);
 
-//  As if the job, which has just joined and of which nobody has heard, had never been.
+//  Undoes the join of a job that no other part of the server knows yet.
 void sampler_cancel (sampler_t *self, uint32_t job);
 
 //  Samples the job has not drawn in its present epoch.

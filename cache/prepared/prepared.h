@@ -1,30 +1,31 @@
-/*  prepared -- the prepared cache: which versions there are, who goes first, and the memory they sit in.
+/*  prepared -- the prepared cache: the versions that exist, the order of eviction, and their memory.
  *
- *  A version is one result of a shared stage: (class, sample id, draw number).  The *index* is what decisions
- *  see: a version is in it from the moment it is scheduled, as if preparing took no time, until it is
- *  evicted.  Its *memory* comes when it is handed to a worker, and goes when it is out of the index and
- *  unpinned.  So what is evicted never depends on when a worker finishes, and a pending version can be
+ *  A version is one result of a shared stage: (class, sample id, draw number).  The *index* is all that
+ *  decisions see: a version is in it from the moment it is scheduled, as if preparing took no time, until it
+ *  is evicted.  A version gets *memory* when a worker gets it, and loses it when it is out of the index and
+ *  unpinned.  So no eviction depends on the moment at which a worker finishes, and a pending version can be
  *  evicted: its pins still get it.
  *
  *  Eviction is JOADER's RefCnt (Xie et al., NeurIPS 2022, section 3.2): the lowest reference count first,
- *  ties at random, the newcomer among the candidates.  The caller keeps the counts: how many jobs may still
- *  use a version.
+ *  ties at random, the new version among the candidates.  The caller keeps the counts: how many jobs may
+ *  still use a version.
  *
- *  Every indexed version is on one *account*, and is of use to some, its *sharers*.  What must go, goes from
- *  the account that has most for its weight (ties at random; nobody's before all others): first what is of no
- *  use to the account itself, then the rest, both by RefCnt.  A version that is of use to another, which has
- *  less, goes over to that one instead.  So as long as an account has no more than its part by weight of the
- *  limit, nothing that is of use to it is taken from it, whatever happens on others; what it does not use,
- *  others may.  Where there is one account this is plain RefCnt.
+ *  Every indexed version is on one *account*, and is of use to some accounts, its *sharers*.  An eviction
+ *  hits the account that has most for its weight (ties at random; versions on no account first): first
+ *  versions of no use to the account itself, then the rest, both by RefCnt.  A version that is of use to an
+ *  account with less moves to that account instead.
+ *  So an account with no more than its part by weight loses no version that is of use to it, whatever happens
+ *  on other accounts; other accounts may take the versions that it does not use.  With one account this is
+ *  plain RefCnt.
  *
  *  Invariants, checked by prepared_check ():
  *    P1  indexed bytes <= limit_bytes <= budget_bytes.
  *    P2  bytes of memory in use <= budget_bytes, fixed at birth.
  *    P3  a version is freed when it is neither indexed nor pinned, and not before.
- *    P4  a version sits in the bucket of its count, on its account, among those that are of use to it or the
- *        others.
- *    P5  an account's bytes are its versions'; they are no more than its bytes_max.
- *    P6  every eviction is one account's.
+ *    P4  a version is in the bucket of its count, on its account, among the versions of use to the account or
+ *        among the rest.
+ *    P5  an account's bytes are those of its versions, and no more than its bytes_max.
+ *    P6  every eviction is counted on one account.
  *  Owner: the broker's thread.  Others touch only the memory of a version that is pinned for them.
  */
 #ifndef PREPARED_H
@@ -37,16 +38,16 @@ typedef struct prepared prepared_t;
 
 enum {
     PREPARED_JOBS_MAX = 256,
-    PREPARED_NOBODY = 64,       //  the account of what nobody pays for: first to go; others are 0 ..
+    PREPARED_NOBODY = 64,       //  versions on no account, evicted first; accounts are 0 ..
                                 //  PREPARED_NOBODY - 1
     PREPARED_ACCOUNTS = PREPARED_NOBODY + 1,
     PREPARED_WEIGHT_MAX = 1000
 };
 
 typedef enum {
-    VERSION_IDLE,               //  scheduled, and nobody waits for it just now
-    VERSION_READING,            //  somebody waits, and its sample's bytes are not there yet
-    VERSION_QUEUED,             //  somebody waits; to be handed to a worker
+    VERSION_IDLE,               //  scheduled, and no row waits for it now
+    VERSION_READING,            //  a row waits, and the sample's bytes are not there yet
+    VERSION_QUEUED,             //  a row waits; to be handed to a worker
     VERSION_WORKING,            //  a worker writes its memory
     VERSION_READY,
     VERSION_BAD                 //  it could not be prepared; out of the index

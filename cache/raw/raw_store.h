@@ -1,50 +1,48 @@
 /*  raw_store -- compressed samples in memory, and the reads that bring them.
  *
- *  A sample is here while somebody holds it: a raw pool in which it is resident, a version that is to be
- *  prepared from it;
- *  several pools and versions share one copy.  Who decides (raw_pool.h) does so as if reading took no time;
- *  here is what takes time:
+ *  A sample is here while it is held: by a raw pool in which it is resident, or by a version that is to be
+ *  prepared from it.  Several pools and versions share one copy.  The raw pool (raw_pool.h) decides as if
+ *  reading took no time; the store does the part that takes time:
  *
  *      hold            queued            raw_store_next        raw_store_done
  *      new sample ---> AWAITED, in a request -----> AWAITED, memory -----> READY or BAD
  *                         ^-------------------- raw_store_again -------------'
  *
- *  A read that failed, and may not fail again, can be put to rest (raw_store_rest): its samples have no
- *  memory then, nothing is read for them, and nobody waits in line behind them; raw_store_retry puts it back
- *  in line, before the others of its source.
+ *  A failed read that may succeed later can rest (raw_store_rest): its samples have no memory then, and no
+ *  other read waits behind it.  raw_store_retry puts it back in line, before the others of its source.
  *
- *  Requests stand in *lanes*, by who makes them; in each those of one source are handed out in the order in
- *  which they were made, each when there is memory for all that it brings, within the budget.  Lanes take
- *  turns, and in a lane its sources.
- *  A lane may have a *part* of the budget: what it has not taken of it is kept for it.
- *    - A request that would not bring its lane above its part, or a lane's first, gets memory as soon as
- *      there is any.
- *    - All others get it only if what is kept for lanes is still there then; so with nobody else, a lane has
- *      everything.
- *  What a sample takes counts on one lane, whichever brings it (raw_store_count), else on the one that does;
- *  and what several lanes wait for can stand in each (raw_store_also).  Whose turn it is reads it: all that
- *  lane 0 would read together, if there is memory for that; else, if it has little in memory, the sample
- *  alone, which counts on it then and keeps its place where it stood.  So who has asked for much holds up
- *  nobody who wants his part, whether they want the same or not.
+ *  Requests stand in *lanes*, one for each requester.  In a lane, requests of one source are handed out in
+ *  the order in which they were made, each when the budget has memory for all its samples.  Lanes take turns,
+ *  and so do the sources of a lane.  A lane may have a *part* of the budget; the unused rest of a part is
+ *  kept for its lane.
+ *    - A request that keeps its lane within its part, or a lane's first request, gets memory as soon as there
+ *      is any.
+ *    - Any other request gets memory only if the rests that are kept for lanes are still there then.  So a
+ *      lane that is alone has everything.
+ *  The memory of a sample counts on one lane: the one given to raw_store_count, else the one that brings it.
+ *  A sample that several lanes wait for can stand in each of them (raw_store_also).  The lane that has the
+ *  turn reads it: with the whole request of lane 0 if there is memory for that; else, if the lane has little
+ *  in memory, alone; then it counts on this lane and keeps its place in the others.  So a lane with many
+ *  requests never holds up a lane within its part, even if both want the same samples.
  *
- *  Lane 0 is for what nobody waits for: it has no part, and, where there are other lanes, no order and no
- *  claim to get its turn; what is waited for stands in those that wait, too.  Where it is alone, it is a
- *  plain line.
+ *  Lane 0 holds requests that no row waits for.  It has no part.  Beside other lanes it has no order and no
+ *  claim to a turn, since an awaited sample also stands in the lane that waits.  Alone, it is a plain queue.
  *
- *  What is resident takes at most a part of the budget (the caller's care); what versions hold beside it goes
- *  as they are prepared, and a lane that has little and was passed over for long is waited for: so the first
- *  request of each but lane 0 always gets its turn.
+ *  The caller keeps residents within a part of the budget.  Versions give back the memory beside that as they
+ *  are prepared.
+ *  A lane that has little and was passed over for long is waited for.  So the first request of each lane but
+ *  lane 0 always gets its turn.
  *
  *  Invariants, checked by raw_store_check ():
- *    R1  memory_bytes is what samples with memory take, and <= budget_bytes, unless a single request alone is
- *        larger.
+ *    R1  memory_bytes is the sum over samples with memory, and <= budget_bytes unless a single request alone
+ *        is larger.
  *    R2  a sample without holds is only there while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
- *    R4  a lane's bytes are those of samples with memory that count on it; what is queued is what stands in
+ *    R4  a lane's bytes are those of samples with memory that count on it; the queued requests are those in
  *        lanes.
  *    R5  all parts together are <= budget_bytes.
- *  Owner: the broker's thread.  While a request is handed out, whoever reads for it writes the memory of its
- *  samples, and nothing else.
+ *  Owner: the broker's thread.  While a request is handed out, its reader writes the memory of its samples,
+ *  and nothing else.
  */
 #ifndef RAW_STORE_H
 #define RAW_STORE_H
@@ -76,10 +74,10 @@ typedef struct raw_sample {
     uint64_t stands;                    //  the same: it has a place in line there, besides its request's
     bool was_damaged;                   //  its bytes did not have their checksum once: they are read once
                                         //  more
-    struct raw_request *request;        //  AWAITED: that brings it
+    struct raw_request *request;        //  AWAITED: the request that brings it
     struct raw_sample *chain;
     //  the caller's
-    void *waiting;                      //  who waits for it
+    void *waiting;                      //  the versions that wait for it
 } raw_sample_t;
 
 //  One read: positions first .. first + count - 1 of the source's pack, for some of the samples there.

@@ -1,20 +1,19 @@
-/*  connection_limit -- who is connected to the server's ipc socket, and that nobody has more than its share
- *  of connections.
+/*  connection_limit -- keeps each user's connections to the server's ipc socket within its share.
  *
- *  ZeroMQ accepts whoever can connect, keeps each connection for as long as the peer likes, and does not say
- *  whose it is; and libzmq 4.3.4 aborts the process when an ipc socket cannot accept for want of descriptors.
- *  So the process looks through its own descriptors: a connection that was accepted at a path has that path
- *  as its name, and the kernel knows who made it.  Of those who have too many the youngest connections (by
- *  the receive quota: receive_quota.h) are shut down, which for ZeroMQ is as if the peer had closed them.
+ *  ZeroMQ accepts every peer, keeps each connection as long as the peer likes, and does not say which user
+ *  made it.
+ *  libzmq 4.3.4 aborts the process when an ipc socket cannot accept for want of descriptors.  So the server
+ *  looks through its own descriptors: a connection that was accepted at a path has that path as its name, and
+ *  the kernel knows its user.  If a user has too many connections, the youngest of them (by receive_quota.h)
+ *  are shut down, which ZeroMQ sees as a close by the peer.
  *
- *  happy path:   a look about twice a second, sooner while many come.
- *  failure:      what cannot be looked at is left alone until the next look.  All descriptors can be taken
- *                between two looks:
- *                then ZeroMQ accepts nobody until there are some again (syscalls.c).
+ *  happy path:   a look about twice a second, sooner while many connections come.
+ *  failure:      a descriptor that cannot be looked at is left alone until the next look.  If all descriptors
+ *                are taken between two looks, ZeroMQ accepts no peer until some are free (libc_interpose.c).
  *
  *  Invariants:
- *    W1  nothing but a connection that was accepted at path is shut down, whatever other threads open and
- *        close meanwhile: it is looked at once more by a descriptor of our own before.
+ *    W1  only connections that were accepted at path are shut down, whatever other threads open and close
+ *        meanwhile: the look duplicates a descriptor and checks it once more before.
  *    W2  a look needs no descriptor that it does not have from birth.
  *  Owner: the broker's thread.
  */
@@ -37,13 +36,12 @@ enum {
                                                //  percent of the time
 };
 
-//  The most connections that this user may have together with those of the same *group_p (a pointer that
-//  stands for them; NULL:
-//  with nobody else).  SIZE_MAX: any number.
+//  The most connections of this user, together with the users of the same *group_p (any pointer; NULL: the
+//  user alone).  SIZE_MAX: any number.
 typedef size_t connection_limit_rule_t (void *context, uid_t uid, const void **group_p);
 
-//  path: of the socket at which connections are accepted; copied.  NULL: there is none, and descriptors are
-//  only counted.
+//  path: of the socket that accepts connections; copied.  NULL: there is none, and descriptors are only
+//  counted.
 //  0, or -errno with *self_p NULL.
 int connection_limit_new (connection_limit_t **self_p, const char *path, connection_limit_rule_t *rule,
     void *context);
@@ -60,7 +58,7 @@ size_t connection_limit_descriptors (const connection_limit_t *self);
 size_t connection_limit_descriptors_max (const connection_limit_t *self);
 size_t connection_limit_connections (const connection_limit_t *self);
 uint64_t connection_limit_turned_away (const connection_limit_t *self);
-//  Whose connection was the last that was shut down.
+//  The user of the last connection that was shut down.
 uid_t connection_limit_last (const connection_limit_t *self);
 
 #endif
