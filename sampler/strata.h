@@ -1,30 +1,29 @@
-/*  strata -- which samples are in exactly the same jobs' data: partition refinement.
+/*  strata -- the samples that are in the data of exactly the same jobs: partition refinement.
  *
- *  Under `follow` a job may take whatever is on offer, so samples that differ in whose data they are in are
- *  on offer at different times; but samples of one stratum are exchangeable.  A job therefore picks the
- *  stratum by chance, each with probability what remains in it / what remains, and only inside it what is on
- *  offer.
+ *  Under `follow` a job may take any reusable version.  Samples that differ in the jobs whose data hold them
+ *  are available at different times, but samples of one stratum are exchangeable.  So a job picks the stratum
+ *  by chance, each with probability (remaining in it) / (remaining), and takes an available sample only
+ *  inside it.
  *
- *  A *mark* stands for a job's data.  A job that goes on where another stopped has a second one, for what was
- *  *taken* of its first epoch: of two such jobs, what both still need may hold more of one sample's kind than
- *  of another's, because of the company that they kept before, and whose data nobody here knows.  Two such
- *  jobs, without these marks: z = 38.  When its first epoch ends, this mark is as a departed job's, and waits
- *  for the job itself, too.
+ *  A *mark* stands for the data of a job.  A job that goes on where another stopped has a second mark, for
+ *  the samples *taken* of its first epoch: the samples that two such jobs both still need may hold more of
+ *  one kind than of another, because of earlier jobs that the sampler does not know.  (Two such jobs without
+ *  these marks: z = 38.)  When the first epoch ends, this mark becomes that of a departed job, and waits for
+ *  the job itself, too.
  *
- *  Refining (a join) is always safe.  Coarsening is not: a departed job's mark
- *  stays while anything that is decided could still remember that its data were drawn by it: until each job
- *  that was there when it left, and whose data overlap its own, has begun STRATA_EPOCHS_KEPT epochs (what a
- *  history remembers, and the epoch that was being drawn) or has left; what was scheduled before must then no
- *  longer be on offer.  It goes at once if the marks of the jobs that are there tell the same samples apart.
- *  Refining by a mark is refused when there would be more than the bound of strata, STRATA_LEAST or a
- *  STRATA_SHARE-th of the samples, or when there is no mark left.
+ *  Refining (a join) is always safe.  Coarsening is not.  The mark of a departed job stays while any decision
+ *  could still remember its draws: until each job that was there when it left, and that has common data with
+ *  it, has begun STRATA_EPOCHS_KEPT epochs (those that a history remembers, and the epoch being drawn) or has
+ *  left; versions scheduled before must then be reusable no more.  The mark goes at once if the marks of the
+ *  present jobs tell the same samples apart.  A refinement is refused if it would make more strata than the
+ *  bound, STRATA_LEAST or a STRATA_SHARE-th of the samples, or if no mark is left.
  *
  *  Two bytes a sample from the second stratum on, and some dozen bytes a stratum.
  *
  *  Invariants, checked by strata_check ():
  *    T1  a stratum's size is the number of readable samples that carry its label.
  *    T2  no two strata have the same marks; there are no more than the bound.
- *    T3  what has a job's mark for what was taken, has the mark for its data too.
+ *    T3  a stratum with a job's mark for taken samples has the mark for its data too.
  *  Owner: the sampler's thread.
  */
 #ifndef STRATA_H

@@ -1,25 +1,26 @@
-/*  request_queue -- requests that cost the broker's thread much, until it is their turn: by weight over
+/*  request_queue -- requests that cost the broker's thread much wait here for their turn: by weight over
  *  tenants.
  *
- *  Each tenant has a line, in which its requests stand as they came.  Who is served next is decided by stride
- *  scheduling (Waldspurger 1995) over the thread's time: a line has a pass, which grows by cost / weight of
- *  what was done for it; the line with the lowest pass is next (of equals the lowest number).  A line that
- *  was empty begins where the others stand, or later by WAITING_DEBT_MAX / weight at most: nobody saves up
- *  time, and nobody pays for long for time that no one else wanted.  While two lines both have requests
- *  waiting, what was done for them divided by their weights differs by no more than one request of each and
- *  that debt.
+ *  Each tenant has a line; its requests stand there in the order of their arrival.  Stride scheduling
+ *  (Waldspurger 1995) over the thread's time decides which line is next: a line has a pass, which grows by
+ *  the cost of its requests over its weight, and the line with the lowest pass is next (of equal ones the
+ *  lowest number).  An empty line that gets a request begins at the pass of the others, or later by at most
+ *  WAITING_DEBT_MAX / weight: a tenant saves up no time, and does not pay for long for time that no other
+ *  tenant wanted.  While two lines both have requests, the time spent on them, over their weights, differs by
+ *  no more than one request of each and that debt.
  *
- *  All is bounded.  Where a line is full of small requests, the connection with the most of them gives way to
- *  one that has two less: one user of a tenant, or one broken client, does not shut out the others.
+ *  All is bounded.  If a line is full of small requests, the connection with the most of them gives one up to
+ *  a connection with at least two less: so one user of a tenant, or one broken client, does not shut out the
+ *  others.
  *
  *  Invariants, checked by request_queue_check ():
- *    W1  a line has at most WAITING_LINE_MAX requests, WAITING_CONNECTION_MAX of one connection; the small
- *        ones (up to WAITING_SMALL_BYTES) at most WAITING_LINE_BYTES_MAX together, the large ones
- *        WAITING_LINE_LARGE_MAX unless there is one alone; the large ones of all lines WAITING_LARGE_MAX,
+ *    W1  a line has at most WAITING_LINE_MAX requests, WAITING_CONNECTION_MAX of one connection; its small
+ *        requests (up to WAITING_SMALL_BYTES) have at most WAITING_LINE_BYTES_MAX together, its large ones
+ *        WAITING_LINE_LARGE_MAX unless there is one alone; the large requests of all lines WAITING_LARGE_MAX,
  *        unless there is one alone.
- *    W2  counts and bytes are those of the requests that wait.
- *    W3  no line that waits has a pass below the room's, unless its head is held.
- *  It knows no message, tenant or clock.  Owner: the broker's thread.
+ *    W2  counts and bytes are those of the waiting requests.
+ *    W3  no line with requests has a pass below the queue's, unless its head is held.
+ *  The queue knows no message, tenant or clock.  Owner: the broker's thread.
  */
 #ifndef REQUEST_QUEUE_H
 #define REQUEST_QUEUE_H

@@ -1,10 +1,9 @@
-/*  tenants -- which callers there are: from users of this machine and from keys to tenants and their rights.
+/*  tenants -- from a user of this machine, or a key, to its tenant and its rights.
  *
- *  Without tenants in the settings there is one, the broker's first, whose users are the server's own and
- *  root; with `open` whoever can connect.  With tenants, a user or a key that is no tenant's is nobody's: it
- *  is not served.
- *  The server's own user and root are operators, also where they are users of a tenant, and so are keys that
- *  were let in as such.
+ *  Without tenants in the settings there is one, the broker's first.  Its users are the server's own user and
+ *  root; with `open` every caller.  With tenants, a user or key of no tenant is not served.  The server's own
+ *  user and root are operators, also if they are users of a tenant, and so are keys that were let in as
+ *  operators.
  *
  *  Owner: the broker's thread.
  */
@@ -36,8 +35,8 @@ void tenants_destroy (tenants_t **self_p);
 //  nobody that is served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
-//  The most connections on ipc that the users of the uid's tenant may have together; *tenant_p: whose, NULL:
-//  nobody's, and then of this user alone.  SIZE_MAX: as many as it likes, which is the operator's.
+//  The most ipc connections that the users of the uid's tenant may have together; *tenant_p: that tenant;
+//  NULL: it has none, and the limit is for this user alone.  SIZE_MAX: no limit, for operators.
 size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max,
     const tenant_t **tenant_p);
 

@@ -4,16 +4,15 @@
  *  live server.  ipc://PATH is locked at PATH.lock; tcp:// at a file in the runtime directory.  A stale lock
  *  or socket (of a dead server) is taken over; a live one never.
  *
- *  Who can reach it:
- *    ipc, alone    the folder and the sockets are this user's (0700, 0600); a folder of one's own choice may
- *                  be readable for others, and the default one be a group's to enter since another server;
- *                  the sockets in it are not.
- *    ipc, group    the folder is the group's to enter (0750) and nobody else's; the sockets are 0660 and the
- *                  group's.
- *    tcp           everybody who reaches the port: with keys, or open on an address of this host alone; else
- *                  refused.
- *  At no moment is a file more open than it will be in the end: what is made is made 0700 or 0600, then given
- *  to the group, then opened for it.
+ *  Access:
+ *    ipc, alone    the folder and the sockets are this user's (0700, 0600).  A folder of the user's choice
+ *                  may be readable for others, and the default folder may be open to a group since an earlier
+ *                  server; the sockets are not.
+ *    ipc, group    the group may enter the folder (0750); the sockets are 0660 and the group's.
+ *    tcp           every peer that reaches the port: with keys, or open on an address of this host alone;
+ *                  else the endpoint is refused.
+ *  No file is ever more open than in the end: it is made 0700 or 0600, then given to the group, then opened
+ *  for it.
  */
 #ifndef ENDPOINT_H
 #define ENDPOINT_H

@@ -1,25 +1,26 @@
-/*  ring_server -- the Unix socket at which a client on this host fetches its ring, and whose closing is its
- *  death notice.
+/*  ring_server -- the Unix socket at which a client on this host fetches its ring, and whose end tells of the
+ *  client's.
  *
- *  happy path:   ring_server_expect (key, fd: a token) .. client connects, sends the token .. gets 'R' + fd
- *                ..
+ *  happy path:   ring_server_expect (key, fd: a token) .. the client connects and sends the token .. it gets
+ *                'R' + fd ..
  *                RING_SERVER_ATTACHED .. the connection stays open .. it closes .. RING_SERVER_CLOSED.
- *  client:       the process that connected.  Children that it forked hold the socket too, so the process is
- *                watched as well (by a pidfd): its end is RING_SERVER_CLOSED, whoever outlives it.  Where the
- *                kernel gives no pidfd (it is old, or the client's pid means nothing here) the socket alone
- *                decides.
- *  failure:      wrong, late or used token, wrong uid, more than the token: closed without a word, no event.
- *                A connection without a token is closed after RING_SERVER_PATIENCE_MS, and at once if it is
- *                of a user (other than root and our own) who has no token left to bring.  At most
- *                RING_SERVER_STRANGERS_MAX wait at once; then of the user who has most of them the one that
- *                waited longest is closed, so no user can keep others out.
+ *  client:       the process that connected.  Its forked children hold the socket too, so the server also
+ *                watches the process (by a pidfd): its end is RING_SERVER_CLOSED, even if a child lives on.
+ *                If the kernel gives no pidfd (it is old, or the client's pid means nothing here), the socket
+ *                alone decides.
+ *  failure:      a wrong, late or used token, a wrong uid, more bytes than the token: closed without a word,
+ *                no event.
+ *                A connection without a token is closed after RING_SERVER_PATIENCE_MS, and at once if its
+ *                user (other than root and our own) has no token left to bring.  At most
+ *                RING_SERVER_STRANGERS_MAX wait at once; one more closes the oldest connection of the user
+ *                with the most of them, so no user keeps others out.
  *                accept fails with EMFILE: the listening socket rests until the next ring_server_tick.
  *  on close:     ring_server_forget (key) closes the connection from our side; no event follows.
- *                ring_server_part (key) closes only our side of it: the client sees an end as well, and
+ *                ring_server_part (key) closes our side only: the client sees an end as well, and
  *                RING_SERVER_CLOSED comes when it closes its own.
  *
  *  A key is the caller's number for a client: of a job, or of one of its ranks.
- *  Non-blocking throughout; all readiness comes through one epoll descriptor, so the caller polls one fd.
+ *  Nothing blocks.  All readiness comes through one epoll descriptor, so the caller polls one fd.
  *  Owner: the broker's thread.
  */
 #ifndef RING_SERVER_H

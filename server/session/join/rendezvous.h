@@ -1,19 +1,19 @@
-/*  rendezvous -- ranks of jobs to come, each waiting for the others (docs/protocol.md, Ranks).
+/*  rendezvous -- ranks of jobs to come wait for each other (docs/protocol.md, Ranks).
  *
- *  happy path:     rendezvous_add, a rank at a time: RENDEZVOUS_WAITS .. NOTICE `rendezvous` to each, about
- *                  once a second .. the last one: RENDEZVOUS_COMPLETE, and what all of them ask for goes to
- *                  the caller
- *  failure modes:  one asks for something else than the others: all are told (`ranks_differ`).  Too late: all
- *                  are told (`ranks_missing`).  A connection that cannot be sent to is forgotten; the others
- *                  wait on.
- *  on close:       rendezvous_stop tells everybody.
+ *  happy path:     rendezvous_add, a rank at a time: RENDEZVOUS_WAITS .. NOTICE `gathering` to each, about
+ *                  once a second .. the last one: RENDEZVOUS_COMPLETE, and the joins of all ranks go to the
+ *                  caller
+ *  failure modes:  a rank asks for something else than the others: all are told (`ranks_differ`).  Too late:
+ *                  all are told (`ranks_missing`).  A connection that cannot be sent to is forgotten; the
+ *                  others wait on.
+ *  on close:       rendezvous_stop tells every waiting rank.
  *
  *  Invariants, checked by rendezvous_check ():
- *    G1  who waits under one name waits for one world size, and was told to agree; of one rank there is one.
- *    G2  one of them, and only one, has the job's data (subset or list), if there are any.
- *    G3  none is empty, and none complete.
- *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  What
- *        others have is as if it were not there: names are a tenant's own.
+ *    G1  the ranks that wait under one name wait for one world size, and agree; no rank is there twice.
+ *    G2  exactly one of them holds the job's data (subset or list), if there are any.
+ *    G3  no rendezvous is empty, and none complete.
+ *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  Other
+ *        tenants do not matter to it: names are a tenant's own.
  *  Owner: the broker's thread.
  */
 #ifndef RENDEZVOUS_H
@@ -40,10 +40,10 @@ void rendezvous_destroy (rendezvous_t **self_p);
 //  The name of the job that this connection, if it is the caller's (NULL: anybody's), waits for; NULL: it
 //  does not wait.  Lent.
 const char *rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *caller);
-//  The pipeline of those who wait for a job of the tenant's of this name; NULL: none do.  Lent.
+//  The pipeline of the ranks that wait for the tenant's job of this name; NULL: none wait.  Lent.
 const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant,
     const char *job_name);
-//  Whether a job of one process may have the name that it asks for; it is free if nobody waits under it.
+//  Whether a job of one process may have the name that it asks for: no rank waits under it.
 bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms,
     refusal_t *refusal);
 
