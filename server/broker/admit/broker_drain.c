@@ -1,16 +1,16 @@
-//  The end of service: no epoch is begun any more, and who has had one whole is told to look for another
-//  server.
+//  The end of service: no job begins another epoch, and a client with a whole epoch is told to look for
+//  another server.
 //
-//  happy path:     broker_drain -> a job that is between two epochs ends; of any other, what it draws ends
-//                  with its epoch -> the epoch's end is sent -> a turn later, when that has been carried out,
-//                  the job ends
-//  failure modes:  a rank is missing: its job stands still, as ever, and ends when that is given up.  A
-//                  client that takes nothing has its epoch open, and keeps the server: whoever drains may
+//  happy path:     broker_drain -> a job between two epochs ends; any other job draws its epoch to the end ->
+//                  the epoch's end is sent -> a turn later, when the driver has carried that out, the job
+//                  ends
+//  failure modes:  a rank is missing: its job stands still, as ever, and ends when the wait is over.  A
+//                  client that takes nothing keeps its epoch open, and the server running: the operator may
 //                  stop it.
 //  on close:       the last job has ended; the driver sees that there is none.
 //
-//  Which epoch is the running one is settled by what was sent: the window reaches into the next one, and a
-//  client that has got nothing of that can ask another server for all of it.
+//  The running epoch is the one of which batches were sent.  The window reaches into the next epoch, and a
+//  client that has got none of that can ask another server for all of it.
 
 #include "broker_drain.h"
 #include <assert.h>

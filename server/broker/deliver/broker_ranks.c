@@ -1,16 +1,14 @@
-//  A job's clients, its ranks: coming, being sent to, leaving, being lost and coming back.  Most jobs have
+//  The clients of a job, its ranks: they come, get batches, leave, are lost and come back.  Most jobs have
 //  one.
 //
-//  happy path:     all are attached -> the job starts -> a rank is lost: what it holds and what waits for it
-//                  goes, the job stands still -> it is reclaimed when no worker writes for it -> it comes
-//                  back (broker_returns.c), is attached, gets what it lacks (broker_replay.c), what was its
-//                  in unsent steps is prepared once more -> the job goes on
-//  failure modes:  it does not attach, or does not come back in time: the job ends for the others.  It leaves
-//                  before the end:
-//                  likewise.  Nobody is left: the job is gone, unless one may come back for the rest, and the
-//                  others, to which all was sent, will not.
-//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM); they are not reclaimed by
-//                  themselves any more.
+//  happy path:     all ranks are attached -> the job starts -> a rank is lost: its held slots and waiting
+//                  rows go, the job stands still -> the rank is reclaimed when no worker writes for it -> it
+//                  comes back (broker_returns.c), is attached, gets the steps that it lacks
+//                  (broker_replay.c), and its rows of unsent steps are prepared once more -> the job goes on
+//  failure modes:  a rank does not attach, or does not come back in time: the job ends for the others.  It
+//                  leaves before the end: likewise.  No rank is left: the job is gone, unless a rank may come
+//                  back for the rest and the others have had everything.
+//  on close:       a job that is over is reclaimed with its ranks (ACTION_RECLAIM), not rank by rank.
 
 #include "broker_ranks.h"
 #include <assert.h>

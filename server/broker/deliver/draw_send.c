@@ -1,10 +1,11 @@
-//  Sending: steps that are complete, in drawn order, to all ranks of their job; and padding, for ranks that a
-//  step has nothing for.
+//  Sends complete steps, in drawn order, to all ranks of their job; and padding to ranks for which a step has
+//  no sample.
 //
-//  happy path:     a step is complete -> each rank that has no filled row gets one, of another's sample -> it
-//                  is sent
-//  failure modes:  a padding's sample cannot be read: another of the step's; none can: the job ends.  A rank
-//                  is lost while padding is prepared: looked at anew when it is back.
+//  happy path:     a step is complete -> each rank without a filled row gets a row with another rank's sample
+//                  -> it is sent
+//  failure modes:  the sample of a padding cannot be read: another of the step is taken; if none can be read,
+//                  the job ends.  A rank is lost while padding is prepared: the step is looked at again when
+//                  the rank is back.
 
 #include "draw_send.h"
 #include <assert.h>

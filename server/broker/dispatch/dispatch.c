@@ -1,28 +1,26 @@
-//  When tasks are handed out, and whose turn it is: tenants by weight, jobs of a tenant in turn.
+//  Hands out tasks: tenants by weight, the jobs of a tenant in turn.
 //
-//  All kinds of tasks, preparing, copying and side tasks, are handed out in one order, that of the tenants'
-//  passes (fairness.h), because both take the same workers: with an order for each kind, a tenant that only
-//  copies and one that only prepares would share as the numbers of tasks in flight have it.  So a tenant that
-//  cannot take its turn, because too many tasks of its kind are in flight or because there is no memory for
-//  its version, holds up the others; but only as long as all workers have something to do without them, and
-//  then it is as if it had not waited.
+//  Preparing, copying and side tasks are handed out in one order, that of the tenants' passes (fairness.h),
+//  because they take the same workers.  With an order for each kind, a tenant that only copies and one that
+//  only prepares would share by the numbers of tasks in flight.  A tenant may be unable to take its turn,
+//  because too many tasks of its kind are in flight or its version has no memory.  It holds up the others
+//  then, but only while all workers have other work; after that it counts as if it had not waited.
 //
-//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  In which
-//  order tasks are handed out depends on how long others took; what is delivered, and in which order, does
-//  not.
+//  "No decision depends on a completion" (broker.h) is about draws, deliveries and evictions.  The order of
+//  tasks depends on how long others took; what is delivered, and in which order, does not.
 //
-//  Memory: beside the index each tenant has some for as many of its largest versions as there are workers
-//  (schedule.c), which no other can take.  What it has hold of outside of the index counts against it; it may
-//  have more where nobody is kept from his part.  So a version that does not fit waits for copies of its own
-//  tenant's; or, if it is in the index, for those that bring others back to their part, who had hold of more
-//  when it left the index.  Nobody else waits for it.  Of several data sets each has memory beside the index
-//  for what is being read of it (dispatch_fetching_bytes).
+//  Memory: beside the index each tenant has memory for as many of its largest versions as there are workers
+//  (schedule.c), and no other tenant can take it.  Versions outside of the index that a tenant holds count
+//  against it; it may hold more while no tenant lacks its part.  So a version that does not fit waits for
+//  copies of its own tenant's; if it is in the index, for copies that bring other tenants back to their part,
+//  which held more when it left the index.  No other version waits for it.
+//  With several data sets, each has memory beside the index for versions whose files are being read
+//  (dispatch_fetching_bytes).
 //
-//  Plain files that are being read take up tasks that may be in flight, and no worker.  Each data set has its
-//  own of these, so that one on a slow disk does not slow down another.  Of a data set's, a tenant has its
-//  part by weight while others want theirs, so that one whose files come slowly does not slow down the
-//  others; and some are kept for those that have jobs on it and want none just now, since slow ones that were
-//  begun meanwhile are not to be had back.
+//  Reading plain files takes up tasks in flight, and no worker.  Each data set has its own tasks in flight,
+//  so that a slow disk does not slow down another data set.  Of these a tenant has its part by weight while
+//  others want theirs, so that slow files of one tenant do not slow down another.  Some are kept for tenants
+//  with jobs on the data set that want none now, because a slow read cannot be cancelled.
 
 #include "dispatch.h"
 #include <assert.h>

@@ -1,7 +1,7 @@
-//  Samples that cannot be prepared: what becomes of the jobs whose data hold them, and of those that wait.  A
-//  sample that cannot be read is bad for all jobs.  One that does not suit a pipeline ends the jobs of that
-//  pipeline's shared stage, and stays good for all others: what one user asks for must not cost another
-//  anything.
+//  Samples that cannot be prepared, and the jobs and rows that they concern.  A sample that cannot be read is
+//  bad for all jobs.
+//  A sample that does not suit a pipeline ends the jobs of that pipeline's shared stage, and stays good for
+//  all others: one user's pipeline must not cost another user anything.
 
 #include "broker_bad.h"
 #include <assert.h>

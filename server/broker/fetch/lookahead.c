@@ -1,11 +1,11 @@
-//  Orders with a pool (stream_order.h): what has entered the pool is read in whole pieces and held until it
-//  is drawn.
+//  Orders with a pool (stream_order.h): samples that enter the pool are read in whole pieces and held until
+//  they are drawn.
 //
-//  happy path:     a piece enters -> its samples are held, one read for those that lie together -> drawn: the
-//                  versions that are prepared from it hold it instead
-//  failure modes:  what the job's memory has no room for is not held, and is read by itself when it is drawn;
-//                  so with what a version in the cache would have served, if that is evicted meanwhile.  A
-//                  damaged sample is found by the worker that is to prepare it, or by no one.
+//  happy path:     a piece enters -> its samples are held, with one read for neighbours -> drawn: the
+//                  versions that are prepared from a sample hold it instead
+//  failure modes:  a sample without room in the job's memory is not held, and is read alone when it is drawn;
+//                  so is a sample whose version was in the cache and is evicted meanwhile.  The worker that
+//                  prepares a damaged sample finds it.
 //  on close:       all holds go; reads under way end by themselves.
 
 #include "lookahead.h"

@@ -1,33 +1,34 @@
-/*  patience -- reads that failed and may not fail again: what is read again and when, and when a data set
- *  stands still.
+/*  patience -- reads that failed and may succeed later: which are read again and when, and data sets that
+ *  stand still.
  *
- *  A read is of one version's plain files, or of a range of a pack (raw_request_t).  What a failed one says
- *  (patience_kind):
- *      SHORTAGE    the server lacks memory or descriptors.  Says nothing of the data: tasks.c waits for as
- *                  long as it lasts
+ *  A read is of one version's plain files, or of a range of a pack (raw_request_t).  A failed one is of one
+ *  kind (patience_kind):
+ *      SHORTAGE    the server lacks memory or descriptors.  Says nothing of the data: tasks.c waits as long
+ *                  as it lasts
  *      PASSING     the storage fails: EIO, ETIMEDOUT, ESTALE ..  The sample is bad when that lasts for
  *                  patience_ms
  *      LASTING     the file is gone, or may not be read.  Looked at twice, LOOK_AGAIN_MS apart; then the
  *                  sample is bad
  *      DAMAGED     the storage answers, and the file is another: cut, grown, a folder in its place.  Likewise
- *  What was decoded, and is no good, is bad at once.  What lacks its checksum is read once more
+ *  A sample that was read and cannot be decoded is bad at once.  A wrong checksum is read once more
  *  (raw_store.h).
  *
- *  A read that failed rests: it takes no task, no memory and no place in line, and is made again after a
- *  pause that doubles.
+ *  A failed read rests: it takes no task, no memory and no place in line, and is made again after a pause
+ *  that doubles.
  *
- *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, it is the storage and not a
- *  file: the data set stands still.  Then no sample becomes bad but for damage; reads that come up are held
- *  back; and now and then one that failed and one that was held back are made.  The first that succeeds ends
- *  it, and all begin anew.  If none does for patience_ms, or if more than FAILING_MAX reads fail for so long
- *  while others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
+ *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, the storage is at fault and
+ *  not a file:
+ *  the data set stands still.  Then a sample becomes bad only by damage.  New reads are held back.  Now and
+ *  then one failed read and one held read are made.  The first success ends the standstill, and all reads
+ *  begin anew.  If none succeeds for patience_ms, or if more than FAILING_MAX reads fail for so long while
+ *  others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
  *
  *      fails                       due, or probed             succeeds
  *   READ -----> resting, failing ----------------> READ again ---------> as if nothing had been
  *     ^  held back                     ^               | fails
  *     +---------- resting, held        +---------------+---> bad, by the rules above
  *
- *  What is drawn, and in which order it is delivered, does not depend on any of this.
+ *  Draws and the order of delivery do not depend on any of this.
  *  Owner: the broker's thread.
  */
 #ifndef PATIENCE_H
@@ -45,10 +46,10 @@ typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LAST
 //  rc: 0 or -errno, as the reader gives it.
 patience_kind_t patience_kind (int rc);
 
-//  Whether a read of the data set is to be held back (patience_hold) rather than made; and: it is made.
+//  Whether a read of the data set is to be held back (patience_hold_..) and not made; and: a read is made.
 bool patience_holds (const dataset_t *dataset);
 void patience_made (dataset_t *dataset);
-//  A queued version of plain files, or a request just handed out.
+//  Holds back a queued version of plain files, or a request just handed out.
 void patience_hold_version (broker_t *self, version_t *version);
 void patience_hold_request (broker_t *self, raw_request_t *request);
 //  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version, which
@@ -59,7 +60,7 @@ void patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms);
 void patience_leave (broker_t *self, version_t *version);
 //  A read of the data set has succeeded.
 void patience_good (dataset_t *dataset);
-//  Once a turn: what is due is read again, who waits in vain is ended, and what there is to tell is told.
+//  Once a turn: makes due reads again, ends jobs that wait in vain, and tells jobs of trouble.
 void patience_pass (broker_t *self, int64_t now_ms);
 //  Whether the job waits for a read of a data set that has trouble.
 bool patience_stops (const job_t *job);

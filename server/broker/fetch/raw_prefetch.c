@@ -1,18 +1,19 @@
-//  Compressed samples of packs: who reads what ahead, which version waits for which bytes, and when reads are
-//  handed out.
+//  Compressed samples of packs: which job reads which samples ahead, and when reads are handed out.
 //
-//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs whose order is given read
-//  sample by sample, as far ahead as they draw.  Decisions are the tiers'; bytes and what waits for them are
-//  in the raw store, where all tiers of a data set, and jobs without one, share a copy.
+//  A tier (tier.h) serves the SHARED jobs of a data set, or one PRIVATE job.  Jobs with a given order read
+//  sample by sample, as far ahead as they draw.  The tiers decide; the raw store has the bytes and the
+//  versions that wait for them, and all tiers of a data set, and jobs without one, share a copy.
 //
-//  One tenant: all tiers divide what jobs with a pool leave (raw_prefetch_share.c).  Several: half of what is
-//  resident is divided by weight, and what a tenant's own tiers (of jobs `private`, or apart) and pools take
-//  is in its part; whether a job fits there depends on nobody else.  The rest, with the parts of those who
-//  have neither, is for the data sets' tiers, which are nobody's.
-//  What is read stands in lanes of the raw store: one of the data sets' tiers, one of each tenant, each of
-//  these with its part of the memory; so however far ahead one draws, another's samples are read meanwhile.
-//  A sample that stands elsewhere, behind what others want, comes by the lane of any tenant that waits for it
-//  (holding.c).
+//  With one tenant, all tiers divide the memory that jobs with a pool leave (raw_prefetch_share.c).  With
+//  several, half of the resident memory is divided by weight.  A tenant's own tiers (of jobs `private`, or
+//  apart) and pools take of its part, and whether a job fits there depends on no other tenant.  The rest,
+//  with the parts of tenants without own tiers or pools, is for the tiers of the data sets, which belong to
+//  no tenant.
+//
+//  Reads stand in lanes of the raw store: one lane for the tiers of the data sets, one for each tenant, each
+//  of these with its part of the memory.  So other tenants' samples are read however far ahead one tenant
+//  draws.  A sample that stands behind others in its lane comes by the lane of any tenant that waits for it
+//  (raw_refcount.c).
 
 #include "raw_prefetch.h"
 #include <assert.h>

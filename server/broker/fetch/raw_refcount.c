@@ -1,16 +1,17 @@
-//  Compressed samples of packs: who holds them, at whose expense, and which version waits for which bytes.
+//  Compressed samples of packs: which versions and jobs hold them, on which tenant's account, and which
+//  version waits for which bytes.
 //
-//  A sample's memory counts on one lane of the raw store (supply.c): on that of a tenant whose places wait
-//  for it, or who has it in a tier or pool of his own; else, while it is resident for everybody, on the
-//  first.  Who brings it pays for it.  Who is done with it pays no more, and one of those who still have use
-//  of it does; but not with memory that is kept for somebody, nor where he waits for memory for what he needs
-//  before: then the bytes go, and are read again when it is their turn in his lane.  So what a tenant has of
-//  its part comes back to it as soon as it is done, whoever else wants the same samples later; and for each
-//  sample that is read again somebody was done with it.
+//  The memory of a sample counts on one lane of the raw store (raw_prefetch.c): on the lane of a tenant that
+//  has rows waiting for it, or that has it in its own tier or pool; else, while it is resident for all, on
+//  lane 0.  The lane that brings it pays.  When that tenant has finished with the sample, another that still
+//  needs it pays; but not with memory that is kept for a tenant, nor while that other one waits for memory
+//  for samples that it needs before.  Then the bytes go, and are read again when it is their turn in the
+//  other tenant's lane.  So a tenant gets its part back as soon as it has finished with a sample, whatever
+//  others want later; and a sample is re-read only after some tenant has finished with it.
 //
-//  "No decision depends on a completion" (broker.h) is about what is drawn, taken and evicted.  When bytes
-//  are read, and whether again, depends on how long others took; what is resident, delivered, and in which
-//  order, does not.
+//  "No decision depends on a completion" (broker.h) is about draws, deliveries and evictions.  The moment of
+//  a read, and whether it is repeated, depends on how long others took; the residents, the deliveries and
+//  their order do not.
 
 #include "raw_refcount.h"
 #include <assert.h>

@@ -1,9 +1,9 @@
-//  What tenants may have, and have.
+//  The limits of tenants, and what they have.
 //
-//  Where there is one tenant only, its limits are the server's.  Where there are several, each has its own,
-//  which do not depend on what others have just now: so a refusal tells a tenant nothing of them, and nobody
-//  can take what is another's.  Settings may promise more than there is; then the server's own limits count
-//  too, and a refusal says no more than that.
+//  A single tenant has the server's limits.  With several tenants each has its own limits, which do not
+//  depend on what others have now: so a refusal tells a tenant nothing of the others, and no tenant can take
+//  another's part.  Settings may promise more than there is; then the server's own limits count too, and a
+//  refusal says no more than that.
 
 #include "broker_limits.h"
 #include <assert.h>

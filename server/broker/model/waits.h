@@ -6,15 +6,15 @@
  *      DISK     its sample's bytes are being read, or wait for it
  *      DECODE   its version is being prepared, or is to be handed to a worker
  *      COPY     the private stage writes it, or is to
- *  A batch without such a place, and no batch at all, wait for draws, and these for credit: CLIENT again (who
- *  holds all its slots, or has had everything).
+ *  If no row is pending, the job is short of credit: CLIENT again (the client holds all its slots, or has had
+ *  everything).
  *
  *  A job with ranks waits for its CLIENT while each of them has a batch that it has not taken, and while it
  *  stands still for one of them.
  *
- *  It is looked at whenever the broker has dealt with what there was, and holds until the next time: so the
- *  sums of a job add up to the time since its start, to the millisecond.  Each place is looked at once on the
- *  way, however often that is.
+ *  The broker looks at the end of each turn, and the finding holds until the next look: so the sums of a job
+ *  add up to the time since its start, to the millisecond.  Each row is looked at once on the way, however
+ *  often that is.
  *  Owner: the broker's thread.
  */
 #ifndef WAITS_H
