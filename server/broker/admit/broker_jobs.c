@@ -421,6 +421,7 @@ void
 broker_reclaim (broker_t *self, job_t *job)
 {
     assert (job->reclaimed && job->copying == 0);
+    assert (!job->is_marked);           //  jobs_settle has delivered
     job_t **link = &self->jobs;
     while (*link != job)
         link = &(*link)->next;
