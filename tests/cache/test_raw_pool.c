@@ -443,6 +443,63 @@ test_nothing_stays_for_nobody (void **state)
     s_end (&play, &model);
 }
 
+//  Guards: a sample that versions served stays for the next epoch alone, though it was to stay for two when
+//  a job would have taken it.
+static void
+test_what_versions_served_stays_once (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 400, 200, 4, 4);
+    s_read_all (&model, 4, true);
+    while (job->left) {
+        s_draw (&model, job, job->left <= 150);
+        s_read_all (&model, 4, true);
+    }
+    uint32_t stayed = raw_pool_resident_count (play.pool);
+    assert_true (stayed > 100);
+    job->epochs--;
+    play_epoch_begin (&play, job);
+    //  Nothing is read in this epoch.  When only residents are left, all are needed in the next epoch as well.
+    for (uint32_t id = 0; id < play.samples; id++)
+        if (!raw_pool_is_resident (play.pool, id)) {
+            play_commit (job, id);
+            raw_pool_drawn (play.pool, id);
+        }
+    assert_int_equal (job->left, stayed);
+    while (job->left)
+        assert_false (raw_pool_is_resident (play.pool, s_draw (&model, job, false)));
+    s_check (&model);
+    s_end (&play, &model);
+}
+
+//  Guards: samples that leave for a smaller limit and are still needed are read again when there is room,
+//  even if the pool had found all that was needed and looked no more.
+static void
+test_what_a_smaller_limit_drops_is_read_again (void **state)
+{
+    (void) state;
+    play_t play;
+    model_t model;
+    play_job_t *job = s_stream (&play, &model, 400, 200, 4, 1);
+    s_read_all (&model, 4, true);
+    while (job->left > 120) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+    }
+    assert_int_equal (raw_pool_resident_count (play.pool), job->left);
+    raw_pool_limit (play.pool, 80);
+    assert_true (raw_pool_resident_count (play.pool) < job->left);
+    while (job->left) {
+        s_draw (&model, job, false);
+        s_read_all (&model, 4, true);
+    }
+    assert_int_equal (raw_pool_figures (play.pool).misses, 0);
+    s_check (&model);
+    s_end (&play, &model);
+}
+
 //  Guards: where all fit, what a job has drawn outlives another's leaving, but not the last one's.
 static void
 test_all_that_fits_is_held (void **state)
@@ -603,6 +660,8 @@ main (void)
         cmocka_unit_test (test_few_neighbours_are_mixed),
         cmocka_unit_test (test_a_pass_reads_each_piece_once),
         cmocka_unit_test (test_nothing_stays_for_nobody),
+        cmocka_unit_test (test_what_versions_served_stays_once),
+        cmocka_unit_test (test_what_a_smaller_limit_drops_is_read_again),
         cmocka_unit_test (test_all_that_fits_is_held),
         cmocka_unit_test (test_limit_and_restart),
         cmocka_unit_test (test_pieces_change),

@@ -57,7 +57,11 @@ static struct {
     int result;
     bool forever, struck;
     bool direct_only;
+    bool halting;                   //  every other read is interrupted, the others bring HALT_BYTES at most
+    unsigned int reads;             //  while halting
 } twist;
+
+enum { HALT_BYTES = 4096 };
 
 static bool
 s_twists (const reader_request_t *request)
@@ -88,6 +92,13 @@ bool
 __wrap_reader_advance (reader_t *self, reader_request_t *request, int result)
 {
     bool reads = request->progress.step == READER_READ;
+    if (twist.halting && reads && result > 0) {
+        bool interrupted = ++twist.reads % 2 == 1;
+        if (interrupted)
+            s_spoil (request, (size_t) result);
+        result = interrupted? -EINTR: result < HALT_BYTES? result: HALT_BYTES;
+    }
+    else
     if (s_twists (request) && (reads || twist.result < 0)) {
         if (request->progress.step == READER_OPEN && result >= 0)
             close (result);
@@ -756,6 +767,30 @@ test_results_sweep (void **state)
                 s_sweep_results (*state, &MODES [mode], results [index], forever);
 }
 
+//  Guards: interruptions are put up with as long as bytes come between them: 75 here, and 64 in a row are too
+//  many.
+static void
+test_interruptions_between_bytes (void **state)
+{
+    world_t *world = *state;
+    for (size_t mode = 0; mode < MODE_COUNT; mode++) {
+        reader_t *reader = s_reader (world, &MODES [mode], 1);
+        if (!reader)
+            continue;
+        item_t item = { 0 };
+        s_range (&item, 0, 0, 75 * HALT_BYTES);
+        memset (&twist, 0, sizeof twist);
+        twist.halting = true;
+        s_submit (reader, &item);
+        s_finish (reader);
+        assert_int_equal (item.request.rc, 0);
+        assert_int_equal (twist.reads, 2 * 75);
+        memset (&twist, 0, sizeof twist);
+        s_free (&item);
+        reader_destroy (&reader);
+    }
+}
+
 //  A reader's whole life while the n-th call fails.  True: it was reached.
 static bool
 s_live_through (world_t *world, bool no_ring, unsigned int nth, int error, bool forever)
@@ -850,6 +885,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_file_too_large, begin, end),
         cmocka_unit_test_setup_teardown (test_wake, begin, end),
         cmocka_unit_test_setup_teardown (test_cancel, begin, end),
+        cmocka_unit_test_setup_teardown (test_interruptions_between_bytes, begin, end),
         cmocka_unit_test_setup_teardown (test_results_sweep, begin, end),
         cmocka_unit_test_setup_teardown (test_calls_sweep, begin, end),
         cmocka_unit_test_setup_teardown (test_ring_that_breaks, begin, end),

@@ -481,6 +481,31 @@ test_large_versions_hold_up_nobody (void **state)
         fail_msg ("%zu samples alone, %zu beside large versions", got [0], got [1]);
 }
 
+//  Must hold: of two jobs of one tenant, that whose next version finds no memory keeps its turn, so that small
+//  versions do not take what is given back each time: both get as many samples.
+static void
+test_a_turn_is_kept_without_memory (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .seed = test_seed (), .samples = 4000,
+        .workers = 4, .copy_us = 3000,
+        .cache_versions = broker_cache_least (4, 40 * 40 * 3) / broker_version_cost (3) + 1 };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t small = { .batch_size = 16, .slots = 8, .epochs = 100 }, large = small;
+    large.pipeline = s_large;
+    large.slot_bytes = 16 * 40 * 40 * 3;
+    small.order = large.order = SAMPLER_ORDER_PRIVATE;
+    int clients [] = { simulation_must_join (simulation, &small), simulation_must_join (simulation, &large) };
+    simulation_run (simulation, SECOND_US);
+    uint64_t got [2];
+    for (int index = 0; index < 2; index++)
+        got [index] = simulation_consumed (simulation, clients [index]);
+    print_message ("batches: %llu small, %llu large\n", (unsigned long long) got [0],
+        (unsigned long long) got [1]);
+    assert_in_range (got [1], got [0] - 3, got [0] + 3);
+    simulation_destroy (&simulation);
+}
+
 //  Must hold: memory that a tenant has not taken is kept for it (broker_check looks), where another takes all
 //  that it may have, for long, and one that wants little gets it.
 static void
@@ -617,6 +642,7 @@ main (void)
         cmocka_unit_test (test_both_kinds_of_tasks_count),
         cmocka_unit_test (test_what_serves_two_is_split),
         cmocka_unit_test (test_large_versions_hold_up_nobody),
+        cmocka_unit_test (test_a_turn_is_kept_without_memory),
         cmocka_unit_test (test_memory_is_kept_for_everybody),
         cmocka_unit_test (test_slow_files_hold_up_nobody),
         cmocka_unit_test (test_slow_files_do_not_hold_up_who_rests),

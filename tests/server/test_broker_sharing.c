@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "seed.h"
+#include "broker_state.h"
 #include "simulation.h"
 
 enum { SECOND_US = 1000000, SAMPLES = 120 };
@@ -103,13 +104,41 @@ test_the_stages_told_are_those_to_be_shared (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Must hold: a job that comes when all others have drawn everything waits a moment for company, as it would
+//  alone, and the next one begins with it: each sample is prepared once for the two.
+static void
+test_what_has_drawn_all_is_no_company (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .policy = SAMPLER_POLICY_FOLLOW, .seed = test_seed (), .samples = 20,
+        .cache_versions = 30, .workers = 2, .gather_ms = 500, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 8, .slots = 8, .epochs = 1, .sample_us = 100 };
+    simulated_job_t slow = job;
+    slow.first_us = 3600 * INT64_C (1000000);
+    int drawn = simulation_must_join (simulation, &slow);
+    simulation_run (simulation, 1000000);
+    assert_int_equal (simulation_prepared (simulation), 20);
+    assert_int_equal (simulation_job (simulation, drawn)->state, JOB_DRAWN);
+    int first = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 1300000);
+    int second = simulation_must_join (simulation, &job);
+    simulation_run (simulation, 1490000);
+    assert_int_equal (simulation_job (simulation, first)->sent, 0);
+    simulation_run (simulation, 2500000);
+    assert_true (simulation_finished (simulation, first) && simulation_finished (simulation, second));
+    assert_int_equal (simulation_prepared (simulation), 40);
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_a_list_without_a_mark_meets_those_present),
-        cmocka_unit_test (test_the_stages_told_are_those_to_be_shared)
+        cmocka_unit_test (test_the_stages_told_are_those_to_be_shared),
+        cmocka_unit_test (test_what_has_drawn_all_is_no_company)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

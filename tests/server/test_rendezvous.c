@@ -398,6 +398,12 @@ furthest_leads (void **state)
     assert_true (join->epoch == 2 && join->epoch_batches == 0 && strlen (join->run) == WIRE_RUN_BYTES);
     assert_ptr_equal (join->fresh_run, s_gathered.drafts [0]->fresh_run);
     gathered_clear (&s_gathered);
+    assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (1) RUN RESUME (2, 3))),
+        RENDEZVOUS_WAITS);
+    assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (0) RESUME (2, 3))), RENDEZVOUS_COMPLETE);
+    assert_ptr_equal (join->fresh_run, s_gathered.drafts [0]->fresh_run);
+    assert_null (join->positions);
+    gathered_clear (&s_gathered);
     s_end (rendezvous);
 }
 

@@ -23,7 +23,7 @@
 
 //  ---- anything may come and go
 
-enum { SAMPLES = 300, JOBS = 6, GUESTS = JOBS + 1, STEPS = 3000 };
+enum { SAMPLES = 300, JOBS = 6, GUESTS = JOBS + 1, PIECE = 4, STEPS = 3000 };
 
 typedef struct {
     consumer_t consumer;
@@ -63,16 +63,16 @@ s_bytes (void *context, uint32_t id)
     return 1 + id % 3;
 }
 
-//  The tier was just asked for something, and new samples are resident since.  The residents of before a
+//  The tier was just asked for something, and up to new_max samples are resident since.  The residents of before a
 //  merge would tell whose data a sample was in.  Redox reads a whole chunk when it picks.
 static void
-s_see_merges (world_t *self, uint32_t residents_before, uint32_t new)
+s_see_merges (world_t *self, uint32_t residents_before, uint32_t new_max)
 {
     if (sampler_merges (self->sampler) == self->merges)
         return;
     self->merges = sampler_merges (self->sampler);
     self->restarts += residents_before > 0;
-    assert_true (self->raw == RAW_REDOX || raw_pool_resident_count (tier_pool (self->tier)) <= new);
+    assert_true (self->raw == RAW_REDOX || raw_pool_resident_count (tier_pool (self->tier)) <= new_max);
 }
 
 static void
@@ -85,7 +85,7 @@ s_drain (world_t *self)
         assert_true (read.first + read.count <= SAMPLES);
         for (uint32_t index = 0; index < read.count; index++)
             self->held [self->order [read.first + index]] += (int) (read.keep >> index & 1);
-        s_see_merges (self, residents, read.count);
+        s_see_merges (self, residents, PIECE);          //  a piece over a break is told in two reads
     }
     s_see_merges (self, residents, 0);
 }
@@ -293,7 +293,7 @@ s_begin (world_t *self, raw_policy_t raw, sampler_policy_t policy, size_t limit_
     version_index_on_kind_end (self->version_index, s_kind_ended, NULL);
     raw_pool_options_t options = {
         .policy = raw, .samples = SAMPLES, .order = self->order, .breaks = breaks, .break_count = 2,
-        .limit_bytes = limit_bytes, .piece = 4, .chunk = 8
+        .limit_bytes = limit_bytes, .piece = PIECE, .chunk = 8
     };
     self->tier = tier_new (self->version_index, self->sampler, &options, s_bytes, NULL, seed);
     raw_pool_on_leave (tier_pool (self->tier), s_left, self);

@@ -225,6 +225,7 @@ draw_send (broker_t *self, job_t *job)
         uint64_t epoch = batch->epoch;
         job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
         job->order_count--;
+        waits_restart (job);
         if (is_sent)
             s_send (self, job, slot);
         else

@@ -445,7 +445,7 @@ draw_lose (broker_t *self, rank_t *rank)
             if (batch->places [index].rank == rank->number)
                 s_lose_place (self, batch, &batch->places [index]);
     }
-    job->waits.sent = UINT64_MAX;           //  filled places have not stayed filled: waits.c looks again
+    waits_restart (job);
 }
 
 void

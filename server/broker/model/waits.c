@@ -1,24 +1,24 @@
 #include "broker_state.h"
+#include <assert.h>
 
 //  ---- what a job waits for
 
-//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until the batch is
-//  gone, so the search goes on where it stopped.
+static bool
+s_is_open (const place_t *place)
+{
+    return place->state != PLACE_FILLED && place->state != PLACE_HOLE;
+}
+
+//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until
+//  waits_restart, so the search goes on where it stopped.
 static const place_t *
-s_first_open (job_t *job, uint32_t slot)
+s_first_open (job_t *job)
 {
     waits_t *waits = &job->waits;
-    const batch_t *batch = &job->batches [slot];
-    if (waits->sent != job->sent || waits->slot != slot) {
-        waits->sent = job->sent;
-        waits->slot = slot;
-        waits->place = 0;
-    }
-    for (; waits->place < batch->drawn; waits->place++) {
-        const place_t *place = &batch->places [waits->place];
-        if (place->state != PLACE_FILLED && place->state != PLACE_HOLE)
-            return place;
-    }
+    const batch_t *batch = &job->batches [job->order_of [job->order_first]];
+    for (; waits->place < batch->drawn; waits->place++)
+        if (s_is_open (&batch->places [waits->place]))
+            return &batch->places [waits->place];
     return NULL;
 }
 
@@ -50,7 +50,7 @@ s_look (const broker_t *self, job_t *job)
 {
     if (job->held_up || s_all_have_batches (job) || job->order_count == 0)
         return WAITS_CLIENT;
-    const place_t *place = s_first_open (job, job->order_of [job->order_first]);
+    const place_t *place = s_first_open (job);
     if (!place)
         return WAITS_CLIENT;
     if (place->state != PLACE_WAITING)
@@ -99,4 +99,17 @@ waits_status (const job_t *job, int64_t now_ms)
         json_object_set_new (object, names [kind], json_real ((double) spent_ms / 1000));
     }
     return object;
+}
+
+void
+waits_restart (job_t *job)
+{
+    job->waits.place = 0;
+}
+
+void
+waits_check (const job_t *job)
+{
+    for (uint32_t place = 0; job->order_count > 0 && place < job->waits.place; place++)
+        assert (!s_is_open (&job->batches [job->order_of [job->order_first]].places [place]));
 }

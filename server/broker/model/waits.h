@@ -31,9 +31,7 @@ typedef struct {
     int64_t spent_ms [WAITS_KINDS];
     waits_kind_t kind;          //  since since_ms
     int64_t since_ms;
-    uint64_t sent;              //  batches, when the next one was first looked at;
-    uint32_t slot;              //  where that is,
-    uint32_t place;             //  and its first place that may be open
+    uint32_t place;             //  of the next batch to be sent, the first that may be open
 } waits_t;
 
 //  The time until now goes to what each job has waited for.
@@ -42,5 +40,9 @@ void waits_pass (broker_t *self, int64_t now_ms);
 void waits_look (broker_t *self, int64_t now_ms);
 //  {"disk": seconds, "decode": .., "copy": .., "client": ..}; a new reference.
 json_t *waits_status (const job_t *job, int64_t now_ms);
+//  Another batch is the next to be sent, or places of it that were filled are not any more.
+void waits_restart (job_t *job);
+//  What lies before the first place that may be open is not open.
+void waits_check (const job_t *job);
 
 #endif

@@ -371,6 +371,7 @@ s_check_job (const job_t *job)
     }
     copying += s_copying_beside (job);
     ranks_check (job);
+    waits_check (job);
     assert (copying == job->copying);
     if (job->state != JOB_OVER) {
         assert (used == job->used_slots);

@@ -1,0 +1,259 @@
+//  The outbox: whole messages to a peer that is there; to one that is not, or where a call fails, OUTBOX_GONE
+//  and no memory lost.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "outbox.h"
+#include "scratch.h"
+
+enum { SLOT_BYTES = 4096, IDS = 3, STEP_WORDS = 5, PATIENCE_MS = 20000 };
+
+//  ---- memory that is counted, and calls that fail when told to
+
+static atomic_int s_held;           //  ZeroMQ's threads free as well
+
+static void *
+s_counted (void *memory)
+{
+    s_held += memory != NULL;
+    return memory;
+}
+
+void *__real_malloc (size_t size);
+void *__wrap_malloc (size_t size);
+void *
+__wrap_malloc (size_t size)
+{
+    return fault_strikes ()? NULL: s_counted (__real_malloc (size));
+}
+
+void *__real_calloc (size_t count, size_t size);
+void *__wrap_calloc (size_t count, size_t size);
+void *
+__wrap_calloc (size_t count, size_t size)
+{
+    return s_counted (__real_calloc (count, size));
+}
+
+void __real_free (void *memory);
+void __wrap_free (void *memory);
+void
+__wrap_free (void *memory)
+{
+    s_held -= memory != NULL;
+    __real_free (memory);
+}
+
+FAULT_CALL (int, -1, zmq_send, (void *socket, const void *data, size_t size, int flags),
+    (socket, data, size, flags))
+FAULT_CALL (int, -1, zmq_msg_send, (zmq_msg_t *message, void *socket, int flags), (message, socket, flags))
+FAULT_CALL (int, -1, zmq_msg_init_data, (zmq_msg_t *message, void *data, size_t size, zmq_free_fn *release,
+    void *hint), (message, data, size, release, hint))
+
+//  ---- two sockets
+
+typedef struct {
+    void *context, *router, *dealer;
+    atomic_size_t account;
+} fixture_t;
+
+static const peer_t s_peer = { .bytes = "peer", .size = 4 };
+
+static fixture_t
+s_begin (bool peer_is_there)
+{
+    fixture_t self = { .context = zmq_ctx_new () };
+    int one = 1, none = 0, patience = PATIENCE_MS;
+    self.router = zmq_socket (self.context, ZMQ_ROUTER);
+    self.dealer = zmq_socket (self.context, ZMQ_DEALER);
+    assert_true (self.router && self.dealer);
+    zmq_setsockopt (self.router, ZMQ_ROUTER_MANDATORY, &one, sizeof one);
+    zmq_setsockopt (self.router, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt (self.dealer, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt (self.dealer, ZMQ_RCVTIMEO, &patience, sizeof patience);
+    zmq_setsockopt (self.router, ZMQ_RCVTIMEO, &patience, sizeof patience);
+    assert_int_equal (zmq_bind (self.router, "inproc://outbox"), 0);
+    if (!peer_is_there)
+        return self;
+    zmq_setsockopt (self.dealer, ZMQ_IDENTITY, s_peer.bytes, s_peer.size);
+    assert_int_equal (zmq_connect (self.dealer, "inproc://outbox"), 0);
+    //  Once it has been heard, it is there.
+    char heard [8];
+    assert_int_equal (__real_zmq_send (self.dealer, "hi", 2, 0), 2);
+    assert_int_equal (zmq_recv (self.router, heard, sizeof heard, 0), 4);
+    assert_int_equal (zmq_recv (self.router, heard, sizeof heard, 0), 2);
+    return self;
+}
+
+//  All that was on its way is freed with the sockets.
+static void
+s_end (fixture_t *self)
+{
+    zmq_close (self->dealer);
+    zmq_close (self->router);
+    zmq_ctx_term (self->context);
+    assert_int_equal (s_held, 0);
+    assert_int_equal (self->account, 0);
+}
+
+//  The next frame is these bytes; more: whether it is not the last one.
+static void
+s_assert_frame (fixture_t *self, const void *bytes, size_t size, bool more)
+{
+    static uint8_t frame [2 * SLOT_BYTES];
+    int rc = zmq_recv (self->dealer, frame, sizeof frame, 0);
+    assert_int_equal (rc, size);
+    if (bytes)
+        assert_memory_equal (frame, bytes, size);
+    int follows;
+    size_t follows_size = sizeof follows;
+    assert_int_equal (zmq_getsockopt (self->dealer, ZMQ_RCVMORE, &follows, &follows_size), 0);
+    assert_int_equal (follows, more);
+}
+
+//  ---- what is sent
+
+typedef enum { BODY, TEXT, COUNTED, BYTES, BATCH, BATCH_STEP, BATCH_SLOT, BATCH_ALL, MESSAGES } message_type_t;
+
+static const uint64_t s_ids [IDS] = { 7, 8, 9 }, s_step [STEP_WORDS] = { 1, 2, 3, 4, 5 };
+static const wire_batch_t s_batch = { .sequence = 11, .count = IDS };
+
+static char *
+s_text (void)
+{
+    char *text = malloc (8);
+    return text? memcpy (text, "a text.", 8): NULL;
+}
+
+static uint8_t *
+s_slot (fixture_t *self)
+{
+    uint8_t *slot = outbox_slot_new (SLOT_BYTES, &self->account);
+    assert_non_null (slot);
+    for (int index = 0; index < SLOT_BYTES; index++)
+        assert_int_equal (slot [index], 0);
+    return memset (slot, 0x5a, SLOT_BYTES);
+}
+
+static outbox_status_t
+s_send (fixture_t *self, message_type_t type, unsigned int failing)
+{
+    outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .slot_bytes = SLOT_BYTES };
+    if (type == BATCH_STEP || type == BATCH_ALL) {
+        batch.step = s_step;
+        batch.step_words = STEP_WORDS;
+    }
+    if (type == BATCH_SLOT || type == BATCH_ALL)
+        batch.inline_slot = s_slot (self);
+    char *text = type == TEXT || type == COUNTED || type == BYTES? s_text (): NULL;
+    uint8_t *bytes = type == BYTES? (uint8_t *) s_text (): NULL;
+    if (failing)
+        fault_arm (failing, EAGAIN, false);
+    switch (type) {
+    case BODY:
+        return outbox_send (self->router, &s_peer, WIRE_EPOCH_END, 3, 4, s_ids, sizeof s_ids);
+    case TEXT:
+        return outbox_send_text (self->router, &s_peer, WIRE_ERROR, 3, 4, text);
+    case COUNTED:
+        return outbox_send_counted (self->router, &s_peer, WIRE_STATUS_REPLY, 3, 4, text, &self->account);
+    case BYTES:
+        return outbox_send_bytes (self->router, &s_peer, WIRE_DATASET_REPLY, 4, text, bytes, 7,
+            &self->account);
+    default:
+        return outbox_send_batch (self->router, &s_peer, 3, &batch);
+    }
+}
+
+static void
+s_assert_message (fixture_t *self, message_type_t type)
+{
+    bool has_step = type == BATCH_STEP || type == BATCH_ALL, has_slot = type == BATCH_SLOT || type == BATCH_ALL;
+    s_assert_frame (self, NULL, sizeof (wire_head_t), true);
+    switch (type) {
+    case BODY:
+        s_assert_frame (self, s_ids, sizeof s_ids, false);
+        break;
+    case BYTES:
+        s_assert_frame (self, "a text.", 7, true);
+        s_assert_frame (self, "a text.", 7, false);
+        break;
+    case TEXT:
+    case COUNTED:
+        s_assert_frame (self, "a text.", 7, false);
+        break;
+    default:
+        s_assert_frame (self, &s_batch, sizeof s_batch, true);
+        s_assert_frame (self, s_ids, sizeof s_ids, has_step || has_slot);
+        if (has_step)
+            s_assert_frame (self, s_step, sizeof s_step, has_slot);
+        if (has_slot) {
+            uint8_t pixels [SLOT_BYTES];
+            memset (pixels, 0x5a, sizeof pixels);
+            s_assert_frame (self, pixels, sizeof pixels, false);
+        }
+    }
+}
+
+static void
+test_messages_arrive_whole (void **state)
+{
+    (void) state;
+    fixture_t self = s_begin (true);
+    for (int type = 0; type < MESSAGES; type++) {
+        assert_int_equal (s_send (&self, (message_type_t) type, 0), OUTBOX_SENT);
+        s_assert_message (&self, (message_type_t) type);
+    }
+    s_end (&self);
+}
+
+//  Guards: a peer that is gone costs no memory, and the router goes on.
+static void
+test_peer_that_is_gone (void **state)
+{
+    (void) state;
+    fixture_t self = s_begin (false);
+    for (int type = 0; type < MESSAGES; type++) {
+        assert_int_equal (s_send (&self, (message_type_t) type, 0), OUTBOX_GONE);
+        assert_int_equal (s_held, 0);
+        assert_int_equal (self.account, 0);
+    }
+    s_end (&self);
+}
+
+//  Guards: each call fails in turn.  The message is gone, or it is sent another way; nothing is lost.
+static void
+test_calls_that_fail (void **state)
+{
+    (void) state;
+    for (int type = 0; type < MESSAGES; type++) {
+        unsigned int nth = 0, gone = 0;
+        bool struck = true;
+        while (struck) {
+            fixture_t self = s_begin (true);
+            outbox_status_t status = s_send (&self, (message_type_t) type, ++nth);
+            struck = fault_disarm ();
+            gone += status == OUTBOX_GONE;
+            assert_true (struck || status == OUTBOX_SENT);
+            s_end (&self);
+        }
+        assert_in_range (gone, 3, nth - 1);         //  address, head and body at least
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_messages_arrive_whole),
+        cmocka_unit_test (test_peer_that_is_gone),
+        cmocka_unit_test (test_calls_that_fail)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
