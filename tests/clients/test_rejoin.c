@@ -524,6 +524,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_question_given_up_while_it_is_sent),
+        cmocka_unit_test (test_tries_are_paced),
+        cmocka_unit_test (test_another_layout_is_another_job),
         cmocka_unit_test (test_the_server_is_killed),
         cmocka_unit_test (test_other_ends),
         cmocka_unit_test (test_a_refusal_that_passes),
@@ -533,10 +536,7 @@ main (void)
         cmocka_unit_test (test_destroyed_while_away),
         cmocka_unit_test (test_a_server_that_hears_and_says_nothing),
         cmocka_unit_test (test_questions),
-        cmocka_unit_test (test_many_threads_ask),
-        cmocka_unit_test (test_a_question_given_up_while_it_is_sent),
-        cmocka_unit_test (test_tries_are_paced),
-        cmocka_unit_test (test_another_layout_is_another_job)
+        cmocka_unit_test (test_many_threads_ask)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
