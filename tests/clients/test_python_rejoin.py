@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from unittest import mock
 from test_python_client import PACKAGE, SEED, Tidy, until
 
 import tureen
+import tureen.connection
 from fake_server import JOIN, FakeServer, Job
 
 Hook = Callable[[str, Optional[Job]], None]
@@ -449,6 +451,37 @@ class Rejoining(Gone):
         for rejoin in (-1, math.nan, "soon", None):
             with self.assertRaisesRegex((ValueError, TypeError), "^rejoin "):
                 tureen.Loader("ipc:///none", rejoin=rejoin)  # type: ignore[arg-type]
+
+
+class LeavingAtTheEnd(unittest.TestCase):
+    def test_left_just_after_the_thread_has_looked(self) -> None:
+        """The thread ends and finds that the user has not left; then the user leaves, and lets go what lies ready."""
+        class Connection(tureen.connection.Connection):
+            left = False
+
+            @property
+            def leaving(self) -> bool:
+                """The thread's look: the user leaves right behind it."""
+                was, Connection.left = Connection.left, True
+                if not was:
+                    self.leave()
+                return was
+
+            @leaving.setter
+            def leaving(self, value: bool) -> None:
+                Connection.left = value
+
+        connection = Connection.__new__(Connection)
+        connection.pid, connection.job, connection._ended = os.getpid(), mock.Mock(memory=b"ring"), False
+        connection.questions, connection.waker, connection._settled = mock.Mock(), mock.Mock(), threading.Event()
+        connection.arrivals = queue.SimpleQueue()
+        connection.arrivals.put("a batch")
+        connection._settled.set()
+        connection._close()
+        self.assertTrue(Connection.left)
+        self.assertIsNone(connection.job.memory)
+        self.assertIsNone(connection.arrivals.get_nowait())
+        self.assertTrue(connection.arrivals.empty())
 
 
 class Interrupted(Gone):
