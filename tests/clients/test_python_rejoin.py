@@ -455,7 +455,7 @@ class Rejoining(Gone):
 
 class LeavingAtTheEnd(unittest.TestCase):
     def test_left_just_after_the_thread_has_looked(self) -> None:
-        """The thread ends and finds that the user has not left; then the user leaves, and lets go what lies ready."""
+        """The thread ends and finds that the user has not left; then the user leaves, and lets go what is there."""
         class Connection(tureen.connection.Connection):
             left = False
 
@@ -473,7 +473,8 @@ class LeavingAtTheEnd(unittest.TestCase):
 
         connection = Connection.__new__(Connection)
         connection.pid, connection.job, connection._ended = os.getpid(), mock.Mock(memory=b"ring"), False
-        connection.questions, connection.waker, connection._settled = mock.Mock(), mock.Mock(), threading.Event()
+        connection.questions, connection.waker = mock.Mock(), mock.Mock()
+        connection._settled = threading.Event()
         connection.arrivals = queue.SimpleQueue()
         connection.arrivals.put("a batch")
         connection._settled.set()

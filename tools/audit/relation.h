@@ -5,7 +5,7 @@
  *  the other, every permutation is equally likely: that is the law whose moments stand beside each figure.
  *
  *  Means and variances are exact for every count; third moments are those of large tables.  What a figure's
- *  tail is worth, and from which count on, tests/server/test_audit.c measures.
+ *  tail is worth, and from which count on, tests/tools/audit/test_audit.c measures.
  *
  *  No state; any thread.
  */

@@ -461,7 +461,7 @@ test_what_versions_served_stays_once (void **state)
     assert_true (stayed > 100);
     job->epochs--;
     play_epoch_begin (&play, job);
-    //  Nothing is read in this epoch.  When only residents are left, all are needed in the next epoch as well.
+    //  Nothing is read in this epoch.  When only residents are left, the next epoch needs them all as well.
     for (uint32_t id = 0; id < play.samples; id++)
         if (!raw_pool_is_resident (play.pool, id)) {
             play_commit (job, id);

@@ -481,8 +481,8 @@ test_large_versions_hold_up_nobody (void **state)
         fail_msg ("%zu samples alone, %zu beside large versions", got [0], got [1]);
 }
 
-//  Must hold: of two jobs of one tenant, that whose next version finds no memory keeps its turn, so that small
-//  versions do not take what is given back each time: both get as many samples.
+//  Must hold: a job whose next version finds no memory keeps its turn before another job of its tenant, so
+//  that small versions do not take what is given back each time: both get as many samples.
 static void
 test_a_turn_is_kept_without_memory (void **state)
 {

@@ -120,7 +120,9 @@ s_assert_frame (fixture_t *self, const void *bytes, size_t size, bool more)
 
 //  ---- what is sent
 
-typedef enum { BODY, TEXT, COUNTED, BYTES, BATCH, BATCH_STEP, BATCH_SLOT, BATCH_ALL, MESSAGES } message_type_t;
+typedef enum {
+    BODY, TEXT, COUNTED, BYTES, BATCH, BATCH_STEP, BATCH_SLOT, BATCH_ALL, MESSAGES
+} message_type_t;
 
 static const uint64_t s_ids [IDS] = { 7, 8, 9 }, s_step [STEP_WORDS] = { 1, 2, 3, 4, 5 };
 static const wire_batch_t s_batch = { .sequence = 11, .count = IDS };
@@ -174,7 +176,8 @@ s_send (fixture_t *self, message_type_t type, unsigned int failing)
 static void
 s_assert_message (fixture_t *self, message_type_t type)
 {
-    bool has_step = type == BATCH_STEP || type == BATCH_ALL, has_slot = type == BATCH_SLOT || type == BATCH_ALL;
+    bool has_step = type == BATCH_STEP || type == BATCH_ALL;
+    bool has_slot = type == BATCH_SLOT || type == BATCH_ALL;
     s_assert_frame (self, NULL, sizeof (wire_head_t), true);
     switch (type) {
     case BODY:

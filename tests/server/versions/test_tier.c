@@ -63,8 +63,8 @@ s_bytes (void *context, uint32_t id)
     return 1 + id % 3;
 }
 
-//  The tier was just asked for something, and up to new_max samples are resident since.  The residents of before a
-//  merge would tell whose data a sample was in.  Redox reads a whole chunk when it picks.
+//  The tier was just asked for something, and up to new_max samples are resident since.  The residents of
+//  before a merge would tell whose data a sample was in.  Redox reads a whole chunk when it picks.
 static void
 s_see_merges (world_t *self, uint32_t residents_before, uint32_t new_max)
 {
