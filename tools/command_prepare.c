@@ -158,7 +158,7 @@ s_check_pictures (const run_t *self)
         if (self->options.ppm && !prepare_is_picture (output, self->format))
             return complain ("prepare",
                 "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
-                pipeline_dtype_name (output->dtype));
+                dtype_name (output->dtype));
     }
     return true;
 }

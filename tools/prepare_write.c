@@ -28,16 +28,16 @@ s_make_folders (const char *path)
 
 //  NumPy's type string, little-endian as this machine is.
 static const char *
-s_descr (pipeline_dtype_t dtype)
+s_descr (dtype_t dtype)
 {
-    static const char *const texts [PIPELINE_DTYPES] = {
-        [PIPELINE_UINT8] = "|u1", [PIPELINE_INT8] = "|i1", [PIPELINE_UINT16] = "<u2",
-            [PIPELINE_INT16] = "<i2",
-        [PIPELINE_UINT32] = "<u4", [PIPELINE_INT32] = "<i4", [PIPELINE_UINT64] = "<u8",
-            [PIPELINE_INT64] = "<i8",
-        [PIPELINE_FLOAT16] = "<f2", [PIPELINE_BFLOAT16] = "<u2", [PIPELINE_FLOAT32] = "<f4",
-            [PIPELINE_FLOAT64] = "<f8",
-        [PIPELINE_BOOL] = "|b1"
+    static const char *const texts [DTYPES] = {
+        [DTYPE_UINT8] = "|u1", [DTYPE_INT8] = "|i1", [DTYPE_UINT16] = "<u2",
+            [DTYPE_INT16] = "<i2",
+        [DTYPE_UINT32] = "<u4", [DTYPE_INT32] = "<i4", [DTYPE_UINT64] = "<u8",
+            [DTYPE_INT64] = "<i8",
+        [DTYPE_FLOAT16] = "<f2", [DTYPE_BFLOAT16] = "<u2", [DTYPE_FLOAT32] = "<f4",
+            [DTYPE_FLOAT64] = "<f8",
+        [DTYPE_BOOL] = "|b1"
     };
     assert (texts [dtype]);
     return texts [dtype];
@@ -85,7 +85,7 @@ bool
 prepare_is_picture (const pipeline_output_t *output, prepare_format_t format)
 {
     picture_t picture = s_picture (output, format);
-    return output->dtype == PIPELINE_UINT8 && (picture.channels == 1 || picture.channels == 3);
+    return output->dtype == DTYPE_UINT8 && (picture.channels == 1 || picture.channels == 3);
 }
 
 const char *

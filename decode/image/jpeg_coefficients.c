@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <jerror.h>
-#include "decoder.h"
+#include "decode_limits.h"
 
 //  Coefficients that decoders make up where a progressive file ends before they are exact, and the first.
 enum { SMOOTHED_LAST = 9 };

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <jpeglib.h>
 #include <jerror.h>
-#include "decoder.h"
+#include "decode_limits.h"
 #include "instrument.h"
 
 enum { JPEG_READER_MAGIC = 0x6a706567, ROWS_AT_ONCE = 16 };

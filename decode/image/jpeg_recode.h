@@ -8,7 +8,7 @@
  */
 #ifndef JPEG_RECODE_H
 #define JPEG_RECODE_H
-#include "decoder.h"
+#include "decode_limits.h"
 #include "jpeg_output.h"
 
 typedef struct {

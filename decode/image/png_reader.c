@@ -7,7 +7,7 @@
 #include <string.h>
 #include <png.h>
 #include <zlib.h>
-#include "decoder.h"
+#include "decode_limits.h"
 #include "instrument.h"
 
 enum {

@@ -14,7 +14,7 @@
  */
 #ifndef PNG_READER_H
 #define PNG_READER_H
-#include "image_reader.h"
+#include "image_request.h"
 
 typedef struct png_reader png_reader_t;
 

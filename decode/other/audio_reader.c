@@ -213,7 +213,7 @@ s_is_read (audio_t *self)
 }
 
 static int
-s_open (audio_t *self, const operation_decode_t *decode)
+s_open (audio_t *self, const decode_request_t *decode)
 {
     static SF_VIRTUAL_IO calls = { s_length, s_seek, s_read, NULL, s_tell };
     const char *format = s_format (self);
@@ -248,9 +248,9 @@ s_open (audio_t *self, const operation_decode_t *decode)
 
 //  Reads at most frames, by which block_t has room for; how many.
 static size_t
-s_read_frames (audio_t *self, pipeline_dtype_t dtype, block_t *block, size_t frames)
+s_read_frames (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
 {
-    bool is_narrow = dtype == PIPELINE_INT16;
+    bool is_narrow = dtype == DTYPE_INT16;
     sf_count_t got = is_narrow && !self->is_float?
         sf_readf_short (self->file, block->narrow, (sf_count_t) frames):
         sf_readf_float (self->file, block->wide, (sf_count_t) frames);
@@ -275,7 +275,7 @@ s_check_end (audio_t *self)
     sf_count_t last = self->info.frames - 1;
     if ((self->info.format & SF_FORMAT_TYPEMASK) != SF_FORMAT_FLAC || last < 0
     ||  (sf_seek (self->file, last, SEEK_SET) == last
-    && s_read_frames (self, PIPELINE_FLOAT32, &block, 1) == 1))
+    && s_read_frames (self, DTYPE_FLOAT32, &block, 1) == 1))
         return 0;
     return s_bad (self, "truncated or damaged FLAC: it ends before its %lld frames do",
         (long long) self->info.frames);
@@ -322,17 +322,17 @@ s_go_to (audio_t *self, uint64_t begin)
     block_t block;
     size_t got = 1, room = BLOCK_ITEMS / (size_t) self->info.channels;
     for (uint64_t left = begin; left > 0 && got > 0; left -= got)
-        got = s_read_frames (self, PIPELINE_FLOAT32, &block, left < room? (size_t) left: room);
+        got = s_read_frames (self, DTYPE_FLOAT32, &block, left < room? (size_t) left: room);
     return got > 0;
 }
 
 static int
-s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length, double place,
+s_read_excerpt (audio_t *self, const decode_request_t *decode, uint32_t length, double place,
     uint8_t *target)
 {
     uint64_t frames = (uint64_t) self->info.frames, begin = s_begin (frames, length, place);
     size_t wanted = frames < length? (size_t) frames: length, done = 0;
-    size_t item_bytes = pipeline_dtype_bytes (decode->dtype), row_bytes = length * item_bytes;
+    size_t item_bytes = dtype_bytes (decode->dtype), row_bytes = length * item_bytes;
     size_t block_frames = BLOCK_ITEMS / decode->channels;
     if (wanted < length)
         memset (target, 0, row_bytes * decode->channels);
@@ -352,10 +352,10 @@ s_read_excerpt (audio_t *self, const operation_decode_t *decode, uint32_t length
 }
 
 int
-audio_read (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+audio_read (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
-    assert (decode && (decode->dtype == PIPELINE_FLOAT32 || decode->dtype == PIPELINE_INT16));
+    assert (decode && (decode->dtype == DTYPE_FLOAT32 || decode->dtype == DTYPE_INT16));
     assert (decode->channels > 0);
     audio_t audio = { .bytes = bytes, .size = size, .error = error, .error_bytes = error_bytes };
     int rc = s_open (&audio, decode);

@@ -31,11 +31,11 @@ typedef struct {
 } header_t;
 
 //  NumPy's kinds of items; the order of bytes goes before them.
-static const struct { const char *kind; pipeline_dtype_t dtype; } s_kinds [] = {
-    { "u1", PIPELINE_UINT8 }, { "i1", PIPELINE_INT8 }, { "u2", PIPELINE_UINT16 }, { "i2", PIPELINE_INT16 },
-    { "u4", PIPELINE_UINT32 }, { "i4", PIPELINE_INT32 }, { "u8", PIPELINE_UINT64 }, { "i8", PIPELINE_INT64 },
-    { "f2", PIPELINE_FLOAT16 }, { "f4", PIPELINE_FLOAT32 }, { "f8", PIPELINE_FLOAT64 },
-    { "b1", PIPELINE_BOOL }
+static const struct { const char *kind; dtype_t dtype; } s_kinds [] = {
+    { "u1", DTYPE_UINT8 }, { "i1", DTYPE_INT8 }, { "u2", DTYPE_UINT16 }, { "i2", DTYPE_INT16 },
+    { "u4", DTYPE_UINT32 }, { "i4", DTYPE_INT32 }, { "u8", DTYPE_UINT64 }, { "i8", DTYPE_INT64 },
+    { "f2", DTYPE_FLOAT16 }, { "f4", DTYPE_FLOAT32 }, { "f8", DTYPE_FLOAT64 },
+    { "b1", DTYPE_BOOL }
 };
 
 static int s_bad (const reason_t *reason, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
@@ -75,7 +75,7 @@ s_is_other (const reason_t *reason, const char *complaint, file_kind_t expected,
 }
 
 int
-tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+tensor_read_bytes (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_BYTES && (bytes || !size) && target && error && error_bytes > 0);
@@ -224,16 +224,16 @@ s_find_header (const uint8_t *bytes, size_t size, header_t *header, size_t *item
     return 0;
 }
 
-//  PIPELINE_DTYPES: none that is known.
-static pipeline_dtype_t
+//  DTYPES: none that is known.
+static dtype_t
 s_dtype (const char *descr)
 {
     if (!*descr || !strchr ("<>=|", *descr))
-        return PIPELINE_DTYPES;
+        return DTYPES;
     for (size_t index = 0; index < sizeof s_kinds / sizeof *s_kinds; index++)
         if (!strcmp (descr + 1, s_kinds [index].kind))
             return s_kinds [index].dtype;
-    return PIPELINE_DTYPES;
+    return DTYPES;
 }
 
 //  As Python writes it, cut short where there are very many dimensions.
@@ -251,14 +251,14 @@ s_shape_text (const uint64_t *shape, uint32_t dimensions, char text [SHAPE_TEXT_
 }
 
 static int
-s_check_declared (const operation_decode_t *decode, const header_t *header, const reason_t *reason)
+s_check_declared (const decode_request_t *decode, const header_t *header, const reason_t *reason)
 {
-    pipeline_dtype_t dtype = s_dtype (header->descr);
-    const char *expected = pipeline_dtype_name (decode->dtype);
-    if (dtype == PIPELINE_DTYPES)
+    dtype_t dtype = s_dtype (header->descr);
+    const char *expected = dtype_name (decode->dtype);
+    if (dtype == DTYPES)
         return s_unsuitable (reason, "dtype '%s' instead of %s", header->descr, expected);
     if (dtype != decode->dtype)
-        return s_unsuitable (reason, "dtype %s instead of %s", pipeline_dtype_name (dtype), expected);
+        return s_unsuitable (reason, "dtype %s instead of %s", dtype_name (dtype), expected);
     uint64_t shape [PIPELINE_DIMENSIONS_MAX];
     bool is_same = header->dimensions == decode->dimensions;
     for (uint32_t index = 0; index < decode->dimensions; index++) {
@@ -281,10 +281,10 @@ typedef struct {
 } order_t;
 
 static order_t
-s_order (const operation_decode_t *decode, const header_t *header)
+s_order (const decode_request_t *decode, const header_t *header)
 {
     bool is_little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-    order_t order = { .item_bytes = pipeline_dtype_bytes (decode->dtype) };
+    order_t order = { .item_bytes = dtype_bytes (decode->dtype) };
     order.is_swapped = order.item_bytes > 1 && *header->descr == (is_little? '>': '<');
     uint32_t ahead = PIPELINE_DIMENSIONS_MAX - decode->dimensions;
     for (uint32_t index = 0; index < PIPELINE_DIMENSIONS_MAX; index++)
@@ -323,7 +323,7 @@ s_gather (const order_t *order, const uint8_t *source, uint8_t *target)
 }
 
 int
-tensor_read_array (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+tensor_read_array (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_ARRAY && (bytes || !size) && target && error && error_bytes > 0);
@@ -358,7 +358,7 @@ tensor_read_array (const operation_decode_t *decode, const uint8_t *bytes, size_
 //  Audio, where the build has it
 
 int
-tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+tensor_read_audio (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_AUDIO && length > 0 && place < 1);

@@ -7,7 +7,7 @@
 #define TENSOR_READER_H
 #include <stddef.h>
 #include <stdint.h>
-#include "operation.h"
+#include "decode_request.h"
 
 //  Each: 0, and the sample as DECODE says in target (of exactly that many bytes); or one of these, and error
 //  (always ended) says what was found and what was expected:
@@ -18,17 +18,17 @@
 //    -ENOMEM
 
 //  The file as it is; its length must be the declared one.
-int tensor_read_bytes (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+int tensor_read_bytes (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes);
 //  A .npy of the declared dtype (of either byte order) and shape (C or Fortran order), written in C order,
 //  native.
-int tensor_read_array (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+int tensor_read_array (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     char *error, size_t error_bytes);
 
 //  Where an excerpt of length frames begins in a file of frames: place in [0, 1) of a random one, below 0:
 //  the middle.
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
-int tensor_read_audio (const operation_decode_t *decode, uint32_t length, double place, const uint8_t *bytes,
+int tensor_read_audio (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
 //  The audio formats this build reads, "WAV, FLAC, Ogg", or NULL; static.
 const char *tensor_audio_formats (void);

@@ -297,7 +297,7 @@ static decoder_status_t
 s_shared_tensor (shared_t *self)
 {
     const plan_t *plan = self->plan;
-    const operation_decode_t *decode = &plan->operations [0].decode;
+    const decode_request_t *decode = &plan->operations [0].decode;
     const decoder_file_t *file = &self->sample->files [0];
     if (decode->as == DECODE_BYTES)
         return s_status (tensor_read_bytes (decode, file->bytes, file->size, self->version, self->error,

@@ -9,6 +9,7 @@
 #define DECODER_H
 #include <stddef.h>
 #include <stdint.h>
+#include "decode_limits.h"
 #include "pipeline.h"
 
 typedef struct decoder decoder_t;
@@ -20,8 +21,6 @@ typedef enum {
                                 //  what this one declares or can do; another may well read it
     DECODER_NO_MEMORY           //  the server's trouble: the same call may go well later
 } decoder_status_t;
-
-enum { DECODER_PIXELS_MAX = 100 * 1000 * 1000, DECODER_SCANS_MAX = 100 };
 
 //  One file of a sample, lent for the call.
 typedef struct {

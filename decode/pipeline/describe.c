@@ -156,7 +156,7 @@ s_is_of_colours (const operation_t *operation)
 static void
 s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *parameters)
 {
-    const operation_decode_t *decode = &self->plan->operations [0].decode;
+    const decode_request_t *decode = &self->plan->operations [0].decode;
     size_t fields = decode->as == DECODE_IMAGE? decode->field_count: 1;
     for (size_t field = 0; field < fields; field++) {
         bool is_mask = decode->as == DECODE_IMAGE && decode->is_mask [field];

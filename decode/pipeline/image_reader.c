@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "decoder.h"
 #include "file_kind.h"
 #include "jpeg_reader.h"
 #include "orientation.h"

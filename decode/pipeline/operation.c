@@ -372,8 +372,8 @@ s_write_normalize (const operation_t *self, const pipeline_source_t *source, ope
     s_write_channels (text, "std", self->normalize.std, self->normalize.count);
 }
 
-static const pipeline_dtype_t s_cast_dtypes [] = { PIPELINE_UINT8, PIPELINE_FLOAT16, PIPELINE_BFLOAT16,
-    PIPELINE_FLOAT32 };
+static const dtype_t s_cast_dtypes [] = { DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_BFLOAT16,
+    DTYPE_FLOAT32 };
 
 static int
 s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
@@ -382,7 +382,7 @@ s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_so
     const char *words [COUNT (s_cast_dtypes)];
     unsigned word = 0;
     for (size_t index = 0; index < COUNT (words); index++)
-        words [index] = pipeline_dtype_name (s_cast_dtypes [index]);
+        words [index] = dtype_name (s_cast_dtypes [index]);
     int rc = operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, COUNT (words), &word);
     self->cast.dtype = s_cast_dtypes [word];
     return rc;
@@ -392,7 +392,7 @@ static void
 s_write_cast (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
 {
     (void) source;
-    operation_text_put (text, ",\"dtype\":\"%s\"", pipeline_dtype_name (self->cast.dtype));
+    operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (self->cast.dtype));
 }
 
 static int

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "decode_request.h"
 #include "finish.h"
 #include "pipeline.h"
 #include "resize.h"
@@ -33,25 +34,9 @@ typedef enum {
     OPERATION_KINDS
 } operation_kind_t;
 
-typedef enum { DECODE_IMAGE, DECODE_BYTES, DECODE_ARRAY, DECODE_AUDIO } decode_as_t;
 typedef enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } pad_mode_t;
 typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE,
     JITTER_KINDS } jitter_kind_t;
-
-typedef struct {
-    decode_as_t as;
-    uint32_t field_count;           //  images: which of the source's fields, in this order
-    uint8_t fields [PIPELINE_FIELDS_MAX];
-    bool is_mask [PIPELINE_FIELDS_MAX];     //  of each of them
-    bool exact;                     //  images: false allows decoding at a smaller scale
-    bool orientation;               //  images: apply the EXIF tag
-    uint64_t pixels_max;            //  images: 0 if not given; larger ones are bad samples
-    pipeline_dtype_t dtype;         //  array, audio
-    uint32_t dimensions;            //  array: its shape; bytes: one, the length
-    uint32_t shape [PIPELINE_DIMENSIONS_MAX];
-    uint32_t channels;              //  audio
-    uint32_t rate;                  //  audio, samples a second; 0: any
-} operation_decode_t;
 
 typedef struct {
     operation_kind_t kind;
@@ -63,7 +48,7 @@ typedef struct {
     uint32_t height;                //  of what has a size
     uint32_t width;
     union {
-        operation_decode_t decode;
+        decode_request_t decode;
         struct { uint32_t count; } views;
         //  side_max: of the longer, 0: none
         struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
@@ -77,7 +62,7 @@ typedef struct {
         struct { double probability; uint32_t channels; } grayscale;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
-        struct { pipeline_dtype_t dtype; } cast;
+        struct { dtype_t dtype; } cast;
         struct { bool planar; } layout;
         struct { uint32_t length; bool random; } excerpt;
     };

@@ -36,7 +36,7 @@ s_refuse_field (const operation_keys_t *keys, const pipeline_source_t *source, c
 }
 
 static int
-s_check_fields (const operation_decode_t *self, const complaint_t *complaint, const pipeline_source_t *source)
+s_check_fields (const decode_request_t *self, const complaint_t *complaint, const pipeline_source_t *source)
 {
     for (uint32_t index = 0; index < self->field_count; index++)
         for (uint32_t other = 0; other < index; other++)
@@ -50,7 +50,7 @@ s_check_fields (const operation_decode_t *self, const complaint_t *complaint, co
 }
 
 static int
-s_parse_fields (operation_decode_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_fields (decode_request_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
 {
     const json_t *list = json_object_get (keys->object, "fields");
     size_t count = json_array_size (list);
@@ -72,7 +72,7 @@ s_parse_fields (operation_decode_t *self, const operation_keys_t *keys, const pi
 }
 
 static int
-s_parse_image (operation_decode_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_image (decode_request_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
 {
     static const char *const names [] = { "as", "fields", "exact", "orientation", "max_pixels", NULL };
     uint32_t pixels_max = 0;
@@ -87,10 +87,10 @@ s_parse_image (operation_decode_t *self, const operation_keys_t *keys, const pip
 }
 
 static int
-s_parse_bytes (operation_decode_t *self, const operation_keys_t *keys)
+s_parse_bytes (decode_request_t *self, const operation_keys_t *keys)
 {
     static const char *const names [] = { "as", "length", NULL };
-    self->dtype = PIPELINE_UINT8;
+    self->dtype = DTYPE_UINT8;
     self->dimensions = 1;
     int rc = operation_keys_only (keys, names);
     return rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
@@ -99,17 +99,17 @@ s_parse_bytes (operation_decode_t *self, const operation_keys_t *keys)
 
 //  What a .npy may hold: all but bfloat16, which NumPy does not know.
 static int
-s_parse_array (operation_decode_t *self, const operation_keys_t *keys)
+s_parse_array (decode_request_t *self, const operation_keys_t *keys)
 {
     static const char *const names [] = { "as", "dtype", "shape", NULL };
-    const char *words [PIPELINE_DTYPES];
-    pipeline_dtype_t dtypes [PIPELINE_DTYPES];
+    const char *words [DTYPES];
+    dtype_t dtypes [DTYPES];
     size_t count = 0;
     unsigned word = 0;
-    for (unsigned dtype = 0; dtype < PIPELINE_DTYPES; dtype++)
-        if (dtype != PIPELINE_BFLOAT16) {
-            dtypes [count] = (pipeline_dtype_t) dtype;
-            words [count++] = pipeline_dtype_name ((pipeline_dtype_t) dtype);
+    for (unsigned dtype = 0; dtype < DTYPES; dtype++)
+        if (dtype != DTYPE_BFLOAT16) {
+            dtypes [count] = (dtype_t) dtype;
+            words [count++] = dtype_name ((dtype_t) dtype);
         }
     int rc = operation_keys_only (keys, names);
     rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, count, &word);
@@ -119,7 +119,7 @@ s_parse_array (operation_decode_t *self, const operation_keys_t *keys)
 }
 
 static int
-s_parse_audio (operation_decode_t *self, const operation_keys_t *keys)
+s_parse_audio (decode_request_t *self, const operation_keys_t *keys)
 {
     static const char *const names [] = { "as", "dtype", "channels", "rate", NULL };
     static const char *const words [] = { "float32", "int16" };
@@ -130,7 +130,7 @@ s_parse_audio (operation_decode_t *self, const operation_keys_t *keys)
     rc = rc? rc: operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, AUDIO_CHANNELS_MAX,
         &self->channels);
     rc = rc? rc: operation_keys_whole (keys, "rate", OPERATION_KEY_OPTIONAL, 1, AUDIO_RATE_MAX, &self->rate);
-    self->dtype = word? PIPELINE_INT16: PIPELINE_FLOAT32;
+    self->dtype = word? DTYPE_INT16: DTYPE_FLOAT32;
     return rc;
 }
 
@@ -151,7 +151,7 @@ operation_decode_parse (operation_t *self, const operation_keys_t *keys, const p
 }
 
 static void
-s_write_image (const operation_decode_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_image (const decode_request_t *self, const pipeline_source_t *source, operation_text_t *text)
 {
     operation_text_put (text, ",\"fields\":[");
     for (uint32_t index = 0; index < self->field_count; index++)
@@ -166,14 +166,14 @@ s_write_image (const operation_decode_t *self, const pipeline_source_t *source, 
 void
 operation_decode_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
 {
-    const operation_decode_t *decode = &self->decode;
+    const decode_request_t *decode = &self->decode;
     operation_text_put (text, ",\"as\":\"%s\"", s_as_words [decode->as]);
     if (decode->as == DECODE_IMAGE)
         s_write_image (decode, source, text);
     if (decode->as == DECODE_BYTES)
         operation_text_put (text, ",\"length\":%u", decode->shape [0]);
     if (decode->as == DECODE_ARRAY || decode->as == DECODE_AUDIO)
-        operation_text_put (text, ",\"dtype\":\"%s\"", pipeline_dtype_name (decode->dtype));
+        operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (decode->dtype));
     if (decode->as == DECODE_ARRAY) {
         for (uint32_t index = 0; index < decode->dimensions; index++)
             operation_text_put (text, "%s%u", index? ",": ",\"shape\":[", decode->shape [index]);

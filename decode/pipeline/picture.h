@@ -15,7 +15,7 @@
 #include "colour.h"
 #include "finish.h"
 #include "image.h"
-#include "image_reader.h"
+#include "image_request.h"
 #include "resize.h"
 
 typedef struct {

@@ -59,30 +59,6 @@ static const recipe_t s_recipes [] = {
 };
 enum { RECIPES = sizeof s_recipes / sizeof *s_recipes };
 
-static const struct { const char *name; size_t bytes; } s_dtypes [PIPELINE_DTYPES] = {
-    [PIPELINE_UINT8] = { "uint8", 1 }, [PIPELINE_INT8] = { "int8", 1 },
-    [PIPELINE_UINT16] = { "uint16", 2 }, [PIPELINE_INT16] = { "int16", 2 },
-    [PIPELINE_UINT32] = { "uint32", 4 }, [PIPELINE_INT32] = { "int32", 4 },
-    [PIPELINE_UINT64] = { "uint64", 8 }, [PIPELINE_INT64] = { "int64", 8 },
-    [PIPELINE_FLOAT16] = { "float16", 2 }, [PIPELINE_BFLOAT16] = { "bfloat16", 2 },
-    [PIPELINE_FLOAT32] = { "float32", 4 }, [PIPELINE_FLOAT64] = { "float64", 8 },
-    [PIPELINE_BOOL] = { "bool", 1 },
-};
-
-const char *
-pipeline_dtype_name (pipeline_dtype_t dtype)
-{
-    assert ((size_t) dtype < PIPELINE_DTYPES);
-    return s_dtypes [dtype].name;
-}
-
-size_t
-pipeline_dtype_bytes (pipeline_dtype_t dtype)
-{
-    assert ((size_t) dtype < PIPELINE_DTYPES);
-    return s_dtypes [dtype].bytes;
-}
-
 static void
 s_check (const pipeline_t *self)
 {
@@ -258,7 +234,7 @@ s_longest (const pipeline_t *self)
 static bool
 s_may_meet (const pipeline_t *self)
 {
-    const operation_decode_t *decode = &self->operations [0].decode;
+    const decode_request_t *decode = &self->operations [0].decode;
     return decode->as != DECODE_IMAGE || decode->exact;
 }
 
@@ -482,7 +458,7 @@ size_t
 pipeline_files (const pipeline_t *self)
 {
     s_check (self);
-    const operation_decode_t *decode = &self->operations [0].decode;
+    const decode_request_t *decode = &self->operations [0].decode;
     return decode->as == DECODE_IMAGE? decode->field_count: 1;
 }
 

@@ -24,27 +24,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "decode_request.h"
 
 typedef struct pipeline pipeline_t;
 
 enum {
-    PIPELINE_DIMENSIONS_MAX = 4, PIPELINE_SIDE_MAX = 4096, PIPELINE_OPERATIONS_MAX = 32,
-    PIPELINE_FIELDS_MAX = 8, PIPELINE_VIEWS_MAX = 8, PIPELINE_OUTPUTS_MAX = 16,     //  fields x views, at
-                                                                                    //  most
+    PIPELINE_SIDE_MAX = 4096, PIPELINE_OPERATIONS_MAX = 32, PIPELINE_VIEWS_MAX = 8,
+    PIPELINE_OUTPUTS_MAX = 16,                  //  fields x views, at most
     PIPELINE_NAME_BYTES_MAX = 64,
-    PIPELINE_SAMPLE_BYTES_MAX = 1 << 30                 //  of a version; and of all outputs of one sample
-                                                        //  together
+    PIPELINE_SAMPLE_BYTES_MAX = 1 << 30         //  of a version, and of all outputs of one sample together
 };
-
-//  NumPy's names, and "bfloat16".
-typedef enum {
-    PIPELINE_UINT8, PIPELINE_INT8, PIPELINE_UINT16, PIPELINE_INT16, PIPELINE_UINT32, PIPELINE_INT32,
-        PIPELINE_UINT64,
-    PIPELINE_INT64, PIPELINE_FLOAT16, PIPELINE_BFLOAT16, PIPELINE_FLOAT32, PIPELINE_FLOAT64, PIPELINE_BOOL,
-        PIPELINE_DTYPES
-} pipeline_dtype_t;
-const char *pipeline_dtype_name (pipeline_dtype_t dtype);
-size_t pipeline_dtype_bytes (pipeline_dtype_t dtype);
 
 //  What the data have: the first field is the sample's own file, "image".  Names are lent for the call of
 //  pipeline_new.
@@ -62,7 +51,7 @@ typedef struct {
 typedef struct {
     char name [PIPELINE_NAME_BYTES_MAX + 8];    //  the field's; of the second view and on "image_2" ...; or
                                                 //  "audio",
-    pipeline_dtype_t dtype;                     //      "array", "bytes"
+    dtype_t dtype;                     //      "array", "bytes"
     uint32_t dimensions;
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     size_t bytes;

@@ -54,7 +54,7 @@ static int
 s_check_cast (const operation_t *operations, size_t count, const complaint_t *complaint)
 {
     const operation_t *cast = s_find (operations, count, OPERATION_CAST);
-    if (!cast || cast->cast.dtype != PIPELINE_UINT8 || !s_find (operations, count, OPERATION_NORMALIZE))
+    if (!cast || cast->cast.dtype != DTYPE_UINT8 || !s_find (operations, count, OPERATION_NORMALIZE))
         return 0;
     return operation_refuse (cast, complaint, "\"uint8\" does not hold what normalize makes; "
         "expected \"float16\", \"bfloat16\" or \"float32\", or no normalize");

@@ -219,7 +219,7 @@ s_append_plane (plan_t *self, plan_plane_t plane)
 static void
 s_lay_out_images (plan_t *self, const plan_images_t *shared)
 {
-    const operation_decode_t *decode = &self->operations [0].decode;
+    const decode_request_t *decode = &self->operations [0].decode;
     uint32_t views = self->views_at < self->shared_count? self->views: 1;
     uint64_t pixels = shared->size.height? (uint64_t) shared->size.height * shared->size.width:
         shared->pixels_max;
@@ -238,8 +238,8 @@ s_lay_out_images (plan_t *self, const plan_images_t *shared)
 static uint64_t
 s_tensor_bytes (const plan_t *self)
 {
-    const operation_decode_t *decode = &self->operations [0].decode;
-    uint64_t bytes = pipeline_dtype_bytes (decode->dtype);
+    const decode_request_t *decode = &self->operations [0].decode;
+    uint64_t bytes = dtype_bytes (decode->dtype);
     if (decode->as == DECODE_AUDIO)
         return bytes * decode->channels * self->operations [1].excerpt.length;
     //  Far above the limit already, it need not grow further, and over.
@@ -248,15 +248,15 @@ s_tensor_bytes (const plan_t *self)
     return bytes;
 }
 
-static const pipeline_dtype_t s_dtypes [FINISH_DTYPES] = {
-    [FINISH_UINT8] = PIPELINE_UINT8, [FINISH_FLOAT16] = PIPELINE_FLOAT16,
-        [FINISH_BFLOAT16] = PIPELINE_BFLOAT16,
-    [FINISH_FLOAT32] = PIPELINE_FLOAT32
+static const dtype_t s_dtypes [FINISH_DTYPES] = {
+    [FINISH_UINT8] = DTYPE_UINT8, [FINISH_FLOAT16] = DTYPE_FLOAT16,
+        [FINISH_BFLOAT16] = DTYPE_BFLOAT16,
+    [FINISH_FLOAT32] = DTYPE_FLOAT32
 };
 
 //  Of a cast: its parser lets no other through.
 static finish_dtype_t
-s_finish_dtype (pipeline_dtype_t dtype)
+s_finish_dtype (dtype_t dtype)
 {
     finish_dtype_t found = 0;
     while (found < FINISH_DTYPES && s_dtypes [found] != dtype)
@@ -350,7 +350,7 @@ static pipeline_output_t
 s_describe_image (const plan_t *self, bool is_mask)
 {
     const finish_format_t *format = &self->format;
-    pipeline_output_t output = { .dtype = is_mask? PIPELINE_UINT8: s_dtypes [format->dtype] };
+    pipeline_output_t output = { .dtype = is_mask? DTYPE_UINT8: s_dtypes [format->dtype] };
     if (!is_mask && format->planar)
         s_push_dimension (&output, format->channels);
     s_push_dimension (&output, self->output_size.height);
@@ -366,7 +366,7 @@ s_describe_tensor (const plan_t *self)
     static const char *const names [] = {
         [DECODE_BYTES] = "bytes", [DECODE_ARRAY] = "array", [DECODE_AUDIO] = "audio"
     };
-    const operation_decode_t *decode = &self->operations [0].decode;
+    const decode_request_t *decode = &self->operations [0].decode;
     pipeline_output_t output = { .dtype = decode->dtype };
     snprintf (output.name, sizeof output.name, "%s", names [decode->as]);
     for (uint32_t index = 0; index < decode->dimensions; index++)
@@ -391,7 +391,7 @@ size_t
 plan_outputs (const plan_t *self, const pipeline_source_t *source,
     pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p)
 {
-    const operation_decode_t *decode = &self->operations [0].decode;
+    const decode_request_t *decode = &self->operations [0].decode;
     size_t count = 0;
     if (decode->as != DECODE_IMAGE)
         outputs [count++] = s_describe_tensor (self);
@@ -404,7 +404,7 @@ plan_outputs (const plan_t *self, const pipeline_source_t *source,
     *bytes_p = 0;
     for (size_t index = 0; index < count; index++) {
         pipeline_output_t *output = &outputs [index];
-        output->bytes = pipeline_dtype_bytes (output->dtype);
+        output->bytes = dtype_bytes (output->dtype);
         for (uint32_t axis = 0; axis < output->dimensions; axis++)
             output->bytes *= output->shape [axis];
         *bytes_p += output->bytes;

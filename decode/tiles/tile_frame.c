@@ -1,6 +1,6 @@
 #include "tile_frame.h"
 #include <string.h>
-#include "decoder.h"
+#include "decode_limits.h"
 
 enum {
     MARKER_SOF0 = 0xc0, MARKER_SOF1 = 0xc1, MARKER_DHT = 0xc4, MARKER_JPG = 0xc8, MARKER_DAC = 0xcc,

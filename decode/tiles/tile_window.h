@@ -12,7 +12,7 @@
  */
 #ifndef TILE_WINDOW_H
 #define TILE_WINDOW_H
-#include "image_reader.h"
+#include "image_request.h"
 #include "tile_frame.h"
 #include "tile_table.h"
 

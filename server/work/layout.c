@@ -56,7 +56,7 @@ layout_of (layout_t *self, const pipeline_t *pipeline, const catalogue_t *catalo
     layout_status_t status = LAYOUT_OK;
     for (size_t index = 0; index < self->outputs && status == LAYOUT_OK; index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
-        reply_field_t field = { .name = output->name, .dtype = pipeline_dtype_name (output->dtype),
+        reply_field_t field = { .name = output->name, .dtype = dtype_name (output->dtype),
             .dimensions = output->dimensions, .sample_bytes = output->bytes };
         status = s_append (self, field, output->shape, batch_size);
     }

@@ -43,7 +43,7 @@ test_recipes (void **state)
     assert_int_equal (pipeline_outputs (eval), 1);
     const pipeline_output_t *output = pipeline_output (eval, 0);
     assert_string_equal (output->name, "image");
-    assert_int_equal (output->dtype, PIPELINE_UINT8);
+    assert_int_equal (output->dtype, DTYPE_UINT8);
     assert_int_equal (output->dimensions, 3);
     assert_int_equal (output->shape [0], 224);
     assert_int_equal (output->shape [1], 224);
@@ -454,7 +454,7 @@ s_describe (const pipeline_t *self, char text [1000])
     for (size_t index = 0; index < pipeline_outputs (self); index++) {
         const pipeline_output_t *output = pipeline_output (self, index);
         char *at = text + strlen (text);
-        at += sprintf (at, "%s%s %s", index? "; ": "", output->name, pipeline_dtype_name (output->dtype));
+        at += sprintf (at, "%s%s %s", index? "; ": "", output->name, dtype_name (output->dtype));
         for (uint32_t axis = 0; axis < output->dimensions; axis++)
             at += sprintf (at, "%s%u", axis? "x": " ", output->shape [axis]);
         sprintf (at, " %zu", output->bytes);
@@ -664,18 +664,18 @@ static void
 test_dtypes (void **state)
 {
     (void) state;
-    static const struct { pipeline_dtype_t dtype; const char *name; size_t bytes; } dtypes [] = {
-        { PIPELINE_UINT8, "uint8", 1 }, { PIPELINE_INT8, "int8", 1 }, { PIPELINE_UINT16, "uint16", 2 },
-        { PIPELINE_INT16, "int16", 2 }, { PIPELINE_UINT32, "uint32", 4 }, { PIPELINE_INT32, "int32", 4 },
-        { PIPELINE_UINT64, "uint64", 8 }, { PIPELINE_INT64, "int64", 8 }, { PIPELINE_FLOAT16, "float16", 2 },
-        { PIPELINE_BFLOAT16, "bfloat16", 2 }, { PIPELINE_FLOAT32, "float32", 4 },
-        { PIPELINE_FLOAT64, "float64", 8 },
-        { PIPELINE_BOOL, "bool", 1 },
+    static const struct { dtype_t dtype; const char *name; size_t bytes; } dtypes [] = {
+        { DTYPE_UINT8, "uint8", 1 }, { DTYPE_INT8, "int8", 1 }, { DTYPE_UINT16, "uint16", 2 },
+        { DTYPE_INT16, "int16", 2 }, { DTYPE_UINT32, "uint32", 4 }, { DTYPE_INT32, "int32", 4 },
+        { DTYPE_UINT64, "uint64", 8 }, { DTYPE_INT64, "int64", 8 }, { DTYPE_FLOAT16, "float16", 2 },
+        { DTYPE_BFLOAT16, "bfloat16", 2 }, { DTYPE_FLOAT32, "float32", 4 },
+        { DTYPE_FLOAT64, "float64", 8 },
+        { DTYPE_BOOL, "bool", 1 },
     };
-    assert_int_equal (sizeof dtypes / sizeof *dtypes, PIPELINE_DTYPES);
-    for (size_t index = 0; index < PIPELINE_DTYPES; index++) {
-        assert_string_equal (pipeline_dtype_name (dtypes [index].dtype), dtypes [index].name);
-        assert_int_equal (pipeline_dtype_bytes (dtypes [index].dtype), dtypes [index].bytes);
+    assert_int_equal (sizeof dtypes / sizeof *dtypes, DTYPES);
+    for (size_t index = 0; index < DTYPES; index++) {
+        assert_string_equal (dtype_name (dtypes [index].dtype), dtypes [index].name);
+        assert_int_equal (dtype_bytes (dtypes [index].dtype), dtypes [index].bytes);
     }
 }
 

@@ -16,15 +16,15 @@ typedef struct {
     size_t size;
 } file_t;
 
-static const struct { pipeline_dtype_t dtype; const char *kind; size_t bytes; } s_dtypes [] = {
-    { PIPELINE_UINT8, "u1", 1 }, { PIPELINE_INT8, "i1", 1 }, { PIPELINE_BOOL, "b1", 1 },
-    { PIPELINE_UINT16, "u2", 2 },
-    { PIPELINE_INT16, "i2", 2 }, { PIPELINE_FLOAT16, "f2", 2 }, { PIPELINE_UINT32, "u4", 4 },
-    { PIPELINE_INT32, "i4", 4 },
-    { PIPELINE_FLOAT32, "f4", 4 }, { PIPELINE_UINT64, "u8", 8 }, { PIPELINE_INT64, "i8", 8 },
-    { PIPELINE_FLOAT64, "f8", 8 }
+static const struct { dtype_t dtype; const char *kind; size_t bytes; } s_dtypes [] = {
+    { DTYPE_UINT8, "u1", 1 }, { DTYPE_INT8, "i1", 1 }, { DTYPE_BOOL, "b1", 1 },
+    { DTYPE_UINT16, "u2", 2 },
+    { DTYPE_INT16, "i2", 2 }, { DTYPE_FLOAT16, "f2", 2 }, { DTYPE_UINT32, "u4", 4 },
+    { DTYPE_INT32, "i4", 4 },
+    { DTYPE_FLOAT32, "f4", 4 }, { DTYPE_UINT64, "u8", 8 }, { DTYPE_INT64, "i8", 8 },
+    { DTYPE_FLOAT64, "f8", 8 }
 };
-enum { DTYPES = sizeof s_dtypes / sizeof *s_dtypes };
+enum { NUMPY_DTYPES = sizeof s_dtypes / sizeof *s_dtypes };
 
 //  A file of this format version and header, without items.  Format 1 has two bytes of length, the others
 //  four.
@@ -42,16 +42,16 @@ s_begin (file_t *file, int version, const char *header)
     file->size = 8 + length_bytes + length;
 }
 
-static operation_decode_t
-s_array (pipeline_dtype_t dtype, uint32_t dimensions, const uint32_t *shape)
+static decode_request_t
+s_array (dtype_t dtype, uint32_t dimensions, const uint32_t *shape)
 {
-    operation_decode_t decode = { .as = DECODE_ARRAY, .dtype = dtype, .dimensions = dimensions };
+    decode_request_t decode = { .as = DECODE_ARRAY, .dtype = dtype, .dimensions = dimensions };
     memcpy (decode.shape, shape, dimensions * sizeof *shape);
     return decode;
 }
 
 static size_t
-s_items (const operation_decode_t *decode)
+s_items (const decode_request_t *decode)
 {
     size_t items = 1;
     for (uint32_t index = 0; index < decode->dimensions; index++)
@@ -62,7 +62,7 @@ s_items (const operation_decode_t *decode)
 //  From a copy of exact size, to a target of exact size, so that the address sanitizer sees what is beside
 //  them.
 static int
-s_read (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+s_read (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     size_t target_bytes, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1), *exact = malloc (target_bytes);
@@ -84,7 +84,7 @@ s_read (const operation_decode_t *decode, const uint8_t *bytes, size_t size, uin
 }
 
 static void
-s_expect (int rc, const operation_decode_t *decode, const file_t *file, const char *fragment)
+s_expect (int rc, const decode_request_t *decode, const file_t *file, const char *fragment)
 {
     char error [ERROR_BYTES];
     uint8_t target [1000];
@@ -99,7 +99,7 @@ test_bytes (void **state)
     (void) state;
     char error [ERROR_BYTES];
     uint8_t target [5];
-    operation_decode_t decode = { .as = DECODE_BYTES, .dimensions = 1, .shape = { 5 } };
+    decode_request_t decode = { .as = DECODE_BYTES, .dimensions = 1, .shape = { 5 } };
     assert_int_equal (s_read (&decode, (const uint8_t *) "a\0b\xff" "c", 5, target, 5, error), 0);
     assert_memory_equal (target, "a\0b\xff" "c", 5);
     for (size_t size = 0; size < 10; size++) {
@@ -125,7 +125,7 @@ test_headers_as_numpy_writes_them (void **state)
         "{'shape': (2L, 3L), 'fortran_order': False, 'descr': '<i2'}     ",
         " {\"descr\" : \"<i2\",\n'fortran_order':False,'shape':(2,3,),}",
     };
-    operation_decode_t decode = s_array (PIPELINE_INT16, 2, (const uint32_t []) { 2, 3 });
+    decode_request_t decode = s_array (DTYPE_INT16, 2, (const uint32_t []) { 2, 3 });
     for (int version = 1; version <= 3; version++)
         for (size_t index = 0; index < sizeof headers / sizeof *headers; index++) {
             char error [ERROR_BYTES];
@@ -141,7 +141,7 @@ test_headers_as_numpy_writes_them (void **state)
 
 //  Where in the file the item with these indices is: its order, written down once more.
 static size_t
-s_place (const operation_decode_t *decode, size_t item, bool is_fortran)
+s_place (const decode_request_t *decode, size_t item, bool is_fortran)
 {
     size_t place = 0, stride = s_items (decode), along [PIPELINE_DIMENSIONS_MAX] = { 0 };
     for (uint32_t index = decode->dimensions; index-- > 0; item /= decode->shape [index])
@@ -155,7 +155,7 @@ s_place (const operation_decode_t *decode, size_t item, bool is_fortran)
 }
 
 static void
-s_write_header (file_t *file, const operation_decode_t *decode, int version, char order, const char *kind,
+s_write_header (file_t *file, const decode_request_t *decode, int version, char order, const char *kind,
     bool is_fortran)
 {
     char header [300], shape [100] = "";
@@ -172,14 +172,14 @@ test_every_dtype_and_order (void **state)
     (void) state;
     static file_t file;
     uint64_t random = test_seed ();
-    for (size_t round = 0; round < DTYPES * 40; round++) {
-        size_t which = round % DTYPES, item_bytes = s_dtypes [which].bytes;
+    for (size_t round = 0; round < NUMPY_DTYPES * 40; round++) {
+        size_t which = round % NUMPY_DTYPES, item_bytes = s_dtypes [which].bytes;
         char order = item_bytes == 1? '|': test_below (&random, 2)? '<': '>';
         bool is_fortran = test_below (&random, 2), is_swapped = order == '>';
         uint32_t shape [4];
         for (size_t index = 0; index < 4; index++)
             shape [index] = 1 + (uint32_t) test_below (&random, 5);
-        operation_decode_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
+        decode_request_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
             shape);
         s_write_header (&file, &decode, 1 + (int) (round % 3), order, s_dtypes [which].kind, is_fortran);
         uint8_t items [625 * 8], target [625 * 8];
@@ -221,7 +221,7 @@ test_other_than_declared (void **state)
         { "<M8[ns]", "(3, 5)", "dtype '<M8[ns]' instead" }, { "f4", "(3, 5)", "dtype 'f4' instead" },
         { "", "(3, 5)", "dtype '' instead" }, { "<f44", "(3, 5)", "dtype '<f44' instead" },
     };
-    operation_decode_t decode = s_array (PIPELINE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
+    decode_request_t decode = s_array (DTYPE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char header [300];
         snprintf (header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
@@ -231,7 +231,7 @@ test_other_than_declared (void **state)
         file.size += 200;
         s_expect (-EDOM, &decode, &file, cases [index].fragment);
     }
-    decode = s_array (PIPELINE_FLOAT32, 1, (const uint32_t []) { 3 });
+    decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 3 });
     s_begin (&file, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }");
     s_expect (-EDOM, &decode, &file, "shape (4,) instead of (3,)");
 }
@@ -253,7 +253,7 @@ test_other_kinds (void **state)
         { "\x93NUMPY\1", 7, -EBADMSG, "not a .npy file: the file is cut short" },
         { "\x93NUM", 4, -EBADMSG, "unknown kind" },
     };
-    operation_decode_t decode = s_array (PIPELINE_FLOAT32, 1, (const uint32_t []) { 2 });
+    decode_request_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         memcpy (file.bytes, cases [index].bytes, cases [index].size);
         file.size = cases [index].size;
@@ -293,7 +293,7 @@ test_headers_that_are_none (void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,",
         "{'descr': '<f4<f4<f4<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': (2,)}",
     };
-    operation_decode_t decode = s_array (PIPELINE_FLOAT32, 1, (const uint32_t []) { 2 });
+    decode_request_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
     for (size_t index = 0; index < sizeof headers / sizeof *headers; index++) {
         s_begin (&file, 1, headers [index]);
         memset (file.bytes + file.size, 0, 8);
@@ -325,7 +325,7 @@ test_damage (void **state)
     char error [ERROR_BYTES];
     uint8_t target [24];
     uint64_t random = test_seed ();
-    operation_decode_t decode = s_array (PIPELINE_INT16, 3, (const uint32_t []) { 3, 2, 2 });
+    decode_request_t decode = s_array (DTYPE_INT16, 3, (const uint32_t []) { 3, 2, 2 });
     s_begin (&file, 1, "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 2, 2), }      \n");
     size_t items_at = file.size;
     file.size += 24;

@@ -52,7 +52,7 @@ s_check_outputs (const pipeline_t *pipeline)
     s_require (pipeline_outputs (pipeline) > 0 && pipeline_outputs (pipeline) <= PIPELINE_OUTPUTS_MAX);
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
-        size_t bytes = pipeline_dtype_bytes (output->dtype);
+        size_t bytes = dtype_bytes (output->dtype);
         s_require (output->dimensions > 0 && output->dimensions <= PIPELINE_DIMENSIONS_MAX);
         for (uint32_t axis = 0; axis < output->dimensions; axis++)
             bytes *= output->shape [axis];

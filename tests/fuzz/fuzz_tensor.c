@@ -31,10 +31,10 @@ s_check_answer (int rc, const char *error, size_t error_bytes)
 
 //  Every length of room for the reason comes by.
 static void
-s_read (const operation_decode_t *decode, const uint8_t *numbers, const uint8_t *data, size_t size)
+s_read (const decode_request_t *decode, const uint8_t *numbers, const uint8_t *data, size_t size)
 {
     char error [ERROR_BYTES];
-    size_t room = 1 + size % sizeof error, bytes = pipeline_dtype_bytes (decode->dtype);
+    size_t room = 1 + size % sizeof error, bytes = dtype_bytes (decode->dtype);
     uint32_t length = 1 + numbers [1] * 8u;
     for (uint32_t index = 0; decode->as == DECODE_ARRAY && index < decode->dimensions; index++)
         bytes *= decode->shape [index];
@@ -58,7 +58,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     if (size < HEAD_BYTES)
         return 0;
     const uint8_t *numbers = data + 2;
-    operation_decode_t decode = { .dtype = PIPELINE_UINT8, .dimensions = 1 };
+    decode_request_t decode = { .dtype = DTYPE_UINT8, .dimensions = 1 };
     switch (data [0] % 3) {
     case 0:
         decode.as = DECODE_BYTES;
@@ -66,14 +66,14 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         break;
     case 1:
         decode.as = DECODE_ARRAY;
-        decode.dtype = (pipeline_dtype_t) (data [1] % PIPELINE_DTYPES);
+        decode.dtype = (dtype_t) (data [1] % DTYPES);
         decode.dimensions = 1 + numbers [0] % 4;
         for (uint32_t index = 0; index < decode.dimensions; index++)
             decode.shape [index] = 1 + (numbers [1 + index % 3] >> 4);
         break;
     default:
         decode.as = DECODE_AUDIO;
-        decode.dtype = data [1] % 2? PIPELINE_INT16: PIPELINE_FLOAT32;
+        decode.dtype = data [1] % 2? DTYPE_INT16: DTYPE_FLOAT32;
         decode.channels = 1 + numbers [0] % 4;
         decode.rate = numbers [2] < 128? 0: 16000;
         break;

@@ -86,7 +86,7 @@ test_fields_lie_one_behind_the_other (void **state)
             const pipeline_output_t *output = index < layout.outputs? pipeline_output (pipeline, index): NULL;
             const catalogue_label_t *label = output? NULL: &s_labels [index - layout.outputs];
             assert_string_equal (field->name, output? output->name: label->name);
-            assert_string_equal (field->dtype, output? pipeline_dtype_name (output->dtype): label->dtype);
+            assert_string_equal (field->dtype, output? dtype_name (output->dtype): label->dtype);
             assert_int_equal (field->dimensions, output? output->dimensions: label->dimensions);
             assert_memory_equal (field->shape, output? output->shape: label->shape,
                 field->dimensions * sizeof *field->shape);

@@ -1,0 +1,36 @@
+/*  image_request -- what is asked of the readers of images, and what they give.  */
+#ifndef IMAGE_REQUEST_H
+#define IMAGE_REQUEST_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "image.h"
+
+//  How to read.
+typedef struct {
+    bool is_mask;               //  one channel
+    bool orientation;           //  apply the EXIF orientation tag, as Pillow's ImageOps.exif_transpose; else
+                                //  not looked at
+    uint32_t warnings_max;      //  libjpeg warnings beyond which a sample is bad; UINT32_MAX: any number is
+                                //  read past
+} image_reader_options_t;
+
+//  What of it.  Where least_height is 0, pixels come at full size.  Else they may come smaller (a half, a
+//  quarter, an eighth;
+//  JPEG only), as long as the box is at least least_height x least_width then.
+typedef struct {
+    image_box_t box;            //  inside the image
+    uint32_t least_height;
+    uint32_t least_width;
+} image_request_t;
+
+//  What came: pixels in which the box is at (top, left), of height x width; at full size it is the whole
+//  image, and the four are 0, 0 and the box's sides.  Lent until the next call.
+typedef struct {
+    image_t image;
+    double top;
+    double left;
+    double height;
+    double width;
+} image_pixels_t;
+
+#endif
