@@ -1,5 +1,5 @@
-/*  decode_request -- what the files of a sample are declared to be, and how they are read: the first operation
- *  of every pipeline (docs/pipeline.md).
+/*  decode_request -- what the files of a sample are declared to be, and how they are read: the first
+ *  operation of every pipeline (docs/pipeline.md).
  */
 #ifndef DECODE_REQUEST_H
 #define DECODE_REQUEST_H
