@@ -107,27 +107,24 @@ static void
 s_request (run_t *self, const raw_read_t *read)
 {
     raw_sample_t *samples [RAW_PIECE_MAX];
-    uint32_t count = 0, first = 0, last = 0;
+    uint32_t count = 0;
     size_t reach = 0;
     for (uint32_t index = 0; index < read->count; index++) {
-        uint32_t position = read->first + index, id = pack_order (self->data->pack) [position];
+        uint32_t id = pack_order (self->data->pack) [read->first + index];
         reach += pack_sample_bytes (self->data->pack, id);
         if (!(read->keep >> index & 1))
             continue;
         if (count > 0 && reach > self->read_bytes_max) {
-            raw_store_request (self->store, 0, 0, first, last - first + 1, samples, count);
+            raw_store_request (self->store, 0, 0, samples, count);
             count = 0;
         }
         raw_sample_t *sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
-        if (count == 0) {
-            first = position;
+        if (count == 0)
             reach = sample->bytes;
-        }
-        last = position;
         samples [count++] = sample;
     }
     if (count > 0)
-        raw_store_request (self->store, 0, 0, first, last - first + 1, samples, count);
+        raw_store_request (self->store, 0, 0, samples, count);
 }
 
 static void
@@ -228,7 +225,7 @@ s_draw (run_t *self)
     else {
         sample = raw_store_hold (self->store, 0, id, pack_sample_bytes (self->data->pack, id));
         if (sample->state == RAW_SAMPLE_AWAITED && !sample->request)
-            raw_store_request (self->store, 0, 0, pack_position (self->data->pack, id), 1, &sample, 1);
+            raw_store_request (self->store, 0, 0, &sample, 1);
     }
     assert (sample);
     self->window [self->drawn++ % WINDOW_MAX] = sample;

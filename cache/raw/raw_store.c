@@ -258,14 +258,14 @@ s_queue_first (raw_store_t *self, raw_request_t *request)
 }
 
 void
-raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
-    raw_sample_t *const *samples, uint32_t sample_count)
+raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, raw_sample_t *const *samples,
+    uint32_t count)
 {
     assert (self->magic == STORE_MAGIC);
-    assert (sample_count > 0 && sample_count <= RAW_PIECE_MAX);
+    assert (count > 0 && count <= RAW_PIECE_MAX);
     raw_request_t *request = s_need (calloc (1, sizeof *request));
-    *request = (raw_request_t) { .lane = lane, .source = source, .first = first, .count = count };
-    for (uint32_t index = 0; index < sample_count; index++) {
+    *request = (raw_request_t) { .lane = lane, .source = source };
+    for (uint32_t index = 0; index < count; index++) {
         assert (raw_sample_is_new (samples [index]));
         s_bring (request, samples [index]);
         if (samples [index]->home == 0)

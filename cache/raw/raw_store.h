@@ -134,9 +134,10 @@ void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes, size_t alon
 //  Whether the sample, which has memory, may keep it on the lane on which it counts: what is kept for others
 //  is there, and that lane does not itself wait for memory for what stands before it.
 bool raw_store_has_room (const raw_store_t *self, const raw_sample_t *sample);
-//  Queues a read for new samples, whose positions are in the range; count up to RAW_PIECE_MAX.
-void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, uint32_t first, uint32_t count,
-    raw_sample_t *const *samples, uint32_t sample_count);
+//  Queues one read for new samples, up to RAW_PIECE_MAX.  When it is handed out, its range is from the first
+//  position to the last of those that are still wanted.
+void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, raw_sample_t *const *samples,
+    uint32_t count);
 //  The sample, if it is awaited, has a place in this lane's line, too; one whose request is handed out,
 //  should that fail.
 //  Idempotent.
@@ -169,7 +170,7 @@ bool raw_store_retry (raw_store_t *self, raw_request_t *request);
 void raw_store_done (raw_store_t *self, raw_request_t *request,
     void (*arrived) (void *context, raw_sample_t *sample), void *context);
 
-//  position (context, source, id) of a sample, for reads of single ones.
+//  position (context, source, id) of a sample in its source.
 void raw_store_on_position (raw_store_t *self,
     uint32_t (*position) (void *context, uint32_t source, uint32_t id), void *context);
 

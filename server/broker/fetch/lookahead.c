@@ -61,16 +61,15 @@ lookahead_bytes (const job_t *job)
 typedef struct {
     raw_sample_t *samples [STREAM_ORDER_PIECE];
     uint32_t count;
-    uint32_t first, last;       //  positions
-    size_t bytes;               //  from first to last
+    uint32_t last;              //  its position
+    size_t bytes;               //  from the first one to it
 } range_t;
 
 static void
 s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
     if (range->count > 0)
-        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1,
-            range->samples, range->count);
+        raw_store_request (self->raw, lane, dataset->number, range->samples, range->count);
     range->count = 0;
 }
 
@@ -126,7 +125,6 @@ s_add (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range, 
         range->bytes += reach;
     else {
         s_request (self, lane, dataset, range);
-        range->first = position;
         range->bytes = sample->bytes;
     }
     range->last = position;

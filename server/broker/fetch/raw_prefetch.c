@@ -247,7 +247,7 @@ raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply)
 //  Samples that are read together.
 typedef struct {
     raw_sample_t *samples [RAW_PIECE_MAX];
-    uint32_t count, first, last;            //  positions
+    uint32_t count;
     size_t sample_bytes, range_bytes;
 } range_t;
 
@@ -258,8 +258,7 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
     bool singles = range->count > 0 && given->prefers_singles
         && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
     if (range->count > 0 && !singles)
-        raw_store_request (self->raw, lane, dataset->number, range->first, range->last - range->first + 1,
-            range->samples, range->count);
+        raw_store_request (self->raw, lane, dataset->number, range->samples, range->count);
     for (uint32_t index = 0; singles && index < range->count; index++)
         raw_refcount_read_alone (self, lane, dataset, range->samples [index]);
     *range = (range_t) { .count = 0 };
@@ -274,7 +273,7 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
     size_t most = raw_prefetch_read_bytes_max (self, supply), reach = 0;
     range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
-        uint32_t position = read->first + index, id = supply->given.order [position];
+        uint32_t id = supply->given.order [read->first + index];
         reach += s_sample_bytes (dataset->supply, id);
         raw_sample_t *sample = read->keep >> index & 1? raw_refcount_take (self, dataset, id): NULL;
         if (!sample || !raw_sample_is_new (sample))
@@ -282,11 +281,8 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
         raw_store_count (self->raw, sample, lane);
         if (range.count > 0 && reach > most)
             s_request (self, lane, dataset, &range);
-        if (range.count == 0) {
-            range.first = position;
+        if (range.count == 0)
             reach = sample->bytes;
-        }
-        range.last = position;
         range.range_bytes = reach;
         range.sample_bytes += sample->bytes;
         range.samples [range.count++] = sample;

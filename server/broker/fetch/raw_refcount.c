@@ -114,8 +114,7 @@ raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sam
 void
 raw_refcount_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample)
 {
-    raw_store_request (self->raw, lane, dataset->number, dataset->supply->positions [sample->id], 1, &sample,
-        1);
+    raw_store_request (self->raw, lane, dataset->number, &sample, 1);
 }
 
 //  ---- versions

@@ -51,7 +51,7 @@ s_ask (raw_store_t *store, uint32_t id, uint32_t count, size_t bytes, raw_sample
 {
     for (uint32_t index = 0; index < count; index++)
         samples [index] = raw_store_hold (store, 0, id + index, bytes);
-    raw_store_request (store, 0, 0, id, count, samples, count);
+    raw_store_request (store, 0, 0, samples, count);
 }
 
 //  Guards: a request waits until its samples' memory fits; those in line behind it wait too.
@@ -100,11 +100,11 @@ test_a_source_that_is_held_back_holds_up_nobody (void **state)
     raw_store_part (store, 1, 300, 300);
     for (uint32_t id = 0; id < 6; id++) {
         slow [id] = raw_store_hold (store, 0, id, 10);
-        raw_store_request (store, id % 2, 0, id, 1, &slow [id], 1);
+        raw_store_request (store, id % 2, 0, &slow [id], 1);
     }
     for (uint32_t id = 0; id < 4; id++) {
         quick [id] = raw_store_hold (store, 1, id, 10);
-        raw_store_request (store, id % 2, 1, 1000 - id, 1, &quick [id], 1);
+        raw_store_request (store, id % 2, 1, &quick [id], 1);
     }
     raw_store_hold_back (store, 1);
     raw_store_hurry (store);                    //  a lane that is waited for, too
@@ -248,20 +248,17 @@ s_hold_some (raw_store_t *store, model_t *model, uint64_t *random)
 {
     uint32_t source = (uint32_t) test_below (random, SOURCES), id = (uint32_t) test_below (random, IDS - 8);
     raw_sample_t *samples [8];
-    uint32_t count = 0, wanted = 1 + (uint32_t) test_below (random, 8), low = UINT32_MAX, high = 0;
+    uint32_t count = 0, wanted = 1 + (uint32_t) test_below (random, 8);
     for (uint32_t index = 0; index < wanted; index++) {
         raw_sample_t *sample = raw_store_hold (store, source, id + index, 1 + (id + index) % 50);
         model->holds [source] [id + index]++;
         assert_int_equal (sample->id, id + index);
         if (sample->state != RAW_SAMPLE_AWAITED || sample->request)
             continue;
-        uint32_t position = s_position (NULL, source, sample->id);
-        low = position < low? position: low;
-        high = position > high? position: high;
         samples [count++] = sample;
     }
     if (count > 0)
-        raw_store_request (store, 0, source, low, high - low + 1, samples, count);
+        raw_store_request (store, 0, source, samples, count);
 }
 
 static void
@@ -348,7 +345,7 @@ test_lanes_hold_up_nobody (void **state)
     raw_request_t *requests [20];
     for (uint32_t id = 0; id < 20; id++) {
         greedy [id] = raw_store_hold (store, 0, id, 100);
-        raw_store_request (store, 1, 0, id, 1, &greedy [id], 1);
+        raw_store_request (store, 1, 0, &greedy [id], 1);
     }
     size_t taken = 0;
     while (taken < 20 && (requests [taken] = raw_store_next (store)))
@@ -358,7 +355,7 @@ test_lanes_hold_up_nobody (void **state)
         s_done (store, requests [index]);
     assert_null (raw_store_next (store));
     modest = raw_store_hold (store, 0, 30, 100);
-    raw_store_request (store, 2, 0, 30, 1, &modest, 1);
+    raw_store_request (store, 2, 0, &modest, 1);
     raw_store_also (store, 2, greedy [19]);
     raw_store_check (store);
     for (uint32_t id = 30; id >= 19; id -= 11) {
@@ -388,7 +385,7 @@ static raw_sample_t *
 s_ask_alone (raw_store_t *store, uint32_t lane, uint32_t id)
 {
     raw_sample_t *sample = raw_store_hold (store, 0, id, 100);
-    raw_store_request (store, lane, 0, id, 1, &sample, 1);
+    raw_store_request (store, lane, 0, &sample, 1);
     return sample;
 }
 
@@ -414,7 +411,7 @@ test_pieces_are_read_together_if_they_fit (void **state)
     raw_store_part (store, 1, 300, 200);
     raw_store_part (store, 2, 300, 300);
     raw_sample_t *large [8], *small [3], *piece [5], *other = raw_store_hold (store, 0, 90, 10);
-    raw_store_request (store, 3, 0, 90, 1, &other, 1);
+    raw_store_request (store, 3, 0, &other, 1);
     s_expect_next (store, 90, 1);                           //  so that memory is in use
     s_ask (store, 0, 8, 100, large);                        //  never fits beside 600 that are kept
     s_ask (store, 20, 3, 100, small);
@@ -484,7 +481,7 @@ test_what_is_read_again_keeps_its_place (void **state)
     raw_store_count (store, filling, 1);
     s_expect_next (store, 90, 1);
     samples [4] = raw_store_hold (store, 0, 4, 850);        //  so that there is no memory for others
-    raw_store_request (store, 3, 0, 4, 1, &samples [4], 1);
+    raw_store_request (store, 3, 0, &samples [4], 1);
     raw_request_t *large = raw_store_next (store);
     assert_true (large && large->first == 4);
     for (uint32_t id = 0; id < 4; id++)
@@ -543,7 +540,7 @@ test_random_lanes_come_to_an_end (void **state)
             if (choice == 1 && !sample) {
                 sample = raw_store_hold (store, source, id, 1 + id % 50);
                 model.holds [source] [id]++;
-                raw_store_request (store, lane, source, s_position (NULL, source, id), 1, &sample, 1);
+                raw_store_request (store, lane, source, &sample, 1);
             }
             else
             if (choice <= 3 && sample && sample->holds > 0 && sample->state == RAW_SAMPLE_AWAITED)
