@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "needed.h"
 
 //  Length of the sequence and bounds of its second byte, which alone rule out overlong forms, surrogates and
 //  what lies above U+10FFFF.
@@ -46,11 +47,7 @@ utf8_repaired (const char *text)
 {
     assert (text);
     size_t size = strlen (text);
-    char *copy = malloc (3 * size + 1);     //  U+FFFD takes three bytes
-    if (!copy) {
-        fputs ("tureen: no memory for a text\n", stderr);
-        abort ();
-    }
+    char *copy = needed_memory (malloc (3 * size + 1));       //  U+FFFD takes three bytes
     char *next = copy;
     for (size_t index = 0; index < size;) {
         size_t length = utf8_sequence (text + index, size - index);

@@ -3,10 +3,10 @@
 #include "raw_pool.h"
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "raw_pool_state.h"
+#include "needed.h"
 
 enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5 };
 
@@ -23,16 +23,6 @@ s_direct_destroy (void *policy)
 }
 
 static const raw_policy_ops_t s_direct_ops = { .make = s_direct_make, .destroy = s_direct_destroy };
-
-void *
-raw_pool_need_memory (void *memory, size_t bytes)
-{
-    if (!memory) {
-        fprintf (stderr, "tureen: no memory for %zu bytes of the raw pool's bookkeeping\n", bytes);
-        abort ();
-    }
-    return memory;
-}
 
 size_t
 raw_pool_bytes (const raw_pool_t *self, uint32_t id)
@@ -56,7 +46,7 @@ static uint32_t *
 s_make_positions (const raw_pool_options_t *options)
 {
     size_t bytes = options->samples * sizeof (uint32_t);
-    uint32_t *positions = raw_pool_need_memory (malloc (bytes), bytes);
+    uint32_t *positions = needed_memory (malloc (bytes));
     for (uint32_t position = 0; position < options->samples; position++)
         positions [options->order [position]] = position;
     return positions;
@@ -109,7 +99,7 @@ raw_pool_new (const raw_pool_options_t *options)
     assert (options->samples > 0 && options->order && options->sample_bytes && options->need
         && options->random_below);
     assert (options->break_count > 0 && options->breaks [0] == 0);
-    raw_pool_t *self = raw_pool_need_memory (calloc (1, sizeof *self), sizeof *self);
+    raw_pool_t *self = needed_memory (calloc (1, sizeof *self));
     self->magic = RAW_POOL_MAGIC;
     self->options = *options;
     if (!options->positions)
@@ -117,7 +107,7 @@ raw_pool_new (const raw_pool_options_t *options)
     self->positions = options->positions? options->positions: self->positions_made;
     s_measure (self);
     size_t bytes = options->samples * sizeof *self->places;
-    self->places = raw_pool_need_memory (malloc (bytes), bytes);
+    self->places = needed_memory (malloc (bytes));
     memset (self->places, 0xff, bytes);     //  RAW_POOL_NOWHERE
     self->figures.limit_bytes = options->limit_bytes;
     self->ops = s_ops (options->policy);
@@ -181,7 +171,7 @@ raw_pool_enter (raw_pool_t *self, uint32_t id)
     if (self->figures.resident == self->resident_room) {
         self->resident_room = self->resident_room? self->resident_room * 2: 64;
         size_t bytes = self->resident_room * sizeof *self->residents;
-        self->residents = raw_pool_need_memory (realloc (self->residents, bytes), bytes);
+        self->residents = needed_memory (realloc (self->residents, bytes));
     }
     self->places [id] = raw_pool_resident_count (self);
     self->residents [self->figures.resident++] = id;

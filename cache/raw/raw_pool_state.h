@@ -62,8 +62,6 @@ struct raw_pool {
 
 extern const raw_policy_ops_t raw_stream_ops, raw_redox_ops;
 
-//  Memory for bookkeeping, or the end.
-void *raw_pool_need_memory (void *memory, size_t bytes);
 size_t raw_pool_bytes (const raw_pool_t *self, uint32_t id);
 //  What a job needs of it, as things stand.
 raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);

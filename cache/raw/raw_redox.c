@@ -1,6 +1,7 @@
 #include "raw_redox.h"
 #include <assert.h>
 #include <stdlib.h>
+#include "needed.h"
 
 typedef struct {
     raw_pool_t *pool;
@@ -23,7 +24,7 @@ typedef struct {
 static void *
 s_array (size_t count, size_t size)
 {
-    return raw_pool_need_memory (calloc (count, size), count * size);
+    return needed_memory (calloc (count, size));
 }
 
 //  As many as the limit has room for.

@@ -23,7 +23,7 @@ broker_t *
 broker_new (const broker_options_t *options)
 {
     assert (options->workers > 0);
-    broker_t *self = broker_need (calloc (1, sizeof *self));
+    broker_t *self = needed_memory (calloc (1, sizeof *self));
     self->magic = BROKER_MAGIC;
     self->options = *options;
     self->random = random_from_seed (options->seed);
@@ -31,7 +31,7 @@ broker_new (const broker_options_t *options)
     //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
-    self->fairness = broker_need (fairness_new (self->prepare_max + self->copy_max + options->workers));
+    self->fairness = needed_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
     self->read_max = READS_MAX;
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
@@ -85,7 +85,7 @@ broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, bro
 {
     assert (self->dataset_count < BROKER_DATASETS_MAX);
     assert (!broker_dataset (self, NULL, name));
-    dataset_t *dataset = broker_need (calloc (1, sizeof *dataset));
+    dataset_t *dataset = needed_memory (calloc (1, sizeof *dataset));
     snprintf (dataset->name, sizeof dataset->name, "%s", name);
     dataset->samples = sample_count;
     dataset->number = (uint32_t) self->dataset_count;
@@ -110,7 +110,7 @@ broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 char *
 broker_dataset_names (const broker_t *self, const tenant_t *tenant)
 {
-    char *text = broker_need (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
+    char *text = needed_memory (calloc (self->dataset_count + 1, REQUEST_NAME_BYTES_MAX + 2));
     for (size_t index = 0; index < self->dataset_count; index++) {
         if (!tenant_may_use (tenant, self->datasets [index]))
             continue;
@@ -260,7 +260,7 @@ broker_gone (broker_t *self, job_t *job)
 void
 broker_end (broker_t *self, job_t *job, const char *reason, const char *message)
 {
-    job_end (job, reason, message);
+    job_end (job, reason, "%s", message);
     jobs_settle (self);
 }
 

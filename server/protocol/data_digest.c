@@ -1,9 +1,9 @@
 #include "data_digest.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include "needed.h"
 
 enum { KIND_BYTES = 8, BUFFER_WORDS = 1024, BUFFER_IDS = 4096 };
 
@@ -20,11 +20,7 @@ static void
 s_begin (digest_t *self, const char kind [KIND_BYTES])
 {
     memset (self, 0, sizeof *self);
-    self->hash = XXH3_createState ();
-    if (!self->hash) {
-        fprintf (stderr, "tureen: no memory to hash a job's ids\n");
-        abort ();
-    }
+    self->hash = needed_memory (XXH3_createState ());
     XXH3_64bits_reset (self->hash);
     XXH3_64bits_update (self->hash, kind, KIND_BYTES);
 }

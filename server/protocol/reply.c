@@ -6,18 +6,16 @@
 #include <string.h>
 #include <jansson.h>
 #include "utf8.h"
+#include "needed.h"
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
 
-//  Only want of memory makes it fail, and these texts are small: a server that has none for them cannot go
-//  on.
+//  Only want of memory makes these fail.
 static void
-s_need (bool is_there)
+s_need (bool is_good)
 {
-    if (!is_there) {
-        fputs ("tureen: no memory for an answer\n", stderr);
-        abort ();
-    }
+    if (!is_good)
+        needed_failed ();
 }
 
 //  Puts value under key; takes the reference.
@@ -192,10 +190,7 @@ reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *un
 char *
 reply_draining (uint64_t jobs)
 {
-    char *text;
-    int rc = asprintf (&text, "{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
-    s_need (rc > 0);
-    return text;
+    return needed_text ("{\"draining\":true,\"jobs\":%llu}", (unsigned long long) jobs);
 }
 
 wire_head_t

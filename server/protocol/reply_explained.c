@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "utf8.h"
+#include "needed.h"
 
 //  Readers that keep numbers in doubles lose what is above 2^53, so 64 bits go as text.
 static json_t *
@@ -27,11 +28,7 @@ reply_explained (const reply_explained_t *explained, json_t *operations)
         is_placed? json_integer (explained->prepared_for): json_null ());
     json_object_set_new (object, "reused", is_placed? json_boolean (explained->is_reused): json_null ());
     json_object_set_new (object, "operations", operations);
-    char *text = json_dumps (object, JSON_COMPACT);
-    if (!text) {
-        fputs ("tureen: no memory for an answer\n", stderr);
-        abort ();
-    }
+    char *text = needed_memory (json_dumps (object, JSON_COMPACT));
     json_decref (object);
     free (name);
     return text;

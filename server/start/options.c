@@ -48,20 +48,10 @@ options_find (const char *name, setting_t *setting)
 
 //  --- Settings ---------------------------------------------------------------------------------------------
 
-void *
-options_need (void *memory)
-{
-    if (!memory) {
-        fputs ("tureen: no memory for the settings\n", stderr);
-        abort ();
-    }
-    return memory;
-}
-
 char *
 options_copy (const char *text, size_t size)
 {
-    return options_need (strndup (text, size));
+    return needed_memory (strndup (text, size));
 }
 
 const char *

@@ -29,7 +29,7 @@ s_read_file (settings_t *self)
         options_fail (self, descriptor == -EINVAL? "%s": "cannot be read: %s", input_error (descriptor));
         return NULL;
     }
-    char *text = options_need (malloc (FILE_BYTES_MAX + 2));
+    char *text = needed_memory (malloc (FILE_BYTES_MAX + 2));
     size_t size = 0;
     ssize_t got = 0;
     while (size <= FILE_BYTES_MAX && (got = read (descriptor, text + size, FILE_BYTES_MAX + 1 - size)) > 0)

@@ -9,6 +9,7 @@
 #ifndef OPTIONS_STATE_H
 #define OPTIONS_STATE_H
 #include "options.h"
+#include "needed.h"
 
 enum {
     OPTIONS_NAME_BYTES_MAX = 64,
@@ -54,8 +55,6 @@ extern const char *const options_names [SET_COUNT];
 //  Writes the place and the reason.  Returns false.
 bool options_fail (settings_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 const char *options_shown (const char *text, char shown [OPTIONS_SHOWN_BYTES]);
-//  Ends the program, saying so, where there is none.
-void *options_need (void *memory);
 //  strndup that cannot fail.
 char *options_copy (const char *text, size_t size);
 bool options_find (const char *name, setting_t *setting);

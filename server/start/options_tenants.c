@@ -85,7 +85,7 @@ s_add_user (settings_t *self, size_t tenant, uid_t uid)
     if (options->user_count == OPTIONS_USERS_MAX)
         return options_fail (self, "tenant %s: there are more than %d users of tenants",
             options->tenants [tenant].name, OPTIONS_USERS_MAX);
-    options_user_t *users = options_need (realloc (options->users,
+    options_user_t *users = needed_memory (realloc (options->users,
         (options->user_count + 1) * sizeof *users));
     memmove (&users [at + 1], &users [at], (options->user_count - at) * sizeof *users);
     users [at] = (options_user_t) { .uid = uid, .tenant = tenant };

@@ -1,12 +1,12 @@
 #include "tier.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "history.h"
 #include "random.h"
 #include "strata.h"
 #include "slow_job_quota.h"
+#include "needed.h"
 
 enum {
     TIER_MAGIC = 0x71e20d15,
@@ -48,16 +48,6 @@ struct tier {
     uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer of the last tier_pick
     size_t drawing_count;
 };
-
-static void *
-s_need_memory (void *memory)
-{
-    if (!memory) {
-        fprintf (stderr, "tureen: no memory for the bookkeeping of the raw tier\n");
-        abort ();
-    }
-    return memory;
-}
 
 //  ---- the samples that jobs need
 
@@ -177,7 +167,7 @@ tier_t *
 tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed)
 {
-    tier_t *self = s_need_memory (calloc (1, sizeof *self));
+    tier_t *self = needed_memory (calloc (1, sizeof *self));
     *self = (tier_t) {
         .magic = TIER_MAGIC, .version_index = version_index, .sampler = sampler, .policy = options->policy,
         .samples = options->samples, .sample_bytes = sample_bytes, .context = context,
@@ -235,7 +225,7 @@ s_add (void *context, uint32_t id)
 static roaring_bitmap_t *
 s_data (const tier_t *self, uint32_t job)
 {
-    roaring_bitmap_t *data = s_need_memory (roaring_bitmap_create ());
+    roaring_bitmap_t *data = needed_memory (roaring_bitmap_create ());
     sampler_each (self->sampler, job, s_add, data);
     return data;
 }
@@ -258,7 +248,7 @@ s_add_gone (void *context, uint32_t id)
 static roaring_bitmap_t *
 s_gone (const tier_t *self, uint32_t job)
 {
-    gone_t gone = { self->sampler, job, s_need_memory (roaring_bitmap_create ()) };
+    gone_t gone = { self->sampler, job, needed_memory (roaring_bitmap_create ()) };
     sampler_each (self->sampler, job, s_add_gone, &gone);
     return gone.ids;
 }

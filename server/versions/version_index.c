@@ -1,23 +1,13 @@
 #include "version_index_state.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "needed.h"
 
 enum { KINDS_MIN = 8, VERSIONS_OF_SAMPLE_MAX = 16, DRAWS_MORE = 64 };
 
 _Static_assert ((int) SAMPLER_JOBS_MAX == (int) PREPARED_JOBS_MAX,
     "a version knows every job that may have used it");
-
-static void *
-s_need (void *memory)
-{
-    if (!memory) {
-        fprintf (stderr, "tureen: no memory for the bookkeeping of versions\n");
-        abort ();
-    }
-    return memory;
-}
 
 static void s_merging (void *context, sampler_t *sampler);
 
@@ -32,10 +22,10 @@ version_set_new (version_index_t *self, sampler_t *sampler, size_t version_bytes
         number++;
     if (number == self->kind_room) {
         self->kind_room = self->kind_room? self->kind_room * 2: KINDS_MIN;
-        self->kinds = s_need (realloc (self->kinds, self->kind_room * sizeof *self->kinds));
+        self->kinds = needed_memory (realloc (self->kinds, self->kind_room * sizeof *self->kinds));
         memset (self->kinds + number, 0, (self->kind_room - number) * sizeof *self->kinds);
     }
-    version_set_t *kind = s_need (calloc (1, sizeof *kind));
+    version_set_t *kind = needed_memory (calloc (1, sizeof *kind));
     *kind = (version_set_t) {
         .version_index = self, .number = number, .sampler = sampler, .version_bytes = version_bytes,
         .is_random = is_random, .user = user
@@ -102,7 +92,7 @@ s_next_draw (version_set_t *kind, uint32_t id)
 {
     if (id >= kind->draws_room) {
         size_t room = (size_t) id + id / 8 + DRAWS_MORE;
-        kind->draws = s_need (realloc (kind->draws, room * sizeof *kind->draws));
+        kind->draws = needed_memory (realloc (kind->draws, room * sizeof *kind->draws));
         memset (kind->draws + kind->draws_room, 0, (room - kind->draws_room) * sizeof *kind->draws);
         kind->draws_room = room;
     }
@@ -145,7 +135,7 @@ s_version_freed (void *context, const version_t *version)
 version_index_t *
 version_index_new (size_t budget_bytes, uint64_t seed)
 {
-    version_index_t *self = s_need (calloc (1, sizeof *self));
+    version_index_t *self = needed_memory (calloc (1, sizeof *self));
     self->magic = VERSION_INDEX_MAGIC;
     self->tenant_count = 1;
     self->random = random_from_seed (seed);
@@ -377,7 +367,8 @@ static void
 s_gather_all (version_index_t *self, gather_t *gather)
 {
     gather->version_index = self;
-    gather->versions = s_need (calloc (prepared_versions (self->prepared) + 1, sizeof *gather->versions));
+    gather->versions = needed_memory (calloc (prepared_versions (self->prepared) + 1,
+        sizeof *gather->versions));
     prepared_each (self->prepared, s_gather, gather);
 }
 

@@ -21,7 +21,6 @@
 #include "broker_identity.h"
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "broker_jobs.h"
 #include "broker_limits.h"
@@ -119,16 +118,14 @@ identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, id
 static void
 s_fence (broker_t *self, job_t *ghost, const job_t *job, const broker_join_t *join)
 {
-    char message [300];
     if (identity_shares_instance (ghost, join))
-        snprintf (message, sizeof message,
+        job_end (ghost, "fenced",
             "its client has joined anew, as job %llu, because it had lost this connection",
             (unsigned long long) job->id);
     else
-        snprintf (message, sizeof message,
+        job_end (ghost, "fenced",
             "the job '%s' was started anew, and goes on as job %llu; if this process still "
             "trains, stop one of the two", ghost->job_name, (unsigned long long) job->id);
-    job_end (ghost, "fenced", message);
     jobs_sweep (self);
 }
 

@@ -161,7 +161,7 @@ s_begin_made (const broker_join_t *join)
         sampler_list_hold (join->list_made);
     else
     if (join->list) {
-        made.list_made = broker_need (sampler_list_copy (join->list, join->list_count,
+        made.list_made = needed_memory (sampler_list_copy (join->list, join->list_count,
             join->dataset->samples));
         made.list = sampler_list_ids (made.list_made);
     }
@@ -202,7 +202,7 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL,
         .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
     if (!entry.data && !entry.list) {
-        everything = broker_need (roaring_bitmap_from_range (0, dataset->samples, 1));
+        everything = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
         roaring_bitmap_remove_run_compression (everything);
         entry.data = everything;
     }
@@ -282,7 +282,7 @@ s_job_free (job_t *job)
 static job_t *
 s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
 {
-    job_t *job = broker_need (calloc (1, sizeof *job));
+    job_t *job = needed_memory (calloc (1, sizeof *job));
     *job = (job_t) {
         .magic = JOB_MAGIC, .broker = self, .tenant = limits_tenant (self, join), .dataset = join->dataset,
         .order = join->order,

@@ -12,7 +12,6 @@
 
 #include "broker_ranks.h"
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,11 +303,10 @@ s_notice_loss (broker_t *self, rank_t *rank)
     job_t *job = rank->job;
     char who [RANKS_WHO_BYTES];
     free (rank->notice);                //  that one has been carried out: the rank was reclaimed after it
-    int rc = asprintf (&rank->notice,
+    rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who),
         job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
-    broker_need (rc < 0? NULL: rank->notice);
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {
             action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
@@ -331,28 +329,11 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     s_reclaim_when_still (self, rank);
 }
 
-static void s_end (job_t *job, const char *reason, const char *format, ...)
-    __attribute__ ((format (printf, 3, 4)));
-
-//  job_end with a sentence.
-static void
-s_end (job_t *job, const char *reason, const char *format, ...)
-{
-    char *message;
-    va_list arguments;
-    va_start (arguments, format);
-    int rc = vasprintf (&message, format, arguments);
-    va_end (arguments);
-    broker_need (rc < 0? NULL: message);
-    job_end (job, reason, message);
-    free (message);
-}
-
 static void
 s_end_lost (const rank_t *rank, int64_t now_ms)
 {
     char who [RANKS_WHO_BYTES];
-    s_end (rank->job, "rank_lost",
+    job_end (rank->job, "rank_lost",
         "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
         "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait "
         "waits longer", rank->number,
@@ -437,7 +418,7 @@ ranks_left (broker_t *self, rank_t *rank)
     else {
         char who [RANKS_WHO_BYTES];
         rank->state = RANK_LEFT;        //  it is not told
-        s_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
+        job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
             "step", rank->number, ranks_job_text (job, who),
             (unsigned long long) job->replay.position.epoch,
@@ -459,7 +440,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     if (rank->job->world_size == 1)
         job_end (rank->job, "transport", "the ring was not taken, nor inline asked for, in ten seconds");
     else
-        s_end (rank->job, "transport",
+        job_end (rank->job, "transport",
             "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
             rank->number, ranks_job_text (rank->job, who));
 }

@@ -77,7 +77,7 @@ static class_t *
 s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 {
     s_end_idle_classes (self, job->tenant);
-    class_t *class = broker_need (calloc (1, sizeof *class));
+    class_t *class = needed_memory (calloc (1, sizeof *class));
     bool is_random = pipeline_shared_is_random (job->pipeline),
         is_apart = s_is_apart (job->order, job->pipeline);
     *class = (class_t) {

@@ -24,12 +24,9 @@ enum { TELL_MS = 1000, TEXT_BYTES = 480, MORE_BYTES = 32 };
 static char *
 s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reason)
 {
-    char *message;
-    int rc = is_own
-        ? asprintf (&message, "%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id,
-        dataset->name)
-        : asprintf (&message, "%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
-    return broker_need (rc < 0? NULL: message);
+    return is_own
+        ? needed_text ("%s (sample %u of data set '%s'; the job has on_bad fail)", reason, id, dataset->name)
+        : needed_text ("%s (sample %u; data set '%s' has on-bad fail)", reason, id, dataset->name);
 }
 
 //  Whether a job of this data set shows the sample among its first ones.
@@ -54,9 +51,9 @@ s_name (dataset_t *dataset, uint32_t id, const char *reason)
         return;
     if (dataset->bad_named == dataset->bad_room) {
         dataset->bad_room = dataset->bad_room? dataset->bad_room * 2: 16;
-        dataset->bad = broker_need (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
+        dataset->bad = needed_memory (reallocarray (dataset->bad, dataset->bad_room, sizeof *dataset->bad));
     }
-    bad_sample_t bad = { .id = id, .reason = broker_need (strdup (reason)) };
+    bad_sample_t bad = { .id = id, .reason = needed_memory (strdup (reason)) };
     dataset->bad [dataset->bad_named++] = bad;
 }
 
@@ -102,8 +99,8 @@ s_unreadable (const broker_join_t *join)
 {
     const roaring_bitmap_t *dropped = sampler_dropped (join->dataset->sampler);
     if (join->subset)
-        return broker_need (roaring_bitmap_and (join->subset, dropped));
-    roaring_bitmap_t *found = broker_need (roaring_bitmap_copy (dropped));
+        return needed_memory (roaring_bitmap_and (join->subset, dropped));
+    roaring_bitmap_t *found = needed_memory (roaring_bitmap_copy (dropped));
     if (!join->list)
         return found;
     roaring_uint32_iterator_t ids;
@@ -180,7 +177,7 @@ job_unreadable (const job_t *self)
             break;
     }
     json_int_t count = (json_int_t) roaring_bitmap_get_cardinality (self->unreadable);
-    return broker_need (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
+    return needed_memory (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
 }
 
 //  As many with their reasons as fit into the line, the first one cut if it must be.
@@ -205,7 +202,7 @@ job_unreadable_message (const job_t *self)
     }
     if (shown > 0 && shown < count)
         snprintf (text + used, sizeof text - used, "; and %llu more", (unsigned long long) (count - shown));
-    return broker_need (strdup (text));
+    return needed_memory (strdup (text));
 }
 
 //  ---- jobs that end
@@ -261,7 +258,7 @@ s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
     if (job->on_bad != BROKER_BAD_FAIL || job_has_ended (job))
         return;
     char *message = s_message (dataset, dataset->on_bad != BROKER_BAD_FAIL, id, reason);
-    job_end (job, "bad_sample", message);
+    job_end (job, "bad_sample", "%s", message);
     free (message);
 }
 
@@ -323,18 +320,16 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     }
     job_t *holders [SAMPLER_JOBS_MAX];
     size_t count = s_holders (dataset, version_set_of (self->version_index, version), version->id, holders);
-    char *message;
-    int rc = asprintf (&message,
-        "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample "
-        "out by a subset)", reason, version->id, dataset->name);
-    broker_need (rc < 0? NULL: message);
+    char *message = needed_text (
+        "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample out by "
+        "a subset)", reason, version->id, dataset->name);
     version->state = VERSION_BAD;
     version_index_discard (self->version_index, version);
     for (size_t index = 0; index < count; index++)
-        job_end (holders [index], "unsuitable", message);
+        job_end (holders [index], "unsuitable", "%s", message);
     while (version->waiting) {
         place_t *place = version->waiting;
-        job_end (place->job, "unsuitable", message);
+        job_end (place->job, "unsuitable", "%s", message);
         schedule_cancel (self, place);
     }
     free (message);

@@ -2,7 +2,6 @@
 
 #include "draw.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "job.h"
@@ -254,11 +253,8 @@ draw_go_on (broker_t *self, job_t *job)
 static void
 s_end_unreadable (job_t *job)
 {
-    char *which = job_unreadable_message (job), *message;
-    int rc = asprintf (&message, "of the job's samples too few can be read: %s", which);
-    broker_need (rc < 0? NULL: message);
-    job_end (job, "unreadable", message);
-    free (message);
+    char *which = job_unreadable_message (job);
+    job_end (job, "unreadable", "of the job's samples too few can be read: %s", which);
     free (which);
 }
 

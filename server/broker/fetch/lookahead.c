@@ -193,7 +193,7 @@ lookahead_clear (broker_t *self, job_t *job)
 {
     roaring_uint32_iterator_t ids;
     roaring_bitmap_t *held = job->ahead->held;
-    job->ahead->held = broker_need (roaring_bitmap_create ());
+    job->ahead->held = needed_memory (roaring_bitmap_create ());
     for (roaring_init_iterator (held, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
         s_let_go (self, job, ids.current_value);
     roaring_bitmap_free (held);
@@ -206,8 +206,8 @@ void
 lookahead_begin (broker_t *self, job_t *job, size_t bytes_max)
 {
     assert (!job->ahead);
-    job->ahead = broker_need (calloc (1, sizeof *job->ahead));
-    job->ahead->held = broker_need (roaring_bitmap_create ());
+    job->ahead = needed_memory (calloc (1, sizeof *job->ahead));
+    job->ahead->held = needed_memory (roaring_bitmap_create ());
     job->lookahead_bytes_max = bytes_max;
     lookahead_fill (self, job);
 }

@@ -94,7 +94,7 @@ s_remove (resting_list_t *list, resting_t *item)
 static resting_t *
 s_rest (patience_t *patience, version_t *version, raw_request_t *request, bool is_held, int64_t due_ms)
 {
-    resting_t *item = broker_need (calloc (1, sizeof *item));
+    resting_t *item = needed_memory (calloc (1, sizeof *item));
     *item = (resting_t) { .version = version, .request = request, .is_held = is_held, .due_ms = due_ms };
     if (version) {
         assert (!version->resting);
@@ -364,16 +364,14 @@ static void
 s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
     patience_t *patience = &dataset->patience;
-    char *message;
-    int rc = asprintf (&message,
+    char *message = needed_text (
         "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
         "storage back and join again, or start the server with more --patience", dataset->name,
         (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
-    broker_need (rc < 0? NULL: message);
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
         if (job && s_waits_for_reads (job))
-            job_end (job, "storage", message);
+            job_end (job, "storage", "%s", message);
     }
     free (message);
     s_go_on (patience);
@@ -450,11 +448,10 @@ s_say (patience_t *patience, const dataset_t *dataset, int level, int64_t patien
     patience->to_tell = true;
     patience->notices++;
     free (patience->notice);                    //  what carried it has been carried out
-    int rc = asprintf (&patience->notice,
+    patience->notice = needed_text (
         "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
         is_still? "the": "a read of", dataset->name, is_still? "stands still": "fails", patience->reason,
         (long long) (patience_ms / MS_A_SECOND));
-    broker_need (rc < 0? NULL: patience->notice);
 }
 
 //  Trouble that lasts is told once, once more if it becomes worse, and when it is over; to each job as soon

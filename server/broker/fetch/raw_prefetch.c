@@ -188,10 +188,10 @@ bool
 broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
 {
     assert (!dataset->supply);
-    raw_prefetch_t *supply = broker_need (calloc (1, sizeof *supply));
+    raw_prefetch_t *supply = needed_memory (calloc (1, sizeof *supply));
     supply->broker = self;
     supply->given = *pack;
-    supply->positions = broker_need (malloc (dataset->samples * sizeof *supply->positions));
+    supply->positions = needed_memory (malloc (dataset->samples * sizeof *supply->positions));
     for (uint32_t position = 0; position < dataset->samples; position++) {
         uint32_t id = pack->order [position];
         supply->positions [id] = position;

@@ -1,23 +1,11 @@
 //  What every phase needs of the broker itself.
 
 #include "broker_state.h"
-#include <stdio.h>
-#include <stdlib.h>
 
 //  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
 enum { VERSION_COST_MIN = 256 };
 
 _Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
-
-void *
-broker_need (void *memory)
-{
-    if (!memory) {
-        fprintf (stderr, "tureen: no memory for the broker's bookkeeping\n");
-        abort ();
-    }
-    return memory;
-}
 
 //  Files are read of each folder beside the others and beside what comes of packs; all may be with the
 //  workers at once then.

@@ -26,6 +26,7 @@
 #include "version_index.h"
 #include "tier.h"
 #include "waits.h"
+#include "needed.h"
 
 typedef struct ahead lookahead_t;
 
@@ -412,8 +413,6 @@ struct broker {
     uint64_t prepared_count, delivered_count, bad_count, jobs_total, read_failures;
 };
 
-//  Aborts on NULL: bookkeeping that cannot fail.
-void *broker_need (void *memory);
 action_t *broker_act (broker_t *self, action_kind_t kind, job_t *job);
 action_t *broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank);
 //  Batches that the client has had, consumed or thrown away.

@@ -25,7 +25,7 @@ broker_add_tenant (broker_t *self, const broker_tenant_t *given)
     assert (self->tenant_count < BROKER_TENANTS_MAX);
     assert (given->weight > 0 && given->weight <= BROKER_WEIGHT_MAX);
     assert (!broker_tenant (self, given->name));
-    tenant_t *tenant = broker_need (calloc (1, sizeof *tenant));
+    tenant_t *tenant = needed_memory (calloc (1, sizeof *tenant));
     tenant->given = *given;
     snprintf (tenant->name, sizeof tenant->name, "%s", given->name);
     tenant->given.name = tenant->name;

@@ -2,6 +2,7 @@
 
 #include "job.h"
 #include <assert.h>
+#include <stdarg.h>
 #include <string.h>
 
 //  ---- states and marks
@@ -39,12 +40,15 @@ job_go (job_t *job)
 }
 
 void
-job_end (job_t *job, const char *reason, const char *message)
+job_end (job_t *job, const char *reason, const char *format, ...)
 {
     if (job_has_ended (job))
         return;
     job->end_reason = reason;
-    job->end_message = broker_need (strdup (message));
+    va_list arguments;
+    va_start (arguments, format);
+    job->end_message = needed_text_of (format, arguments);
+    va_end (arguments);
     job_go (job);
 }
 

@@ -10,9 +10,10 @@ job_has_ended (const job_t *job)
 {
     return job->state >= JOB_ENDING;
 }
-//  The job ends, for a reason of the server's (static; message is copied), or because its clients have gone.
-//  Idempotent.
-void job_end (job_t *job, const char *reason, const char *message);
+//  The job ends, for a reason of the server's (static) with a message as printf makes it, or because its
+//  clients have gone.  Idempotent.
+void job_end (job_t *job, const char *reason, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
 void job_go (job_t *job);
 //  There may be something to send to the job's ranks.
 void job_mark_delivery (job_t *job);

@@ -26,7 +26,7 @@ s_new_record (sharing_records_t *records)
     else {
         if (records->count == records->room) {
             records->room = records->room? records->room * 2: RECORDS_MIN;
-            records->all = broker_need (realloc (records->all, records->room * sizeof *records->all));
+            records->all = needed_memory (realloc (records->all, records->room * sizeof *records->all));
         }
         number = ++records->count;
     }

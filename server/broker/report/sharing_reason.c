@@ -129,7 +129,7 @@ static void
 s_show (const json_t *operation, char shown [SHOWN_BYTES])
 {
     char *text = json_dumps (operation, JSON_COMPACT | JSON_REAL_PRECISION (SHOWN_DIGITS));
-    size_t length = strlen (broker_need (text));
+    size_t length = strlen (needed_memory (text));
     snprintf (shown, SHOWN_BYTES, "%s", text);
     if (length >= SHOWN_BYTES)
         memcpy (shown + SHOWN_BYTES - 4, "...", 4);
@@ -168,8 +168,8 @@ s_tell_stages (finding_t *self)
 {
     json_t *here = json_loads (pipeline_shared_text (self->job->pipeline), 0, NULL);
     json_t *there = json_loads (pipeline_shared_text (self->far->pipeline), 0, NULL);
-    broker_need (here);
-    broker_need (there);
+    needed_memory (here);
+    needed_memory (there);
     size_t index = 0;
     while (index < json_array_size (here)
         && json_equal (json_array_get (here, index), json_array_get (there, index)))
@@ -330,7 +330,7 @@ s_judge (broker_t *self, job_t *job)
     if (!s_find (&finding))
         return;
     job->sharing.is_told = true;
-    job->notice = broker_need (strdup (message));
+    job->notice = needed_memory (strdup (message));
     action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, listener);
     action->reason = "little_shared";
     action->message = job->notice;
