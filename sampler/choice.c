@@ -80,25 +80,19 @@ s_look_at (const choice_t *self, const uint32_t *ids, size_t count, random_t *ra
             *id_p = ids [index];
 }
 
-static uint64_t
-s_walk (const choice_t *self, const roaring_bitmap_t *set, random_t *random, uint32_t *id_p)
-{
-    uint64_t fitting = 0;
-    roaring_uint32_iterator_t cursor;
-    roaring_init_iterator (set, &cursor);
-    uint32_t block [BLOCK], count;
-    while ((count = roaring_read_uint32_iterator (&cursor, block, BLOCK)) > 0)
-        s_look_at (self, block, count, random, &fitting, id_p);
-    return fitting;
-}
-
 uint64_t
 choice_walk (const choice_t *self, random_t *random, uint32_t *id_p)
 {
-    if (!self->among)
-        return s_walk (self, self->set, random, id_p);
     uint64_t fitting = 0;
-    s_look_at (self, self->among, self->among_count, random, &fitting, id_p);
+    if (self->among) {
+        s_look_at (self, self->among, self->among_count, random, &fitting, id_p);
+        return fitting;
+    }
+    roaring_uint32_iterator_t cursor;
+    roaring_init_iterator (self->set, &cursor);
+    uint32_t block [BLOCK], count;
+    while ((count = roaring_read_uint32_iterator (&cursor, block, BLOCK)) > 0)
+        s_look_at (self, block, count, random, &fitting, id_p);
     return fitting;
 }
 
@@ -112,30 +106,9 @@ s_pick_any (const choice_t *self, random_t *random)
     return id;
 }
 
-//  A uniform id of class and available, or CHOICE_NO_ID if they have none in common.  A proposal that is
-//  taken is uniform over what they have in common, and so is the id of the walk if none is.
-static uint32_t
-s_pick_available (const choice_t *self, random_t *random, const roaring_bitmap_t *available)
-{
-    uint64_t count = roaring_bitmap_get_cardinality (available);
-    if (count == 0)
-        return CHOICE_NO_ID;
-    for (uint64_t tries = TRIES_MIN + count / LOOKS; tries > 0; tries--) {
-        uint32_t id = s_propose (available, count, self->universe, random);
-        if (roaring_bitmap_contains (available, id) && choice_contains (self, id))
-            return id;
-    }
-    uint32_t id = CHOICE_NO_ID;
-    s_walk (self, available, random, &id);
-    return id;
-}
-
 uint32_t
-choice_pick (const choice_t *self, random_t *random, const roaring_bitmap_t *available)
+choice_pick (const choice_t *self, random_t *random)
 {
     assert (self->bound > 0);
-    uint32_t id = available? s_pick_available (self, random, available): CHOICE_NO_ID;
-    if (id == CHOICE_NO_ID)
-        id = self->found;
-    return id != CHOICE_NO_ID? id: s_pick_any (self, random);
+    return self->found != CHOICE_NO_ID? self->found: s_pick_any (self, random);
 }

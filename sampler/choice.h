@@ -47,8 +47,7 @@ uint32_t choice_seek (const choice_t *self, random_t *random);
 //  of that.
 uint64_t choice_walk (const choice_t *self, random_t *random, uint32_t *id_p);
 
-//  Uniform over class and available together; over the class, which is not empty, where that is empty or
-//  available is NULL.  What was found is picked as often as it is asked for.
-uint32_t choice_pick (const choice_t *self, random_t *random, const roaring_bitmap_t *available);
+//  Uniform over the class, which is not empty.  What was found is picked as often as it is asked for.
+uint32_t choice_pick (const choice_t *self, random_t *random);
 
 #endif

@@ -275,7 +275,7 @@ dsa_offer (dsa_t *self, random_t *random, choice_t *choice, const uint32_t **job
     choice->found = choice_seek (choice, random);
     if (choice->found == CHOICE_NO_ID) {
         s_gather (self, choice);
-        choice->found = choice_pick (choice, random, NULL);
+        choice->found = choice_pick (choice, random);
     }
     self->end = m + 1;
     self->shares = need_table_all (self->needs, choice->found, &self->from [m]);

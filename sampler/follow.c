@@ -299,38 +299,6 @@ s_wants (const follow_t *self, uint32_t id)
     return follow_accepts (self, id) && s_suits (self, id);
 }
 
-typedef struct {
-    const follow_t *self;
-    random_t *random;
-    uint64_t found;
-    uint32_t id;
-} search_t;
-
-static bool
-s_search (uint32_t id, void *context)
-{
-    search_t *search = context;
-    if (s_wants (search->self, id) && random_below (search->random, ++search->found) == 0)
-        search->id = id;
-    return true;
-}
-
-//  Uniform over what is available and wanted; REUSABLE_NO_ID: nothing is.
-static uint32_t
-s_pick_available (const follow_t *self, random_t *random, const roaring_bitmap_t *available)
-{
-    uint64_t count = roaring_bitmap_get_cardinality (available);
-    for (int tries = 0; count > 0 && tries < TRIES; tries++) {
-        uint32_t id = REUSABLE_NO_ID;
-        roaring_bitmap_select (available, (uint32_t) random_below (random, count), &id);
-        if (s_wants (self, id))
-            return id;
-    }
-    search_t search = { self, random, 0, REUSABLE_NO_ID };
-    roaring_iterate (available, s_search, &search);
-    return search.id;
-}
-
 //  Uniform over what remains in the stratum, of allowed classes as far as tries find one.
 static uint32_t
 s_pick_any (follow_t *self, random_t *random)
@@ -344,7 +312,7 @@ s_pick_any (follow_t *self, random_t *random)
 }
 
 uint32_t
-follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available)
+follow_pick (follow_t *self, random_t *random)
 {
     assert (self->magic == FOLLOW_MAGIC);
     if (!self->follows [self->job])
@@ -354,8 +322,6 @@ follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available
     uint32_t id = s_is_eager (self, random)?
         reusable_pick (self->reusable, self->stratum, self->job, random, s_suits, self):
         REUSABLE_NO_ID;
-    if (id == REUSABLE_NO_ID && available)
-        id = s_pick_available (self, random, available);
     return id != REUSABLE_NO_ID? id: s_pick_any (self, random);
 }
 

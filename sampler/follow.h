@@ -70,8 +70,8 @@ uint64_t follow_merges (const follow_t *self);
 
 //  Begins the draw of one SHARED job that has something left.
 void follow_begin (follow_t *self, uint32_t job, random_t *random);
-//  A sample for it, by the rule above; available (NULL: none): what to prefer in step 3.
-uint32_t follow_pick (follow_t *self, random_t *random, const roaring_bitmap_t *available);
+//  A sample for it, by the rule above.
+uint32_t follow_pick (follow_t *self, random_t *random);
 //  Whether id may be committed: it remains, in the stratum that was drawn.
 bool follow_accepts (const follow_t *self, uint32_t id);
 //  Whether quotas allow id, which is accepted, easily (history.h).  After follow_pick.

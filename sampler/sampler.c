@@ -373,18 +373,18 @@ sampler_offer (sampler_t *self, sampler_offer_t *offer)
 }
 
 uint32_t
-sampler_pick (sampler_t *self, const roaring_bitmap_t *available)
+sampler_pick (sampler_t *self)
 {
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state == ROUND_OFFERED);
     const round_t *round = &self->round;
     if (round->dependent)
-        return choice_pick (&round->choice, &self->random, available);
+        return choice_pick (&round->choice, &self->random);
     if (demand_history (round->drawing))
-        return follow_pick (self->follow, &self->random, available);
+        return follow_pick (self->follow, &self->random);
     return demand_is_given (round->drawing)? demand_next (round->drawing):
-        choice_pick (&round->choice, &self->random, available);
+        choice_pick (&round->choice, &self->random);
 }
 
 bool

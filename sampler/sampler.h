@@ -6,7 +6,7 @@
  *
  *      sampler_round_begin (sampler, jobs, count);     //  jobs of one group, each with samples left
  *      while (sampler_offer (sampler, &offer)) {
- *          uint32_t id = sampler_pick (sampler, available_or_NULL);
+ *          uint32_t id = sampler_pick (sampler);
  *          sampler_commit (sampler, id);               //  gone from the remaining set of each offer->jobs
  *      }                                               //  now every job of the round has one sample more
  *
@@ -133,11 +133,9 @@ const uint32_t *sampler_group (const sampler_t *self, size_t group, size_t *coun
 void sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count);
 //  The next class of the round, or false when every job has its sample and the round is over.
 bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
-//  An id of the offered class, uniform over class and available together, or over the class where that is
-//  empty or available is NULL.  LIST: the id whose turn it is.  available holds ids of samples, should not be
-//  run-compressed, and is looked at as a whole where nearly none of it is in the class.  Asked again under
-//  `dsa`, and available does not help: the same id again.
-uint32_t sampler_pick (sampler_t *self, const roaring_bitmap_t *available);
+//  An id of the offered class, uniform over it; LIST: the id whose turn it is.  Asked again under `dsa`: the
+//  same id again.
+uint32_t sampler_pick (sampler_t *self);
 //  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`;
 //  others have none).  What sampler_suits says holds from the offer's first sampler_pick on.
 bool sampler_accepts (const sampler_t *self, uint32_t id);

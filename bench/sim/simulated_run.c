@@ -233,7 +233,7 @@ s_draw (simulation_t *self, const sampler_offer_t *offer)
         numbers [index] = offer->jobs [index];
         consumers [index] = &self->by_number [numbers [index]]->consumer;
     }
-    uint32_t id = sampler_pick (self->sampler, NULL);
+    uint32_t id = sampler_pick (self->sampler);
     version_index_draw (self->version_index, consumers, count, id, versions, &self->preparations);
     self->deliveries += count;
     for (size_t index = 0; index < count; index++) {

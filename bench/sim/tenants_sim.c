@@ -182,7 +182,7 @@ s_draw (run_t *self, uint32_t dataset, const sampler_offer_t *offer)
         players [index] = s_player (self, dataset, offer->jobs [index]);
         consumers [index] = &players [index]->consumer;
     }
-    uint32_t id = sampler_pick (self->samplers [dataset], NULL);
+    uint32_t id = sampler_pick (self->samplers [dataset]);
     version_index_draw (self->version_index, consumers, offer->job_count, id, versions, &scheduled);
     for (size_t index = 0; index < offer->job_count; index++) {
         prepared_unpin (version_index_prepared (self->version_index), versions [index]);

@@ -83,7 +83,7 @@ s_draw_all (sampler_t *sampler, size_t group)
     sampler_offer_t offer;
     sampler_round_begin (sampler, jobs, count);
     while (sampler_offer (sampler, &offer))
-        sampler_commit (sampler, sampler_pick (sampler, NULL));
+        sampler_commit (sampler, sampler_pick (sampler));
 }
 
 static void
@@ -232,7 +232,7 @@ s_round (store_t *store, const uint32_t *jobs, uint32_t count, uint32_t all)
     sampler_offer_t offer;
     sampler_round_begin (store->sampler, jobs, count);
     while (sampler_offer (store->sampler, &offer)) {
-        uint32_t job = offer.jobs [0], id = sampler_pick (store->sampler, NULL);
+        uint32_t job = offer.jobs [0], id = sampler_pick (store->sampler);
         sampler_commit (store->sampler, id);
         if (follow)
             s_serve (store, job, id, all);

@@ -595,7 +595,7 @@ tier_pick (tier_t *self, consumer_t *const *consumers, size_t count)
     assert (count > 0);
     s_notice_merges (self);
     s_note_draw (self, consumers, count);
-    uint32_t id = sampler_pick (self->sampler, NULL);
+    uint32_t id = sampler_pick (self->sampler);
     if (!s_redirects (self) || version_index_serves (self->version_index, consumers, count, id))
         return id;
     pick_t pick = {

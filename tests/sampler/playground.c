@@ -350,7 +350,7 @@ s_draw (playground_t *self, const sampler_offer_t *offer)
     uint32_t jobs [JOBS];
     size_t count = offer->job_count;
     memcpy (jobs, offer->jobs, count * sizeof *jobs);
-    uint32_t id = sampler_pick (self->sampler, NULL);
+    uint32_t id = sampler_pick (self->sampler);
     sampler_commit (self->sampler, id);
     for (size_t index = 0; index < count; index++) {
         player_t *player = s_player_of (self, jobs [index]);

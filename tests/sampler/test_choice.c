@@ -1,6 +1,5 @@
-/*  Guards: a pick is in the class, uniform, and from what is available where that is possible -- by
- *  whichever of its ways it is found (proposals from all ids, from the job's set, among given ids, from
- *  available, or a walk).
+/*  Guards: a pick is in the class and uniform, by whichever of its ways it is found (proposals from all ids,
+ *  from the job's set, among given ids, or a walk).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +25,6 @@ typedef struct {
     jobset_t in, out;
     choice_t choice;
     roaring_bitmap_t *members;          //  the class, computed the dumb way: id by id
-    roaring_bitmap_t *available;
     uint32_t *among;                    //  the class and other ids
 } fixture_t;
 
@@ -91,23 +89,6 @@ s_collect (fixture_t *self)
     assert_int_equal (id != CHOICE_NO_ID, size > 0);
 }
 
-//  Nothing, all, a few, about half, or just what is not in the class; and of the ids that no set has, some
-//  too.
-static void
-s_make_available (fixture_t *self, uint64_t *random)
-{
-    uint64_t kind = test_below (random, 5);
-    self->available = roaring_bitmap_create ();
-    for (uint32_t id = 0; kind > 0 && id < self->universe; id += self->padding) {
-        bool member = roaring_bitmap_contains (self->members, id);
-        if (kind == 1 || (kind == 2 && test_below (random, 100) == 0)
-                || (kind == 3 && test_below (random, 2) == 0) || (kind == 4 && !member))
-            roaring_bitmap_add (self->available, id);
-        if (self->padding > 1 && test_below (random, 4) == 0)
-            roaring_bitmap_add (self->available, id + 1);
-    }
-}
-
 //  Every other class is sought among some ids only.
 static void
 s_make_among (fixture_t *self, uint64_t *random)
@@ -129,79 +110,67 @@ s_free (fixture_t *self)
         roaring_bitmap_free (self->sets [set]);
     need_table_destroy (&self->needs);
     roaring_bitmap_free (self->members);
-    roaring_bitmap_free (self->available);
     free (self->among);
 }
 
 //  The z of many picks; fails at once at an id that must not come.
 static double
-s_try (const fixture_t *self, random_t *random, const roaring_bitmap_t *available, uint64_t seed)
+s_try (const fixture_t *self, random_t *random, uint64_t seed)
 {
-    roaring_bitmap_t *wanted = available? roaring_bitmap_and (self->members, available):
-        roaring_bitmap_copy (self->members);
-    if (roaring_bitmap_is_empty (wanted))
-        roaring_bitmap_or_inplace (wanted, self->members);
-    uint64_t cells = roaring_bitmap_get_cardinality (wanted);
+    uint64_t cells = roaring_bitmap_get_cardinality (self->members);
     uint64_t *counts = calloc (cells, sizeof *counts);
     for (int pick = 0; pick < PICKS; pick++) {
-        uint32_t id = choice_pick (&self->choice, random, available);
-        if (!roaring_bitmap_contains (wanted, id))
+        uint32_t id = choice_pick (&self->choice, random);
+        if (!roaring_bitmap_contains (self->members, id))
             fail_msg ("seed %" PRIu64 ": picked %u, outside", seed, id);
-        counts [roaring_bitmap_rank (wanted, id) - 1]++;
+        counts [roaring_bitmap_rank (self->members, id) - 1]++;
     }
     double z = 0;
     if (cells > 1 && cells < PICKS / 10)
         z = statistics_z_of_chi_square (statistics_chi_square_even (counts, cells), (double) cells - 1);
     free (counts);
-    roaring_bitmap_free (wanted);
     return z;
 }
 
 static void
-test_pick_is_uniform_over_the_class_and_what_is_available (void **state)
+test_pick_is_uniform_over_the_class (void **state)
 {
     (void) state;
-    const double limit = statistics_z_limit (2 * CASES);
+    const double limit = statistics_z_limit (CASES);
     for (uint64_t seed = test_seed (), n = 0; n < CASES; n++, seed++) {
         uint64_t model = seed;
         random_t random = random_from_seed (seed);
         fixture_t self = { 0 };
         s_make (&self, &model);
         s_collect (&self);
-        s_make_available (&self, &model);
         s_make_among (&self, &model);
         if (!roaring_bitmap_is_empty (self.members)) {
-            double z = s_try (&self, &random, NULL, seed);
-            double z_available = s_try (&self, &random, self.available, seed);
-            if (fabs (z) > limit || fabs (z_available) > limit)
-                fail_msg ("seed %" PRIu64 ": z = %f, available %f", seed, z, z_available);
+            double z = s_try (&self, &random, seed);
+            if (fabs (z) > limit)
+                fail_msg ("seed %" PRIu64 ": z = %f", seed, z);
         }
         s_free (&self);
     }
 }
 
-//  An id that is known to be uniform over the class is the pick, unless another one is available.
+//  An id that is known to be uniform over the class is the pick.
 static void
 test_what_was_found_is_picked (void **state)
 {
     (void) state;
     random_t random = random_from_seed (test_seed ());
-    roaring_bitmap_t *set = roaring_bitmap_from_range (0, 1000, 1), *available = roaring_bitmap_of (1, 5);
+    roaring_bitmap_t *set = roaring_bitmap_from_range (0, 1000, 1);
     choice_t choice = { .set = set, .bound = 1000, .universe = 2000, .barred = CHOICE_NO_ID, .found = 777 };
-    assert_int_equal (choice_pick (&choice, &random, NULL), 777);
-    assert_int_equal (choice_pick (&choice, &random, NULL), 777);
-    assert_int_equal (choice_pick (&choice, &random, available), 5);
-    roaring_bitmap_remove (set, 5);
-    assert_int_equal (choice_pick (&choice, &random, available), 777);
+    assert_int_equal (choice_pick (&choice, &random), 777);
+    assert_int_equal (choice_pick (&choice, &random), 777);
     roaring_bitmap_free (set);
-    roaring_bitmap_free (available);
 }
 
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_pick_is_uniform_over_the_class_and_what_is_available),
+        cmocka_unit_test (test_pick_is_uniform_over_the_class),
         cmocka_unit_test (test_what_was_found_is_picked),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -144,7 +144,7 @@ s_play (sampler_t *sampler, const uint32_t *jobs, size_t count, uint32_t *ids)
     sampler_offer_t offer;
     sampler_round_begin (sampler, jobs, count);
     while (sampler_offer (sampler, &offer)) {
-        uint32_t id = sampler_pick (sampler, NULL);
+        uint32_t id = sampler_pick (sampler);
         for (size_t sharer = 0; sharer < offer.job_count; sharer++)
             for (size_t slot = 0; slot < count; slot++)
                 if (jobs [slot] == offer.jobs [sharer])

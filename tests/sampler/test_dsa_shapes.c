@@ -116,7 +116,7 @@ s_round (world_t *world)
     sampler_offer_t offer;
     sampler_round_begin (world->sampler, jobs, takers);
     while (sampler_offer (world->sampler, &offer)) {
-        uint32_t offered [JOBS_MAX], id = sampler_pick (world->sampler, NULL);
+        uint32_t offered [JOBS_MAX], id = sampler_pick (world->sampler);
         memcpy (offered, offer.jobs, offer.job_count * sizeof *offered);
         size_t count = offer.job_count;
         sampler_commit (world->sampler, id);
@@ -197,7 +197,7 @@ s_play_trio (trio_t *trio, uint64_t seed)
         bool third = drawn [0] % 4 > 0;
         for (sampler_round_begin (sampler, jobs, third? 3: 2); sampler_offer (sampler, &offer);
             trio->offers++) {
-            uint32_t id = sampler_pick (sampler, NULL);
+            uint32_t id = sampler_pick (sampler);
             for (size_t index = 0; index < offer.job_count; index++)
                 ids [offer.jobs [index]] = id;
             trio->draws += offer.job_count;
@@ -259,12 +259,12 @@ test_jobs_part_and_meet (void **state)
             for (size_t index = 0; index < offer.job_count; index++)
                 together += offer.jobs [index] < 2;
             assert_int_not_equal (together, 1);
-            sampler_commit (sampler, sampler_pick (sampler, NULL));
+            sampler_commit (sampler, sampler_pick (sampler));
         }
         sampler_epoch_begin (sampler, 2);
         for (sampler_round_begin (sampler, jobs, 1); sampler_offer (sampler, &offer);
             sampler_commit (sampler, id))
-            id = sampler_pick (sampler, NULL);
+            id = sampler_pick (sampler);
         assert_true (sampler_needs (sampler, 1, id) && !sampler_needs (sampler, 0, id));
         sampler_check (sampler);
         if (id < SAMPLES - 2)

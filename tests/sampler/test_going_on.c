@@ -101,7 +101,7 @@ s_note_given (subject_t *subject)
             sampler_offer_t offer;
             sampler_round_begin (sampler, &job, 1);
             assert_true (sampler_offer (sampler, &offer));
-            subject->given [epoch] [place] = sampler_pick (sampler, NULL);
+            subject->given [epoch] [place] = sampler_pick (sampler);
             sampler_commit (sampler, subject->given [epoch] [place]);
             assert_false (sampler_offer (sampler, &offer));
         }
@@ -269,7 +269,7 @@ s_round (play_t *self, uint32_t first)
     sampler_offer_t offer;
     sampler_round_begin (self->sampler, takers, taker_count);
     while (sampler_offer (self->sampler, &offer)) {
-        uint32_t id = sampler_pick (self->sampler, NULL);
+        uint32_t id = sampler_pick (self->sampler);
         for (size_t index = 0; index < offer.job_count; index++)
             if (offer.jobs [index] == self->job)
                 s_check_draw (self, id);
@@ -471,7 +471,7 @@ test_cancelled_without_a_trace (void **state)
                 sampler_offer_t offer;
                 sampler_round_begin (twins [twin], &job, 1);
                 assert_true (sampler_offer (twins [twin], &offer));
-                ids [twin] = sampler_pick (twins [twin], NULL);
+                ids [twin] = sampler_pick (twins [twin]);
                 sampler_commit (twins [twin], ids [twin]);
                 assert_false (sampler_offer (twins [twin], &offer));
             }

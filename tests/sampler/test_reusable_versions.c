@@ -452,7 +452,7 @@ s_draw (pair_t *pair)
     sampler_offer_t offer;
     sampler_round_begin (pair->sampler, &pair->stays, 1);
     assert_true (sampler_offer (pair->sampler, &offer));
-    uint32_t id = sampler_pick (pair->sampler, NULL);
+    uint32_t id = sampler_pick (pair->sampler);
     sampler_commit (pair->sampler, id);
     assert_false (sampler_offer (pair->sampler, &offer));
     return id;

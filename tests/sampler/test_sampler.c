@@ -37,7 +37,7 @@ s_draw (sampler_t *sampler, uint32_t job)
     assert_true (sampler_offer (sampler, &offer));
     assert_int_equal (offer.job_count, 1);
     assert_int_equal (offer.jobs [0], job);
-    uint32_t id = sampler_pick (sampler, NULL);
+    uint32_t id = sampler_pick (sampler);
     sampler_commit (sampler, id);
     assert_false (sampler_offer (sampler, &offer));
     sampler_check (sampler);
@@ -233,7 +233,7 @@ test_round_of_all_jobs (void **state)
         sampler_round_begin (sampler, jobs, count);
         while (sampler_offer (sampler, &offer)) {
             served += offer.job_count;
-            sampler_commit (sampler, sampler_pick (sampler, NULL));
+            sampler_commit (sampler, sampler_pick (sampler));
         }
         assert_int_equal (served, SAMPLER_JOBS_MAX);
     }
@@ -433,35 +433,10 @@ test_equal_jobs_share_every_draw (void **state)
         sampler_round_begin (sampler, jobs, 4);
         assert_true (sampler_offer (sampler, &offer));
         assert_int_equal (offer.job_count, 4);
-        sampler_commit (sampler, sampler_pick (sampler, NULL));
+        sampler_commit (sampler, sampler_pick (sampler));
         assert_false (sampler_offer (sampler, &offer));
     }
     sampler_check (sampler);
-    sampler_destroy (&sampler);
-}
-
-//  What is available comes first, as long as it is in the class; then anything else.
-static void
-test_pick_prefers_what_is_available (void **state)
-{
-    (void) state;
-    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, test_seed ());
-    roaring_bitmap_t *available = roaring_bitmap_from_range (100, 60000, 997);
-    roaring_bitmap_add (available, 69999);                  //  in no job's data
-    uint64_t cheap = roaring_bitmap_get_cardinality (available) - 1;
-    s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 60000);
-    s_join_range (sampler, SAMPLER_ORDER_SHARED, 0, 60000);
-    const uint32_t jobs [] = { 0, 1 };
-    for (uint64_t draw = 0; draw < cheap + 100; draw++) {
-        sampler_offer_t offer;
-        sampler_round_begin (sampler, jobs, 2);
-        assert_true (sampler_offer (sampler, &offer));
-        uint32_t id = sampler_pick (sampler, available);
-        assert_int_equal (roaring_bitmap_contains (available, id), draw < cheap);
-        sampler_commit (sampler, id);
-        assert_false (sampler_offer (sampler, &offer));
-    }
-    roaring_bitmap_free (available);
     sampler_destroy (&sampler);
 }
 
@@ -497,7 +472,6 @@ main (void)
         cmocka_unit_test (test_epoch_begin_forgets_what_remained),
         cmocka_unit_test (test_groups_are_components_of_overlap),
         cmocka_unit_test (test_equal_jobs_share_every_draw),
-        cmocka_unit_test (test_pick_prefers_what_is_available),
         cmocka_unit_test (test_same_seed_same_order),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -216,23 +216,18 @@ s_round (world_t *self)
     memset (self->in_use, 0, sizeof self->in_use);
     for (size_t place = 0; place < count; place++)
         self->in_use [jobs [place]] = true;
-    roaring_bitmap_t *available = roaring_bitmap_create ();
-    for (uint32_t place = 0; place < POOL; place++)
-        if (test_below (&self->random, 3) == 0)
-            roaring_bitmap_add (available, s_id (place));
     size_t served = 0;
     sampler_offer_t offer;
     sampler_round_begin (self->sampler, jobs, count);
     while (sampler_offer (self->sampler, &offer)) {
         assert_true (offer.job_count > 0);
-        uint32_t id = sampler_pick (self->sampler, test_below (&self->random, 2)? available: NULL);
+        uint32_t id = sampler_pick (self->sampler);
         uint32_t place = s_place (self, id);
         for (size_t job = 0; job < offer.job_count; job++)
             s_deliver (self, offer.jobs [job], place);
         served += offer.job_count;
         sampler_commit (self->sampler, id);
     }
-    roaring_bitmap_free (available);
     assert_int_equal (served, count);
 }
 

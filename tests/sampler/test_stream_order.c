@@ -311,7 +311,7 @@ s_draw_one (drawing_t *self, uint32_t job, uint32_t expected)
     sampler_offer_t offer;
     sampler_round_begin (self->sampler, &job, 1);
     while (sampler_offer (self->sampler, &offer)) {
-        uint32_t id = sampler_pick (self->sampler, NULL);
+        uint32_t id = sampler_pick (self->sampler);
         if (job == self->job)
             assert_int_equal (id, expected);
         sampler_commit (self->sampler, id);

@@ -706,7 +706,7 @@ uint32_t
 raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
 {
     tier_t *tier = jobs [0]->tier;
-    return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler, NULL);
+    return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler);
 }
 
 //  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's,

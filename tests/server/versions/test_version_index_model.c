@@ -654,7 +654,7 @@ s_draw (model_t *model, int sampler, const sampler_offer_t *offer)
     version_t *versions [JOBS];
     had_t had [JOBS];
     size_t count = offer->job_count, fresh = 0;
-    uint32_t id = sampler_pick (model->samplers [sampler], NULL);
+    uint32_t id = sampler_pick (model->samplers [sampler]);
     for (size_t index = 0; index < count; index++) {
         jobs [index] = s_job (model, sampler, offer->jobs [index]);
         consumers [index] = &jobs [index]->consumer;

@@ -92,7 +92,7 @@ s_draw (scene_t *scene, consumer_t *consumer, uint32_t id)
     sampler_round_begin (scene->sampler, &consumer->sampler_job, 1);
     assert_true (sampler_offer (scene->sampler, &offer));
     if (id == UINT32_MAX)
-        id = sampler_pick (scene->sampler, NULL);
+        id = sampler_pick (scene->sampler);
     version_index_draw (scene->version_index, &consumer, 1, id, &version, NULL);
     assert_false (sampler_offer (scene->sampler, &offer));
     prepared_unpin (version_index_prepared (scene->version_index), version);
