@@ -3,40 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "needed.h"
-
-enum { STORE_MAGIC = 0x72617773, BUCKETS_MIN = 1024, PASSED_OVER_MAX = 256 };
-
-//  Requests of one source.
-typedef struct {
-    raw_request_t *first, *last;
-} line_t;
-
-typedef struct {
-    line_t lines [RAW_SOURCES_MAX];
-    uint64_t occupied;                  //  a bit for each line that is not empty
-    uint32_t turn;                      //  the line that comes first
-    size_t part, alone, bytes;          //  alone <= part
-    uint32_t passed_over;               //  how often there was no memory for its first one
-    bool is_short;                      //  there was none when it was looked at last
-} lane_t;
-
-struct raw_store {
-    uint32_t magic;
-    //  set at birth
-    size_t budget_bytes;
-    uint32_t (*position) (void *context, uint32_t source, uint32_t id);
-    void *position_context;
-    //  owner only
-    raw_sample_t **buckets;             //  by hash of source and id
-    size_t bucket_count;                //  a power of two
-    size_t sample_count;
-    size_t memory_bytes;
-    lane_t lanes [RAW_LANES_MAX];
-    uint32_t lane_count;                //  none from here on has been used
-    uint32_t turn;                      //  the lane that comes first
-    uint64_t held_back;                 //  sources
-    size_t queued, handed_out;
-};
+#include "raw_store_state.h"
 
 //  ---- finding
 
@@ -212,12 +179,6 @@ s_bring (raw_request_t *request, raw_sample_t *sample)
     sample->request = request;
 }
 
-static uint64_t
-s_source_bit (uint32_t source)
-{
-    return UINT64_C (1) << source;
-}
-
 //  In line, behind the others of its source in its lane.
 static void
 s_queue (raw_store_t *self, raw_request_t *request)
@@ -229,7 +190,7 @@ s_queue (raw_store_t *self, raw_request_t *request)
     else
         line->first = request;
     line->last = request;
-    lane->occupied |= s_source_bit (request->source);
+    lane->occupied |= raw_store_source_bit (request->source);
     self->queued++;
 }
 
@@ -243,7 +204,7 @@ s_queue_first (raw_store_t *self, raw_request_t *request)
     line->first = request;
     if (!line->last)
         line->last = request;
-    lane->occupied |= s_source_bit (request->source);
+    lane->occupied |= raw_store_source_bit (request->source);
     self->queued++;
 }
 
@@ -316,7 +277,7 @@ s_take_first (raw_store_t *self, lane_t *lane, uint32_t source)
     line->first = line->first->next;
     if (!line->first) {
         line->last = NULL;
-        lane->occupied &= ~s_source_bit (source);
+        lane->occupied &= ~raw_store_source_bit (source);
     }
     lane->passed_over = 0;
     self->queued--;
@@ -773,55 +734,4 @@ size_t
 raw_store_queued (const raw_store_t *self)
 {
     return self->queued;
-}
-
-//  How many stand in its lines.
-static size_t
-s_check_lane (const raw_store_t *self, uint32_t number)
-{
-    const lane_t *lane = &self->lanes [number];
-    size_t queued = 0;
-    for (uint32_t source = 0; source < RAW_SOURCES_MAX; source++) {
-        const line_t *line = &lane->lines [source];
-        assert (!line->first == !(lane->occupied & s_source_bit (source)));
-        for (const raw_request_t *request = line->first; request; request = request->next) {
-            assert (request->lane == number && request->source == source);
-            assert (!request->handed_out && !(request->also && request->sample_count > 0));
-            assert (request->next || request == line->last);
-            queued++;
-        }
-    }
-    return queued;
-}
-
-void
-raw_store_check (const raw_store_t *self)
-{
-    assert (self->magic == STORE_MAGIC);
-    size_t bytes = 0, samples = 0, in_memory = 0, queued = 0, parts = 0, of_lanes [RAW_LANES_MAX] = { 0 };
-    for (uint32_t lane = 0; lane < self->lane_count; lane++)
-        queued += s_check_lane (self, lane);
-    assert (queued == self->queued);                                                            //  R4
-    for (size_t bucket = 0; bucket < self->bucket_count; bucket++)
-        for (const raw_sample_t *sample = self->buckets [bucket]; sample; sample = sample->chain) {
-            bytes += sample->memory? sample->bytes: 0;
-            if (sample->memory)
-                of_lanes [raw_sample_lane (sample)] += sample->bytes;
-            in_memory += sample->memory != NULL;
-            samples++;
-            assert (sample->holds > 0 || (sample->request && sample->request->handed_out));     //  R2
-            assert ((sample->state == RAW_SAMPLE_AWAITED) == (sample->request != NULL));        //  R3
-            uint32_t found = 0;
-            for (uint32_t index = 0; sample->request && index < sample->request->sample_count; index++)
-                found += sample->request->samples [index] == sample;
-            assert (found == (sample->request != NULL));                                        //  R3
-        }
-    for (uint32_t lane = 0; lane < RAW_LANES_MAX; lane++) {
-        assert (of_lanes [lane] == self->lanes [lane].bytes);                                   //  R4
-        parts += self->lanes [lane].part;
-    }
-    assert (parts <= self->budget_bytes);                                                       //  R5
-    assert (samples == self->sample_count);
-    assert (bytes == self->memory_bytes);                                                       //  R1
-    assert (bytes <= self->budget_bytes || in_memory <= RAW_PIECE_MAX);                         //  R1
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "job.h"
 #include "raw_prefetch.h"
+#include "raw_reads.h"
 #include "schedule.h"
 
 //  A large window is drawn in turns, so that no job holds up the others' messages.
@@ -158,9 +159,9 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_
         jobs [index]->consumer.number = (uint32_t) jobs [index]->epoch;
         consumers [index] = &jobs [index]->consumer;
     }
-    uint32_t id = raw_prefetch_pick (jobs, consumers, count);
+    uint32_t id = raw_reads_pick (jobs, consumers, count);
     version_index_draw (self->version_index, consumers, count, id, versions, NULL);
-    raw_prefetch_drawn (self, jobs [0], id, versions, count);
+    raw_reads_drawn (self, jobs [0], id, versions, count);
     sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
         place_t *place = instead? instead: s_take_place (jobs [index], id);

@@ -7,7 +7,7 @@
 #include "catalogue.h"
 #include "utf8.h"
 #include "job.h"
-#include "raw_prefetch.h"
+#include "raw_reads.h"
 #include "row_queue.h"
 #include "broker_state.h"
 
@@ -311,7 +311,7 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
         broker_read (self, request);
         return;
     }
-    raw_prefetch_unread (self, request);
+    raw_reads_unread (self, request);
     s_rest (patience, NULL, request, false,
         s_due_ms (self, rc, request->failures, request->failed_ms, now_ms));
 }

@@ -29,14 +29,14 @@
 //  yet prepared.
 enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };
 
-static size_t
-s_resident_bytes (const broker_t *self)
+size_t
+raw_prefetch_resident_bytes (const broker_t *self)
 {
     return self->options.raw_bytes / PARTS * RESIDENT_PARTS;
 }
 
-static size_t
-s_packs (const broker_t *self)
+size_t
+raw_prefetch_packs (const broker_t *self)
 {
     size_t packs = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
@@ -48,7 +48,7 @@ s_packs (const broker_t *self)
 static size_t
 s_own_bytes (const broker_t *self, const tenant_t *tenant)
 {
-    return (size_t) broker_share (self, tenant, s_resident_bytes (self) / OWN_PARTS);
+    return (size_t) broker_share (self, tenant, raw_prefetch_resident_bytes (self) / OWN_PARTS);
 }
 
 //  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has
@@ -59,7 +59,8 @@ s_common_least (const broker_t *self)
     size_t packs = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
         packs += self->datasets [index]->supply && self->datasets [index]->supply->given.policy != RAW_DIRECT;
-    return (s_resident_bytes (self) - s_resident_bytes (self) / OWN_PARTS) / (packs? packs: 1);
+    size_t resident = raw_prefetch_resident_bytes (self);
+    return (resident - resident / OWN_PARTS) / (packs? packs: 1);
 }
 
 static bool
@@ -72,7 +73,7 @@ s_has_own (const tenant_t *tenant)
 static size_t
 s_all_common_bytes (const broker_t *self)
 {
-    size_t bytes = s_resident_bytes (self);
+    size_t bytes = raw_prefetch_resident_bytes (self);
     for (size_t index = 0; index < self->tenant_count; index++)
         bytes -= s_has_own (self->tenants [index])? s_own_bytes (self, self->tenants [index]): 0;
     return bytes;
@@ -91,7 +92,8 @@ static raw_prefetch_division_t
 s_division (const broker_t *self, const tenant_t *owner)
 {
     bool is_one = !limits_apply (self);
-    raw_prefetch_division_t division = { .bytes = is_one? s_resident_bytes (self) - self->lookahead_reserved
+    raw_prefetch_division_t division = { .bytes = is_one
+        ? raw_prefetch_resident_bytes (self) - self->lookahead_reserved
         : owner? s_own_bytes (self, owner) - owner->held.lookahead_reserved: s_all_common_bytes (self),
         .least = is_one || owner? 0: s_common_least (self) };
     for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++)
@@ -140,7 +142,7 @@ s_share_out (broker_t *self, const job_t *leaving)
 {
     if (!self->raw || !limits_apply (self))
         return;
-    size_t rest = self->options.raw_bytes - s_resident_bytes (self), busy = s_busy_bytes (self);
+    size_t rest = self->options.raw_bytes - raw_prefetch_resident_bytes (self), busy = s_busy_bytes (self);
     uint64_t weights = 0;
     for (size_t index = 0; index < self->tenant_count; index++)
         weights += s_readers (self, self->tenants [index], leaving)? self->tenants [index]->given.weight: 0;
@@ -240,7 +242,7 @@ s_left (void *context, uint32_t id)
 size_t
 raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply)
 {
-    size_t beside = self->options.raw_bytes - s_resident_bytes (self);
+    size_t beside = self->options.raw_bytes - raw_prefetch_resident_bytes (self);
     return beside < supply->given.read_bytes_max? beside: supply->given.read_bytes_max;
 }
 
@@ -361,8 +363,8 @@ s_each_tier (broker_t *self,
 }
 
 //  Of the job's tier.
-static void
-s_fill_of (broker_t *self, const job_t *job, tier_t *tier)
+void
+raw_prefetch_fill (broker_t *self, const job_t *job, tier_t *tier)
 {
     s_fill (self, job->dataset, tier, job->tier_is_own? job->tenant: NULL);
 }
@@ -589,7 +591,7 @@ s_join_tier (broker_t *self, job_t *job)
         job->tier = dataset->supply->tier;
     tier_join (job->tier, &job->consumer);
     tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
-    s_fill_of (self, job, job->tier);
+    raw_prefetch_fill (self, job, job->tier);
 }
 
 void
@@ -634,7 +636,7 @@ s_leave_tier (broker_t *self, job_t *job)
     tier_leave (tier, &job->consumer);
     job->tier = NULL;
     if (tier_jobs (tier) > 0) {
-        s_fill_of (self, job, tier);
+        raw_prefetch_fill (self, job, tier);
         return;
     }
     if (!job->tier_is_own) {
@@ -671,7 +673,7 @@ raw_prefetch_epoch_begin (broker_t *self, job_t *job)
         return;
     tier_epoch_begin (job->tier, job->consumer.sampler_job);
     tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
-    s_fill_of (self, job, job->tier);
+    raw_prefetch_fill (self, job, job->tier);
 }
 
 static void
@@ -700,216 +702,7 @@ raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
     }
 }
 
-//  ---- draws
-
-uint32_t
-raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
-{
-    tier_t *tier = jobs [0]->tier;
-    return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler);
-}
-
-//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's,
-//  unless it keeps it for another epoch.
-static raw_sample_t *
-s_take (broker_t *self, job_t *job, uint32_t id)
-{
-    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of
-                                                                             //  it
-    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
-    if (taken == TIER_HANDED)
-        raw_store_drop (self->raw, sample);
-    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
-        && raw_sample_lane (sample) == 0)
-        raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
-    if (raw_sample_is_new (sample)) {
-        raw_refcount_read_alone (self, raw_prefetch_lane (self, job->tenant), job->dataset, sample);
-        job->single_reads++;
-        job->single_bytes += sample->bytes;
-    }
-    return sample;
-}
-
-void
-raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
-{
-    dataset_t *dataset = job->dataset;
-    if (!dataset->supply)
-        return;
-    raw_sample_t *sample = NULL;
-    if (job->tier)
-        s_fill_of (self, job, job->tier);      //  redox: the pick may have scheduled the read of this very
-                                               //  sample
-    for (size_t index = 0; index < count; index++) {
-        version_t *version = versions [index];
-        if (version->state != VERSION_IDLE || version->raw)
-            continue;
-        if (!sample)
-            sample = s_take (self, job, id);
-        raw_refcount_attach (self, version, sample);
-    }
-    if (sample)
-        raw_store_drop (self->raw, sample);
-    else
-    if (job->tier)
-        tier_drawn (job->tier, id);
-    if (job->tier)
-        s_fill_of (self, job, job->tier);
-    if (job->ahead) {
-        lookahead_drop (self, job, id);
-        lookahead_fill (self, job);
-    }
-}
-
-//  ---- reads
-
-//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part
-//  for them: one on a slow disk takes nothing from the others.
-static bool
-s_is_full (const broker_t *self, const raw_prefetch_t *supply)
-{
-    size_t packs = s_packs (self);
-    size_t part = packs > 1? (self->options.raw_bytes - s_resident_bytes (self)) / packs: SIZE_MAX;
-    return supply->reading >= self->read_max || (supply->reading > 0 && supply->reading_bytes >= part);
-}
-
-static void
-s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
-{
-    raw_prefetch_t *supply = request_dataset (self, request)->supply;
-    size_t bytes = 0;
-    for (uint32_t index = 0; index < request->sample_count; index++)
-        bytes += request->samples [index]->bytes;
-    supply->reading += begins? 1: (size_t) -1;
-    supply->reading_bytes += begins? bytes: -bytes;
-    self->reading += begins? 1: (size_t) -1;
-    uint64_t bit = UINT64_C (1) << request->source;
-    self->reading_full = s_is_full (self, supply)? self->reading_full | bit: self->reading_full & ~bit;
-    raw_store_hold_back (self->raw, self->reading_full);
-}
-
-bool
-raw_prefetch_dispatch (broker_t *self)
-{
-    if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
-        raw_store_hurry (self->raw);
-    raw_request_t *request;
-    while (self->raw && (request = raw_store_next (self->raw))) {
-        if (patience_holds (request_dataset (self, request))) {
-            patience_hold_request (self, request);
-            continue;
-        }
-        patience_made (request_dataset (self, request));
-        s_count_reading (self, request, true);
-        broker_act (self, ACTION_READ, NULL)->request = request;
-    }
-    return !self->raw || raw_store_queued (self->raw) == 0;
-}
-
-static void
-s_arrived (void *context, raw_sample_t *sample)
-{
-    (void) context;
-    for (version_t *version = sample->waiting; version; version = version->next_raw)
-        row_queue_arrived (version);
-}
-
-//  A read is not out any more, whatever came of it.
-static void
-s_read_is_back (broker_t *self, const raw_request_t *request)
-{
-    assert (self->reading > 0);
-    s_count_reading (self, request, false);
-    raw_prefetch_t *supply = request_dataset (self, request)->supply;
-    supply->reads++;
-    supply->bytes_read += request->read_bytes;
-}
-
-void
-broker_read (broker_t *self, raw_request_t *request)
-{
-    s_read_is_back (self, request);
-    if (request->rc == 0)
-        patience_good (request_dataset (self, request));
-    raw_store_done (self->raw, request, s_arrived, NULL);
-}
-
-void
-raw_prefetch_unread (broker_t *self, raw_request_t *request)
-{
-    s_read_is_back (self, request);
-    raw_store_rest (self->raw, request);
-}
-
-dataset_t *
-request_dataset (const broker_t *self, const raw_request_t *request)
-{
-    return self->datasets [request->source];
-}
-
-size_t
-broker_reads_max (const broker_t *self)
-{
-    return self->read_max * s_packs (self);
-}
-
-//  ---- questions
-
-static json_t *
-s_policy (const dataset_t *dataset)
-{
-    static const char *const policies [] = { "stream", "redox", "direct" };
-    return json_string (policies [dataset->supply->given.policy]);
-}
-
-//  What is in memory now, and how it is read.
-static json_t *
-s_pool (raw_pool_figures_t figures)
-{
-    json_t *object = json_object ();
-    json_object_set_new (object, "piece_samples", json_integer (figures.piece));
-    json_object_set_new (object, "virtual_chunks",
-        figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
-    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
-    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
-    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
-    return object;
-}
-
-json_t *
-raw_prefetch_job_status (const job_t *job)
-{
-    return s_has_own_tier (job, NULL)? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
-}
-
-json_t *
-raw_prefetch_status (const dataset_t *dataset, bool sees_all)
-{
-    if (!sees_all)
-        return json_pack ("{s:o}", "policy", s_policy (dataset));
-    const raw_prefetch_t *supply = dataset->supply;
-    raw_pool_figures_t figures = { .piece = supply->last.piece,
-        .virtual_chunks = supply->last.virtual_chunks };
-    if (supply->tier)
-        figures = raw_pool_figures (tier_pool (supply->tier));
-    json_t *object = s_pool (figures);
-    json_object_set_new (object, "policy", s_policy (dataset));
-    json_object_set_new (object, "passes",
-        json_integer ((json_int_t) (supply->past.passes + figures.passes)));
-    json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
-    json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
-    json_object_set_new (object, "misses",
-        json_integer ((json_int_t) (supply->past.misses + figures.misses)));
-    json_object_set_new (object, "discarded",
-        json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
-    json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
-    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
-    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
-    json_object_set_new (object, "read_amplification",
-        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed):
-        json_null ());
-    return object;
-}
+//  ---- checks
 
 static void
 s_check_held (void *context, uint32_t id)
@@ -945,7 +738,7 @@ raw_prefetch_check (broker_t *self)
             lookahead_check (self, job);
     }
     assert (reserved == self->lookahead_reserved);
-    assert (reserved + limits <= s_resident_bytes (self));
+    assert (reserved + limits <= raw_prefetch_resident_bytes (self));
     size_t reading = 0;
     for (size_t index = 0; index < self->dataset_count; index++) {
         const raw_prefetch_t *supply = self->datasets [index]->supply;

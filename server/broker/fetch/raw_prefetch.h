@@ -16,17 +16,8 @@ void raw_prefetch_leave (broker_t *self, job_t *job);
 void raw_prefetch_epoch_begin (broker_t *self, job_t *job);
 //  The sample has been dropped.
 void raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id);
-//  Inside an offer to these jobs: the id to commit.
-uint32_t raw_prefetch_pick (job_t *const *jobs, consumer_t **consumers, size_t count);
-//  The sampler has committed the id, and these versions serve the jobs: new ones take hold of the sample's
-//  bytes.
-void raw_prefetch_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count);
 //  The lane of the tenant's reads in the raw store; NULL: that of the data sets' tiers.
 uint32_t raw_prefetch_lane (const broker_t *self, const tenant_t *tenant);
-//  A read has failed and rests: its cost counts, and its samples have no memory.
-void raw_prefetch_unread (broker_t *self, raw_request_t *request);
-//  Hands out reads.  False: the first in line waits for memory.
-bool raw_prefetch_dispatch (broker_t *self);
 void raw_prefetch_destroy (dataset_t *dataset);
 //  The job's own tier; null: it has none.
 json_t *raw_prefetch_job_status (const job_t *job);
@@ -34,6 +25,12 @@ json_t *raw_prefetch_job_status (const job_t *job);
 json_t *raw_prefetch_status (const dataset_t *dataset, bool sees_all);
 void raw_prefetch_check (broker_t *self);
 
+//  Packs that are served.
+size_t raw_prefetch_packs (const broker_t *self);
+//  Of the raw store's budget, what is for samples that are resident.
+size_t raw_prefetch_resident_bytes (const broker_t *self);
+//  Schedules what the job's tier asks for.
+void raw_prefetch_fill (broker_t *self, const job_t *job, tier_t *tier);
 //  The most bytes of one read of several samples.
 size_t raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply);
 

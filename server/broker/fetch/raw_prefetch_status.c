@@ -1,0 +1,59 @@
+//  What a data set's tier holds and has read, and what a job's own tier holds, for `status`.
+
+#include "raw_prefetch.h"
+
+static json_t *
+s_policy (const dataset_t *dataset)
+{
+    static const char *const policies [] = { "stream", "redox", "direct" };
+    return json_string (policies [dataset->supply->given.policy]);
+}
+
+//  What is in memory now, and how it is read.
+static json_t *
+s_pool (raw_pool_figures_t figures)
+{
+    json_t *object = json_object ();
+    json_object_set_new (object, "piece_samples", json_integer (figures.piece));
+    json_object_set_new (object, "virtual_chunks",
+        figures.virtual_chunks? json_integer (figures.virtual_chunks): json_null ());
+    json_object_set_new (object, "resident_samples", json_integer ((json_int_t) figures.resident));
+    json_object_set_new (object, "resident_bytes", json_integer ((json_int_t) figures.resident_bytes));
+    json_object_set_new (object, "resident_bytes_max", json_integer ((json_int_t) figures.limit_bytes));
+    return object;
+}
+
+json_t *
+raw_prefetch_job_status (const job_t *job)
+{
+    return job->tier && job->tier_is_own? s_pool (raw_pool_figures (tier_pool (job->tier))): json_null ();
+}
+
+json_t *
+raw_prefetch_status (const dataset_t *dataset, bool sees_all)
+{
+    if (!sees_all)
+        return json_pack ("{s:o}", "policy", s_policy (dataset));
+    const raw_prefetch_t *supply = dataset->supply;
+    raw_pool_figures_t figures = { .piece = supply->last.piece,
+        .virtual_chunks = supply->last.virtual_chunks };
+    if (supply->tier)
+        figures = raw_pool_figures (tier_pool (supply->tier));
+    json_t *object = s_pool (figures);
+    json_object_set_new (object, "policy", s_policy (dataset));
+    json_object_set_new (object, "passes",
+        json_integer ((json_int_t) (supply->past.passes + figures.passes)));
+    json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
+    json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
+    json_object_set_new (object, "misses",
+        json_integer ((json_int_t) (supply->past.misses + figures.misses)));
+    json_object_set_new (object, "discarded",
+        json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
+    json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
+    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
+    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
+    json_object_set_new (object, "read_amplification",
+        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed):
+        json_null ());
+    return object;
+}

@@ -1,0 +1,161 @@
+//  What a draw takes of a pack's compressed samples, and when their reads are handed out.
+
+#include "raw_reads.h"
+#include <assert.h>
+#include "lookahead.h"
+#include "patience.h"
+#include "raw_prefetch.h"
+#include "raw_refcount.h"
+#include "row_queue.h"
+
+//  ---- draws
+
+uint32_t
+raw_reads_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
+{
+    tier_t *tier = jobs [0]->tier;
+    return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler);
+}
+
+//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's,
+//  unless it keeps it for another epoch.
+static raw_sample_t *
+s_take (broker_t *self, job_t *job, uint32_t id)
+{
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of
+                                                                             //  it
+    tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
+    if (taken == TIER_HANDED)
+        raw_store_drop (self->raw, sample);
+    if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
+        && raw_sample_lane (sample) == 0)
+        raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
+    if (raw_sample_is_new (sample)) {
+        raw_refcount_read_alone (self, raw_prefetch_lane (self, job->tenant), job->dataset, sample);
+        job->single_reads++;
+        job->single_bytes += sample->bytes;
+    }
+    return sample;
+}
+
+void
+raw_reads_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
+{
+    dataset_t *dataset = job->dataset;
+    if (!dataset->supply)
+        return;
+    raw_sample_t *sample = NULL;
+    if (job->tier)          //  redox: the pick may have scheduled the read of this very sample
+        raw_prefetch_fill (self, job, job->tier);
+    for (size_t index = 0; index < count; index++) {
+        version_t *version = versions [index];
+        if (version->state != VERSION_IDLE || version->raw)
+            continue;
+        if (!sample)
+            sample = s_take (self, job, id);
+        raw_refcount_attach (self, version, sample);
+    }
+    if (sample)
+        raw_store_drop (self->raw, sample);
+    else
+    if (job->tier)
+        tier_drawn (job->tier, id);
+    if (job->tier)
+        raw_prefetch_fill (self, job, job->tier);
+    if (job->ahead) {
+        lookahead_drop (self, job, id);
+        lookahead_fill (self, job);
+    }
+}
+
+//  ---- reads
+
+//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part
+//  for them: one on a slow disk takes nothing from the others.
+static bool
+s_is_full (const broker_t *self, const raw_prefetch_t *supply)
+{
+    size_t packs = raw_prefetch_packs (self);
+    size_t part = packs > 1? (self->options.raw_bytes - raw_prefetch_resident_bytes (self)) / packs: SIZE_MAX;
+    return supply->reading >= self->read_max || (supply->reading > 0 && supply->reading_bytes >= part);
+}
+
+static void
+s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
+{
+    raw_prefetch_t *supply = request_dataset (self, request)->supply;
+    size_t bytes = 0;
+    for (uint32_t index = 0; index < request->sample_count; index++)
+        bytes += request->samples [index]->bytes;
+    supply->reading += begins? 1: (size_t) -1;
+    supply->reading_bytes += begins? bytes: -bytes;
+    self->reading += begins? 1: (size_t) -1;
+    uint64_t bit = UINT64_C (1) << request->source;
+    self->reading_full = s_is_full (self, supply)? self->reading_full | bit: self->reading_full & ~bit;
+    raw_store_hold_back (self->raw, self->reading_full);
+}
+
+bool
+raw_reads_dispatch (broker_t *self)
+{
+    if (self->raw && self->preparing == 0 && self->copying == 0 && self->reading == 0)
+        raw_store_hurry (self->raw);
+    raw_request_t *request;
+    while (self->raw && (request = raw_store_next (self->raw))) {
+        if (patience_holds (request_dataset (self, request))) {
+            patience_hold_request (self, request);
+            continue;
+        }
+        patience_made (request_dataset (self, request));
+        s_count_reading (self, request, true);
+        broker_act (self, ACTION_READ, NULL)->request = request;
+    }
+    return !self->raw || raw_store_queued (self->raw) == 0;
+}
+
+static void
+s_arrived (void *context, raw_sample_t *sample)
+{
+    (void) context;
+    for (version_t *version = sample->waiting; version; version = version->next_raw)
+        row_queue_arrived (version);
+}
+
+//  A read is not out any more, whatever came of it.
+static void
+s_read_is_back (broker_t *self, const raw_request_t *request)
+{
+    assert (self->reading > 0);
+    s_count_reading (self, request, false);
+    raw_prefetch_t *supply = request_dataset (self, request)->supply;
+    supply->reads++;
+    supply->bytes_read += request->read_bytes;
+}
+
+void
+broker_read (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    if (request->rc == 0)
+        patience_good (request_dataset (self, request));
+    raw_store_done (self->raw, request, s_arrived, NULL);
+}
+
+void
+raw_reads_unread (broker_t *self, raw_request_t *request)
+{
+    s_read_is_back (self, request);
+    raw_store_rest (self->raw, request);
+}
+
+dataset_t *
+request_dataset (const broker_t *self, const raw_request_t *request)
+{
+    return self->datasets [request->source];
+}
+
+size_t
+broker_reads_max (const broker_t *self)
+{
+    return self->read_max * raw_prefetch_packs (self);
+}
