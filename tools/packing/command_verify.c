@@ -52,7 +52,7 @@ static const option_row_t s_rows [] = {
 };
 
 static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_rows), 1,
-    .word_hint = "give packs one at a time", .before =
+    .word_hint = "there is more than one pack: give them one at a time", .before =
     "Usage: tureen verify [--json] [--originals] PACK\n"
     "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
     "order is a shuffle.\n"
