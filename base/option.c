@@ -92,7 +92,7 @@ s_fail_value (const option_row_t *row, char error [OPTION_ERROR_BYTES])
 {
     if (row->expected)
         return option_fail (error, "expected %s", row->expected);
-    if (row->kind == OPTION_FLAG)
+    if (row->kind == OPTION_FLAG && !row->choices)
         return option_fail (error, "expected 1 or 0");
     if (row->unit == OPTION_BYTES)
         return option_fail (error, "expected a size in bytes, as in 512M or 4G");
@@ -167,11 +167,12 @@ option_row (const option_table_t *table, const char *name)
     for (size_t index = 0; index < table->count; index++)
         if (strcmp (table->rows [index].name, name) == 0)
             return &table->rows [index];
-    return strcmp (name, s_help_row.name)? NULL: &s_help_row;
+    return NULL;
 }
 
-const char *
-option_nearest (const option_table_t *table, const char *name)
+//  The name that was probably meant; NULL: none is near.
+static const char *
+s_nearest (const option_table_t *table, const char *name)
 {
     const char *names [OPTION_ROWS_MAX + 1] = { s_help_row.name };
     for (size_t index = 0; index < table->count; index++)
@@ -183,7 +184,7 @@ size_t
 option_given (const option_table_t *table, const option_result_t *result, const char *name)
 {
     const option_row_t *row = option_row (table, name);
-    assert (row && row != &s_help_row);
+    assert (row);
     return result->given [row - table->rows];
 }
 
@@ -210,7 +211,9 @@ s_find (const option_table_t *table, const char *given, const char *name, char e
     }
     if (found || meant == 1)
         return found? found: begun;
-    const char *nearest = option_nearest (table, name);
+    if (strcmp (name, s_help_row.name) == 0)
+        return &s_help_row;
+    const char *nearest = s_nearest (table, name);
     if (meant > 1)
         option_fail (error, "option '--%s' is ambiguous: %zu begin so; see `%s --help`", name, meant,
             table->program);

@@ -57,6 +57,7 @@ typedef struct {
     const char *expected;           //  what an error says was expected, where it is not obvious
     char *absent;                   //  the value of "[N]" where it is left out
     const char *heading;            //  a line above this row in --help; a group begins
+    int role;                       //  the command's own
 } option_row_t;
 
 #define OPTION_AT(type, member) \
@@ -99,8 +100,6 @@ void option_help (const option_table_t *table, FILE *stream);
 size_t option_given (const option_table_t *table, const option_result_t *result, const char *name);
 //  The row of this name; NULL: there is none.
 const option_row_t *option_row (const option_table_t *table, const char *name);
-//  The name that was probably meant; NULL: none is near.
-const char *option_nearest (const option_table_t *table, const char *name);
 //  The first form that --help shows of the row's value.  text has room for it.
 enum { OPTION_FORM_BYTES = 64 };
 const char *option_form (const option_row_t *row, char text [OPTION_FORM_BYTES]);

@@ -40,7 +40,7 @@ s_subset (void *target, char *text, char error [OPTION_ERROR_BYTES])
 }
 
 static bool
-s_read_ids (read_options_t *self, FILE *file, char error [OPTION_ERROR_BYTES])
+s_read_ids (read_options_t *self, FILE *file)
 {
     char line [64];
     size_t room = 0, count = 0;
@@ -48,36 +48,21 @@ s_read_ids (read_options_t *self, FILE *file, char error [OPTION_ERROR_BYTES])
         uint64_t id;
         const char *end;
         if (!option_digits (line, "", &id, &end) || end [strspn (end, " \t\r\n")])
-            return option_fail (error, "line %zu is not an id", count + 1);
+            return complain ("read", "--list %s: line %zu is not an id", self->list_path, count + 1);
         if (count == room) {
             room = room? room * 2: 1024;
             uint64_t *list = reallocarray (self->list, room, sizeof *list);
             if (!list)
-                return option_fail (error, "out of memory for a list of %zu ids", room);
+                return complain ("read", "out of memory for a list of %zu ids", room);
             self->list = list;
         }
         self->list [count] = id;
     }
     if (ferror (file))
-        return option_fail (error, "%s", strerror (errno));
+        return complain ("read", "--list %s: %s", self->list_path, strerror (errno));
     self->loader.ids = self->list;
     self->loader.id_count = count;
-    return count || option_fail (error, "no ids");
-}
-
-static bool
-s_list (void *target, char *path, char error [OPTION_ERROR_BYTES])
-{
-    read_options_t *self = target;
-    if (self->list)
-        return option_fail (error, "once only");
-    FILE *file = strcmp (path, "-")? input_stream (path): stdin;
-    if (!file)
-        return option_fail (error, "%s", input_error (errno));
-    bool fine = s_read_ids (self, file, error);
-    if (file != stdin)
-        fclose (file);
-    return fine;
+    return count || complain ("read", "--list %s: no ids", self->list_path);
 }
 
 #define AT(member) OPTION_AT (read_options_t, member)
@@ -103,7 +88,7 @@ static const option_row_t s_rows [] = {
     { "order", "ORDER", AT (loader.order),
         "shared, private, list or seeded (shared; with --seed alone: seeded)", TUREEN_SHARED,
         .choices = OPTION_CHOICES ("shared", "private", "list", "seeded") },
-    { "list", "FILE", OPTION_CALL (s_list), "ids in the order to deliver them, one a line; - for standard input" },
+    { "list", "FILE", AT (list_path), "ids in the order to deliver them, one a line; - for standard input" },
     { "on-bad", "drop|fail", AT (loader.on_bad),
         "samples that cannot be read: leave them out, or end (as the data set is served)", TUREEN_BAD_DROP,
         .choices = OPTION_CHOICES ("drop", "fail") },
@@ -158,6 +143,23 @@ static const option_table_t s_table = { "tureen read", s_rows, OPTION_ROWS (s_ro
     "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 3 when all came that\n"
     "can be read, but some samples cannot (0 with --on-bad drop, which says that they may be missing); 130, 143\n"
     "and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job in order.\n" };
+
+static bool
+s_read_list (read_options_t *self, const option_result_t *result)
+{
+    const char *path = self->list_path;
+    if (!path)
+        return true;
+    if (option_given (&s_table, result, "list") > 1)
+        return complain ("read", "--list: once only");
+    FILE *file = strcmp (path, "-")? input_stream (path): stdin;
+    if (!file)
+        return complain ("read", "--list %s: %s", path, input_error (errno));
+    bool fine = s_read_ids (self, file);
+    if (file != stdin)
+        fclose (file);
+    return fine;
+}
 
 //  Each rank is told which one it is, and the job's name, by which they find each other.
 static bool
@@ -221,7 +223,7 @@ read_options_parse (read_options_t *self, int argc, char **argv)
         return status;
     tureen_options_t *loader = &self->loader;
     loader->seeded = option_given (&s_table, &result, "seed");
-    if (!s_check (self, &result))
+    if (!s_read_list (self, &result) || !s_check (self, &result))
         return 2;
     loader->pipeline = self->recipe? self->recipe: self->pipeline;
     loader->transport = self->is_inline? TUREEN_INLINE: TUREEN_AUTO;

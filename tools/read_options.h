@@ -9,6 +9,7 @@ enum { READ_RANGES_MAX = 4096 };
 typedef struct {
     tureen_options_t loader;            //  for tureen_loader_new; its texts are lent from argv
     tureen_range_t ranges [READ_RANGES_MAX];
+    const char *list_path;
     uint64_t *list;                     //  loader.ids; owned
     const char *recipe, *pipeline;      //  one of them is loader.pipeline
     double timeout_seconds, rejoin_seconds;

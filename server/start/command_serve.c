@@ -560,8 +560,10 @@ command_serve (int argc, char **argv)
     options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     bool out_of_time = false;
-    if (parsed == OPTIONS_HELP)
-        printf ("%s\nThis build reads %s.\n", options_help (), decoder_formats ());
+    if (parsed == OPTIONS_HELP) {
+        options_help (stdout);
+        printf ("\nThis build reads %s.\n", decoder_formats ());
+    }
     else
     if (parsed == OPTIONS_ERROR) {
         fprintf (stderr, "tureen serve: %s\n", error);

@@ -155,7 +155,7 @@ test_unusable_arguments (void **state)
         { "--on-bad", "skip", NULL, "--on-bad 'skip': expected drop or fail" },
         { "--pool", "7", NULL, "--pool '7': expected a number from 8 to 16777216" },
         { "--dataset", "a", "--pool=64", "--pool needs --order seeded" },
-        { "--list", "/nowhere/at/all", NULL, "--list '/nowhere/at/all'" }, { "--list", "-", NULL, "no ids" },
+        { "--list", "/nowhere/at/all", NULL, "--list /nowhere/at/all" }, { "--list", "-", NULL, "no ids" },
         { "--pipeline", "train", NULL, "JSON list" }, { "--frobnicate", NULL, NULL, "--frobnicate" },
         { "--batch", NULL, NULL, "needs a value" }, { "stray", NULL, NULL, "stray" },
         { "--json=3", NULL, NULL, "option '--json' takes no value" },
