@@ -325,7 +325,8 @@ option_parse (const option_table_t *table, void *target, int argc, char **argv, 
 
 //  ---- help
 
-//  "--name VALUE", of all rows that share the help of the one at *index_p, which becomes the place behind them.
+//  "--name VALUE", of all rows that share the help of the one at *index_p, which becomes the place behind
+//  them.
 static int
 s_head (const option_table_t *table, size_t *index_p, char head [HEAD_BYTES])
 {

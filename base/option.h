@@ -7,7 +7,7 @@
  *          { "subset", "LO:HI", OPTION_CALL (s_subset), "only these samples" },
  *          { "json", NULL, AT (json), "print one JSON object" }
  *      };
- *      static const option_table_t table = { "tureen read", rows, OPTION_ROWS (rows), .before = "usage ..." };
+ *      static const option_table_t table = { "tureen read", rows, OPTION_ROWS (rows), .before = "usage..." };
  *
  *  A row's value goes into a member of the command's own structure, the target.  The member's type says how
  *  the value is read.  Texts are lent from argv; a `char *` is a copy that belongs to the target.

@@ -88,7 +88,8 @@ static const option_row_t s_rows [] = {
     { "order", "ORDER", AT (loader.order),
         "shared, private, list or seeded (shared; with --seed alone: seeded)", TUREEN_SHARED,
         .choices = OPTION_CHOICES ("shared", "private", "list", "seeded") },
-    { "list", "FILE", AT (list_path), "ids in the order to deliver them, one a line; - for standard input" },
+    { "list", "FILE", AT (list_path),
+        "ids in the order to deliver them, one a line; - for standard input" },
     { "on-bad", "drop|fail", AT (loader.on_bad),
         "samples that cannot be read: leave them out, or end (as the data set is served)", TUREEN_BAD_DROP,
         .choices = OPTION_CHOICES ("drop", "fail") },
@@ -121,9 +122,11 @@ static const option_row_t s_rows [] = {
     { "gather", "SECONDS", AT (loader.gather_seconds), "how long the first of them waits for the last (300)",
         1, READ_RANK_SECONDS_MAX },
     { "rank-wait", "SECONDS", AT (rank_wait_seconds),
-        "how long the others stand still for one that is lost (10); 0: not at all", 0, READ_RANK_SECONDS_MAX },
+        "how long the others stand still for one that is lost (10); 0: not at all",
+        0, READ_RANK_SECONDS_MAX },
     { "json", NULL, AT (json), "print the result as one JSON object" },
-    { "timeout", "SECONDS", AT (timeout_seconds), "how long to wait for the server to answer (10)", ABOVE_ZERO }
+    { "timeout", "SECONDS", AT (timeout_seconds), "how long to wait for the server to answer (10)",
+        ABOVE_ZERO }
 };
 
 static const option_table_t s_table = { "tureen read", s_rows, OPTION_ROWS (s_rows), .before =

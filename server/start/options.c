@@ -28,7 +28,8 @@ static const option_row_t s_rows [] = {
         "(default: a quarter of the memory that this process may use, container\n"
         "limits included)", 1, .unit = OPTION_BYTES },
     { "raw", "BYTES", OF_SERVER (raw_bytes),
-        "memory for compressed samples of packs (default: an eighth of the memory)", 1, .unit = OPTION_BYTES },
+        "memory for compressed samples of packs (default: an eighth of the memory)",
+        1, .unit = OPTION_BYTES },
     { "reads", "N", OF_SERVER (reads),
         "reads under way at once on each device, 1 to 128 (default: as\n"
         "measured; status shows them)", 1, OPTIONS_READS_MAX },
@@ -91,7 +92,8 @@ static const option_row_t s_rows [] = {
     { "keys", "DIR", OF_SERVER (keys), "encrypt tcp, and serve those keys that `tureen key allow` let in" }
 };
 
-static bool s_set_option (void *target, const option_row_t *row, char *value, char error [OPTION_ERROR_BYTES]);
+static bool s_set_option (void *target, const option_row_t *row, char *value,
+    char error [OPTION_ERROR_BYTES]);
 
 const option_table_t options_table = { "tureen serve", s_rows, OPTION_ROWS (s_rows), .is_strict = true,
     .set = s_set_option, .word_hint = "data sets are given as --dataset NAME=PATH", .before =
@@ -245,7 +247,7 @@ s_complete (settings_t *self)
     return true;
 }
 
-options_status_t
+option_status_t
 options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes)
 {
     assert (error_bytes > 0);
@@ -253,12 +255,11 @@ options_parse (options_t *self, int argc, char **argv, char *error, size_t error
     *error = 0;
     char reason [OPTION_ERROR_BYTES] = "";
     settings_t reading = { .options = self, .error = error, .error_bytes = error_bytes };
-    option_status_t read = option_read (&options_table, &reading, argc, argv, &reading.result, reason);
-    options_status_t status = read == OPTION_RUN? OPTIONS_RUN: read == OPTION_HELP? OPTIONS_HELP: OPTIONS_ERROR;
+    option_status_t status = option_read (&options_table, &reading, argc, argv, &reading.result, reason);
     if (*reason)
         options_fail (&reading, "%s", reason);
-    if (status == OPTIONS_RUN && !s_complete (&reading))
-        status = OPTIONS_ERROR;
+    if (status == OPTION_RUN && !s_complete (&reading))
+        status = OPTION_WRONG;
     options_forget (&reading);
     return status;
 }

@@ -163,7 +163,8 @@ options_take_extensions (void *target, char *value, char error [OPTION_ERROR_BYT
 const note_t *
 options_said_before (const settings_t *self, const note_t *note)
 {
-    for (const note_t *other = self->notes; note->file && note->row->role != ROLE_FIELD && other < note; other++)
+    bool may_repeat = !note->file || note->row->role == ROLE_FIELD;
+    for (const note_t *other = self->notes; !may_repeat && other < note; other++)
         if (other->row == note->row && strcmp (other->key, note->key) == 0)
             return other;
     return NULL;

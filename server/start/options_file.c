@@ -170,7 +170,8 @@ s_fail_unknown (settings_t *self, const char *name)
     for (size_t index = 0; index < options_table.count; index++)
         if (options_table.rows [index].role != ROLE_COMMAND_LINE) {
             names [count] = options_table.rows [index].name;
-            used += (size_t) snprintf (list + used, sizeof list - used, "%s%s", count? ", ": "", names [count]);
+            used += (size_t) snprintf (list + used, sizeof list - used, "%s%s", count? ", ": "",
+                names [count]);
             count++;
         }
     const char *nearest = nearest_name (name, names, count);

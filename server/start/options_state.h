@@ -8,7 +8,6 @@
  */
 #ifndef OPTIONS_STATE_H
 #define OPTIONS_STATE_H
-#include "option.h"
 #include "options.h"
 
 enum {

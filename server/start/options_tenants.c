@@ -42,7 +42,8 @@ options_take_group (void *target, char *value, char error [OPTION_ERROR_BYTES])
     bool is_number = s_is_number (value, &number);
     const struct group *group = is_number? NULL: getgrnam (value);
     if (!is_number && !group)
-        return option_fail (error, "expected the name or number of a group of this machine (groupadd makes one)");
+        return option_fail (error, "expected the name or number of a group of this machine (groupadd makes "
+            "one)");
     free (options->group);
     options->group = options_copy (value, strlen (value));
     options->group_id = group? group->gr_gid: (gid_t) number;
@@ -100,7 +101,8 @@ s_take_user (settings_t *self, size_t tenant, const char *text, size_t size)
     uint32_t number;
     utf8_visible (text, size, shown, sizeof shown);
     if (size == 0)
-        return options_fail (self, "tenant %s: a user is missing between commas; expected NAME=USER,USER", of);
+        return options_fail (self, "tenant %s: a user is missing between commas; expected NAME=USER,USER",
+            of);
     snprintf (name, sizeof name, "%.*s", (int) (size <= ACCOUNT_BYTES_MAX? size: 0), text);
     if (s_is_number (name, &number))
         return s_add_user (self, tenant, number);
@@ -202,7 +204,8 @@ s_fail_without_tenant (settings_t *self, const note_t *note)
             "%s=USER", note->row->name, options_shown (note->key, shown), shown);
     return options_fail (self, "%s: there is no tenant '%s'; there is: %s, %s", note->row->name,
         options_shown (note->key, shown),
-        options_list (names, options->tenants, options->tenant_count, sizeof *options->tenants), OPTIONS_OPERATOR);
+        options_list (names, options->tenants, options->tenant_count, sizeof *options->tenants),
+        OPTIONS_OPERATOR);
 }
 
 bool

@@ -22,7 +22,7 @@ enum { ARGUMENTS_MAX = 160, ERROR_BYTES = 512 };
 static char s_config_path [] = "/tmp/test_options.XXXXXX";
 
 //  Parses blank-separated arguments.
-static options_status_t
+static option_status_t
 s_parse (options_t *options, const char *arguments, char error [ERROR_BYTES])
 {
     char *text = strdup (arguments), *argv [ARGUMENTS_MAX + 1] = { "serve" }, *rest = text;
@@ -30,7 +30,7 @@ s_parse (options_t *options, const char *arguments, char error [ERROR_BYTES])
     int argc = 1;
     for (char *word; *arguments && (word = strsep (&rest, " ")) && argc < ARGUMENTS_MAX;)
         argv [argc++] = word;
-    options_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
+    option_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
     free (text);
     return status;
 }
@@ -40,7 +40,7 @@ s_parsed (const char *arguments)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, error) != OPTIONS_RUN)
+    if (s_parse (&options, arguments, error) != OPTION_RUN)
         fail_msg ("%s: %s", arguments, error);
     assert_string_equal (error, "");
     return options;
@@ -51,7 +51,7 @@ s_refused (const char *arguments, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, error) != OPTIONS_ERROR)
+    if (s_parse (&options, arguments, error) != OPTION_WRONG)
         fail_msg ("taken: %s", arguments);
     if (!strstr (error, fragment))
         fail_msg ("%s: expected '%s', got '%s'", arguments, fragment, error);
@@ -68,7 +68,7 @@ s_write (const char *path, const void *text, size_t size)
 }
 
 //  Parses a file of this text, with more arguments before it.
-static options_status_t
+static option_status_t
 s_parse_file (options_t *options, const char *text, size_t size, const char *arguments,
     char error [ERROR_BYTES])
 {
@@ -83,7 +83,7 @@ s_parsed_file (const char *text, const char *arguments)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse_file (&options, text, strlen (text), arguments, error) != OPTIONS_RUN)
+    if (s_parse_file (&options, text, strlen (text), arguments, error) != OPTION_RUN)
         fail_msg ("%s: %s", text, error);
     return options;
 }
@@ -93,7 +93,7 @@ s_refused_file (const char *text, size_t line, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES], place [64];
-    if (s_parse_file (&options, text, strlen (text), "", error) != OPTIONS_ERROR)
+    if (s_parse_file (&options, text, strlen (text), "", error) != OPTION_WRONG)
         fail_msg ("taken: %s", text);
     if (line)
         snprintf (place, sizeof place, "%s:%zu: ", s_config_path, line);
@@ -291,7 +291,7 @@ help_comes_first (void **state)
     static const char *const asks [] = { "-h", "--help", "--dataset a=b -h",
         "--workers 3 --help --nonsense" };
     for (size_t index = 0; index < 4; index++) {
-        assert_int_equal (s_parse (&options, asks [index], error), OPTIONS_HELP);
+        assert_int_equal (s_parse (&options, asks [index], error), OPTION_HELP);
         options_clear (&options);
     }
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
@@ -409,7 +409,7 @@ empty_argument (void **state)
     (void) state;
     options_t options;
     char error [ERROR_BYTES], *argv [] = { "serve", strdup (""), NULL };
-    assert_int_equal (options_parse (&options, 2, argv, error, sizeof error), OPTIONS_ERROR);
+    assert_int_equal (options_parse (&options, 2, argv, error, sizeof error), OPTION_WRONG);
     assert_non_null (strstr (error, "unexpected argument ''"));
     options_clear (&options);
     free (argv [1]);
@@ -424,7 +424,7 @@ short_error_buffer (void **state)
     char *argv [] = { "serve", "--config", "/nonexistent/a/rather/long/path", NULL };
     for (size_t size = 1; size < 80; size++) {
         char *error = malloc (size);
-        assert_int_equal (options_parse (&options, 3, argv, error, size), OPTIONS_ERROR);
+        assert_int_equal (options_parse (&options, 3, argv, error, size), OPTION_WRONG);
         assert_true (strlen (error) < size);
         options_clear (&options);
         free (error);
@@ -475,12 +475,12 @@ command_line_wins_and_datasets_add_up (void **state)
     options_clear (&options);
     char error [ERROR_BYTES];
     assert_int_equal (s_parse_file (&options, text, strlen (text), "--dataset a=/line", error),
-        OPTIONS_ERROR);
+        OPTION_WRONG);
     assert_non_null (strstr (error, ":5: dataset a: there are two of that name: /line and /file"));
     options_clear (&options);
     //  What the command line overrides is checked all the same.
     text = "cache = much\n";
-    assert_int_equal (s_parse_file (&options, text, strlen (text), "--cache 1M", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--cache 1M", error), OPTION_WRONG);
     assert_non_null (strstr (error, ":1: cache: expected a size"));
     options_clear (&options);
 }
@@ -510,7 +510,7 @@ settings_of_datasets_from_a_file (void **state)
     options_clear (&options);
     char error [ERROR_BYTES];
     text = "dataset\n    a = /a\non-bad\n    a = ignore\n";
-    assert_int_equal (s_parse_file (&options, text, strlen (text), "--on-bad a=drop", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--on-bad a=drop", error), OPTION_WRONG);
     assert_non_null (strstr (error, ":4: on-bad: expected drop or fail, got 'ignore'"));
     options_clear (&options);
 }
@@ -589,10 +589,10 @@ files_refused (void **state)
         s_refused_file (cases [index].text, cases [index].line, cases [index].fragment);
     options_t options;
     char error [ERROR_BYTES];
-    assert_int_equal (s_parse_file (&options, "cache = 1M\n\0listen = x\n", 23, "", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, "cache = 1M\n\0listen = x\n", 23, "", error), OPTION_WRONG);
     assert_non_null (strstr (error, "holds a zero byte"));
     options_clear (&options);
-    assert_int_equal (s_parse_file (&options, "", 0, "", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, "", 0, "", error), OPTION_WRONG);
     assert_non_null (strstr (error, "no data set"));
     options_clear (&options);
 }
@@ -638,11 +638,11 @@ damaged_files (void **state)
         for (uint64_t hits = 1 + test_below (&random, 4); hits; hits--)
             text [test_below (&random, sizeof good - 1)] = likely [test_below (&random, sizeof likely - 1)];
         options_t options;
-        options_status_t status = s_parse_file (&options, text, sizeof good - 1, "", error);
+        option_status_t status = s_parse_file (&options, text, sizeof good - 1, "", error);
         if (strstr (error, "is no ZPL"))
             fail_msg ("seed %" PRIu64 ": our check let through:\n%s", seed, text);
-        assert_true (status == OPTIONS_RUN? !*error: *error != 0);
-        taken += status == OPTIONS_RUN;
+        assert_true (status == OPTION_RUN? !*error: *error != 0);
+        taken += status == OPTION_RUN;
         options_clear (&options);
     }
     assert_true (taken > 50);

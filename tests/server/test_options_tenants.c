@@ -18,7 +18,7 @@ enum { ARGUMENTS_MAX = 200, ERROR_BYTES = 512 };
 static char s_config_path [] = "/tmp/test_options_tenants.XXXXXX";
 
 //  Blank-separated arguments after two data sets, train and val; then a file of this text, if there is one.
-static options_status_t
+static option_status_t
 s_parse (options_t *options, const char *arguments, const char *file, char error [ERROR_BYTES])
 {
     char *text = strdup (arguments),
@@ -36,7 +36,7 @@ s_parse (options_t *options, const char *arguments, const char *file, char error
         argv [argc++] = "--config";
         argv [argc++] = s_config_path;
     }
-    options_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
+    option_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
     free (text);
     return status;
 }
@@ -46,7 +46,7 @@ s_parsed (const char *arguments, const char *file)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, file, error) != OPTIONS_RUN)
+    if (s_parse (&options, arguments, file, error) != OPTION_RUN)
         fail_msg ("%s, %s: %s", arguments, file? file: "", error);
     assert_string_equal (error, "");
     return options;
@@ -57,7 +57,7 @@ s_refused (const char *arguments, const char *file, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, file, error) != OPTIONS_ERROR)
+    if (s_parse (&options, arguments, file, error) != OPTION_WRONG)
         fail_msg ("taken: %s, %s", arguments, file? file: "");
     if (!strstr (error, fragment))
         fail_msg ("%s, %s: expected '%s', got '%s'", arguments, file? file: "", fragment, error);
@@ -266,7 +266,7 @@ arguments_refused (void **state)
             "tenant-batches: expected a size in bytes, as in 512M or 4G, got '0'" },
         { "--tenant a=1 --tenant-cache a=lots", "tenant-cache: expected a size in bytes" },
         { "--group no-such-group-here",
-            "group: expected the name or number of a group of this machine (groupadd makes one), got 'no-such-" },
+            "group: expected the name or number of a group of this machine" },
         { "--group 5", "group: its members could reach the socket, and would not be served: declare "
             "tenants" },
         { "--open yes", "unexpected argument 'yes'" },
