@@ -89,7 +89,8 @@ typedef struct {
 
 typedef enum { OPTION_RUN, OPTION_HELP, OPTION_WRONG } option_status_t;
 
-//  Reads the arguments after argv [0], and moves words to the front of them.  OPTION_WRONG: error says why.
+//  Reads the arguments after argv [0] up to argv [argc], which is NULL, and moves words to the front of them.
+//  OPTION_WRONG: error says why.
 option_status_t option_read (const option_table_t *table, void *target, int argc, char **argv,
     option_result_t *result, char error [OPTION_ERROR_BYTES]);
 //  The same for a command.  -1: go on; else its exit status: --help was printed (0), or standard error says

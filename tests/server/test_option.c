@@ -37,7 +37,8 @@ static const option_row_t s_rows [] = {
     { "pair", "A:B, B:A", OPTION_CALL (s_pairs), "again and again" },
     { "bytes", "SIZE", AT (bytes), "of memory", 1, .unit = OPTION_BYTES, .heading = "Others:" },
     { "share", "F", AT (share), "a part", .high = 1, .expected = "a share" },
-    { "shape", "round|square", AT (shape), "its shape", ROUND, .choices = OPTION_CHOICES ("round", "square") }
+    { "shape", "round|square", AT (shape), "its shape", ROUND,
+        .choices = OPTION_CHOICES ("round", "square") }
 };
 static const option_table_t s_table = { "tureen test", s_rows, OPTION_ROWS (s_rows), 2, .before = "usage\n",
     .after = "end\n" };
@@ -45,7 +46,8 @@ static const option_table_t s_strict = { "tureen test", s_rows, OPTION_ROWS (s_r
 
 //  Words are cut at blanks.
 static option_status_t
-s_read (const option_table_t *table, const char *line, target_t *target, option_result_t *result, char *error)
+s_read (const option_table_t *table, const char *line, target_t *target, option_result_t *result,
+    char *error)
 {
     static char text [400];
     char *argv [20] = { "test" };
@@ -67,8 +69,8 @@ test_every_kind_of_value (void **state)
     target_t target;
     option_result_t result;
     char error [OPTION_ERROR_BYTES];
-    assert_int_equal (s_read (&s_table, "one --name a --copy=b --loud --count --pair 1:2 --pai=2:3 --byt 3KiB "
-        "--share 1 --shape square two", &target, &result, error), OPTION_RUN);
+    assert_int_equal (s_read (&s_table, "one --name a --copy=b --loud --count --pair 1:2 --pai=2:3 "
+        "--byt 3KiB --share 1 --shape square two", &target, &result, error), OPTION_RUN);
     assert_string_equal (target.name, "a");
     assert_string_equal (target.copy, "b");
     assert_true (target.loud && !target.lively);
@@ -122,7 +124,8 @@ test_errors (void **state)
         target_t target;
         option_result_t result;
         char error [OPTION_ERROR_BYTES] = "";
-        assert_int_equal (s_read (cases [index].table, cases [index].line, &target, &result, error), OPTION_WRONG);
+        assert_int_equal (s_read (cases [index].table, cases [index].line, &target, &result, error),
+            OPTION_WRONG);
         if (strncmp (error, cases [index].error, strlen (cases [index].error))
         &&  !strstr (error, cases [index].error))
             fail_msg ("%s: expected '%s', got '%s'", cases [index].line, cases [index].error, error);
@@ -161,7 +164,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_errors), cmocka_unit_test (test_help)
+        cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_errors),
+        cmocka_unit_test (test_help)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -49,7 +49,8 @@ static const option_row_t s_rows [] = {
         "of a pack made with --keep-original-bytes the tiled files all the same" }
 };
 
-static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2, .before =
+static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2,
+    .word_hint = "give a pack and a folder to unpack it to", .before =
     "Usage: tureen unpack [--as-packed] PACK FOLDER\n"
     "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
     "\n"
