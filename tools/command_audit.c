@@ -1,7 +1,6 @@
 #include "command_audit.h"
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -17,6 +16,7 @@
 #include "complain.h"
 #include "input.h"
 #include "location.h"
+#include "option.h"
 #include "output.h"
 #include "pack.h"
 #include "pack_report.h"
@@ -25,7 +25,28 @@
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64,
     KEY_BYTES = 16 };
 
-static const char s_help [] =
+typedef struct {
+    uint64_t samples;
+    const char *groups;         //  NULL: none
+    bool json;
+    char **paths;
+    size_t path_count;
+} arguments_t;
+
+//  --------------------------------------------------------------------------
+//  Arguments
+
+static const option_row_t s_rows [] = {
+    { "samples", "N", OPTION_AT (arguments_t, samples),
+        "each epoch must have the ids 0 to N-1; else: those that the file's finished epochs\n"
+        "have, and that each lacks equally many is taken for --drop-last", 1, (uint64_t) AUDIT_ID_MAX + 1 },
+    { "groups", "PATH", OPTION_AT (arguments_t, groups),
+        "also test whether a group's samples come early or late: PATH is a pack, then its\n"
+        "chunks are the groups; or a file with a line for each sample, `ID GROUP`" },
+    { "json", NULL, OPTION_AT (arguments_t, json), "one JSON object; docs/operations.md explains its keys" }
+};
+
+static const option_table_t s_table = { "tureen audit", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "Usage: tureen audit [--samples N] [--groups PATH] [--json] FILE...\n"
     "Says whether recorded epochs are what training assumes: each sample once, in an order that is a\n"
     "shuffle, and that the epochs before do not tell.\n"
@@ -34,13 +55,7 @@ static const char s_help [] =
     "  tureen audit --samples 50000 job.ids\n"
     "\n"
     "A FILE is one job: a line an epoch, `0: 5 17 3`; ` ...` at its end if it is unfinished.\n"
-    "\n"
-    "  --samples N  each epoch must have the ids 0 to N-1; else: those that the file's finished epochs\n"
-    "               have, and that each lacks equally many is taken for --drop-last\n"
-    "  --groups PATH  also test whether a group's samples come early or late: PATH is a pack, then its\n"
-    "               chunks are the groups; or a file with a line for each sample, `ID GROUP`\n"
-    "  --json       one JSON object; docs/operations.md explains its keys\n"
-    "  --help       this\n"
+    "\n", .after =
     "\n"
     "The table shows what was measured, and in brackets what true shuffles have, with its standard\n"
     "deviation: phi2 (does an epoch's order tell of the next one's? 0: no; up to 0.02 is called fresh),\n"
@@ -48,57 +63,20 @@ static const char s_help [] =
     "more often than chance two samples that shared a batch of 64 share one again).  Faults and notes\n"
     "follow.  All tests together call true shuffles faulty in fewer than 1 run of 10,000.\n"
     "\n"
-    "Exit status: 0 no faults, 1 faults, 2 unusable arguments or files.\n";
+    "Exit status: 0 no faults, 1 faults, 2 unusable arguments or files.\n" };
 
-typedef struct {
-    uint64_t samples;
-    const char *groups;         //  NULL: none
-    bool json;
-    bool help;
-    char **paths;
-    size_t path_count;
-} arguments_t;
-
-//  --------------------------------------------------------------------------
-//  Arguments
-
-static bool
-s_parse_samples (const char *text, uint64_t *samples_p)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
-    if (!end || *end || errno || number == 0 || number > (uint64_t) AUDIT_ID_MAX + 1)
-        return complain ("audit", "--samples '%s': expected a number from 1 to %" PRIu64, text,
-            (uint64_t) AUDIT_ID_MAX + 1);
-    *samples_p = number;
-    return true;
-}
-
-static bool
+//  -1: go on; else the exit status.
+static int
 s_parse (arguments_t *self, int argc, char **argv)
 {
-    static const struct option options [] = {
-        { "samples", required_argument, NULL, 's' }, { "groups", required_argument, NULL, 'g' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == 's' && !s_parse_samples (optarg, &self->samples))
-            return false;
-        self->groups = option == 'g'? optarg: self->groups;
-        self->json |= option == 'j';
-        self->help |= option == 'h';
-        if (option == ':' || option == '?')
-            return complain_of_option ("audit", argv, options, option);
-    }
-    self->paths = argv + optind;
-    self->path_count = (size_t) (argc - optind);
-    return self->help || self->path_count
-        || complain ("audit", "no file; record one with `tureen read --ids FILE`, "
-        "then: tureen audit FILE");
+    option_result_t result;
+    int status = option_parse (&s_table, self, argc, argv, &result);
+    self->paths = result.words;
+    self->path_count = result.word_count;
+    if (status >= 0 || self->path_count)
+        return status;
+    complain ("audit", "no file; record one with `tureen read --ids FILE`, then: tureen audit FILE");
+    return EXIT_UNUSABLE;
 }
 
 //  --------------------------------------------------------------------------
@@ -340,14 +318,9 @@ command_audit (int argc, char **argv)
 {
     output_begin ();
     arguments_t arguments = { 0 };
-    int status = EXIT_UNUSABLE;
-    if (s_parse (&arguments, argc, argv)) {
-        status = EXIT_SUCCESS;
-        if (arguments.help)
-            fputs (s_help, stdout);
-        else
-            status = s_run (&arguments);
-    }
+    int status = s_parse (&arguments, argc, argv);
+    if (status < 0)
+        status = s_run (&arguments);
     //  Exit status 1 is for faults: what could not be written is no answer.
     int ended = output_end ("audit", status);
     return ended == status? status: EXIT_UNUSABLE;

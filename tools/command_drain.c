@@ -5,7 +5,6 @@
 //                  and says nothing is waited for, for a minute.
 
 #include "command_drain.h"
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,28 +14,13 @@
 #include "complain.h"
 #include "credentials.h"
 #include "dealer.h"
+#include "option.h"
 #include "output.h"
 #include "presence.h"
 #include "tureen.h"
 
 enum { PATIENCE_MS = 5000, LOOK_MS = 5000, PAUSE_MS = 200, LOST_PATIENCE_MS = 1000, SILENT_MS = 60000,
     DRAIN_TAG = 1 };
-
-static const char s_help [] =
-    "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
-    "\n"
-    "Lets a running server come to its end: it takes no new jobs, each of its jobs ends with the epoch that it is in, and when\n"
-    "none is left the server ends, with status 0.  Clients then look for a server at the same endpoint, and go on there.\n"
-    "Needs the rights of an operator: the server's own user, root, or a key that was allowed with --operator.\n"
-    "\n"
-    "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
-    "                      see `tureen serve --help`)\n"
-    "  --key PATH          of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)\n"
-    "  --server-key KEY    that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)\n"
-    "  --wait              return when the server has ended\n"
-    "  --help              this text\n"
-    "\n"
-    "Exit status: 0 it drains (with --wait: it has ended), 1 no answer or refused, 2 unusable arguments.\n";
 
 typedef struct {
     tureen_options_t options;           //  endpoint and keys
@@ -200,43 +184,39 @@ s_wait (drain_t *self)
     return true;
 }
 
-//  -1: go on; else the exit status.
-static int
-s_arguments (drain_t *self, int argc, char **argv)
-{
-    static const struct option options [] = {
-        { "connect", required_argument, NULL, 'c' }, { "wait", no_argument, NULL, 'w' },
-        { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'c': self->options.endpoint = optarg; break;
-        case 'k': self->options.key = optarg; break;
-        case 's': self->options.server_key = optarg; break;
-        case 'w': self->wait = true; break;
-        case 'h': fputs (s_help, stdout); return 0;
-        default: complain_of_option ("drain", argv, options, option); return 2;
-        }
-    }
-    message_error_t error = { "" };
-    if (optind != argc)
-        fprintf (stderr, "tureen drain: what is '%s'? See `tureen drain --help`\n", argv [optind]);
-    else
-    if (!address_resolve (self->options.endpoint, self->address, &error))
-        s_complain (error.text);
-    else
-        return -1;
-    return 2;
-}
+#define AT(member) OPTION_AT (drain_t, member)
+static const option_row_t s_rows [] = {
+    { "connect", "ENDPOINT", AT (options.endpoint),
+        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
+        "see `tureen serve --help`)" },
+    { "key", "PATH", AT (options.key),
+        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" },
+    { "server-key", "KEY", AT (options.server_key),
+        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" },
+    { "wait", NULL, AT (wait), "return when the server has ended" }
+};
+
+static const option_table_t s_table = { "tureen drain", s_rows, OPTION_ROWS (s_rows), .before =
+    "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
+    "\n"
+    "Lets a running server come to its end: it takes no new jobs, each of its jobs ends with the epoch that it is in, and when\n"
+    "none is left the server ends, with status 0.  Clients then look for a server at the same endpoint, and go on there.\n"
+    "Needs the rights of an operator: the server's own user, root, or a key that was allowed with --operator.\n"
+    "\n", .after =
+    "\n"
+    "Exit status: 0 it drains (with --wait: it has ended), 1 no answer or refused, 2 unusable arguments.\n" };
 
 static int
 s_run (int argc, char **argv)
 {
     drain_t self = { .options = { .timeout_ms = PATIENCE_MS } };
-    int status = s_arguments (&self, argc, argv);
+    option_result_t result;
+    message_error_t error = { "" };
+    int status = option_parse (&s_table, &self, argc, argv, &result);
+    if (status < 0 && !address_resolve (self.options.endpoint, self.address, &error)) {
+        s_complain (error.text);
+        status = 2;
+    }
     if (status < 0) {
         bool good = s_ask (&self);
         if (good && self.wait)

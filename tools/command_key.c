@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,45 +15,17 @@
 #include "keys.h"
 #include "keys_folder.h"
 #include "nearest.h"
+#include "option.h"
 #include "output.h"
 #include "utf8.h"
 
 enum { STATUS_FAILED = 1, STATUS_UNUSABLE = 2, ERROR_BYTES = 1024, SHOWN_BYTES = 200, WORDS_MAX = 3 };
 
-static const char s_help [] =
-    "Usage: tureen key new FILE\n"
-    "       tureen key allow DIR FILE --tenant NAME [--operator] [--name LABEL]\n"
-    "       tureen key list DIR [--json]\n"
-    "       tureen key revoke DIR LABEL\n"
-    "Keys of clients, for servers on tcp that were started with --keys DIR.\n"
-    "\n"
-    "  tureen key new ~/.tureen.key                              on the client's machine\n"
-    "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
-    "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY ...\n"
-    "\n"
-    "  new     makes a pair of keys: FILE, to be given to whoever runs the server, and FILE_secret, which\n"
-    "          stays where it is and which nobody else may read.\n"
-    "  allow   lets a client's public key in, as of the tenant. FILE is what `tureen key new` made, or the\n"
-    "          40 characters of a key. DIR is made where it is not there.\n"
-    "  list    who is let in, and the server's own public key.\n"
-    "  revoke  lets a key in no more: by its label, or by its 40 characters.\n"
-    "\n"
-    "  --tenant NAME  whose jobs those with this key are: a tenant in the server's settings, or `operator`\n"
-    "  --operator     it may see all jobs, and drain the server\n"
-    "  --name LABEL   what the key is called; without it the name of FILE\n"
-    "  --json         one JSON object; docs/operations.md explains its keys\n"
-    "  --help         this\n"
-    "\n"
-    "A running server sees within a second what is allowed and revoked; jobs of a revoked key end at once.\n"
-    "Where DIR is another user's, run this as that user or as root.\n"
-    "\n"
-    "Exit status: 0 done, 1 it could not be done, 2 unusable arguments.\n";
-
 typedef struct {
-    const char *words [WORDS_MAX];      //  what is to be done, and with what
+    char **words;                       //  what is to be done, and with what
     size_t word_count;
     const char *tenant, *label;
-    bool is_operator, json, help;
+    bool is_operator, json;
 } arguments_t;
 
 //  A file in allowed/.
@@ -79,32 +50,38 @@ s_shown (const char *text, char shown [SHOWN_BYTES])
 
 //  ---- arguments
 
-static bool
-s_parse (arguments_t *self, int argc, char **argv)
-{
-    static const struct option options [] = {
-        { "tenant", required_argument, NULL, 't' }, { "name", required_argument, NULL, 'n' },
-        { "operator", no_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;)
-        switch (option) {
-        case 't': self->tenant = optarg; break;
-        case 'n': self->label = optarg; break;
-        case 'o': self->is_operator = true; break;
-        case 'j': self->json = true; break;
-        case 'h': self->help = true; break;
-        default: return complain_of_option ("key", argv, options, option);
-        }
-    if (argc - optind > WORDS_MAX)
-        return complain ("key", "what is '%s'? See `tureen key --help`", argv [optind + WORDS_MAX]);
-    for (; optind < argc; optind++)
-        self->words [self->word_count++] = argv [optind];
-    return true;
-}
+#define AT(member) OPTION_AT (arguments_t, member)
+static const option_row_t s_rows [] = {
+    { "tenant", "NAME", AT (tenant),
+        "whose jobs those with this key are: a tenant in the server's settings, or `operator`" },
+    { "operator", NULL, AT (is_operator), "it may see all jobs, and drain the server" },
+    { "name", "LABEL", AT (label), "what the key is called; without it the name of FILE" },
+    { "json", NULL, AT (json), "one JSON object; docs/operations.md explains its keys" }
+};
+
+static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_rows), WORDS_MAX, .before =
+    "Usage: tureen key new FILE\n"
+    "       tureen key allow DIR FILE --tenant NAME [--operator] [--name LABEL]\n"
+    "       tureen key list DIR [--json]\n"
+    "       tureen key revoke DIR LABEL\n"
+    "Keys of clients, for servers on tcp that were started with --keys DIR.\n"
+    "\n"
+    "  tureen key new ~/.tureen.key                              on the client's machine\n"
+    "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
+    "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY ...\n"
+    "\n"
+    "  new     makes a pair of keys: FILE, to be given to whoever runs the server, and FILE_secret, which\n"
+    "          stays where it is and which nobody else may read.\n"
+    "  allow   lets a client's public key in, as of the tenant. FILE is what `tureen key new` made, or the\n"
+    "          40 characters of a key. DIR is made where it is not there.\n"
+    "  list    who is let in, and the server's own public key.\n"
+    "  revoke  lets a key in no more: by its label, or by its 40 characters.\n"
+    "\n", .after =
+    "\n"
+    "A running server sees within a second what is allowed and revoked; jobs of a revoked key end at once.\n"
+    "Where DIR is another user's, run this as that user or as root.\n"
+    "\n"
+    "Exit status: 0 done, 1 it could not be done, 2 unusable arguments.\n" };
 
 //  Whether there are as many words as it takes, and no option that means nothing here.
 static bool
@@ -529,13 +506,11 @@ command_key (int argc, char **argv)
 {
     output_begin ();
     arguments_t arguments = { .word_count = 0 };
-    int status = STATUS_UNUSABLE;
-    if (s_parse (&arguments, argc, argv)) {
-        status = 0;
-        if (arguments.help)
-            fputs (s_help, stdout);
-        else
-            status = s_run (&arguments);
-    }
+    option_result_t result;
+    int status = option_parse (&s_table, &arguments, argc, argv, &result);
+    arguments.words = result.words;
+    arguments.word_count = result.word_count;
+    if (status < 0)
+        status = s_run (&arguments);
     return output_end ("key", status);
 }

@@ -16,36 +16,6 @@
 
 enum { EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 400, ALIGNMENT = 64 };
 
-static const char s_help [] =
-    "Usage: tureen prepare [--recipe NAME | --pipeline JSON] [OPTION...] FILE...\n"
-    "Runs a pipeline on files, by the server's own code: what a job will see.\n"
-    "\n"
-    "  tureen prepare --recipe eval --out prepared photos/*.jpg\n"
-    "  tureen prepare --pipeline '[{\"op\":\"resize\",\"size\":256},{\"op\":\"center_crop\",\"size\":224}]' \\\n"
-    "      --format ppm --out look photo.jpg\n"
-    "  tureen prepare --time --threads 8 --repeat 10 photos/*.jpg\n"
-    "\n"
-    "  --recipe NAME        train (default) or eval\n"
-    "  --pipeline JSON      a list of operations; docs/pipeline.md has them\n"
-    "  --field NAME=mask:FOLDER, NAME=image:FOLDER\n"
-    "                       a further file of each sample: the one in FOLDER with its path below the\n"
-    "                       files' common folder, whatever the extension; repeatable\n"
-    "  --seed S --epoch E --id N\n"
-    "                       of the random operations; N is of the first file, the others follow (0, 0, 0).\n"
-    "                       A job of order `seeded` gets just this in epoch E\n"
-    "  --draw N             the shared stage's version number; the epoch when left out\n"
-    "  --jpeg-warnings N    a JPEG with more warnings is bad (any number is read past)\n"
-    "  --out FOLDER         write FOLDER/PATH.npy for each file, PATH being that below the common folder,\n"
-    "                       and PATH.NAME.npy for masks and further views; bfloat16 as uint16\n"
-    "  --format npy|ppm     ppm: pictures to look at, of 8 bits (.pgm where there is one channel)\n"
-    "  --time               say how many samples a second, reading not counted\n"
-    "  --threads N --repeat N\n"
-    "                       of --time: threads (1), and how often each file, each time under the next\n"
-    "                       epoch and draw (1)\n"
-    "  --help               this\n"
-    "\n"
-    "Exit status: 0 all prepared, 1 some were not (standard error says which, and why), 2 unusable arguments.\n";
-
 typedef struct {
     prepare_options_t options;
     prepare_files_t *files;
@@ -155,7 +125,7 @@ s_check_pictures (const run_t *self)
     const pipeline_t *pipeline = self->options.pipeline;
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
-        if (self->options.ppm && !prepare_is_picture (output, self->format))
+        if (self->options.format && !prepare_is_picture (output, self->format))
             return complain ("prepare",
                 "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
                 dtype_name (output->dtype));
@@ -201,7 +171,7 @@ s_time (const run_t *self)
 static int
 s_run (run_t *self)
 {
-    self->format = !self->options.ppm? PREPARE_NPY
+    self->format = !self->options.format? PREPARE_NPY
         : strstr (pipeline_text (self->options.pipeline), "\"layout\":\"NCHW\"")? PREPARE_PPM_PLANAR:
         PREPARE_PPM;
     if (!s_check_pictures (self))
@@ -240,13 +210,9 @@ command_prepare (int argc, char **argv)
 {
     output_begin ();
     run_t run = { .files = NULL };
-    int status = EXIT_UNUSABLE;
-    if (prepare_options_parse (&run.options, argc, argv)) {
-        if (run.options.help)
-            status = fputs (s_help, stdout) < 0;
-        else
-            status = s_run (&run);
-    }
+    int status = prepare_options_parse (&run.options, argc, argv);
+    if (status < 0)
+        status = s_run (&run);
     s_clear (&run);
     return output_end ("prepare", status);
 }

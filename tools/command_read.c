@@ -26,60 +26,6 @@ enum {
     READ_POLL_MS = 100                  //  a signal is noticed within this
 };
 
-static const char s_help [] =
-    "Usage: tureen read --dataset NAME [OPTION]...\n"
-    "Takes batches from a Tureen server as a training job would, and says how fast they came.\n"
-    "\n"
-    "  --connect ENDPOINT   ipc://PATH or tcp://HOST:PORT; else $TUREEN_ENDPOINT, else the default\n"
-    "  --key PATH           of this client's certificate, for a server with keys on tcp (else $TUREEN_KEY);\n"
-    "                       `tureen key new` makes one\n"
-    "  --server-key KEY     that server's public key, or the path of its certificate (else $TUREEN_SERVER_KEY)\n"
-    "  --dataset NAME       a data set that the server has (required)\n"
-    "  --batch N            samples in a batch (64)\n"
-    "  --epochs N           how many (1); 0: until interrupted\n"
-    "  --drop-last          leave out what does not fill a batch\n"
-    "  --rate R             take R samples a second (as fast as they come)\n"
-    "  --subset LO:HI       only the samples LO to HI-1; ranges with commas between: 0:100,200:300\n"
-    "  --recipe NAME        the server's recipe: train or eval (train)\n"
-    "  --pipeline JSON      a list of operations instead\n"
-    "  --order ORDER        shared, private, list or seeded (shared; with --seed alone: seeded)\n"
-    "  --list FILE          ids in the order to deliver them, one a line; - for standard input\n"
-    "  --on-bad drop|fail   samples that cannot be read: leave them out, or end (as the data set is served)\n"
-    "  --slots N            the window in batches, 3 to 64 (4)\n"
-    "  --inline             batches through the socket, not through shared memory\n"
-    "  --seed N             the same N gives the same batches again; with another --order than seeded it\n"
-    "                       is of this job's own augmentation only (drawn by the server)\n"
-    "  --pool N             with --order seeded, over a pack: pieces of it are read whole and mixed in a pool of\n"
-    "                       N samples; another N is another order\n"
-    "  --name TEXT          for people, in `tureen status`\n"
-    "  --ids FILE           write the delivered ids, a line an epoch: `0: 5 17 3`; ` ...` if unfinished\n"
-    "  --state FILE         go on where the run that wrote it stopped, if it is there; write it at the end, after\n"
-    "                       SIGINT and SIGTERM too.  --ids then goes on as well; --epochs counts from the first\n"
-    "  --state-every N      and after every N batches (100): so many may come again after a crash\n"
-    "  --job NAME           the run's name, which nobody else may use at the same time: with it, a run that is\n"
-    "                       started again with its --state ends what is left of the one before\n"
-    "  --rejoin SECONDS     how long to look for a server that is gone (300); 0: its end is the run's\n"
-    "  --world-size N       be one of N processes (ranks) that take one job together; they find each other by --job\n"
-    "  --rank R             which of them, from 0\n"
-    "  --gather SECONDS     how long the first of them waits for the last (300)\n"
-    "  --rank-wait SECONDS  how long the others stand still for one that is lost (10); 0: not at all\n"
-    "  --json               print the result as one JSON object\n"
-    "  --timeout SECONDS    how long to wait for the server to answer (10)\n"
-    "  --help               this\n"
-    "\n"
-    "Each rank has its own --ids and --state.  Padding is no sample: it is not written, nor counted but as a batch.\n"
-    "The ids of all ranks, for an audit: paste -d ' ' RANK0.ids RANK1.ids ... | sed -E 's/ [0-9]+://g'\n"
-    "All ranks must go on from one state: where theirs differ, give each a copy of that with the fewest batches; the\n"
-    "files of ids are then taken back to it.\n"
-    "\n"
-    "The time runs from having joined until the last batch came; with --rate, until that batch's turn was\n"
-    "over too, so that the samples a second are those of the loop.\n"
-    "\n"
-    "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
-    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 3 when all came that\n"
-    "can be read, but some samples cannot (0 with --on-bad drop, which says that they may be missing); 130, 143\n"
-    "and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job in order.\n";
-
 //  --------------------------------------------------------------------------
 //  Signals
 
@@ -179,7 +125,7 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     bool written = read_record_batch (self->record, self->loader, batch);
     s_touch (self, batch);
     //  The batch is held while the step would last.
-    double rate = read_options_rate (self->options);
+    double rate = self->options->rate;
     if (rate > 0) {
         s_sleep_until (self->first + (double) self->samples / rate);
         self->last = s_now ();
@@ -300,7 +246,7 @@ s_print (const run_t *self)
     const tureen_info_t *info = tureen_loader_info (self->loader);
     double seconds = self->batches? self->last - self->joined: 0;
     double rate = seconds > 0? (double) self->samples / seconds: 0;
-    if (read_options_json (self->options))
+    if (self->options->json)
         s_print_json (self, info, seconds, rate);
     else {
         char rank [64] = "";
@@ -327,7 +273,7 @@ s_lacks_samples (const run_t *self)
     json_t *told = s_unreadable (self->loader);
     bool lacks = json_integer_value (json_object_get (told, "count")) > 0;
     json_decref (told);
-    return lacks && read_options_loader (self->options)->on_bad != TUREEN_BAD_DROP;
+    return lacks && self->options->loader.on_bad != TUREEN_BAD_DROP;
 }
 
 //  --------------------------------------------------------------------------
@@ -347,7 +293,7 @@ s_begin (run_t *self)
     self->record = read_record_new (self->options);
     if (!self->record)
         return EXIT_RUNTIME;
-    tureen_options_t options = *read_options_loader (self->options);
+    tureen_options_t options = self->options->loader;
     options.state = read_record_state (self->record);
     options.waiting = s_tell_waiting;
     self->loader = tureen_loader_new (&options, error, sizeof error);
@@ -389,14 +335,10 @@ int
 command_read (int argc, char **argv)
 {
     output_begin ();
-    read_options_t *options = read_options_new (argc, argv);
-    if (!options)
-        return EXIT_ARGUMENTS;
-    int status = EXIT_SUCCESS;
-    if (read_options_help (options))
-        fputs (s_help, stdout);
-    else
-        status = s_run (options);
-    read_options_destroy (&options);
+    read_options_t options;
+    int status = read_options_parse (&options, argc, argv);
+    if (status < 0)
+        status = s_run (&options);
+    read_options_clear (&options);
     return output_end ("read", status);
 }

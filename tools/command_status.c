@@ -1,7 +1,5 @@
 #include "command_status.h"
-#include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,35 +8,13 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "complain.h"
+#include "option.h"
 #include "output.h"
 #include "plural.h"
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
-    WATCH_SECONDS = 2, WATCH_SECONDS_MAX = 86400 };
-
-static const char s_help [] =
-    "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
-    "\n"
-    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that is: to an operator\n"
-    "all of it, to others what their own tenant has.\n"
-    "\n"
-    "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was given; batches that lie\n"
-    "ready in its memory are not among them (in `delivered` of the line below they are).  `waiting on` is what its next batch\n"
-    "lacks now.  `waited for` says where the time since the job began went: `disk`, reading; `decode`, the shared stage;\n"
-    "`copy`, its own stage (crop, flip, cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
-    "\n"
-    "  --connect ENDPOINT  where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
-    "                      see `tureen serve --help`)\n"
-    "  --key PATH          of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)\n"
-    "  --server-key KEY    that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)\n"
-    "  --json              one JSON object; docs/operations.md explains its keys\n"
-    "  --watch [SECONDS]   again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"
-    "                      A server that is gone is looked for each time\n"
-    "  --help              this text\n"
-    "\n"
-    "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n";
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16 };
 
 static double
 s_real (const json_t *object, const char *key)
@@ -442,51 +418,35 @@ typedef struct {
     double watch_seconds;               //  0: once
 } asked_t;
 
-//  The number in text, or the usual one where there is none.
-static bool
-s_parse_watch (asked_t *self, const char *text)
-{
-    char *end = NULL;
-    self->watch_seconds = text? strtod (text, &end): WATCH_SECONDS;
-    if (!text || (end > text && !*end && self->watch_seconds >= 0.1
-        && self->watch_seconds <= WATCH_SECONDS_MAX))
-        return true;
-    return complain ("status", "--watch '%s': expected 0.1 to %d seconds", text, WATCH_SECONDS_MAX);
-}
+#define AT(member) OPTION_AT (asked_t, member)
+static const option_row_t s_rows [] = {
+    { "connect", "ENDPOINT", AT (server.endpoint),
+        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
+        "see `tureen serve --help`)" },
+    { "key", "PATH", AT (server.key),
+        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" },
+    { "server-key", "KEY", AT (server.server_key),
+        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" },
+    { "json", NULL, AT (as_json), "one JSON object; docs/operations.md explains its keys" },
+    { "watch", "[SECONDS]", AT (watch_seconds),
+        "again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"
+        "A server that is gone is looked for each time",
+        .low = 0.1, .high = 86400, .expected = "0.1 to 86400 seconds", .absent = "2" }
+};
 
-//  -1: go on; else the exit status.
-static int
-s_arguments (int argc, char **argv, asked_t *self)
-{
-    static const struct option options [] = {
-        { "connect", required_argument, NULL, 'c' }, { "json", no_argument, NULL, 'j' },
-        { "key", required_argument, NULL, 'k' }, { "server-key", required_argument, NULL, 's' },
-        { "watch", optional_argument, NULL, 'w' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'c': self->server.endpoint = optarg; break;
-        case 'k': self->server.key = optarg; break;
-        case 's': self->server.server_key = optarg; break;
-        case 'j': self->as_json = true; break;
-        case 'w':
-            //  The number may also stand by itself, which getopt does not know of.
-            if (!optarg && optind < argc && isdigit ((unsigned char) *argv [optind]))
-                optarg = argv [optind++];
-            if (!s_parse_watch (self, optarg))
-                return 2;
-            break;
-        case 'h': fputs (s_help, stdout); return 0;
-        default: complain_of_option ("status", argv, options, option); return 2;
-        }
-    }
-    if (optind == argc)
-        return -1;
-    fprintf (stderr, "tureen status: what is '%s'? See `tureen status --help`\n", argv [optind]);
-    return 2;
-}
+static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_rows), .before =
+    "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
+    "\n"
+    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that is: to an operator\n"
+    "all of it, to others what their own tenant has.\n"
+    "\n"
+    "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was given; batches that lie\n"
+    "ready in its memory are not among them (in `delivered` of the line below they are).  `waiting on` is what its next batch\n"
+    "lacks now.  `waited for` says where the time since the job began went: `disk`, reading; `decode`, the shared stage;\n"
+    "`copy`, its own stage (crop, flip, cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
+    "\n", .after =
+    "\n"
+    "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n" };
 
 //  Asks once, and prints: the exit status.  before: printed before the page.
 static int
@@ -535,7 +495,8 @@ static int
 s_run (int argc, char **argv)
 {
     asked_t asked = { .server = { .timeout_ms = TIMEOUT_MS } };
-    int status = s_arguments (argc, argv, &asked);
+    option_result_t result;
+    int status = option_parse (&s_table, &asked, argc, argv, &result);
     if (status >= 0)
         return status;
     return asked.watch_seconds > 0? s_watch (&asked): s_ask (&asked, "");

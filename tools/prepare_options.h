@@ -7,24 +7,25 @@
 #include "pipeline.h"
 
 typedef struct {
-    const pipeline_t *pipeline;             //  one reference
+    const char *recipe, *operations;        //  the texts of --recipe and --pipeline; NULL: not given
+    const pipeline_t *pipeline;             //  made of them; one reference
     pipeline_source_t source;               //  "image", then the further fields
     const char *folders [PIPELINE_FIELDS_MAX];  //  where the files of a further field are; lent from argv
     pipeline_key_t shared;                  //  ids: of the first sample, the others follow
     pipeline_key_t private;
     uint32_t warnings_max;
     const char *out;                        //  NULL: nothing is written
-    bool ppm;                               //  else .npy
+    uint32_t format;                        //  0: .npy, 1: .ppm
     bool time;
     uint32_t threads;
     uint32_t repeat;
-    bool help;                              //  then the rest says nothing
     char **files;
     size_t file_count;
 } prepare_options_t;
 
-//  False: said on standard error what is wrong.  prepare_options_clear in every case.
-bool prepare_options_parse (prepare_options_t *self, int argc, char **argv);
+//  -1: go on; else the exit status: help was printed, or standard error says what is wrong.
+//  prepare_options_clear in every case.
+int prepare_options_parse (prepare_options_t *self, int argc, char **argv);
 void prepare_options_clear (prepare_options_t *self);
 
 #endif

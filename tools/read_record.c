@@ -278,11 +278,11 @@ read_record_new (const read_options_t *options)
         return NULL;
     }
     self->magic = READ_RECORD_MAGIC;
-    self->ids_path = read_options_ids_path (options);
-    self->state_path = read_options_state_path (options);
-    self->state_every = read_options_state_every (options);
-    self->list = read_options_loader (options)->ids;
-    self->list_count = read_options_loader (options)->id_count;
+    self->ids_path = options->ids_path;
+    self->state_path = options->state_path;
+    self->state_every = options->state_every;
+    self->list = options->loader.ids;
+    self->list_count = options->loader.id_count;
     bool fine = true;
     if (self->state_path)
         fine = s_name_files (self) || complain ("read", "out of memory");

@@ -1,7 +1,6 @@
 #include "simulated_options.h"
 
-#include <errno.h>
-#include <getopt.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -18,12 +17,11 @@ enum {
 
 //  While parsing: what speaks of jobs by number is kept until all jobs are known.
 typedef struct {
-    simulated_options_t *options;
+    simulated_options_t options;
     simulated_job_t *jobs;
     size_t job_count;
     const char **phases, **leaves;
     size_t phase_count, leave_count;
-    bool policy_given, slow_given, jitter_given;
 } parser_t;
 
 bool
@@ -38,129 +36,76 @@ simulated_complain (const char *format, ...)
     return false;
 }
 
-//  ---- numbers
-
-//  Digits up to `end`, which must follow; *next_p: after it.
-static bool
-s_digits (const char *text, char end, uint64_t most, uint64_t *number_p, const char **next_p)
-{
-    if (*text < '0' || *text > '9')
-        return false;
-    char *stop;
-    errno = 0;
-    unsigned long long number = strtoull (text, &stop, 10);
-    if (errno || *stop != end || number > most)
-        return false;
-    *number_p = number;
-    *next_p = stop + 1;
-    return true;
-}
-
-//  A decimal number up to `end`, which must follow.
-static bool
-s_real (const char *text, char end, double *number_p, const char **next_p)
-{
-    size_t length = strspn (text, "0123456789.eE+-");
-    char *stop;
-    *number_p = strtod (text, &stop);
-    if (length == 0 || stop != text + length || *stop != end || !isfinite (*number_p))
-        return false;
-    *next_p = stop + 1;
-    return true;
-}
-
-static bool
-s_parse_number (const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
-{
-    const char *next;
-    if (s_digits (text, '\0', most, number_p, &next) && *number_p >= least)
-        return true;
-    return simulated_complain ("--%s '%s': expected a whole number from %" PRIu64 " to %" PRIu64, option,
-        text, least, most);
-}
-
-static bool
-s_parse_small (const char *option, const char *text, uint32_t least, uint32_t most, uint32_t *number_p)
-{
-    uint64_t number;
-    if (!s_parse_number (option, text, least, most, &number))
-        return false;
-    *number_p = (uint32_t) number;
-    return true;
-}
-
 //  ---- options with parts
 
-static bool
-s_parse_job (parser_t *self, const char *text)
+bool
+simulated_options_job (const char *text, uint32_t epochs_max, simulated_job_t *job,
+    char error [OPTION_ERROR_BYTES])
 {
-    if (self->job_count == SIMULATED_JOBS_MAX)
-        return simulated_complain ("--job '%s': there are %d jobs already, and that is the most", text,
-            SIMULATED_JOBS_MAX);
-    simulated_job_t *job = &self->jobs [self->job_count];
     *job = (simulated_job_t) { .leave = INFINITY };
     const char *at = text;
     uint64_t epochs;
-    if (!s_real (at, ':', &job->speed, &at) || !s_real (at, ':', &job->start, &at)
-            || !s_digits (at, ':', SIMULATED_EPOCHS_MAX, &epochs, &at)
-            || !s_real (at, ':', &job->from, &at) || !s_real (at, '\0', &job->to, &at))
-        return simulated_complain ("--job '%s': expected SPEED:START:EPOCHS:FROM:TO, as in 1:0.5:12:0:1",
-            text);
+    if (!option_real (at, ':', &job->speed, &at) || !option_real (at, ':', &job->start, &at)
+            || !option_digits (at, "", &epochs, &at) || *at++ != ':'
+            || !option_real (at, ':', &job->from, &at) || !option_real (at, '\0', &job->to, &at))
+        return option_fail (error, "expected SPEED:START:EPOCHS:FROM:TO, as in 1:0.5:12:0:1");
     if (job->speed < 1e-6 || job->speed > 1)
-        return simulated_complain ("--job '%s': expected a SPEED from 0.000001 to 1, the fastest job's",
-            text);
+        return option_fail (error, "expected a SPEED from 0.000001 to 1, the fastest job's");
     if (job->start < 0 || job->start > 1e6)
-        return simulated_complain ("--job '%s': expected a START from 0 to 1000000 epochs", text);
-    if (epochs == 0)
-        return simulated_complain ("--job '%s': expected EPOCHS from 1 to %d", text, SIMULATED_EPOCHS_MAX);
+        return option_fail (error, "expected a START from 0 to 1000000 epochs");
+    if (epochs == 0 || epochs > epochs_max)
+        return option_fail (error, "expected EPOCHS from 1 to %" PRIu32, epochs_max);
     if (!(0 <= job->from && job->from < job->to && job->to <= 1))
-        return simulated_complain ("--job '%s': expected 0 <= FROM < TO <= 1, shares of the samples", text);
+        return option_fail (error, "expected 0 <= FROM < TO <= 1, shares of the samples");
     job->epochs = (uint32_t) epochs;
-    self->job_count++;
     return true;
 }
 
 static bool
-s_parse_policy (parser_t *self, const char *text)
+s_job (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
-    self->options->plan.policy = simulated_policy_of (text);
-    self->policy_given = true;
-    if (self->options->plan.policy != SIMULATED_POLICIES)
-        return true;
-    return simulated_complain ("--policy '%s': expected dsa, follow, resident, independent, lockstep or "
-        "seeded", text);
+    parser_t *self = target;
+    if (self->job_count == SIMULATED_JOBS_MAX)
+        return option_fail (error, "there are %d jobs already, and that is the most", SIMULATED_JOBS_MAX);
+    return simulated_options_job (text, SIMULATED_EPOCHS_MAX, &self->jobs [self->job_count++], error);
 }
 
 static bool
-s_parse_jitter (parser_t *self, const char *text)
+s_slow (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
-    const char *next;
-    self->jitter_given = true;
-    double *jitter = &self->options->plan.jitter;
-    if (s_real (text, '\0', jitter, &next) && *jitter >= 0 && *jitter < 1)
-        return true;
-    return simulated_complain ("--jitter '%s': expected a share of the step's time from 0 to below 1", text);
-}
-
-static bool
-s_parse_slow (parser_t *self, const char *text)
-{
-    simulated_plan_t *plan = &self->options->plan;
+    simulated_plan_t *plan = &((parser_t *) target)->options.plan;
     const char *at = text;
-    self->slow_given = true;
-    if (s_real (at, ':', &plan->slow_fraction, &at) && s_real (at, '\0', &plan->slow_factor, &at)
+    if (option_real (at, ':', &plan->slow_fraction, &at) && option_real (at, '\0', &plan->slow_factor, &at)
             && plan->slow_fraction >= 0 && plan->slow_fraction <= 1
             && plan->slow_factor >= 1 && plan->slow_factor <= 1000)
         return true;
-    return simulated_complain ("--slow '%s': expected FRACTION:FACTOR, a share of the samples from 0 to 1, "
-        "and how many times as long they take, from 1 to 1000", text);
+    return option_fail (error, "expected FRACTION:FACTOR, a share of the samples from 0 to 1, "
+        "and how many times as long they take, from 1 to 1000");
+}
+
+static bool
+s_phase (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    parser_t *self = target;
+    (void) error;
+    self->phases [self->phase_count++] = text;
+    return true;
+}
+
+static bool
+s_leave (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    parser_t *self = target;
+    (void) error;
+    self->leaves [self->leave_count++] = text;
+    return true;
 }
 
 //  JOB:, the number of a job that there is.
 static bool
 s_job_number (const parser_t *self, const char *text, uint64_t *job_p, const char **next_p)
 {
-    return s_digits (text, ':', SIMULATED_JOBS_MAX, job_p, next_p) && *job_p < self->job_count;
+    return option_digits (text, "", job_p, next_p) && *(*next_p)++ == ':' && *job_p < self->job_count;
 }
 
 static bool
@@ -168,7 +113,8 @@ s_apply_phase (parser_t *self, const char *text)
 {
     uint64_t job, late;
     const char *at;
-    if (!s_job_number (self, text, &job, &at) || !s_digits (at, '\0', SAMPLES_MAX, &late, &at))
+    if (!s_job_number (self, text, &job, &at) || !option_digits (at, "", &late, &at) || *at
+        || late > SAMPLES_MAX)
         return simulated_complain ("--phase '%s': expected JOB:SAMPLES, a job from 0 to %zu and a whole "
             "number", text, self->job_count - 1);
     self->jobs [job].late = (uint32_t) late;
@@ -181,7 +127,7 @@ s_apply_leave (parser_t *self, const char *text)
     uint64_t job;
     double leave;
     const char *at;
-    if (!s_job_number (self, text, &job, &at) || !s_real (at, '\0', &leave, &at) || leave < 0)
+    if (!s_job_number (self, text, &job, &at) || !option_real (at, '\0', &leave, &at) || leave < 0)
         return simulated_complain ("--leave '%s': expected JOB:AT, a job from 0 to %zu and a time in epochs",
             text, self->job_count - 1);
     self->jobs [job].leave = leave;
@@ -190,78 +136,86 @@ s_apply_leave (parser_t *self, const char *text)
 
 //  ---- all together
 
-static bool
-s_take (parser_t *self, int option, const char *text)
-{
-    simulated_options_t *options = self->options;
-    simulated_plan_t *plan = &options->plan;
-    switch (option) {
-    case 'p': return s_parse_policy (self, text);
-    case 'n': return s_parse_small ("samples", text, 1, SAMPLES_MAX, &plan->samples);
-    case 'c': return s_parse_small ("cache", text, 1, UINT32_MAX, &plan->cache);
-    case 'j': return s_parse_job (self, text);
-    case 'w': return s_parse_small ("window", text, 1, SAMPLES_MAX, &plan->window);
-    case 'b': return s_parse_small ("batch", text, 1, BATCH_MAX, &plan->batch);
-    case 'l': self->phases [self->phase_count++] = text; return true;
-    case 'e': self->leaves [self->leave_count++] = text; return true;
-    case 'd': return plan->is_deterministic = true;
-    case 'i': return s_parse_jitter (self, text);
-    case 'o': return s_parse_slow (self, text);
-    case 's': return s_parse_number ("seed", text, 0, UINT64_MAX, &options->seed);
-    case 'k': return s_parse_small ("seeds", text, 1, SEEDS_MAX, &options->seeds);
-    case 'J': options->json = true; return true;
-    case 'f': options->sweep = text; return true;
-    case 'h': options->help = true; return true;
-    default: return simulated_complain ("see `sampler_sim --help`");
-    }
-}
+#define AT(member) OPTION_AT (parser_t, options.member)
+static const option_row_t s_rows [] = {
+    { "policy", "P", AT (plan.policy),
+        "dsa, follow, resident: the sampler's; independent: every job draws alone; lockstep: one\n"
+        "order for all, at the pace of the slowest, and no cache; seeded: nothing is shared",
+        .choices = OPTION_CHOICES ("dsa", "follow", "resident", "independent", "lockstep", "seeded") },
+    { "samples", "N", AT (plan.samples), "how many there are", 1, SAMPLES_MAX },
+    { "cache", "C", AT (plan.cache), "how many versions the prepared cache holds (default: 2 % of N)", 1 },
+    { "job", "SPEED:START:EPOCHS:FROM:TO", OPTION_CALL (s_job),
+        "a job, again for each, counted from 0: speed (the fastest job's is 1), when it joins,\n"
+        "how many epochs, and its data, FROM*N to TO*N" },
+    { "window", "W", AT (plan.window),
+        "samples that a job may have drawn and not released: 1 (default), or at least a batch",
+        1, SAMPLES_MAX },
+    { "batch", "B", AT (plan.batch),
+        "samples that are released together, and that share a batch (default: 64)", 1, BATCH_MAX },
+    { "phase", "JOB:SAMPLES", OPTION_CALL (s_phase), "the job is so many samples late in its first batch" },
+    { "leave", "JOB:AT", OPTION_CALL (s_leave), "the job leaves at this time" },
+    { "deterministic", NULL, AT (plan.is_deterministic),
+        "the shared stage has no random operations: a version serves a job in every epoch,\n"
+        "not once" },
+    { "jitter", "FRACTION", AT (plan.jitter), "each step takes its time +- this share of it",
+        .high = 1 - DBL_EPSILON / 2, .expected = "a share of the step's time from 0 to below 1" },
+    { "slow", "FRACTION:FACTOR", OPTION_CALL (s_slow),
+        "preparing takes time, on as many workers as just keep up, and this share of the samples\n"
+        "takes FACTOR times as long" },
+    { "seed", "S", AT (seed), "(default: 1)" },
+    { "seeds", "K", AT (seeds),
+        "K runs, from seed S on: figures are means, preparations get a standard error, and up to\n"
+        "1000 samples every epoch is tested for uniform positions", 1, SEEDS_MAX },
+    { "json", NULL, AT (json), "the figures as JSON" },
+    { "sweep", "FOLDER", AT (sweep),
+        "the design's table, then offsets and speed ratios of two to four jobs, for dsa, follow and\n"
+        "resident: writes sweep.md, offsets.dat, ratios.dat and, with gnuplot, sweep.svg\n"
+        "(default: 4000 samples)" }
+};
 
-static bool
-s_read (parser_t *self, int argc, char **argv)
+static const option_table_t s_table = { "sampler_sim", s_rows, OPTION_ROWS (s_rows), .before =
+    "usage: sampler_sim --policy P --samples N [--cache C] --job JOB... [options]\n"
+    "       sampler_sim --sweep FOLDER [options]\n"
+    "\n"
+    "Drives the sampler and the prepared cache with simulated jobs, on a virtual clock and without decoding, and\n"
+    "says how much is shared and how fresh and uniform every job's orders are.  Time counts in epochs of N samples\n"
+    "of a job of speed 1; only finished epochs are judged.\n"
+    "\n", .after =
+    "\n"
+    "phi2: 0 for independent orders, at most 0.02 is fresh.  t5h5 and pairs: how often, over chance, a sample of the\n"
+    "last 5 % comes in the next first 5 %, and two samples share a batch again.\n"
+    "\n"
+    "Exit status: 0 done, 1 something could not be written or plotted, 2 unusable arguments.\n" };
+
+//  The first of these options that was given; NULL: none.  names: up to a NULL.
+static const char *
+s_first_given (const option_result_t *result, const char *const *names)
 {
-    static const struct option options [] = {
-        { "policy", required_argument, NULL, 'p' }, { "samples", required_argument, NULL, 'n' },
-        { "cache", required_argument, NULL, 'c' }, { "job", required_argument, NULL, 'j' },
-        { "window", required_argument, NULL, 'w' }, { "batch", required_argument, NULL, 'b' },
-        { "phase", required_argument, NULL, 'l' }, { "leave", required_argument, NULL, 'e' },
-        { "deterministic", no_argument, NULL, 'd' }, { "jitter", required_argument, NULL, 'i' },
-        { "slow", required_argument, NULL, 'o' },
-        { "seed", required_argument, NULL, 's' }, { "seeds", required_argument, NULL, 'k' },
-        { "json", no_argument, NULL, 'J' }, { "sweep", required_argument, NULL, 'f' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    optind = 1;
-    for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1;)
-        if (!s_take (self, option, optarg))
-            return false;
-        else
-        if (self->options->help)
-            return true;
-    return optind == argc || simulated_complain ("what is '%s'? See `sampler_sim --help`", argv [optind]);
+    while (*names && !option_given (&s_table, result, *names))
+        names++;
+    return *names;
 }
 
 //  A sweep has jobs and policies of its own.
 static bool
-s_check_sweep (const parser_t *self)
+s_check_sweep (const option_result_t *result)
 {
-    const char *unwanted = self->policy_given? "policy": self->job_count? "job": self->phase_count? "phase":
-        self->leave_count? "leave": self->options->json? "json": NULL;
+    const char *unwanted = s_first_given (result, OPTION_CHOICES ("policy", "job", "phase", "leave", "json"));
     return !unwanted || simulated_complain ("--%s: expected without --sweep, which has jobs and policies of "
         "its own", unwanted);
 }
 
 static bool
-s_check_plan (const parser_t *self)
+s_check_plan (const parser_t *self, const option_result_t *result)
 {
-    if (!self->policy_given)
+    if (!option_given (&s_table, result, "policy"))
         return simulated_complain ("--policy: expected one, as in --policy follow");
-    if (self->options->plan.samples == 0)
+    if (self->options.plan.samples == 0)
         return simulated_complain ("--samples: expected a number, as in --samples 4000");
     if (self->job_count == 0)
         return simulated_complain ("--job: expected at least one, as in --job 1:0:12:0:1");
-    const char *unwanted = self->slow_given? "slow": self->jitter_given? "jitter":
-        self->phase_count? "phase": NULL;
-    if (unwanted && self->options->plan.policy == SIMULATED_LOCKSTEP)
+    const char *unwanted = s_first_given (result, OPTION_CHOICES ("slow", "jitter", "phase"));
+    if (unwanted && self->options.plan.policy == SIMULATED_LOCKSTEP)
         return simulated_complain ("--%s: expected with other policies, lockstep's jobs all step together",
             unwanted);
     return true;
@@ -278,7 +232,7 @@ s_check_jobs (parser_t *self)
             return false;
     for (size_t job = 0; job < self->job_count; job++) {
         uint32_t from, to;
-        simulated_data (&self->options->plan, job, &from, &to);
+        simulated_data (&self->options.plan, job, &from, &to);
         if (from == to)
             return simulated_complain ("--job: job %zu has no sample; expected more --samples or a wider "
                 "FROM:TO", job);
@@ -287,10 +241,10 @@ s_check_jobs (parser_t *self)
 }
 
 static bool
-s_complete (parser_t *self)
+s_complete (parser_t *self, const option_result_t *result)
 {
-    simulated_plan_t *plan = &self->options->plan;
-    if (self->options->sweep? !s_check_sweep (self): !s_check_plan (self))
+    simulated_plan_t *plan = &self->options.plan;
+    if (self->options.sweep? !s_check_sweep (result): !s_check_plan (self, result))
         return false;
     if (plan->samples == 0)
         plan->samples = SWEEP_SAMPLES;
@@ -305,21 +259,24 @@ s_complete (parser_t *self)
     return s_check_jobs (self);
 }
 
-bool
+int
 simulated_options_parse (simulated_options_t *self, int argc, char **argv)
 {
-    *self = (simulated_options_t) {
-        .plan = { .window = 1, .batch = BATCH_DEFAULT }, .seed = 1, .seeds = 1
+    parser_t parser = {
+        .options = { .plan = { .window = 1, .batch = BATCH_DEFAULT }, .seed = 1, .seeds = 1 }
     };
-    parser_t parser = { .options = self };
     parser.jobs = simulated_alloc (SIMULATED_JOBS_MAX, sizeof *parser.jobs);
     parser.phases = simulated_alloc ((size_t) argc, sizeof *parser.phases);
     parser.leaves = simulated_alloc ((size_t) argc, sizeof *parser.leaves);
-    self->plan.jobs = parser.jobs;
-    bool fine = s_read (&parser, argc, argv) && (self->help || s_complete (&parser));
+    parser.options.plan.jobs = parser.jobs;
+    option_result_t result;
+    int status = option_parse (&s_table, &parser, argc, argv, &result);
+    if (status < 0 && !s_complete (&parser, &result))
+        status = 2;
+    *self = parser.options;
     free (parser.phases);
     free (parser.leaves);
-    return fine;
+    return status;
 }
 
 void

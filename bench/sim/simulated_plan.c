@@ -19,15 +19,6 @@ simulated_policy_name (simulated_policy_t policy)
     return s_names [policy];
 }
 
-simulated_policy_t
-simulated_policy_of (const char *name)
-{
-    int policy = 0;
-    while (policy < SIMULATED_POLICIES && strcmp (name, s_names [policy]))
-        policy++;
-    return (simulated_policy_t) policy;
-}
-
 void
 simulated_data (const simulated_plan_t *plan, size_t job, uint32_t *from_p, uint32_t *to_p)
 {

@@ -51,9 +51,8 @@ typedef struct {
     size_t job_count;
 } simulated_plan_t;
 
-//  "dsa", "follow" ...; and back, or SIMULATED_POLICIES.
+//  "dsa", "follow" ...
 const char *simulated_policy_name (simulated_policy_t policy);
-simulated_policy_t simulated_policy_of (const char *name);
 
 //  The job's data as ids [*from_p .. *to_p).
 void simulated_data (const simulated_plan_t *plan, size_t job, uint32_t *from_p, uint32_t *to_p);

@@ -7,12 +7,12 @@
 //  and A beside B.
 
 #include <assert.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "option.h"
 #include "sampler.h"
 #include "simulated_mean.h"
 #include "version_index.h"
@@ -280,34 +280,23 @@ s_run_mix (const plan_t *plan, const mix_t *mix)
 
 //  ---- the command
 
-static const char s_help [] =
+#define AT(member) OPTION_AT (plan_t, member)
+static const option_row_t s_rows [] = {
+    { "samples", "N", AT (samples), "of each of two data sets (default: 4000)", 100, SAMPLES_MAX },
+    { "cache", "C", AT (cache), "versions that the cache holds (default: 5 % of N)", 2, SAMPLES_MAX },
+    { "epochs", "E", AT (epochs), "(default: 4)", 1, 1000 },
+    { "seeds", "K", AT (seeds), "runs of each, from seed 1 on (default: 3)", 1, SEEDS_MAX }
+};
+
+static const option_table_t s_table = { "tenants_sim", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "usage: tenants_sim [options] [MIX...]\n"
     "\n"
     "Preparations for each delivered sample of tenant A, whose jobs behave, and of tenant B, which does its worst: A alone,\n"
     "A alone with half the cache, which is its due, A and B as if they were one tenant, and as two of equal weight.\n"
     "The first epoch does not count.\n"
+    "\n", .after =
     "\n"
-    "  --samples N         of each of two data sets (default: 4000)\n"
-    "  --cache C           versions that the cache holds (default: 5 % of N)\n"
-    "  --epochs E          (default: 4)\n"
-    "  --seeds K           runs of each, from seed 1 on (default: 3)\n"
-    "  --help              this text, and the mixes\n"
-    "\n"
-    "Exit status: 0 done, 1 something could not be written, 2 unusable arguments.\n";
-
-static bool
-s_parse (const char *option, const char *text, uint64_t least, uint64_t most, uint64_t *number_p)
-{
-    char *end;
-    unsigned long long number = strtoull (text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == '\0' && number >= least && number <= most) {
-        *number_p = number;
-        return true;
-    }
-    fprintf (stderr, "tenants_sim: --%s '%s': expected a whole number from %llu to %llu\n", option, text,
-        (unsigned long long) least, (unsigned long long) most);
-    return false;
-}
+    "Exit status: 0 done, 1 something could not be written, 2 unusable arguments.\n" };
 
 static const mix_t *
 s_mix (const char *name)
@@ -319,59 +308,28 @@ s_mix (const char *name)
     return NULL;
 }
 
-static void
-s_explain (void)
-{
-    fputs (s_help, stdout);
-    fputs ("\nMixes (default: all):\n", stdout);
-    for (size_t mix = 0; mix < MIXES; mix++)
-        printf ("  %-8s  %s\n", s_mixes [mix].name, s_mixes [mix].text);
-}
-
-//  0: go on; 1: done already; 2: unusable.
-static int
-s_options (plan_t *plan, int argc, char **argv)
-{
-    static const struct option options [] = {
-        { "samples", required_argument, NULL, 's' }, { "cache", required_argument, NULL, 'c' },
-        { "epochs", required_argument, NULL, 'e' }, { "seeds", required_argument, NULL, 'k' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    uint64_t samples = 4000, cache = 0, epochs = 4, seeds = 3;
-    int option;
-    while ((option = getopt_long (argc, argv, "", options, NULL)) != -1) {
-        bool fine = option == 's'? s_parse ("samples", optarg, 100, SAMPLES_MAX, &samples):
-            option == 'c'? s_parse ("cache", optarg, 2, SAMPLES_MAX, &cache):
-            option == 'e'? s_parse ("epochs", optarg, 1, 1000, &epochs):
-            option == 'k'? s_parse ("seeds", optarg, 1, SEEDS_MAX, &seeds): option == 'h';
-        if (!fine)
-            return 2;
-        if (option == 'h') {
-            s_explain ();
-            return 1;
-        }
-    }
-    *plan = (plan_t) { .samples = (uint32_t) samples, .cache = (uint32_t) (cache? cache: samples / 20), .epochs = (uint32_t) epochs,
-        .seeds = seeds };
-    return 0;
-}
-
 int
 main (int argc, char **argv)
 {
-    plan_t plan;
-    int status = s_options (&plan, argc, argv);
-    if (status == 2)
-        return 2;
-    for (int argument = optind; argument < argc && status == 0; argument++)
-        if (!s_mix (argv [argument]))
+    plan_t plan = { .samples = 4000, .epochs = 4, .seeds = 3 };
+    option_result_t result;
+    int status = option_parse (&s_table, &plan, argc, argv, &result);
+    if (status == 0) {
+        fputs ("\nMixes (default: all):\n", stdout);
+        for (size_t mix = 0; mix < MIXES; mix++)
+            printf ("  %-8s  %s\n", s_mixes [mix].name, s_mixes [mix].text);
+    }
+    if (status >= 0)
+        return status;
+    plan.cache = plan.cache? plan.cache: plan.samples / 20;
+    for (size_t word = 0; word < result.word_count; word++)
+        if (!s_mix (result.words [word]))
             return 2;
-    if (status == 0)
-        puts ("| mix | A alone | with its due | beside B, as one | beside B | B, as one | B |\n| --- | --- | "
-            "--- | --- | --- | --- | --- |");
-    for (int argument = optind; argument < argc && status == 0; argument++)
-        s_run_mix (&plan, s_mix (argv [argument]));
-    for (size_t mix = 0; mix < MIXES && status == 0 && optind == argc; mix++)
+    puts ("| mix | A alone | with its due | beside B, as one | beside B | B, as one | B |\n| --- | --- | "
+        "--- | --- | --- | --- | --- |");
+    for (size_t word = 0; word < result.word_count; word++)
+        s_run_mix (&plan, s_mix (result.words [word]));
+    for (size_t mix = 0; mix < MIXES && result.word_count == 0; mix++)
         s_run_mix (&plan, &s_mixes [mix]);
     return fflush (stdout) || ferror (stdout);
 }

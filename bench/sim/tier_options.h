@@ -6,12 +6,15 @@
 typedef struct {
     tier_plan_t plan;
     tier_plan_job_t *jobs;              //  the plan's
+    size_t job_count;
+    uint32_t epochs;                    //  of the one job, where no --job is given; 0: the default
     uint64_t seed;
-    bool json, help;
+    bool json;
 } tier_options_t;
 
-//  False: something is wrong, and has been said.  Either way to be cleared.
-bool tier_options_parse (tier_options_t *self, int argc, char **argv);
+//  -1: go on; else the exit status: help was printed, or standard error says what is wrong.  The caller calls
+//  tier_options_clear in every case.
+int tier_options_parse (tier_options_t *self, int argc, char **argv);
 void tier_options_clear (tier_options_t *self);
 
 #endif

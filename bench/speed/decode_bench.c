@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fts.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #if defined (__SSE2__)
 #include <emmintrin.h>
 #endif
+#include "option.h"
 #include "bare_jpeg.h"
 #include "decoder.h"
 #include "geometry.h"
@@ -599,53 +599,35 @@ s_run_stages (bench_t *self)
     free (times);
 }
 
-static uint32_t
-s_number (const char *text, uint32_t most)
-{
-    char *end;
-    unsigned long number = strtoul (text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || number < 1 || number > most) {
-        fprintf (stderr, "decode_bench: '%s': expected a number from 1 to %u\n", text, most);
-        exit (2);
-    }
-    return (uint32_t) number;
-}
+static const option_row_t s_rows [] = {
+    { "rounds", "N", OPTION_AT (bench_t, rounds), "how often each figure is measured (7)", 1, ROUNDS_MAX },
+    { "threads", "N", OPTION_AT (bench_t, threads), "of the last figure (as many as processors)", 1,
+        THREADS_MAX },
+    { "tiles", NULL, OPTION_AT (bench_t, tiles), "instead, what tiled JPEGs gain" },
+    { "json", NULL, OPTION_AT (bench_t, json), "one JSON object" }
+};
 
-static const char s_help [] =
+static const option_table_t s_table = { "decode_bench", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "usage: decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...\n"
-    "Measures preparing of JPEGs beside plain libjpeg-turbo loops: --rounds (7), and of the last figure\n"
-    "--threads (as many as processors).  --tiles: instead, what tiled JPEGs gain.  What is no JPEG is passed over.\n";
+    "Measures preparing of JPEGs beside plain libjpeg-turbo loops.  What is no JPEG is passed over.\n" };
 
 int
 main (int argc, char **argv)
 {
-    static const struct option options [] = {
-        { "rounds", required_argument, NULL, 'r' }, { "threads", required_argument, NULL, 't' },
-        { "tiles", no_argument, NULL, 'i' }, { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 }
-    };
     long processors = sysconf (_SC_NPROCESSORS_ONLN);
     bench_t bench = { .rounds = 7,
         .threads = processors < 1? 1: processors > THREADS_MAX? THREADS_MAX: (uint32_t) processors };
-    for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1;) {
-        if (option == 'r')
-            bench.rounds = s_number (optarg, ROUNDS_MAX);
-        else if (option == 't')
-            bench.threads = s_number (optarg, THREADS_MAX);
-        else if (option == 'i')
-            bench.tiles = true;
-        else if (option == 'j')
-            bench.json = true;
-        else
-            return fputs (s_help, option == 'h'? stdout: stderr) < 0? 1: option == 'h'? 0: 2;
-    }
-    if (optind < argc) {
-        s_list (&bench, argv + optind);
+    option_result_t result;
+    int status = option_parse (&s_table, &bench, argc, argv, &result);
+    if (status >= 0)
+        return status;
+    if (result.word_count) {
+        result.words [result.word_count] = NULL;
+        s_list (&bench, result.words);
         s_open (&bench);
     }
     if (!bench.count) {
-        fprintf (stderr, "decode_bench: no JPEG to measure with\n%s", s_help);
+        fprintf (stderr, "decode_bench: no JPEG to measure with; see `decode_bench --help`\n");
         return 2;
     }
     if (bench.tiles)

@@ -1,7 +1,6 @@
 /*  sampler_bench -- what the sampler's decisions cost in time and memory, beside what CRoaring costs for the
  *  same sets in the same run.  One thread; figures are of this machine at this moment, so compare the ratios.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdbool.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <jansson.h>
 
+#include "option.h"
 #include "random.h"
 #include "sampler.h"
 
@@ -457,28 +457,6 @@ s_print (const json_t *report)
         s_print_memory (part);
 }
 
-static int
-s_usage (FILE *file, int status)
-{
-    fputs ("usage: sampler_bench [--samples N] [--only PART] [--json]\n"
-        "\n"
-        "What the sampler's decisions cost, beside what CRoaring costs on the same sets in the same run.\n"
-        "  --samples N   of the data set that jobs draw from (default: 1280000; at least 1000)\n"
-        "  --only PART   inserts, dsa, follow (draws under that policy) or memory (default: all of these)\n"
-        "  --json        one JSON object instead of tables\n", file);
-    return status;
-}
-
-static bool
-s_is_part (const char *name)
-{
-    static const char *const parts [] = { "inserts", "dsa", "follow", "memory" };
-    for (size_t index = 0; index < sizeof parts / sizeof *parts; index++)
-        if (strcmp (name, parts [index]) == 0)
-            return true;
-    return false;
-}
-
 static json_t *
 s_measure (uint32_t samples, const char *only)
 {
@@ -496,41 +474,36 @@ s_measure (uint32_t samples, const char *only)
     return report;
 }
 
+typedef struct {
+    uint32_t samples;
+    const char *only;
+    bool json;
+} options_t;
+
+static const option_row_t s_rows [] = {
+    { "samples", "N", OPTION_AT (options_t, samples),
+        "of the data set that jobs draw from (default: 1280000; at least 1000)", 1000, 100000000 },
+    { "only", "PART", OPTION_AT (options_t, only),
+        "inserts, dsa, follow (draws under that policy) or memory (default: all of these)",
+        .choices = OPTION_CHOICES ("inserts", "dsa", "follow", "memory") },
+    { "json", NULL, OPTION_AT (options_t, json), "one JSON object instead of tables" }
+};
+
+static const option_table_t s_table = { "sampler_bench", s_rows, OPTION_ROWS (s_rows), .before =
+    "usage: sampler_bench [--samples N] [--only PART] [--json]\n"
+    "\n"
+    "What the sampler's decisions cost, beside what CRoaring costs on the same sets in the same run.\n" };
+
 int
 main (int argc, char **argv)
 {
-    static const struct option options [] = { { "samples", required_argument, NULL, 's' },
-        { "only", required_argument, NULL, 'o' }, { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 } };
-    uint32_t samples = 1280000;
-    const char *only = NULL;
-    bool json = false;
-    for (int option; (option = getopt_long (argc, argv, "", options, NULL)) != -1; ) {
-        char *end = NULL;
-        unsigned long number = option == 's'? strtoul (optarg, &end, 10): 0;
-        if (option == 's' && (*end || number < 1000 || number > 100000000)) {
-            fprintf (stderr, "sampler_bench: --samples: '%s' is no number from 1000 to 100000000\n", optarg);
-            return 2;
-        }
-        if (option == 'o' && !s_is_part (optarg)) {
-            fprintf (stderr, "sampler_bench: --only: '%s' is not inserts, dsa, follow or memory\n", optarg);
-            return 2;
-        }
-        if (option == 's')
-            samples = (uint32_t) number;
-        else
-        if (option == 'o')
-            only = optarg;
-        else
-        if (option == 'j')
-            json = true;
-        else
-            return option == 'h'? s_usage (stdout, 0): s_usage (stderr, 2);
-    }
-    if (optind < argc)
-        return s_usage (stderr, 2);
-    json_t *report = s_measure (samples, only);
-    if (json) {
+    options_t options = { .samples = 1280000 };
+    option_result_t result;
+    int status = option_parse (&s_table, &options, argc, argv, &result);
+    if (status >= 0)
+        return status;
+    json_t *report = s_measure (options.samples, options.only);
+    if (options.json) {
         json_dumpf (report, stdout, JSON_INDENT (2) | JSON_REAL_PRECISION (6));
         putchar ('\n');
     }

@@ -557,13 +557,15 @@ command_serve (int argc, char **argv)
 {
     char error [ERROR_BYTES];
     server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO }, .failure = STATUS_FAILED };
-    options_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
+    option_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     bool out_of_time = false;
-    if (parsed == OPTIONS_HELP)
-        printf ("%s\nThis build reads %s.\n", options_help (), decoder_formats ());
+    if (parsed == OPTION_HELP) {
+        options_help (stdout);
+        printf ("\nThis build reads %s.\n", decoder_formats ());
+    }
     else
-    if (parsed == OPTIONS_ERROR) {
+    if (parsed == OPTION_WRONG) {
         fprintf (stderr, "tureen serve: %s\n", error);
         status = 2;
     }

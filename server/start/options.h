@@ -31,6 +31,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include "option.h"
 #include <sys/types.h>
 
 enum {
@@ -102,17 +104,11 @@ typedef struct {
     bool open;                  //  whoever can connect is served
 } options_t;
 
-typedef enum { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_ERROR } options_status_t;
-
-//  Parses `tureen serve` arguments (argv[0] is "serve").  OPTIONS_ERROR: error says which argument or which
+//  Parses `tureen serve` arguments (argv[0] is "serve").  OPTION_WRONG: error says which argument or which
 //  line of the file, and what was expected.  The caller calls options_clear in every case.
-options_status_t options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes);
+option_status_t options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes);
 void options_clear (options_t *self);
-//  The text of `tureen serve --help`; static.
-const char *options_help (void);
-
-//  "64M" -> 67108864: digits, then nothing, K, M, G or T (1024 each), an optional "iB" or "B".  False: not a
-//  size, or over 2^63.
-bool options_size (const char *text, uint64_t *bytes_p);
+//  The text of `tureen serve --help`.
+void options_help (FILE *stream);
 
 #endif

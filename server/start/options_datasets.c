@@ -1,32 +1,14 @@
 //  Data sets, and the settings that belong to one of them; the notes of settings that name something.
 
 #include "options_state.h"
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "utf8.h"
 
-enum { NAMES_SHOWN_BYTES = 200, EXTENSION_BYTES_MAX = 16 };
+enum { EXTENSION_BYTES_MAX = 16 };
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
-const char *
-options_form (setting_t setting)
-{
-    static const char *const forms [SET_COUNT] = {
-        [SET_DATASET] = "NAME=PATH", [SET_FIELD] = "NAME.FIELD=mask:DIR",
-            [SET_EXTENSIONS] = "NAME=.wav,.flac",
-        [SET_ON_BAD] = "NAME=drop|fail", [SET_JPEG_WARNINGS] = "NAME=N",
-            [SET_TIER] = "NAME=stream|redox|direct",
-        [SET_PIECE] = "NAME=N", [SET_TENANT] = "NAME=USER,USER",
-            [SET_TENANT_DATASETS] = "NAME=DATASET,DATASET",
-        [SET_TENANT_WEIGHT] = "NAME=N", [SET_TENANT_JOBS] = "NAME=N", [SET_TENANT_BATCHES] = "NAME=BYTES",
-        [SET_TENANT_CACHE] = "NAME=BYTES"
-    };
-    assert (forms [setting]);
-    return forms [setting];
-}
 
 //  --- Data sets --------------------------------------------------------------------------------------------
 
@@ -91,19 +73,19 @@ options_clear_dataset (options_dataset_t *dataset)
 //  --- Notes ------------------------------------------------------------------------------------------------
 
 bool
-options_set_named (settings_t *self, setting_t setting, const char *key, size_t size, const char *value)
+options_set_named (settings_t *self, const option_row_t *row, const char *key, size_t size, const char *value)
 {
-    char shown [OPTIONS_SHOWN_BYTES];
-    if (setting == SET_DATASET)
+    char shown [OPTIONS_SHOWN_BYTES], form [OPTION_FORM_BYTES];
+    if (row->role == ROLE_DATASET)
         return s_add_dataset (self, key, size, value);
-    if (setting == SET_TENANT)
+    if (row->role == ROLE_TENANT)
         return options_add_tenant (self, key, size, value);
     if (size == 0 || !*value)
-        return options_fail (self, "%s: expected %s, got '%s%s'", options_names [setting],
-            options_form (setting), utf8_visible (key, size, shown, sizeof shown), size? "=": "=...");
+        return options_fail (self, "%s: expected %s, got '%s%s'", row->name,
+            option_form (row, form), utf8_visible (key, size, shown, sizeof shown), size? "=": "=...");
     if (self->note_count == OPTIONS_NOTES_MAX)
         return options_fail (self, "more than %d settings of data sets and tenants", OPTIONS_NOTES_MAX);
-    self->notes [self->note_count++] = (note_t) { .setting = setting, .key = options_copy (key, size),
+    self->notes [self->note_count++] = (note_t) { .row = row, .key = options_copy (key, size),
         .value = options_copy (value, strlen (value)), .file = self->file, .line = self->line };
     return true;
 }
@@ -118,16 +100,19 @@ options_forget (settings_t *self)
     self->note_count = 0;
 }
 
-static bool
-s_fail_without_dataset (settings_t *self, const note_t *note, size_t size)
+const char *
+options_list (char text [OPTIONS_LIST_BYTES], const void *entries, size_t count, size_t stride)
 {
-    char names [NAMES_SHOWN_BYTES] = "", shown [OPTIONS_SHOWN_BYTES];
     size_t used = 0;
-    for (size_t index = 0; index < self->options->dataset_count && used < sizeof names; index++)
-        used += (size_t) snprintf (names + used, sizeof names - used, "%s%s", index? ", ": "",
-            self->options->datasets [index].name);
-    return options_fail (self, "%s: there is no data set '%s'; there is: %s%s", options_names [note->setting],
-        utf8_visible (note->key, size, shown, sizeof shown), names, used < sizeof names? "": "...");
+    *text = 0;
+    for (size_t index = 0; index < count && used < OPTIONS_LIST_BYTES - 4; index++) {
+        const char *name = *(char *const *) ((const char *) entries + index * stride);
+        int size = snprintf (text + used, OPTIONS_LIST_BYTES - 4 - used, "%s%s", index? ", ": "", name);
+        used += (size_t) size;
+    }
+    if (used >= OPTIONS_LIST_BYTES - 4)
+        strcpy (text + OPTIONS_LIST_BYTES - 5, "...");
+    return text;
 }
 
 //  --- What a note says -------------------------------------------------------------------------------------
@@ -158,15 +143,14 @@ s_add_field (settings_t *self, options_dataset_t *dataset, const char *name, con
 }
 
 //  Each of the list: a dot, and more.
-static bool
-s_set_extensions (settings_t *self, options_dataset_t *dataset, const char *value)
+bool
+options_take_extensions (void *target, char *value, char error [OPTION_ERROR_BYTES])
 {
-    char shown [OPTIONS_SHOWN_BYTES];
+    options_dataset_t *dataset = target;
     for (const char *at = value; at;) {
         size_t size = strcspn (at, ",");
         if (size < 2 || size > EXTENSION_BYTES_MAX || *at != '.' || strcspn (at, "/ ") < size)
-            return options_fail (self, "extensions: expected NAME=.wav,.flac, got '%s'",
-                options_shown (value, shown));
+            return option_fail (error, "expected NAME=.wav,.flac");
         at = at [size]? at + size + 1: NULL;
     }
     free (dataset->extensions);
@@ -174,69 +158,14 @@ s_set_extensions (settings_t *self, options_dataset_t *dataset, const char *valu
     return true;
 }
 
-static bool
-s_set_on_bad (settings_t *self, options_dataset_t *dataset, const char *value)
-{
-    char shown [OPTIONS_SHOWN_BYTES];
-    dataset->bad_is_fatal = strcmp (value, "fail") == 0;
-    return dataset->bad_is_fatal || strcmp (value, "drop") == 0
-        || options_fail (self, "on-bad: there is no '%s'; there is: drop, fail",
-        options_shown (value, shown));
-}
-
-static bool
-s_set_tier (settings_t *self, options_dataset_t *dataset, const char *value)
-{
-    static const char *const names [] = { "stream", "redox", "direct" };
-    char shown [OPTIONS_SHOWN_BYTES];
-    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
-        if (strcmp (value, names [index]) == 0) {
-            dataset->tier = names [index];
-            return true;
-        }
-    return options_fail (self, "tier: there is no '%s'; there is: stream, redox, direct",
-        options_shown (value, shown));
-}
-
-static bool
-s_set_jpeg_warnings (settings_t *self, options_dataset_t *dataset, const char *value)
-{
-    char shown [OPTIONS_SHOWN_BYTES];
-    size_t digits = strspn (value, "0123456789");
-    if (digits == 0 || digits > 9 || value [digits])
-        return options_fail (self, "jpeg-warnings: expected a number from 0 to 999999999, got '%s'",
-            options_shown (value, shown));
-    dataset->jpeg_warnings_max = (uint32_t) strtoul (value, NULL, 10);
-    return true;
-}
-
-static bool
-s_apply_value (settings_t *self, options_dataset_t *dataset, const note_t *note, size_t size)
-{
-    switch (note->setting) {
-    case SET_FIELD:
-        return s_add_field (self, dataset, note->key + size + 1, note->value);
-    case SET_EXTENSIONS:
-        return s_set_extensions (self, dataset, note->value);
-    case SET_ON_BAD:
-        return s_set_on_bad (self, dataset, note->value);
-    case SET_TIER:
-        return s_set_tier (self, dataset, note->value);
-    case SET_PIECE:
-        return options_number (self, note->setting, note->value, OPTIONS_PIECE_MAX, &dataset->piece);
-    default:
-        assert (note->setting == SET_JPEG_WARNINGS);
-        return s_set_jpeg_warnings (self, dataset, note->value);
-    }
-}
-
 //  --- Applying ---------------------------------------------------------------------------------------------
 
 const note_t *
 options_said_before (const settings_t *self, const note_t *note)
 {
-    for (const note_t *other = self->notes; note->file && note->setting != SET_FIELD && other < note; other++)
-        if (other->setting == note->setting && strcmp (other->key, note->key) == 0)
+    bool may_repeat = !note->file || note->row->role == ROLE_FIELD;
+    for (const note_t *other = self->notes; !may_repeat && other < note; other++)
+        if (other->row == note->row && strcmp (other->key, note->key) == 0)
             return other;
     return NULL;
 }
@@ -244,21 +173,27 @@ options_said_before (const settings_t *self, const note_t *note)
 static bool
 s_apply (settings_t *self, const note_t *note)
 {
-    char shown [OPTIONS_SHOWN_BYTES];
-    const char *dot = note->setting == SET_FIELD? strrchr (note->key, '.'): NULL;
+    char shown [OPTIONS_SHOWN_BYTES], form [OPTION_FORM_BYTES], names [OPTIONS_LIST_BYTES];
+    options_t *options = self->options;
+    bool is_field = note->row->role == ROLE_FIELD;
+    const char *dot = is_field? strrchr (note->key, '.'): NULL;
     size_t size = dot? (size_t) (dot - note->key): strlen (note->key);
-    if (note->setting == SET_FIELD && !dot)
-        return options_fail (self, "field: expected %s, got '%s'", options_form (SET_FIELD),
+    if (is_field && !dot)
+        return options_fail (self, "field: expected %s, got '%s'", option_form (note->row, form),
             options_shown (note->key, shown));
-    options_dataset_t *dataset = options_dataset (self->options, note->key, size);
+    options_dataset_t *dataset = options_dataset (options, note->key, size);
     if (!dataset)
-        return s_fail_without_dataset (self, note, size);
+        return options_fail (self, "%s: there is no data set '%s'; there is: %s", note->row->name,
+            utf8_visible (note->key, size, shown, sizeof shown),
+            options_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
+    if (is_field)
+        return s_add_field (self, dataset, dot + 1, note->value);
     const note_t *other = options_said_before (self, note);
     if (other && other->file)
-        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting],
-            dataset->name, options_shown (note->value, shown));
+        return options_fail (self, "%s %s: it is there twice, now as '%s'", note->row->name, dataset->name,
+            options_shown (note->value, shown));
     options_dataset_t checked = { .name = NULL };
-    bool good = s_apply_value (self, other? &checked: dataset, note, size);
+    bool good = options_value (self, note->row, other? &checked: dataset, note->value);
     options_clear_dataset (&checked);
     return good;
 }
@@ -268,11 +203,10 @@ options_apply (settings_t *self)
 {
     bool good = true;
     for (size_t index = 0; index < self->note_count && good; index++) {
-        self->file = self->notes [index].file;
-        self->line = self->notes [index].line;
         const note_t *note = &self->notes [index];
-        good = options_is_of_tenant (note->setting)? options_apply_to_tenant (self, note):
-            s_apply (self, note);
+        self->file = note->file;
+        self->line = note->line;
+        good = note->row->role >= ROLE_TENANT? options_apply_to_tenant (self, note): s_apply (self, note);
     }
     return good;
 }

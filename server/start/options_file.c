@@ -17,7 +17,8 @@
 
 enum {
     FILE_BYTES_MAX = 64 * 1024,
-    LINE_BYTES_MAX = 1000           //  every zconfig takes 1024
+    LINE_BYTES_MAX = 1000,          //  every zconfig takes 1024
+    NAMES_BYTES = 400               //  of all settings
 };
 
 //  The whole file, ended; the caller's.  NULL and the reason.
@@ -140,10 +141,11 @@ s_next_setting (settings_t *self, const char **text)
 
 //  The lines below a setting of data sets or tenants.
 static bool
-s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char **text)
+s_take_lines (settings_t *self, const option_row_t *row, zconfig_t *item, const char **text)
 {
-    const char *name = options_names [setting], *form = options_form (setting);
-    int key = (int) strcspn (form, "=");
+    char form [OPTION_FORM_BYTES];
+    const char *name = row->name;
+    int key = (int) strcspn (option_form (row, form), "=");
     if (*zconfig_value (item))
         return options_fail (self, "%s: expected no value here, but lines '    %.*s = %s' below it", name,
             key, form, form + key + 1);
@@ -153,32 +155,43 @@ s_take_lines (settings_t *self, setting_t setting, zconfig_t *item, const char *
     for (zconfig_t *child = zconfig_child (item); child; child = zconfig_next (child)) {
         s_next_setting (self, text);
         const char *of = zconfig_name (child);
-        if (!options_set_named (self, setting, of, strlen (of), zconfig_value (child)))
+        if (!options_set_named (self, row, of, strlen (of), zconfig_value (child)))
             return false;
     }
     return true;
 }
 
 static bool
+s_fail_unknown (settings_t *self, const char *name)
+{
+    const char *names [OPTION_ROWS_MAX];
+    char shown [OPTIONS_SHOWN_BYTES], list [NAMES_BYTES];
+    size_t count = 0, used = 0;
+    for (size_t index = 0; index < options_table.count; index++)
+        if (options_table.rows [index].role != ROLE_COMMAND_LINE) {
+            names [count] = options_table.rows [index].name;
+            used += (size_t) snprintf (list + used, sizeof list - used, "%s%s", count? ", ": "",
+                names [count]);
+            count++;
+        }
+    const char *nearest = nearest_name (name, names, count);
+    return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
+        nearest? "did you mean '": "there are ", nearest? nearest: list, nearest? "'?": "");
+}
+
+static bool
 s_take_item (settings_t *self, zconfig_t *item, const char **text)
 {
-    setting_t setting;
     s_next_setting (self, text);
     const char *name = zconfig_name (item);
-    if (!options_find (name, &setting)) {
-        char shown [OPTIONS_SHOWN_BYTES];
-        const char *nearest = nearest_name (name, options_names, SET_COUNT);
-        return options_fail (self, "unknown setting '%s'; %s%s%s", options_shown (name, shown),
-            nearest? "did you mean '": "there are dataset, listen, cache, raw, reads, workers, policy, "
-            "field, extensions, on-bad, jpeg-warnings, tier, piece, tenant, tenant-datasets, tenant-weight, "
-            "tenant-jobs, tenant-batches, tenant-cache, group, keys, open and supervise",
-            nearest? nearest: "", nearest? "'?": "");
-    }
-    if (options_is_named (setting))
-        return s_take_lines (self, setting, item, text);
+    const option_row_t *row = option_row (&options_table, name);
+    if (!row || row->role == ROLE_COMMAND_LINE)
+        return s_fail_unknown (self, name);
+    if (options_is_named (row))
+        return s_take_lines (self, row, item, text);
     if (zconfig_child (item))
         return options_fail (self, "%s: nothing belongs below it", name);
-    return options_set (self, setting, zconfig_value (item));
+    return options_set (self, row, zconfig_value (item));
 }
 
 bool

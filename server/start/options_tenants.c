@@ -1,8 +1,6 @@
 //  Tenants: whose users they are, what they may use and have; and the group that may reach the socket.
 
 #include "options_state.h"
-#include <assert.h>
-#include <errno.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -10,7 +8,7 @@
 #include <string.h>
 #include "utf8.h"
 
-enum { NAMES_SHOWN_BYTES = 200, ACCOUNT_BYTES_MAX = 256 };
+enum { ACCOUNT_BYTES_MAX = 256 };
 
 //  --- Users and groups of this machine ---------------------------------------------------------------------
 
@@ -37,18 +35,18 @@ s_user_name (uid_t uid, char shown [OPTIONS_SHOWN_BYTES])
 }
 
 bool
-options_set_group (settings_t *self, const char *value, char **name_p, gid_t *group_p)
+options_take_group (void *target, char *value, char error [OPTION_ERROR_BYTES])
 {
-    char shown [OPTIONS_SHOWN_BYTES];
+    options_t *options = target;
     uint32_t number;
     bool is_number = s_is_number (value, &number);
     const struct group *group = is_number? NULL: getgrnam (value);
     if (!is_number && !group)
-        return options_fail (self, "group: this machine has no group '%s': make it (groupadd), or give the "
-            "name or number of one that there is", options_shown (value, shown));
-    free (*name_p);
-    *name_p = options_copy (value, strlen (value));
-    *group_p = group? group->gr_gid: (gid_t) number;
+        return option_fail (error, "expected the name or number of a group of this machine (groupadd makes "
+            "one)");
+    free (options->group);
+    options->group = options_copy (value, strlen (value));
+    options->group_id = group? group->gr_gid: (gid_t) number;
     return true;
 }
 
@@ -103,8 +101,8 @@ s_take_user (settings_t *self, size_t tenant, const char *text, size_t size)
     uint32_t number;
     utf8_visible (text, size, shown, sizeof shown);
     if (size == 0)
-        return options_fail (self, "tenant %s: a user is missing between commas; expected %s", of,
-            options_form (SET_TENANT));
+        return options_fail (self, "tenant %s: a user is missing between commas; expected NAME=USER,USER",
+            of);
     snprintf (name, sizeof name, "%.*s", (int) (size <= ACCOUNT_BYTES_MAX? size: 0), text);
     if (s_is_number (name, &number))
         return s_add_user (self, tenant, number);
@@ -161,8 +159,7 @@ bool
 options_add_tenant (settings_t *self, const char *name, size_t size, const char *users)
 {
     if (!*users)
-        return options_fail (self, "tenant: expected %s, or NAME=- where there are only keys",
-            options_form (SET_TENANT));
+        return options_fail (self, "tenant: expected NAME=USER,USER, or NAME=- where there are only keys");
     size_t tenant = s_declare (self, name, size);
     bool good = tenant < OPTIONS_TENANTS_MAX;
     for (const char *rest = strcmp (users, "-") == 0? NULL: users; rest && good;) {
@@ -175,27 +172,11 @@ options_add_tenant (settings_t *self, const char *name, size_t size, const char 
 
 //  --- What a note says -------------------------------------------------------------------------------------
 
-//  "train, val" of count names, each at the beginning of an entry of stride bytes.
-static const char *
-s_list (char text [NAMES_SHOWN_BYTES], const void *entries, size_t count, size_t stride)
-{
-    size_t used = 0;
-    *text = 0;
-    for (size_t index = 0; index < count && used < NAMES_SHOWN_BYTES - 4; index++) {
-        const char *name = *(char *const *) ((const char *) entries + index * stride);
-        int size = snprintf (text + used, NAMES_SHOWN_BYTES - 4 - used, "%s%s", index? ", ": "", name);
-        used += (size_t) size;
-    }
-    if (used >= NAMES_SHOWN_BYTES - 4)
-        strcpy (text + NAMES_SHOWN_BYTES - 5, "...");
-    return text;
-}
-
 static bool
 s_set_datasets (settings_t *self, options_tenant_t *tenant, const char *name, const char *value)
 {
     const options_t *options = self->options;
-    char names [NAMES_SHOWN_BYTES], shown [OPTIONS_SHOWN_BYTES];
+    char names [OPTIONS_LIST_BYTES], shown [OPTIONS_SHOWN_BYTES];
     tenant->datasets = strcmp (value, "*") == 0? UINT64_MAX: 0;
     for (const char *rest = tenant->datasets? NULL: value; rest;) {
         size_t size;
@@ -204,44 +185,27 @@ s_set_datasets (settings_t *self, options_tenant_t *tenant, const char *name, co
         if (!dataset)
             return options_fail (self, "tenant-datasets %s: there is no data set '%s'; there is: %s, or * "
                 "for all", name, utf8_visible (part, size, shown, sizeof shown),
-                s_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
+                options_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
         tenant->datasets |= UINT64_C (1) << (dataset - options->datasets);
     }
     return true;
 }
 
 static bool
-s_apply_value (settings_t *self, options_tenant_t *tenant, const note_t *note)
-{
-    switch (note->setting) {
-    case SET_TENANT_DATASETS:
-        return s_set_datasets (self, tenant, note->key, note->value);
-    case SET_TENANT_WEIGHT:
-        return options_number (self, note->setting, note->value, OPTIONS_WEIGHT_MAX, &tenant->weight);
-    case SET_TENANT_JOBS:
-        return options_number (self, note->setting, note->value, OPTIONS_JOBS_MAX, &tenant->jobs_max);
-    case SET_TENANT_BATCHES:
-        return options_bytes (self, note->setting, note->value, &tenant->batches_bytes_max);
-    default:
-        assert (note->setting == SET_TENANT_CACHE);
-        return options_bytes (self, note->setting, note->value, &tenant->cache_bytes_max);
-    }
-}
-
-static bool
 s_fail_without_tenant (settings_t *self, const note_t *note)
 {
     const options_t *options = self->options;
-    char names [NAMES_SHOWN_BYTES], shown [OPTIONS_SHOWN_BYTES];
+    char names [OPTIONS_LIST_BYTES], shown [OPTIONS_SHOWN_BYTES];
     if (options->tenant_count == 0 && strcmp (note->key, OPTIONS_OPERATOR) == 0)
         return options_fail (self, "%s: %s has everything as long as there is no tenant beside it: declare "
-            "one, as in tenant NAME=USER, or take this out", options_names [note->setting], OPTIONS_OPERATOR);
+            "one, as in tenant NAME=USER, or take this out", note->row->name, OPTIONS_OPERATOR);
     if (options->tenant_count == 0)
         return options_fail (self, "%s: there is no tenant '%s', and none at all: declare it with tenant "
-            "%s=USER", options_names [note->setting], options_shown (note->key, shown), shown);
-    return options_fail (self, "%s: there is no tenant '%s'; there is: %s, %s", options_names [note->setting],
+            "%s=USER", note->row->name, options_shown (note->key, shown), shown);
+    return options_fail (self, "%s: there is no tenant '%s'; there is: %s, %s", note->row->name,
         options_shown (note->key, shown),
-        s_list (names, options->tenants, options->tenant_count, sizeof *options->tenants), OPTIONS_OPERATOR);
+        options_list (names, options->tenants, options->tenant_count, sizeof *options->tenants),
+        OPTIONS_OPERATOR);
 }
 
 bool
@@ -250,17 +214,18 @@ options_apply_to_tenant (settings_t *self, const note_t *note)
     options_t *options = self->options;
     char shown [OPTIONS_SHOWN_BYTES];
     bool is_operator = strcmp (note->key, OPTIONS_OPERATOR) == 0 && options->tenant_count > 0;
-    if (is_operator && note->setting == SET_TENANT_DATASETS)
+    if (is_operator && note->row->role == ROLE_TENANT_DATASETS)
         return options_fail (self, "tenant-datasets: the operator may use all data sets: take this out");
     options_tenant_t *tenant = is_operator? &options->own: s_tenant (options, note->key, strlen (note->key));
     if (!tenant)
         return s_fail_without_tenant (self, note);
     const note_t *other = options_said_before (self, note);
     if (other && other->file)
-        return options_fail (self, "%s %s: it is there twice, now as '%s'", options_names [note->setting],
+        return options_fail (self, "%s %s: it is there twice, now as '%s'", note->row->name,
             note->key, options_shown (note->value, shown));
-    options_tenant_t checked = { .name = NULL };
-    return s_apply_value (self, other? &checked: tenant, note);
+    options_tenant_t checked = { .name = NULL }, *kept = other? &checked: tenant;
+    return note->row->role == ROLE_TENANT_DATASETS? s_set_datasets (self, kept, note->key, note->value):
+        options_value (self, note->row, kept, note->value);
 }
 
 //  --- The whole --------------------------------------------------------------------------------------------

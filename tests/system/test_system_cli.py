@@ -213,9 +213,9 @@ class Typing(unittest.TestCase):
                                  "--frobnicate")
 
     def test_values_that_lack_or_are_too_many(self):
-        self.assert_said("tureen status: option '--connect' needs a value; see `tureen status --help`", "status", "--connect")
+        self.assert_said("tureen status: option '--connect' needs a value: ENDPOINT; see `tureen status --help`", "status", "--connect")
         self.assert_said("tureen drain: option '--wait' takes no value", "drain", "--wait=yes")
-        self.assert_said("tureen key: option '--name' needs a value; see `tureen key --help`", "key", "allow", "--name")
+        self.assert_said("tureen key: option '--name' needs a value: LABEL; see `tureen key --help`", "key", "allow", "--name")
 
     def test_commands(self):
         self.assert_said("tureen: there is no command 'stauts'; did you mean 'status'?", "stauts")

@@ -23,56 +23,6 @@
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 
-static const char s_help [] =
-    "Usage: tureen pack [OPTION...] SOURCE... FOLDER\n"
-    "Packs a data set into FOLDER, shuffled as a whole, to be served and read in large pieces.\n"
-    "\n"
-    "  tureen pack /data/train /packs/train\n"
-    "  tureen pack --field mask=mask:/data/masks /data/train /packs/train\n"
-    "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
-    "  tureen serve --dataset train=/packs/train\n"
-    "\n"
-    "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a labels\n"
-    "file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order given: members with\n"
-    "one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty. Ids, names, labels and fields\n"
-    "stay those of the source; only the order on the disk is shuffled.\n"
-    "\n"
-    "  --chunk N            samples of a chunk: a multiple of 64 (64)\n"
-    "  --seed S             of the shuffle; a random one when left out, which is told at the end. The same data,\n"
-    "                       seed, chunk and tile make the same pack, byte for byte\n"
-    "  --memory SIZE        for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)\n"
-    "  --extensions LIST    which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
-    "                       sample's own\n"
-    "  --field NAME=mask:FOLDER, NAME=image:FOLDER\n"
-    "                       a further file of each sample of a folder or list: the one in FOLDER with the same\n"
-    "                       path but for the extension; repeatable\n"
-    "  --mask LIST          which members of tar files are masks, as seg.png,mask.png\n"
-    "  --tile off|auto|N    auto: JPEGs get restart markers, so that a crop can be decoded without the rest of\n"
-    "                       the picture. Lossless in pixels and metadata, by a check of each file, but not in\n"
-    "                       bytes; a file that cannot be tiled stays as it is. N: segments of at most N pixels,\n"
-    "                       8 to 65535, whatever that costs; auto: 24, and wider where a file would grow by\n"
-    "                       more than a tenth (off)\n"
-    "  --keep-original-bytes\n"
-    "                       with --tile: byte for byte as well, for some 70 bytes a file (350 of a progressive\n"
-    "                       one): `tureen unpack` gives the originals; a file that would not come back stays as\n"
-    "                       it is\n"
-    "  --workers N          threads that tile (as many as there are processors)\n"
-    "  --resume             go on with what was stopped or killed, from where it was; begins where nothing was\n"
-    "                       begun, so that the same command can be repeated until it succeeds; a finished pack\n"
-    "                       is left as it is, without a look at the source\n"
-    "  --quiet              no progress on standard error\n"
-    "  --json               the result as JSON on standard output\n"
-    "  --help               this\n"
-    "\n"
-    "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one bucket\n"
-    "(about half of --memory); when that is not free, nothing is begun. Beside --memory it takes about 100 bytes\n"
-    "of memory a sample, and with --tile at most as much as --memory for pictures that are being tiled (one that\n"
-    "needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be read ends it: left out, it would\n"
-    "give all later samples other ids.\n"
-    "\n"
-    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and SIGXCPU\n"
-    "(ulimit -t), which leave what --resume goes on with (so does a kill).\n";
-
 //  ---- signals
 
 static volatile sig_atomic_t s_signal;
@@ -246,8 +196,8 @@ command_pack (int argc, char **argv)
 {
     output_begin ();
     pack_options_t options;
-    int status = EXIT_UNUSABLE;
-    if (pack_options_parse (&options, argc, argv))
-        status = options.help? fputs (s_help, stdout) < 0: s_run (&options);
+    int status = pack_options_parse (&options, argc, argv);
+    if (status < 0)
+        status = s_run (&options);
     return output_end ("pack", status);
 }

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
+#include "option.h"
 #include "output.h"
 #include "pack.h"
 #include "pack_report.h"
@@ -28,32 +28,8 @@
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
-static const char s_help [] =
-    "Usage: tureen unpack [--as-packed] PACK FOLDER\n"
-    "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
-    "\n"
-    "  tureen unpack /packs/train /data/train-again\n"
-    "\n"
-    "  --as-packed  of a pack made with --keep-original-bytes the tiled files all the same\n"
-    "  --help       this\n"
-    "\n"
-    "Files get the paths that they had below the data set's folder or in the tar.  Where a folder was packed\n"
-    "with further fields, which lay in folders of their own, each field gets one here: FOLDER/image,\n"
-    "FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv or\n"
-    "labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
-    "\n"
-    "Of a pack made with --tile these are the tiled files, with the pixels and the metadata of the originals\n"
-    "and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others. Of one made with\n"
-    "--keep-original-bytes as well they are the originals.\n"
-    "\n"
-    "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
-    "all its files.\n"
-    "\n"
-    "Exit status: 0 all are back, 1 some are not (standard error says which), 2 unusable arguments.\n";
-
 typedef struct {
     const char *path, *target;
-    bool help;
     bool as_packed;
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
@@ -68,29 +44,48 @@ typedef struct {
 
 //  ---- arguments
 
-static bool
+static const option_row_t s_rows [] = {
+    { "as-packed", NULL, OPTION_AT (unpack_t, as_packed),
+        "of a pack made with --keep-original-bytes the tiled files all the same" }
+};
+
+static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2,
+    .word_hint = "give a pack and a folder to unpack it to", .before =
+    "Usage: tureen unpack [--as-packed] PACK FOLDER\n"
+    "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
+    "\n"
+    "  tureen unpack /packs/train /data/train-again\n"
+    "\n", .after =
+    "\n"
+    "Files get the paths that they had below the data set's folder or in the tar.  Where a folder was packed\n"
+    "with further fields, which lay in folders of their own, each field gets one here: FOLDER/image,\n"
+    "FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv or\n"
+    "labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
+    "\n"
+    "Of a pack made with --tile these are the tiled files, with the pixels and the metadata of the originals\n"
+    "and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others. Of one made with\n"
+    "--keep-original-bytes as well they are the originals.\n"
+    "\n"
+    "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
+    "all its files.\n"
+    "\n"
+    "Exit status: 0 all are back, 1 some are not (standard error says which), 2 unusable arguments.\n" };
+
+//  -1: go on; else the exit status.
+static int
 s_parse (unpack_t *self, int argc, char **argv)
 {
-    static const struct option options [] = {
-        { "as-packed", no_argument, NULL, 'p' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        self->help |= option == 'h';
-        self->as_packed |= option == 'p';
-        if (option == '?')
-            return complain_of_option ("unpack", argv, options, option);
-    }
-    if (self->help)
-        return true;
-    if (argc - optind != 2)
-        return complain ("unpack", "give a pack and a folder to unpack it to; try: tureen unpack --help");
-    self->path = argv [optind];
-    self->target = argv [optind + 1];
-    return true;
+    option_result_t result;
+    int status = option_parse (&s_table, self, argc, argv, &result);
+    if (status >= 0)
+        return status;
+    self->path = result.words [0];
+    self->target = result.words [1];
+    if (result.word_count == 2)
+        return -1;
+    complain ("unpack", "give a pack and a folder to unpack it to; try: tureen unpack --help");
+    return EXIT_UNUSABLE;
 }
-
 
 //  ---- folders and files.  Nothing is followed, nothing is written over: all was made by this call.
 
@@ -416,13 +411,8 @@ command_unpack (int argc, char **argv)
 {
     output_begin ();
     unpack_t unpack = { .path = NULL };
-    int status = EXIT_UNUSABLE;
-    if (s_parse (&unpack, argc, argv)) {
-        status = EXIT_SUCCESS;
-        if (unpack.help)
-            fputs (s_help, stdout);
-        else
-            status = s_run (&unpack);
-    }
+    int status = s_parse (&unpack, argc, argv);
+    if (status < 0)
+        status = s_run (&unpack);
     return output_end ("unpack", status);
 }

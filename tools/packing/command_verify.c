@@ -1,7 +1,6 @@
 #include "command_verify.h"
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "complain.h"
+#include "option.h"
 #include "output.h"
 #include "pack.h"
 #include "pack_report.h"
@@ -23,37 +23,9 @@
 
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
-static const char s_help [] =
-    "Usage: tureen verify [--json] [--originals] PACK\n"
-    "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
-    "order is a shuffle.\n"
-    "\n"
-    "  tureen pack /data/train /packs/train\n"
-    "  tureen verify /packs/train\n"
-    "\n"
-    "  --json       one JSON object; docs/operations.md explains its keys\n"
-    "  --originals  of a pack made with --keep-original-bytes: make each original again, as `tureen unpack`\n"
-    "               would, and hold it against its checksum; some hundred files a second\n"
-    "  --help       this\n"
-    "\n"
-    "A line for each damaged sample: volume, chunk, sample's id and name, field, reason.  A volume that is\n"
-    "missing is one line for all its samples.  Padding that is not zero is told; it harms nothing.\n"
-    "\n"
-    "The order is judged by figures whose law under a true shuffle is known: the correlation of place and\n"
-    "id, ascents, jumps from place to place, neighbours that stayed neighbours, a table of tenths,\n"
-    "neighbours that share a chunk, and runs of one label (the first that is one whole number).  One is a\n"
-    "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
-    "fewer than 30 samples are not judged.\n"
-    "\n"
-    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is looked\n"
-    "through for its segments, and other than so many is a fault, unless damaged samples explain it.\n"
-    "\n"
-    "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n";
-
 typedef struct {
     const char *path;
     bool json;
-    bool help;
     bool originals;                     //  are made again
     catalogue_t *catalogue;
     uint64_t bytes;                     //  of samples that were looked at
@@ -72,30 +44,50 @@ typedef struct {
 
 //  ---- arguments
 
-static bool
+static const option_row_t s_rows [] = {
+    { "json", NULL, OPTION_AT (verify_t, json), "one JSON object; docs/operations.md explains its keys" },
+    { "originals", NULL, OPTION_AT (verify_t, originals),
+        "of a pack made with --keep-original-bytes: make each original again, as `tureen unpack`\n"
+        "would, and hold it against its checksum; some hundred files a second" }
+};
+
+static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_rows), 1,
+    .word_hint = "there is more than one pack: give them one at a time", .before =
+    "Usage: tureen verify [--json] [--originals] PACK\n"
+    "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
+    "order is a shuffle.\n"
+    "\n"
+    "  tureen pack /data/train /packs/train\n"
+    "  tureen verify /packs/train\n"
+    "\n", .after =
+    "\n"
+    "A line for each damaged sample: volume, chunk, sample's id and name, field, reason.  A volume that is\n"
+    "missing is one line for all its samples.  Padding that is not zero is told; it harms nothing.\n"
+    "\n"
+    "The order is judged by figures whose law under a true shuffle is known: the correlation of place and\n"
+    "id, ascents, jumps from place to place, neighbours that stayed neighbours, a table of tenths,\n"
+    "neighbours that share a chunk, and runs of one label (the first that is one whole number).  One is a\n"
+    "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
+    "fewer than 30 samples are not judged.\n"
+    "\n"
+    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is looked\n"
+    "through for its segments, and other than so many is a fault, unless damaged samples explain it.\n"
+    "\n"
+    "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n" };
+
+//  -1: go on; else the exit status.
+static int
 s_parse (verify_t *self, int argc, char **argv)
 {
-    static const struct option options [] = {
-        { "json", no_argument, NULL, 'j' }, { "originals", no_argument, NULL, 'o' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 }
-    };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        self->json |= option == 'j';
-        self->help |= option == 'h';
-        self->originals |= option == 'o';
-        if (option == '?')
-            return complain_of_option ("verify", argv, options, option);
-    }
-    if (self->help)
-        return true;
-    if (argc - optind != 1)
-        return complain ("verify", argc == optind? "no pack; give the folder that `tureen pack` made"
-            : "more than one pack; give them one at a time");
-    self->path = argv [optind];
-    return true;
+    option_result_t result;
+    int status = option_parse (&s_table, self, argc, argv, &result);
+    if (status >= 0)
+        return status;
+    self->path = result.words [0];
+    if (result.word_count)
+        return -1;
+    complain ("verify", "no pack; give the folder that `tureen pack` made");
+    return EXIT_UNUSABLE;
 }
 
 
@@ -438,14 +430,9 @@ command_verify (int argc, char **argv)
 {
     output_begin ();
     verify_t verify = { .path = NULL };
-    int status = EXIT_UNUSABLE;
-    if (s_parse (&verify, argc, argv)) {
-        status = EXIT_SUCCESS;
-        if (verify.help)
-            fputs (s_help, stdout);
-        else
-            status = s_run (&verify);
-    }
+    int status = s_parse (&verify, argc, argv);
+    if (status < 0)
+        status = s_run (&verify);
     //  Exit status 1 is for faults: what could not be written is no answer.
     int ended = output_end ("verify", status);
     return ended == status? status: EXIT_UNUSABLE;

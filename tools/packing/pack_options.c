@@ -1,11 +1,9 @@
 #include "pack_options.h"
-#include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include "complain.h"
 #include "machine.h"
-#include "options.h"
+#include "option.h"
 #include "pack_format.h"
 #include "tiling.h"
 
@@ -13,100 +11,122 @@ enum { WORKERS_MAX = 256 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
 
 static bool
-s_number (const char *option, const char *text, uint64_t *number_p)
+s_chunk (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
-    char *end = NULL;
-    errno = 0;
-    unsigned long long number = *text >= '0' && *text <= '9'? strtoull (text, &end, 10): 0;
-    if (!end || *end || errno)
-        return complain ("pack", "--%s '%s': expected a number from 0 to 2^64 - 1", option, text);
-    *number_p = number;
-    return true;
-}
-
-static bool
-s_chunk (pack_options_t *self, const char *text)
-{
-    uint64_t number = 0;
-    if (!s_number ("chunk", text, &number))
-        return false;
-    if (number == 0 || number % PACK_CHUNK_SAMPLES || number > PACK_CHUNK_SAMPLES_MAX)
-        return complain ("pack", "--chunk '%s': expected a multiple of %d, at most %d", text,
-            PACK_CHUNK_SAMPLES, PACK_CHUNK_SAMPLES_MAX);
+    pack_options_t *self = target;
+    uint64_t number;
+    const char *end;
+    if (!option_digits (text, "", &number, &end) || *end || number == 0 || number % PACK_CHUNK_SAMPLES
+        || number > PACK_CHUNK_SAMPLES_MAX)
+        return option_fail (error, "expected a multiple of %d, at most %d", PACK_CHUNK_SAMPLES,
+            PACK_CHUNK_SAMPLES_MAX);
     self->packing.chunk_samples = (uint32_t) number;
     return true;
 }
 
 static bool
-s_memory (pack_options_t *self, const char *text)
+s_tile (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
-    if (options_size (text, &self->packing.memory_bytes)
-        && self->packing.memory_bytes >= PACKING_MEMORY_BYTES_MIN)
-        return true;
-    return complain ("pack", "--memory '%s': expected a size of at least 1M, as in 512M or 4G", text);
-}
-
-static bool
-s_tile (pack_options_t *self, const char *text)
-{
+    pack_options_t *self = target;
     self->packing.has_tile = true;
     return packing_tile_parse (text, &self->packing.tile)
-        || complain ("pack", "--tile '%s': expected off, auto, or how many pixels wide a segment may be, %d "
-            "to %d", text, PACKING_TILE_LEAST, PACKING_TILE_MOST);
+        || option_fail (error, "expected off, auto, or how many pixels wide a segment may be, %d to %d",
+        PACKING_TILE_LEAST, PACKING_TILE_MOST);
 }
 
-static bool
-s_workers (pack_options_t *self, const char *text)
+bool
+pack_options_split_field (char *text, bool *is_mask_p, char **folder_p)
 {
-    uint64_t number = 0;
-    if (!s_number ("workers", text, &number))
+    char *kind = strchr (text, '=');
+    if (!kind || kind == text)
         return false;
-    self->workers = (uint32_t) number;
-    return (number > 0 && number <= WORKERS_MAX)
-        || complain ("pack", "--workers '%s': expected a number from 1 to %d", text, WORKERS_MAX);
-}
-
-//  NAME=mask:DIR or NAME=image:DIR; the text is cut up in place.  The catalogue judges the name.
-static bool
-s_field (pack_options_t *self, char *text)
-{
-    char *kind = strchr (text, '='), *folder = kind? strchr (kind, ':'): NULL;
-    size_t kind_bytes = folder? (size_t) (folder - kind - 1): 0;
-    bool is_mask = kind_bytes == 4 && memcmp (kind + 1, "mask", 4) == 0;
-    bool is_image = kind_bytes == 5 && memcmp (kind + 1, "image", 5) == 0;
-    if (kind == text || !(is_mask || is_image) || !folder [1])
-        return complain ("pack", "--field '%s': expected NAME=mask:FOLDER or NAME=image:FOLDER", text);
-    pack_source_options_t *source = &self->packing.source;
-    if (source->field_count == CATALOGUE_FIELDS_MAX - 1)
-        return complain ("pack", "--field '%s': at most %d beside the image", text, CATALOGUE_FIELDS_MAX - 1);
+    *is_mask_p = strncmp (kind, "=mask:", 6) == 0;
+    *folder_p = kind + (*is_mask_p? 6: 7);
+    if ((!*is_mask_p && strncmp (kind, "=image:", 7) != 0) || !**folder_p)
+        return false;
     *kind = 0;
-    self->fields [source->field_count++] = (catalogue_field_t) { text, is_mask, folder + 1 };
     return true;
 }
 
+//  The catalogue judges the name.
 static bool
-s_take (pack_options_t *self, int option)
+s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
-    switch (option) {
-    case 'c': return s_chunk (self, optarg);
-    case 's': self->packing.has_seed = true; return s_number ("seed", optarg, &self->packing.seed);
-    case 'm': return s_memory (self, optarg);
-    case 'e': self->packing.source.extensions = optarg; return true;
-    case 'f': return s_field (self, optarg);
-    case 'k': self->packing.source.masks = optarg; return true;
-    case 't': return s_tile (self, optarg);
-    case 'w': return s_workers (self, optarg);
-    case 'o': return self->originals = true;
-    case 'r': return self->packing.resume = true;
-    case 'q': return self->quiet = true;
-    case 'j': return self->json = true;
-    case 'h': return self->help = true;
-    default: return false;
-    }
+    pack_options_t *self = target;
+    pack_source_options_t *source = &self->packing.source;
+    bool is_mask;
+    char *folder;
+    if (source->field_count == CATALOGUE_FIELDS_MAX - 1)
+        return option_fail (error, "at most %d beside the image", CATALOGUE_FIELDS_MAX - 1);
+    if (!pack_options_split_field (text, &is_mask, &folder))
+        return option_fail (error, "expected NAME=mask:FOLDER or NAME=image:FOLDER");
+    self->fields [source->field_count++] = (catalogue_field_t) { text, is_mask, folder };
+    return true;
 }
 
+#define AT(member) OPTION_AT (pack_options_t, member)
+static const option_row_t s_rows [] = {
+    { "chunk", "N", OPTION_CALL (s_chunk), "samples of a chunk: a multiple of 64 (64)" },
+    { "seed", "S", AT (packing.seed),
+        "of the shuffle; a random one when left out, which is told at the end. The same data,\n"
+        "seed, chunk and tile make the same pack, byte for byte" },
+    { "memory", "SIZE", AT (packing.memory_bytes),
+        "for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)",
+        PACKING_MEMORY_BYTES_MIN, .unit = OPTION_BYTES,
+        .expected = "a size of at least 1M, as in 512M or 4G" },
+    { "extensions", "LIST", AT (packing.source.extensions),
+        "which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
+        "sample's own" },
+    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER", OPTION_CALL (s_field),
+        "a further file of each sample of a folder or list: the one in FOLDER with the same\n"
+        "path but for the extension; repeatable" },
+    { "mask", "LIST", AT (packing.source.masks),
+        "which members of tar files are masks, as seg.png,mask.png" },
+    { "tile", "off|auto|N", OPTION_CALL (s_tile),
+        "auto: JPEGs get restart markers, so that a crop can be decoded without the rest of\n"
+        "the picture. Lossless in pixels and metadata, by a check of each file, but not in\n"
+        "bytes; a file that cannot be tiled stays as it is. N: segments of at most N pixels,\n"
+        "8 to 65535, whatever that costs; auto: 24, and wider where a file would grow by\n"
+        "more than a tenth (off)" },
+    { "keep-original-bytes", NULL, AT (originals),
+        "with --tile: byte for byte as well, for some 70 bytes a file (350 of a progressive\n"
+        "one): `tureen unpack` gives the originals; a file that would not come back stays as\n"
+        "it is" },
+    { "workers", "N", AT (workers), "threads that tile (as many as there are processors)", 1, WORKERS_MAX },
+    { "resume", NULL, AT (packing.resume),
+        "go on with what was stopped or killed, from where it was; begins where nothing was\n"
+        "begun, so that the same command can be repeated until it succeeds; a finished pack\n"
+        "is left as it is, without a look at the source" },
+    { "quiet", NULL, AT (quiet), "no progress on standard error" },
+    { "json", NULL, AT (json), "the result as JSON on standard output" }
+};
+
+static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
+    "Usage: tureen pack [OPTION...] SOURCE... FOLDER\n"
+    "Packs a data set into FOLDER, shuffled as a whole, to be served and read in large pieces.\n"
+    "\n"
+    "  tureen pack /data/train /packs/train\n"
+    "  tureen pack --field mask=mask:/data/masks /data/train /packs/train\n"
+    "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
+    "  tureen serve --dataset train=/packs/train\n"
+    "\n"
+    "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a labels\n"
+    "file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order given: members with\n"
+    "one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty. Ids, names, labels and fields\n"
+    "stay those of the source; only the order on the disk is shuffled.\n"
+    "\n", .after =
+    "\n"
+    "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one bucket\n"
+    "(about half of --memory); when that is not free, nothing is begun. Beside --memory it takes about 100 bytes\n"
+    "of memory a sample, and with --tile at most as much as --memory for pictures that are being tiled (one that\n"
+    "needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be read ends it: left out, it would\n"
+    "give all later samples other ids.\n"
+    "\n"
+    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and SIGXCPU\n"
+    "(ulimit -t), which leave what --resume goes on with (so does a kill).\n" };
+
 static bool
-s_finish (pack_options_t *self, int count, char **words)
+s_finish (pack_options_t *self, size_t count, char **words)
 {
     if (count < 2)
         return complain ("pack", "expected a source and a folder for the pack; try: tureen pack --help");
@@ -116,10 +136,10 @@ s_finish (pack_options_t *self, int count, char **words)
     if (self->originals)
         self->packing.tile |= PACKING_TILE_ORIGINALS;
     self->packing.source.paths = (const char *const *) words;
-    self->packing.source.path_count = (size_t) count - 1;
+    self->packing.source.path_count = count - 1;
     self->packing.source.fields = self->fields;
     self->packing.target = words [count - 1];
-    for (int index = 0; index < count; index++)
+    for (size_t index = 0; index < count; index++)
         if (!*words [index])
             return complain ("pack", "an argument is empty; expected a path");
     return true;
@@ -135,29 +155,12 @@ s_default_memory (void)
     return bytes < MEMORY_BYTES_DEFAULT? bytes: MEMORY_BYTES_DEFAULT;
 }
 
-bool
+int
 pack_options_parse (pack_options_t *self, int argc, char **argv)
 {
-    static const struct option options [] = {
-        { "chunk", required_argument, NULL, 'c' }, { "seed", required_argument, NULL, 's' },
-        { "memory", required_argument, NULL, 'm' }, { "extensions", required_argument, NULL, 'e' },
-        { "field", required_argument, NULL, 'f' }, { "mask", required_argument, NULL, 'k' },
-        { "tile", required_argument, NULL, 't' }, { "keep-original-bytes", no_argument, NULL, 'o' },
-        { "workers", required_argument, NULL, 'w' },
-        { "resume", no_argument, NULL, 'r' }, { "quiet", no_argument, NULL, 'q' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 }
-    };
     *self = (pack_options_t) { .packing.memory_bytes = s_default_memory () };
-    opterr = 0;
-    optind = 0;                         //  glibc: start anew, whatever was parsed before
-    for (int option; (option = getopt_long (argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == ':' || option == '?')
-            return complain_of_option ("pack", argv, options, option);
-        if (!s_take (self, option))
-            return false;
-        if (self->help)
-            return true;
-    }
-    return s_finish (self, argc - optind, argv + optind);
+    option_result_t result;
+    int status = option_parse (&s_table, self, argc, argv, &result);
+    self->packing.has_seed = option_given (&s_table, &result, "seed");
+    return status >= 0? status: s_finish (self, result.word_count, result.words)? -1: 2;
 }

@@ -11,10 +11,11 @@ typedef struct {
     bool originals;                         //  is in packing.tile, too
     bool quiet;
     bool json;
-    bool help;                              //  then the rest says nothing
 } pack_options_t;
 
-//  False: said on standard error what is wrong.
-bool pack_options_parse (pack_options_t *self, int argc, char **argv);
+//  -1: go on; else the exit status: help was printed, or standard error says what is wrong.
+int pack_options_parse (pack_options_t *self, int argc, char **argv);
+//  NAME=mask:FOLDER or NAME=image:FOLDER: ends the name in place.  False: it is neither.
+bool pack_options_split_field (char *text, bool *is_mask_p, char **folder_p);
 
 #endif

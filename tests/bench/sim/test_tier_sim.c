@@ -69,12 +69,12 @@ test_bad_arguments (void **state)
         { "--policy stream --memory 0.1", "--samples is missing" },
         { "--policy stream --samples 1000", "--memory is missing" },
         { "--policy best", "--policy 'best': expected stream" },
-        { FINE "--sampler best", "--sampler 'best': expected follow" },
+        { FINE "--sampler best", "--sampler 'best': expected dsa" },
         { FINE "--memory 0", "--memory '0': expected a share" },
         { FINE "--memory 1.5", "--memory '1.5': expected a share" },
         { FINE "--memory 0.001", "expected at least 8, a piece" },
         { "--policy redox --samples 1000 --memory 0.01", "expected at least 64, a chunk" },
-        { FINE "--chunk 65", "--chunk '65': expected a whole number from 1 to 64" },
+        { FINE "--chunk 65", "--chunk '65': expected a number from 1 to 64" },
         { FINE "--piece 0", "--piece '0': expected" },
         { FINE "--samples -5", "--samples '-5': expected" },
         { FINE "--align 0", "--align '0': expected" },
@@ -86,13 +86,14 @@ test_bad_arguments (void **state)
             "has one job of its own" },
         { FINE "--job 1:0:2:0", "expected SPEED:START:EPOCHS:FROM:TO" },
         { FINE "--job 2:0:2:0:1", "expected a SPEED" },
-        { FINE "--job 1:0:1.5:0:1", "expected EPOCHS" },
+        { FINE "--job 1:0:1.5:0:1", "expected SPEED:START:EPOCHS" },
+        { FINE "--job 1:0:0:0:1", "expected EPOCHS from 1" },
         { FINE "--job 1:0:2:0.5:0.5", "expected 0 <= FROM < TO" },
         { FINE "--job 1:0:2:0.5:0.5001", "has none of the 1000 samples" },
         { FINE "--job 1:0:2:0:1 --epochs 3", "expected one of them" },
         { FINE "--until 0", "--until '0': expected epochs" },
         { "--policy redox --samples 1000 --memory 0.1 --published-rng --until 2", "has one job of its own" },
-        { FINE "more", "'more': expected options only" }
+        { FINE "more", "'more'" }
     };
     for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
         assert_int_equal (s_run (cases [at] [0]), 2);

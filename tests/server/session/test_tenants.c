@@ -54,7 +54,7 @@ start (fixture_t *self, const char *settings, bool with_keys)
     int argc = 7;
     for (char *word; *settings && (word = strsep (&rest, " "));)
         argv [argc++] = word;
-    if (options_parse (&self->options, argc, argv, error, sizeof error) != OPTIONS_RUN)
+    if (options_parse (&self->options, argc, argv, error, sizeof error) != OPTION_RUN)
         fail_msg ("%s: %s", settings, error);
     free (text);
     broker_options_t options = { .cache_bytes = 64 << 20, .workers = 2, .jobs_bytes_max = 64 << 20,

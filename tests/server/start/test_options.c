@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "machine.h"
+#include "option.h"
 #include "options.h"
 #include "seed.h"
 
@@ -21,7 +22,7 @@ enum { ARGUMENTS_MAX = 160, ERROR_BYTES = 512 };
 static char s_config_path [] = "/tmp/test_options.XXXXXX";
 
 //  Parses blank-separated arguments.
-static options_status_t
+static option_status_t
 s_parse (options_t *options, const char *arguments, char error [ERROR_BYTES])
 {
     char *text = strdup (arguments), *argv [ARGUMENTS_MAX + 1] = { "serve" }, *rest = text;
@@ -29,7 +30,7 @@ s_parse (options_t *options, const char *arguments, char error [ERROR_BYTES])
     int argc = 1;
     for (char *word; *arguments && (word = strsep (&rest, " ")) && argc < ARGUMENTS_MAX;)
         argv [argc++] = word;
-    options_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
+    option_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
     free (text);
     return status;
 }
@@ -39,7 +40,7 @@ s_parsed (const char *arguments)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, error) != OPTIONS_RUN)
+    if (s_parse (&options, arguments, error) != OPTION_RUN)
         fail_msg ("%s: %s", arguments, error);
     assert_string_equal (error, "");
     return options;
@@ -50,7 +51,7 @@ s_refused (const char *arguments, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, error) != OPTIONS_ERROR)
+    if (s_parse (&options, arguments, error) != OPTION_WRONG)
         fail_msg ("taken: %s", arguments);
     if (!strstr (error, fragment))
         fail_msg ("%s: expected '%s', got '%s'", arguments, fragment, error);
@@ -67,7 +68,7 @@ s_write (const char *path, const void *text, size_t size)
 }
 
 //  Parses a file of this text, with more arguments before it.
-static options_status_t
+static option_status_t
 s_parse_file (options_t *options, const char *text, size_t size, const char *arguments,
     char error [ERROR_BYTES])
 {
@@ -82,7 +83,7 @@ s_parsed_file (const char *text, const char *arguments)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse_file (&options, text, strlen (text), arguments, error) != OPTIONS_RUN)
+    if (s_parse_file (&options, text, strlen (text), arguments, error) != OPTION_RUN)
         fail_msg ("%s: %s", text, error);
     return options;
 }
@@ -92,7 +93,7 @@ s_refused_file (const char *text, size_t line, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES], place [64];
-    if (s_parse_file (&options, text, strlen (text), "", error) != OPTIONS_ERROR)
+    if (s_parse_file (&options, text, strlen (text), "", error) != OPTION_WRONG)
         fail_msg ("taken: %s", text);
     if (line)
         snprintf (place, sizeof place, "%s:%zu: ", s_config_path, line);
@@ -117,7 +118,7 @@ sizes (void **state)
     };
     uint64_t bytes;
     for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
-        if (!options_size (good [index].text, &bytes))
+        if (!option_size (good [index].text, &bytes))
             fail_msg ("%s", good [index].text);
         assert_true (bytes == good [index].bytes);
     }
@@ -126,7 +127,7 @@ sizes (void **state)
         "8388609T", "16777216T",
         "99999999999999999999999999", "9223372036854775809B", "18014398509481984K" };
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++)
-        if (options_size (bad [index], &bytes))
+        if (option_size (bad [index], &bytes))
             fail_msg ("taken: '%s'", bad [index]);
 }
 
@@ -290,19 +291,26 @@ help_comes_first (void **state)
     static const char *const asks [] = { "-h", "--help", "--dataset a=b -h",
         "--workers 3 --help --nonsense" };
     for (size_t index = 0; index < 4; index++) {
-        assert_int_equal (s_parse (&options, asks [index], error), OPTIONS_HELP);
+        assert_int_equal (s_parse (&options, asks [index], error), OPTION_HELP);
         options_clear (&options);
     }
     static const char *const words [] = { "--dataset NAME=PATH", "--listen ENDPOINT", "--cache BYTES",
         "--workers N",
-        "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=fail",
+        "--field NAME.FIELD=mask:DIR", "--extensions NAME=.wav,.flac", "--on-bad NAME=drop|fail",
         "--jpeg-warnings NAME=N",
         "--tier NAME=stream", "--piece NAME=N", "--raw BYTES", "--reads N", "--patience SECONDS",
         "--policy NAME", "--config FILE", "--help", "ipc://$XDG_RUNTIME_DIR/tureen/server.sock",
         "ipc:///tmp/tureen-UID/server.sock", "quarter", "1 to 1024", "dsa", "1024: 512M", "Example" };
+    char *help;
+    size_t size;
+    FILE *stream = open_memstream (&help, &size);
+    assert_non_null (stream);
+    options_help (stream);
+    fclose (stream);
     for (size_t index = 0; index < sizeof words / sizeof *words; index++)
-        if (!strstr (options_help (), words [index]))
+        if (!strstr (help, words [index]))
             fail_msg ("no '%s' in the help", words [index]);
+    free (help);
 }
 
 static void
@@ -313,21 +321,21 @@ arguments_refused (void **state)
         { "", "no data set: name one, as in tureen serve --dataset train=/data/train" },
         { "--workers 3", "no data set" },
         { "train", "unexpected argument 'train'" },
-        { "-v", "unexpected argument '-v'" },
-        { "--", "unexpected argument '--'" },
-        { "--=x", "unexpected argument '--=x'" },
+        { "-v", "unknown option '-v'; see `tureen serve --help`" },
+        { "-- --workers", "unexpected argument '--workers'" },
+        { "--=x", "unknown option '--=x'" },
         { "--datasets a=b", "unknown option '--datasets'; did you mean '--dataset'?" },
         { "--chace 4G", "unknown option '--chace'; did you mean '--cache'?" },
         { "--worker=4", "did you mean '--workers'?" },
         { "--hlep", "did you mean '--help'?" },
-        { "--frobnicate 4", "unknown option '--frobnicate'; see --help" },
+        { "--frobnicate 4", "unknown option '--frobnicate'; see `tureen serve --help`" },
         { "--0123456789012345678901234567890123456789012345678901234567890123456789 4",
             "unknown option '--0123" },
-        { "--help=1", "--help takes no value" },
-        { "--dataset", "--dataset needs a value: NAME=PATH" },
-        { "--cache", "--cache needs a value" },
-        { "--cache --workers 3", "--cache needs a value" },
-        { "--config", "--config needs a value" },
+        { "--help=1", "option '--help' takes no value" },
+        { "--dataset", "option '--dataset' needs a value: NAME=PATH" },
+        { "--cache", "option '--cache' needs a value" },
+        { "--cache --workers 3", "option '--cache' needs a value" },
+        { "--config", "option '--config' needs a value" },
         { "--config a --config b", "--config is given twice: a and b" },
         { "--listen=", "listen: the value is missing" },
         { "--dataset train", "expected NAME=PATH, got 'train'" },
@@ -349,10 +357,10 @@ arguments_refused (void **state)
         { "--until-idle 0", "until-idle: expected a number from 1 to 604800, got '0'" },
         { "--until-idle soon", "got 'soon'" },
         { "--until-idel", "did you mean '--until-idle'?" },
-        { "--policy resident", "policy: there is no 'resident'; there is: follow, dsa" },
+        { "--policy resident", "policy: expected follow or dsa, got 'resident'" },
         { "--feild a.m=mask:/m", "did you mean '--field'?" },
         { "--on-bda a=fail", "did you mean '--on-bad'?" },
-        { "--dataset a=/x --field", "--field needs a value: NAME.FIELD=mask:DIR" },
+        { "--dataset a=/x --field", "option '--field' needs a value: NAME.FIELD=mask:DIR;" },
         { "--dataset a=/x --field a.m", "field: expected NAME.FIELD=mask:DIR, got 'a.m'" },
         { "--dataset a=/x --field a.m=", "field: expected NAME.FIELD=mask:DIR, got 'a.m='" },
         { "--dataset a=/x --field a=mask:/m", "field: expected NAME.FIELD=mask:DIR, got 'a'" },
@@ -368,7 +376,7 @@ arguments_refused (void **state)
         { "--dataset a=/x --dataset b=/y --field c.m=mask:/m",
             "field: there is no data set 'c'; there is: a, b" },
         { "--dataset a=/x --on-bad b=fail", "on-bad: there is no data set 'b'; there is: a" },
-        { "--dataset a=/x --on-bad a=stop", "on-bad: there is no 'stop'; there is: drop, fail" },
+        { "--dataset a=/x --on-bad a=stop", "on-bad: expected drop or fail, got 'stop'" },
         { "--dataset a=/x --on-bad fail", "on-bad: expected NAME=drop|fail, got 'fail'" },
         { "--dataset a=/x --extensions a=wav", "extensions: expected NAME=.wav,.flac, got 'wav'" },
         { "--dataset a=/x --extensions a=.wav,", "got '.wav,'" },
@@ -378,7 +386,7 @@ arguments_refused (void **state)
             "jpeg-warnings: expected a number from 0 to 999999999, got '-1'" },
         { "--dataset a=/x --jpeg-warnings a=1x", "got '1x'" },
         { "--dataset a=/x --jpeg-warnings a=1000000000", "got '1000000000'" },
-        { "--dataset a=/x --tier a=flow", "tier: there is no 'flow'; there is: stream, redox, direct" },
+        { "--dataset a=/x --tier a=flow", "tier: expected stream, redox or direct, got 'flow'" },
         { "--dataset a=/x --tier stream", "tier: expected NAME=stream|redox|direct, got 'stream'" },
         { "--dataset a=/x --piece a=65", "piece: expected a number from 1 to 64, got '65'" },
         { "--dataset a=/x --piece a=0", "got '0'" },
@@ -401,7 +409,7 @@ empty_argument (void **state)
     (void) state;
     options_t options;
     char error [ERROR_BYTES], *argv [] = { "serve", strdup (""), NULL };
-    assert_int_equal (options_parse (&options, 2, argv, error, sizeof error), OPTIONS_ERROR);
+    assert_int_equal (options_parse (&options, 2, argv, error, sizeof error), OPTION_WRONG);
     assert_non_null (strstr (error, "unexpected argument ''"));
     options_clear (&options);
     free (argv [1]);
@@ -416,7 +424,7 @@ short_error_buffer (void **state)
     char *argv [] = { "serve", "--config", "/nonexistent/a/rather/long/path", NULL };
     for (size_t size = 1; size < 80; size++) {
         char *error = malloc (size);
-        assert_int_equal (options_parse (&options, 3, argv, error, size), OPTIONS_ERROR);
+        assert_int_equal (options_parse (&options, 3, argv, error, size), OPTION_WRONG);
         assert_true (strlen (error) < size);
         options_clear (&options);
         free (error);
@@ -467,12 +475,12 @@ command_line_wins_and_datasets_add_up (void **state)
     options_clear (&options);
     char error [ERROR_BYTES];
     assert_int_equal (s_parse_file (&options, text, strlen (text), "--dataset a=/line", error),
-        OPTIONS_ERROR);
+        OPTION_WRONG);
     assert_non_null (strstr (error, ":5: dataset a: there are two of that name: /line and /file"));
     options_clear (&options);
     //  What the command line overrides is checked all the same.
     text = "cache = much\n";
-    assert_int_equal (s_parse_file (&options, text, strlen (text), "--cache 1M", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--cache 1M", error), OPTION_WRONG);
     assert_non_null (strstr (error, ":1: cache: expected a size"));
     options_clear (&options);
 }
@@ -502,8 +510,8 @@ settings_of_datasets_from_a_file (void **state)
     options_clear (&options);
     char error [ERROR_BYTES];
     text = "dataset\n    a = /a\non-bad\n    a = ignore\n";
-    assert_int_equal (s_parse_file (&options, text, strlen (text), "--on-bad a=drop", error), OPTIONS_ERROR);
-    assert_non_null (strstr (error, ":4: on-bad: there is no 'ignore'"));
+    assert_int_equal (s_parse_file (&options, text, strlen (text), "--on-bad a=drop", error), OPTION_WRONG);
+    assert_non_null (strstr (error, ":4: on-bad: expected drop or fail, got 'ignore'"));
     options_clear (&options);
 }
 
@@ -556,7 +564,7 @@ files_refused (void **state)
         { "cache = 1M\n    a = /x\n", 1, "cache: nothing belongs below it" },
         { "cache = 1M\ncache = 2M\n", 2, "cache: it is there twice, now as '2M'" },
         { "workers = 0\n", 1, "workers: expected a number from 1 to 1024, got '0'" },
-        { "policy = resident\n", 1, "policy: there is no 'resident'; there is: follow, dsa" },
+        { "policy = resident\n", 1, "policy: expected follow or dsa, got 'resident'" },
         { "cache\n", 1, "cache: the value is missing" },
         { "cache = \"\"\n", 1, "cache: the value is missing" },
         { "cache =\n", 1, "the value after '=' is missing" },
@@ -581,10 +589,10 @@ files_refused (void **state)
         s_refused_file (cases [index].text, cases [index].line, cases [index].fragment);
     options_t options;
     char error [ERROR_BYTES];
-    assert_int_equal (s_parse_file (&options, "cache = 1M\n\0listen = x\n", 23, "", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, "cache = 1M\n\0listen = x\n", 23, "", error), OPTION_WRONG);
     assert_non_null (strstr (error, "holds a zero byte"));
     options_clear (&options);
-    assert_int_equal (s_parse_file (&options, "", 0, "", error), OPTIONS_ERROR);
+    assert_int_equal (s_parse_file (&options, "", 0, "", error), OPTION_WRONG);
     assert_non_null (strstr (error, "no data set"));
     options_clear (&options);
 }
@@ -630,11 +638,11 @@ damaged_files (void **state)
         for (uint64_t hits = 1 + test_below (&random, 4); hits; hits--)
             text [test_below (&random, sizeof good - 1)] = likely [test_below (&random, sizeof likely - 1)];
         options_t options;
-        options_status_t status = s_parse_file (&options, text, sizeof good - 1, "", error);
+        option_status_t status = s_parse_file (&options, text, sizeof good - 1, "", error);
         if (strstr (error, "is no ZPL"))
             fail_msg ("seed %" PRIu64 ": our check let through:\n%s", seed, text);
-        assert_true (status == OPTIONS_RUN? !*error: *error != 0);
-        taken += status == OPTIONS_RUN;
+        assert_true (status == OPTION_RUN? !*error: *error != 0);
+        taken += status == OPTION_RUN;
         options_clear (&options);
     }
     assert_true (taken > 50);

@@ -18,7 +18,7 @@ enum { ARGUMENTS_MAX = 200, ERROR_BYTES = 512 };
 static char s_config_path [] = "/tmp/test_options_tenants.XXXXXX";
 
 //  Blank-separated arguments after two data sets, train and val; then a file of this text, if there is one.
-static options_status_t
+static option_status_t
 s_parse (options_t *options, const char *arguments, const char *file, char error [ERROR_BYTES])
 {
     char *text = strdup (arguments),
@@ -36,7 +36,7 @@ s_parse (options_t *options, const char *arguments, const char *file, char error
         argv [argc++] = "--config";
         argv [argc++] = s_config_path;
     }
-    options_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
+    option_status_t status = options_parse (options, argc, argv, error, ERROR_BYTES);
     free (text);
     return status;
 }
@@ -46,7 +46,7 @@ s_parsed (const char *arguments, const char *file)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, file, error) != OPTIONS_RUN)
+    if (s_parse (&options, arguments, file, error) != OPTION_RUN)
         fail_msg ("%s, %s: %s", arguments, file? file: "", error);
     assert_string_equal (error, "");
     return options;
@@ -57,7 +57,7 @@ s_refused (const char *arguments, const char *file, const char *fragment)
 {
     options_t options;
     char error [ERROR_BYTES];
-    if (s_parse (&options, arguments, file, error) != OPTIONS_ERROR)
+    if (s_parse (&options, arguments, file, error) != OPTION_WRONG)
         fail_msg ("taken: %s, %s", arguments, file? file: "");
     if (!strstr (error, fragment))
         fail_msg ("%s, %s: expected '%s', got '%s'", arguments, file? file: "", fragment, error);
@@ -227,7 +227,7 @@ arguments_refused (void **state)
 {
     (void) state;
     static const struct { const char *arguments, *fragment; } cases [] = {
-        { "--tenant", "--tenant needs a value: NAME=USER,USER" },
+        { "--tenant", "option '--tenant' needs a value: NAME=USER,USER" },
         { "--tenant vision", "tenant: expected NAME=USER,USER, got 'vision'" },
         { "--tenant vision=", "tenant: expected NAME=USER,USER, or NAME=- where there are only keys" },
         { "--tenant =1000", "tenant: a name has 1 to 64 letters, digits, '.', '_' or '-', got ''" },
@@ -266,14 +266,14 @@ arguments_refused (void **state)
             "tenant-batches: expected a size in bytes, as in 512M or 4G, got '0'" },
         { "--tenant a=1 --tenant-cache a=lots", "tenant-cache: expected a size in bytes" },
         { "--group no-such-group-here",
-            "group: this machine has no group 'no-such-group-here': make it (groupadd)" },
+            "group: expected the name or number of a group of this machine" },
         { "--group 5", "group: its members could reach the socket, and would not be served: declare "
             "tenants" },
         { "--open yes", "unexpected argument 'yes'" },
         { "--open=yes", "open: expected 1 or 0, got 'yes'" },
         { "--open --keys /k", "open and keys:" },
         { "--open --tenant a=1", "open and tenant:" },
-        { "--keys", "--keys needs a value" },
+        { "--keys", "option '--keys' needs a value" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         s_refused (cases [index].arguments, NULL, cases [index].fragment);
@@ -296,7 +296,7 @@ files_refused (void **state)
         { "open = 1\nopen = 1\n", 2, "open: it is there twice" },
         { "open\n", 1, "open: the value is missing" },
         { "open = 2\n", 1, "open: expected 1 or 0" },
-        { "group = no-such-group-here\n", 1, "no group 'no-such-group-here'" },
+        { "group = no-such-group-here\n", 1, "got 'no-such-group-here'" },
         { "keys = /a\nkeys = /b\n", 2, "keys: it is there twice, now as '/b'" },
         { "tenants\n    a = 1\n", 1, "did you mean 'tenant'?" },
     };
@@ -308,7 +308,7 @@ files_refused (void **state)
     }
     //  Nobody has the last word of what the command line has said already: it is checked all the same.
     s_refused ("--tenant a=1 --tenant-weight a=2", "tenant-weight\n    a = many\n", "got 'many'");
-    s_refused ("--tenant a=1 --group 5", "group = no-such-group-here\n", "no group");
+    s_refused ("--tenant a=1 --group 5", "group = no-such-group-here\n", "got 'no-such-group-here'");
 }
 
 //  --- Beside a model ---------------------------------------------------------------------------------------
