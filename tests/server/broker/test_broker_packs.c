@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include "broker_state.h"
 #include "effort.h"
 #include "seed.h"
 #include "simulation.h"
@@ -203,6 +204,62 @@ test_too_many_tiers_are_refused (void **state)
     simulation_destroy (&simulation);
 }
 
+//  Guards: what a tier was is told after its last job has left, and adds to that of the next tier.
+static void
+test_the_last_tier_is_told (void **state)
+{
+    simulation_options_t options = s_options (state, 300, 60000);
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 100 };
+    json_int_t drawn [2];
+    for (int turn = 0; turn < 2; turn++) {
+        int client = simulation_must_join (simulation, &job);
+        assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
+        simulation_leave (simulation, client);
+        simulation_run (simulation, simulation_now_us (simulation) + SECOND_US);
+        assert_int_equal (broker_jobs (simulation_broker (simulation)), 0);
+        json_t *status = broker_status (simulation_broker (simulation), NULL,
+            simulation_now_us (simulation) / 1000);
+        json_t *tier = json_object_get (json_array_get (json_object_get (status, "datasets"), 0), "pack");
+        assert_int_equal (json_integer_value (json_object_get (tier, "resident_samples")), 0);
+        if (options.tier == RAW_STREAM)
+            assert_int_equal (json_integer_value (json_object_get (tier, "piece_samples")), 4);
+        drawn [turn] = json_integer_value (json_object_get (tier, "hits"))
+            + json_integer_value (json_object_get (tier, "misses"));
+        json_decref (status);
+    }
+    if (options.tier == RAW_STREAM)
+        assert_true (drawn [0] == 300 && drawn [1] == 600);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: of many jobs on different parts some find no stratum, and draw apart: never through the tier of
+//  those that follow (which asserts it); each gets its part once an epoch all the same.
+static void
+test_jobs_that_draw_apart (void **state)
+{
+    enum { MANY = 40, STEP = 7, PART = 60 };
+    simulation_options_t options = s_options (state, MANY * STEP + PART, 120000);
+    options.check = false;
+    options.cache_versions = 400;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 5, .slots = 4, .epochs = 2, .sample_us = 100 };
+    int apart = 0;
+    for (int number = 0; number < MANY; number++) {
+        job.from = (uint32_t) number * STEP;
+        job.to = job.from + PART;
+        int client = simulation_must_join (simulation, &job);
+        apart += !simulation_job (simulation, client)->consumer.follows;
+    }
+    assert_true (apart > 0);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    for (int client = 0; client < MANY; client++)
+        for (size_t epoch = 0; epoch < 2; epoch++)
+            simulation_assert_permutation (simulation_epoch (simulation, client, epoch),
+                (uint32_t) client * STEP, (uint32_t) client * STEP + PART);
+    simulation_destroy (&simulation);
+}
+
 //  ---- who stands still
 
 typedef struct {
@@ -384,6 +441,8 @@ main (void)
         UNDER_ALL (test_damage_costs_what_it_hits),
         UNDER_ALL (test_damage_found_twice_is_forgotten_once),
         UNDER_ALL (test_too_many_tiers_are_refused),
+        UNDER_ALL (test_the_last_tier_is_told),
+        UNDER_ALL (test_jobs_that_draw_apart),
         UNDER_ALL (test_who_stops_does_not_fill_memory),
         UNDER_ALL (test_random_schedules_keep_epochs_whole)
     };

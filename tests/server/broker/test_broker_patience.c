@@ -202,10 +202,41 @@ test_many_files_are_the_disk (void **state)
     simulation_destroy (&simulation);
 }
 
+//  What the status says that the only job waits on.
+static void
+s_assert_waits_on (simulation_t *simulation, const char *expected)
+{
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / 1000);
+    json_t *job = json_array_get (json_object_get (status, "jobs"), 0);
+    assert_string_equal (json_string_value (json_object_get (job, "waiting_on")), expected);
+    json_decref (status);
+}
+
+//  Guards: a job that waits for its reads waits on the storage only while that fails.
+static void
+test_what_a_job_waits_on (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++)
+        for (int fails = 0; fails < 2; fails++) {
+            disk_t disk = { .rc = -EIO, .until_us = fails? 10 * SECOND_US: 0 };
+            simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+            simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 300 };
+            int client = simulation_must_join (simulation, &job);
+            simulation_run (simulation, fails? 2 * SECOND_US: 50);
+            s_assert_waits_on (simulation, fails? "storage": "workers");
+            simulation_run (simulation, 100 * SECOND_US);
+            assert_true (simulation_finished (simulation, client));
+            simulation_destroy (&simulation);
+        }
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_what_a_job_waits_on),
         cmocka_unit_test (test_outages_lose_nothing),
         cmocka_unit_test (test_what_lasts_is_that_samples),
         cmocka_unit_test (test_a_disk_that_stays_away),
