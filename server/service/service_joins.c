@@ -18,7 +18,7 @@ typedef struct reading_join {
     side_job_t side_job;              //  first: the way back from it
     service_t *service;
     inbound_message_t *inbound;
-    join_request_t *draft;
+    join_request_t *join_request;
     bool good, is_revoked;
     refusal_t refusal;          //  unless it is good
 } reading_join_t;
@@ -29,11 +29,11 @@ s_read (side_task_t *side_task, decoder_t *decoder)
 {
     (void) decoder;
     reading_join_t *self = (reading_join_t *) side_task;
-    self->good = join_request_read (self->draft, self->inbound->frames, &self->refusal);
+    self->good = join_request_read (self->join_request, self->inbound->frames, &self->refusal);
     inbound_message_drop_frames (self->inbound);
 }
 
-//  The draft goes.
+//  The request goes.
 static bool
 s_go_on (reading_join_t *self, bool was_read)
 {
@@ -44,8 +44,8 @@ s_go_on (reading_join_t *self, bool was_read)
     if (good && self->is_revoked)
         good = service_refuse_revoked (&self->refusal);
     if (good)
-        return arrivals_join (service->arrivals, self->draft, service->now_ms, &self->refusal);
-    join_request_destroy (&self->draft);
+        return arrivals_join (service->arrivals, self->join_request, service->now_ms, &self->refusal);
+    join_request_destroy (&self->join_request);
     return false;
 }
 
@@ -66,18 +66,18 @@ s_done (side_job_t *side_job, bool was_read)
     service_charge (service, tenant, service_unreclaimed_ns (service) - begin);
 }
 
-//  The draft is not the caller's any more.
+//  The request is not the caller's any more.
 static bool
-s_let_read (service_t *self, inbound_message_t *inbound, join_request_t *draft, refusal_t *refusal)
+s_let_read (service_t *self, inbound_message_t *inbound, join_request_t *join_request, refusal_t *refusal)
 {
-    tenant_t *tenant = draft->caller.tenant;
+    tenant_t *tenant = join_request->caller.tenant;
     reading_join_t *reading = calloc (1, sizeof *reading);
     if (!reading) {
-        join_request_destroy (&draft);
+        join_request_destroy (&join_request);
         return refuse (refusal, "budget", "no memory for the request");
     }
     *reading = (reading_join_t) { .side_job = { .side_task = { .work = s_read }, .done = s_done }, .service = self, .inbound = inbound,
-        .draft = draft };
+        .join_request = join_request };
     assert (!self->reading [tenant_number (tenant)]);
     self->reading [tenant_number (tenant)] = reading;
     request_queue_hold (self->room, &inbound->waiting);
@@ -98,14 +98,14 @@ service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal)
         return false;
     arrivals_message_t arrival = { .frames = inbound->frames, .count = inbound->count, .peer = &inbound->peer,
         .caller = &inbound->caller, .tag = inbound->head.tag, .now_ms = self->now_ms };
-    join_request_t *draft = arrivals_begin (self->arrivals, &arrival, refusal);
-    if (!draft)
+    join_request_t *join_request = arrivals_begin (self->arrivals, &arrival, refusal);
+    if (!join_request)
         return false;
-    if (join_request_is_long (draft, inbound->frames))
-        return s_let_read (self, inbound, draft, refusal);
-    if (join_request_read (draft, inbound->frames, refusal))
-        return arrivals_join (self->arrivals, draft, self->now_ms, refusal);
-    join_request_destroy (&draft);
+    if (join_request_is_long (join_request, inbound->frames))
+        return s_let_read (self, inbound, join_request, refusal);
+    if (join_request_read (join_request, inbound->frames, refusal))
+        return arrivals_join (self->arrivals, join_request, self->now_ms, refusal);
+    join_request_destroy (&join_request);
     return false;
 }
 

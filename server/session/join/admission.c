@@ -12,7 +12,7 @@
 
 //  It works without one, and nobody would know why it costs more.
 static void
-s_log_no_ring (const admission_t *self, const join_request_t *draft, int rc)
+s_log_no_ring (const admission_t *self, const join_request_t *join_request, int rc)
 {
     char why [128];
     if (rc == -EFBIG)
@@ -21,35 +21,38 @@ s_log_no_ring (const admission_t *self, const join_request_t *draft, int rc)
     else
         snprintf (why, sizeof why, "%s%s", strerror (-rc), rlimits_remedy (-rc));
     log_event (self->log, LOG_LEVEL_WARNING, "no_ring",
-        LOG_FIELDS (LOG_TEXT ("dataset", draft->request.dataset)),
+        LOG_FIELDS (LOG_TEXT ("dataset", join_request->request.dataset)),
         "a job on '%s' cannot have a ring of %llu bytes, and gets its batches through the socket, which "
         "costs copies: %s",
-        draft->request.dataset, (unsigned long long) draft->request.slots * draft->layout.slot_bytes, why);
+        join_request->request.dataset,
+            (unsigned long long) join_request->request.slots * join_request->layout.slot_bytes, why);
 }
 
 static connection_t *
-s_memory (const admission_t *self, const join_request_t *draft, refusal_t *refusal)
+s_memory (const admission_t *self, const join_request_t *join_request, refusal_t *refusal)
 {
     connection_t *connection;
-    int rc = connection_new (&connection, &draft->peer, &draft->caller, ++*self->keys, &draft->layout,
-        draft->request.slots,
-        !draft->request.inline_only, &self->outgoing [tenant_number (draft->caller.tenant)]);
+    int rc = connection_new (&connection, &join_request->peer, &join_request->caller, ++*self->keys,
+        &join_request->layout,
+        join_request->request.slots,
+        !join_request->request.inline_only, &self->outgoing [tenant_number (join_request->caller.tenant)]);
     if (rc == 0 && connection->ring_rc)
-        s_log_no_ring (self, draft, connection->ring_rc);
+        s_log_no_ring (self, join_request, connection->ring_rc);
     if (rc)
         refuse (refusal, "budget",
             "the system has no memory for the job's batches (%u slots of %zu bytes): "
-            "take smaller batches or fewer slots", draft->request.slots, draft->layout.slot_bytes);
+            "take smaller batches or fewer slots", join_request->request.slots,
+                join_request->layout.slot_bytes);
     return connection;
 }
 
 //  Ring or inline: with a token, or without.  False: no token to be had, and no memory to do without.
 static bool
-s_offer (const admission_t *self, const join_request_t *draft, connection_t *connection, char *token,
+s_offer (const admission_t *self, const join_request_t *join_request, connection_t *connection, char *token,
     refusal_t *refusal)
 {
     token [0] = 0;
-    uid_t uid = draft->caller.uid == (uid_t) -1? geteuid (): draft->caller.uid;
+    uid_t uid = join_request->caller.uid == (uid_t) -1? geteuid (): join_request->caller.uid;
     if (connection->ring && ring_server_expect (self->ring_server, connection->key, uid,
         ring_descriptor (connection->ring), self->now_ms,
             token)) {
@@ -61,25 +64,28 @@ s_offer (const admission_t *self, const join_request_t *draft, connection_t *con
 }
 
 static char *
-s_describe (const admission_t *self, const join_request_t *draft, const rank_t *rank, const char *token)
+s_describe (const admission_t *self, const join_request_t *join_request, const rank_t *rank,
+    const char *token)
 {
     const job_t *job = rank_job (rank);
-    const catalogue_t *catalogue = source_of (draft->dataset)->catalogue;
+    const catalogue_t *catalogue = source_of (join_request->join.dataset)->catalogue;
     uint32_t class_count = catalogue_classes (catalogue);
     const char **classes = class_count? calloc (class_count, sizeof *classes): NULL;
     for (uint32_t label = 0; classes && label < class_count; label++)
         classes [label] = catalogue_class_name (catalogue, label);
     reply_joined_t joined = {
         .job = job_id (job), .samples = job_epoch_samples (job),
-            .dataset_samples = dataset_samples (draft->dataset),
-        .classes = classes, .class_count = classes? class_count: 0, .batch_size = draft->request.batch_size,
-        .slots = draft->request.slots, .slot_bytes = draft->layout.slot_bytes, .fields = draft->layout.fields,
-        .field_count = draft->layout.count, .ring_path = *token? self->ring_path: NULL,
+            .dataset_samples = dataset_samples (join_request->join.dataset),
+        .classes = classes, .class_count = classes? class_count: 0,
+            .batch_size = join_request->request.batch_size,
+        .slots = join_request->request.slots, .slot_bytes = join_request->layout.slot_bytes,
+            .fields = join_request->layout.fields,
+        .field_count = join_request->layout.count, .ring_path = *token? self->ring_path: NULL,
         .ring_token = *token? token: NULL, .seed = job_seed (job),
         .fingerprint = catalogue_fingerprint (catalogue),
-        .data = draft->digest.text, .run = job_run (job), .forked = job_is_forked (job),
+        .data = join_request->digest.text, .run = job_run (job), .forked = job_is_forked (job),
         .rank = rank_number (rank), .world_size = job_world_size (job),
-        .pipeline_text = pipeline_text (draft->pipeline), .lease_ms = BROKER_LEASE_MS
+        .pipeline_text = pipeline_text (join_request->join.pipeline), .lease_ms = BROKER_LEASE_MS
     };
     char *text = reply_joined (&joined);
     free (classes);
@@ -88,10 +94,11 @@ s_describe (const admission_t *self, const join_request_t *draft, const rank_t *
 
 //  The connection is the rank's from now on, and JOINED is written.
 static void
-s_settle (const admission_t *self, const join_request_t *draft, rank_t *rank, connection_t **connection_p,
+s_settle (const admission_t *self, const join_request_t *join_request, rank_t *rank,
+    connection_t **connection_p,
     const char *token, char **text_p)
 {
-    *text_p = s_describe (self, draft, rank, token);
+    *text_p = s_describe (self, join_request, rank, token);
     rank_set_user (rank, *connection_p, (*connection_p)->ring == NULL);
     *connection_p = NULL;
 }
@@ -104,9 +111,9 @@ s_tenant_name (const admission_t *self, const job_t *job)
 }
 
 static void
-s_log (const admission_t *self, const join_request_t *draft, job_t *job, const broker_join_t *join)
+s_log (const admission_t *self, const join_request_t *join_request, job_t *job, const broker_join_t *join)
 {
-    const request_join_t *request = &draft->request;
+    const request_join_t *request = &join_request->request;
     char resumed [64] = "", ranks [64] = "";
     uint32_t world_size = job_world_size (job), rings = 0;
     for (uint32_t rank = 0; rank < world_size; rank++)
@@ -116,8 +123,8 @@ s_log (const admission_t *self, const join_request_t *draft, job_t *job, const b
     if (world_size > 1)
         snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
     char user [24] = "";
-    if (draft->caller.user != BROKER_USER_UNKNOWN)
-        snprintf (user, sizeof user, "%llu", (unsigned long long) draft->caller.user);
+    if (join_request->caller.user != BROKER_USER_UNKNOWN)
+        snprintf (user, sizeof user, "%llu", (unsigned long long) join_request->caller.user);
     log_event (self->log, LOG_LEVEL_INFO, "joined",
         LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
         LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL),
@@ -139,7 +146,7 @@ s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 }
 
 job_t *
-admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts,
+admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *join_requests,
     char **texts, refusal_t *refusal)
 {
     connection_t *connections [WIRE_RANKS_MAX] = { NULL };
@@ -150,44 +157,45 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
     //  an earlier one.
     bool good = broker_allows (self->broker, join, self->now_ms, refusal);
     for (uint32_t rank = 0; good && rank < count; rank++)
-        good = (connections [rank] = s_memory (self, drafts [rank], refusal)) != NULL;
+        good = (connections [rank] = s_memory (self, join_requests [rank], refusal)) != NULL;
     job_t *job = good? broker_join (self->broker, join, self->now_ms, refusal): NULL;
     good = job != NULL;
     //  Only want of a few bytes can undo it now.
     for (uint32_t rank = 0; good && rank < count; rank++)
-        good = s_offer (self, drafts [rank], connections [rank], tokens [rank], refusal);
+        good = s_offer (self, join_requests [rank], connections [rank], tokens [rank], refusal);
     if (job && !good) {
         broker_gone (self->broker, job);
         job = NULL;
     }
     for (uint32_t rank = 0; job && rank < count; rank++)
-        s_settle (self, drafts [rank], job_rank (job, rank), &connections [rank], tokens [rank],
+        s_settle (self, join_requests [rank], job_rank (job, rank), &connections [rank], tokens [rank],
             &texts [rank]);
     s_let_go (self, connections, count);
     if (job)
-        s_log (self, drafts [0], job, join);
+        s_log (self, join_requests [0], job, join);
     return job;
 }
 
 rank_t *
-admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p,
+admission_return (const admission_t *self, job_t *job, join_request_t *join_request, char **text_p,
     refusal_t *refusal)
 {
     char token [RING_SERVER_TOKEN_BYTES + 1];
-    connection_t *connection = s_memory (self, draft, refusal);
+    connection_t *connection = s_memory (self, join_request, refusal);
     if (!connection)
         return NULL;
     rank_t *rank = NULL;
-    if (s_offer (self, draft, connection, token, refusal))
-        rank = broker_return (self->broker, job, draft->request.rank, &draft->join, self->now_ms, refusal);
+    if (s_offer (self, join_request, connection, token, refusal))
+        rank = broker_return (self->broker, job, join_request->request.rank, &join_request->join,
+            self->now_ms, refusal);
     if (rank) {
-        s_settle (self, draft, rank, &connection, token, text_p);
+        s_settle (self, join_request, rank, &connection, token, text_p);
         log_event (self->log, LOG_LEVEL_INFO, "back",
             LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
             LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
-            rank_number (rank), *token? "ring": "inline", (unsigned long long) draft->join.epoch,
-            (unsigned long long) draft->join.epoch_batches);
+            rank_number (rank), *token? "ring": "inline", (unsigned long long) join_request->join.epoch,
+            (unsigned long long) join_request->join.epoch_batches);
     }
     s_let_go (self, &connection, 1);
     return rank;

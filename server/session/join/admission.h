@@ -18,12 +18,14 @@ typedef struct {
     int64_t now_ms;
 } admission_t;
 
-//  The job that join describes, with a rank for each draft, in their order; texts [rank] is its JOINED (JSON,
+//  The job that join describes, with a rank for each request, in their order; texts [rank] is its JOINED
+//  (JSON,
 //  malloc'ed, the caller's).  NULL: refusal says why, and nothing has come of it.
-job_t *admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *drafts,
+job_t *admission_run (const admission_t *self, const broker_join_t *join,
+    join_request_t *const *join_requests,
     char **texts, refusal_t *refusal);
 //  A rank of a job that is there comes back, as broker_returns has said; *text_p as above.  NULL: refused.
-rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *draft, char **text_p,
+rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *join_request, char **text_p,
     refusal_t *refusal);
 
 #endif

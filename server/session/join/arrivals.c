@@ -10,7 +10,7 @@
 
 //  A rank that waits for the reclaim of what it was before.
 typedef struct {
-    join_request_t *draft;
+    join_request_t *join_request;
     int64_t since_ms;
 } returning_t;
 
@@ -44,7 +44,7 @@ arrivals_destroy (arrivals_t **self_p)
         return;
     rendezvous_destroy (&self->rendezvous);
     for (size_t index = 0; index < self->returning_count; index++)
-        join_request_destroy (&self->returning [index].draft);
+        join_request_destroy (&self->returning [index].join_request);
     free (self);
     *self_p = NULL;
 }
@@ -66,10 +66,11 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
             (unsigned long long) s_job_of (rank));
     const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const join_request_t *draft = self->returning [index].draft;
-        if (draft->peer.size == peer->size && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
-        &&  caller_is (&draft->caller, caller))
-            name = draft->request.job;
+        const join_request_t *join_request = self->returning [index].join_request;
+        if (join_request->peer.size == peer->size && memcmp (join_request->peer.bytes, peer->bytes,
+            peer->size) == 0
+        &&  caller_is (&join_request->caller, caller))
+            name = join_request->request.job;
     }
     return !name || refuse (refusal, "already_joined",
         "this connection waits for the other ranks of job '%s': close it to give "
@@ -89,16 +90,18 @@ s_admission (arrivals_t *self)
 
 //  The rank hears that it is one.
 static void
-s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *draft, char *text)
+s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_request, char *text)
 {
-    const peer_t *peer = &draft->peer;
-    const tenant_t *tenant = draft->caller.tenant;
+    const peer_t *peer = &join_request->peer;
+    const tenant_t *tenant = join_request->caller.tenant;
     atomic_size_t *account = send_backlog_account (self->options.unread, peer, tenant_number (tenant),
         (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
     outbox_status_t status = account
-        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text,
+        ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join_request->tag,
+            text,
         account)
-        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), draft->tag, text);
+        : outbox_send_text (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join_request->tag,
+            text);
     if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
     else
@@ -106,20 +109,21 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *draft, char
         broker_inline (self->options.broker, rank, self->now_ms);
 }
 
-//  A job for all drafts, one for each rank.
+//  A job for all requests, one for each rank.
 static bool
-s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *drafts, refusal_t *refusal)
+s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *join_requests,
+    refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
     //  What has ended must give back its memory before another takes some: else those who come and go within
     //  one turn would have more than the budget.
     self->options.settle (self->options.context);
     admission_t admission = s_admission (self);
-    job_t *job = admission_run (&admission, join, drafts, texts, refusal);
+    job_t *job = admission_run (&admission, join, join_requests, texts, refusal);
     if (!job)
         return false;
     for (uint32_t rank = 0; rank < join->world_size; rank++)
-        s_send_joined (self, job_rank (job, rank), drafts [rank], texts [rank]);
+        s_send_joined (self, job_rank (job, rank), join_requests [rank], texts [rank]);
     return true;
 }
 
@@ -131,10 +135,10 @@ s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
 }
 
 static void
-s_send_error (arrivals_t *self, const join_request_t *draft, const refusal_t *refusal)
+s_send_error (arrivals_t *self, const join_request_t *join_request, const refusal_t *refusal)
 {
-    self->options.refused (self->options.context, &draft->caller, refusal);
-    outbox_send_text (self->options.router, &draft->peer, WIRE_ERROR, 0, draft->tag,
+    self->options.refused (self->options.context, &join_request->caller, refusal);
+    outbox_send_text (self->options.router, &join_request->peer, WIRE_ERROR, 0, join_request->tag,
         reply_error (refusal->code, refusal->message));
 }
 
@@ -143,27 +147,27 @@ static void
 s_admit_gathered (arrivals_t *self, gathered_t *gathered)
 {
     refusal_t refusal;
-    if (!s_admit (self, &gathered->join, gathered->drafts, &refusal)) {
+    if (!s_admit (self, &gathered->join, gathered->join_requests, &refusal)) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering",
             LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
             gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name),
             LOG_TEXT ("state", "refused")),
             "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
         for (uint32_t rank = 0; rank < gathered->count; rank++)
-            s_send_error (self, gathered->drafts [rank], &refusal);
+            s_send_error (self, gathered->join_requests [rank], &refusal);
     }
     gathered_clear (gathered);
 }
 
 //  A rank takes its place in a job that is there.
 static bool
-s_return (arrivals_t *self, job_t *job, join_request_t *draft, refusal_t *refusal)
+s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t *refusal)
 {
     char *text;
     admission_t admission = s_admission (self);
-    rank_t *rank = admission_return (&admission, job, draft, &text, refusal);
+    rank_t *rank = admission_return (&admission, job, join_request, &text, refusal);
     if (rank)
-        s_send_joined (self, rank, draft, text);
+        s_send_joined (self, rank, join_request, text);
     return rank != NULL;
 }
 
@@ -230,12 +234,13 @@ s_is_unreclaimed (const rank_t *rank)
 }
 
 static return_t
-s_try_return (arrivals_t *self, join_request_t *draft, refusal_t *refusal)
+s_try_return (arrivals_t *self, join_request_t *join_request, refusal_t *refusal)
 {
-    s_ask_all (self, draft->caller.tenant, draft->request.job);
+    s_ask_all (self, join_request->caller.tenant, join_request->request.job);
     for (int turn = 0; turn < 2; turn++) {
         job_t *job;
-        switch (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job,
+        switch (broker_returns (self->options.broker, &join_request->join, join_request->request.rank,
+            self->now_ms, &job,
             refusal)) {
         case BROKER_RETURN_NONE:
             return RETURN_NONE;
@@ -244,8 +249,8 @@ s_try_return (arrivals_t *self, join_request_t *draft, refusal_t *refusal)
         case BROKER_RETURN_READY:
             break;
         }
-        bool is_unreclaimed = s_is_unreclaimed (job_rank (job, draft->request.rank));
-        if (!is_unreclaimed && s_return (self, job, draft, refusal))
+        bool is_unreclaimed = s_is_unreclaimed (job_rank (job, join_request->request.rank));
+        if (!is_unreclaimed && s_return (self, job, join_request, refusal))
             return RETURN_DONE;
         if (!is_unreclaimed && strcmp (refusal->code, "busy") != 0)
             return RETURN_REFUSED;
@@ -270,7 +275,7 @@ s_may_wait (const arrivals_t *self, const tenant_t *tenant)
 {
     size_t count = 0;
     for (size_t index = 0; index < self->returning_count; index++)
-        count += self->returning [index].draft->caller.tenant == tenant;
+        count += self->returning [index].join_request->caller.tenant == tenant;
     return self->returning_count < ARRIVALS_RETURNING_MAX
         && count < broker_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
 }
@@ -305,9 +310,9 @@ s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms
 //  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by
 //  s_take_rank.
 static bool
-s_may_come (const arrivals_t *self, const join_request_t *draft, refusal_t *refusal)
+s_may_come (const arrivals_t *self, const join_request_t *join_request, refusal_t *refusal)
 {
-    return !broker_is_draining (self->options.broker) || draft->request.world_size > 1
+    return !broker_is_draining (self->options.broker) || join_request->request.world_size > 1
         || s_refuse_drained (refusal);
 }
 
@@ -317,29 +322,30 @@ arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *
     self->now_ms = message->now_ms;
     if (!s_is_free (self, message->peer, message->caller, refusal))
         return NULL;
-    join_request_t *draft = join_request_new (message->frames, message->count, message->peer, message->tag,
+    join_request_t *join_request = join_request_new (message->frames, message->count, message->peer,
+        message->tag,
         refusal);
-    if (!draft)
+    if (!join_request)
         return NULL;
-    if (!s_may_come (self, draft, refusal)
-        || !join_request_place (draft, self->options.broker, message->caller,
-            s_pipeline_of_ranks (self, message->caller->tenant, &draft->request), refusal))
-        join_request_destroy (&draft);
-    return draft;
+    if (!s_may_come (self, join_request, refusal)
+        || !join_request_place (join_request, self->options.broker, message->caller,
+            s_pipeline_of_ranks (self, message->caller->tenant, &join_request->request), refusal))
+        join_request_destroy (&join_request);
+    return join_request;
 }
 
 bool
-arrivals_join (arrivals_t *self, join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+arrivals_join (arrivals_t *self, join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
 {
     self->now_ms = now_ms;
     self->options.settle (self->options.context);
-    bool good = s_may_come (self, draft, refusal) && join_request_complete (draft, refusal);
-    if (good && draft->request.world_size > 1)
-        good = s_take_rank (self, &draft, now_ms, refusal);
+    bool good = s_may_come (self, join_request, refusal) && join_request_complete (join_request, refusal);
+    if (good && join_request->request.world_size > 1)
+        good = s_take_rank (self, &join_request, now_ms, refusal);
     else
-        good = good && rendezvous_leaves_name (self->rendezvous, draft, now_ms, refusal)
-            && s_admit (self, &draft->join, &draft, refusal);
-    join_request_destroy (&draft);
+        good = good && rendezvous_leaves_name (self->rendezvous, join_request, now_ms, refusal)
+            && s_admit (self, &join_request->join, &join_request, refusal);
+    join_request_destroy (&join_request);
     return good;
 }
 
@@ -353,10 +359,10 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
     self->returning_count = 0;
     for (size_t index = 0; index < count; index++) {
         refusal_t refusal;
-        join_request_t *draft = waiting [index].draft;
-        if (!s_take_rank (self, &draft, waiting [index].since_ms, &refusal))
-            s_send_error (self, draft, &refusal);
-        join_request_destroy (&draft);
+        join_request_t *join_request = waiting [index].join_request;
+        if (!s_take_rank (self, &join_request, waiting [index].since_ms, &refusal))
+            s_send_error (self, join_request, &refusal);
+        join_request_destroy (&join_request);
     }
     return count > self->returning_count;
 }
@@ -364,15 +370,16 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
 //  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it
 //  comes back after all.
 static bool
-s_may_return (void *context, const join_request_t *draft)
+s_may_return (void *context, const join_request_t *join_request)
 {
     const arrivals_t *self = context;
     job_t *job;
     refusal_t refusal;
-    if (broker_returns (self->options.broker, &draft->join, draft->request.rank, self->now_ms, &job, &refusal)
+    if (broker_returns (self->options.broker, &join_request->join, join_request->request.rank, self->now_ms,
+        &job, &refusal)
     !=  BROKER_RETURN_READY)
         return false;
-    const rank_t *rank = job_rank (job, draft->request.rank);
+    const rank_t *rank = job_rank (job, join_request->request.rank);
     return !rank_is_there (rank) && !s_is_unreclaimed (rank);
 }
 
@@ -380,13 +387,13 @@ void
 arrivals_beat (arrivals_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    join_request_t *draft;
-    while ((draft = rendezvous_take (self->rendezvous, s_may_return, self))) {
+    join_request_t *join_request;
+    while ((join_request = rendezvous_take (self->rendezvous, s_may_return, self))) {
         refusal_t refusal;
         self->options.settle (self->options.context);
-        if (!s_take_rank (self, &draft, now_ms, &refusal))
-            s_send_error (self, draft, &refusal);
-        join_request_destroy (&draft);
+        if (!s_take_rank (self, &join_request, now_ms, &refusal))
+            s_send_error (self, join_request, &refusal);
+        join_request_destroy (&join_request);
     }
     rendezvous_beat (self->rendezvous, now_ms);
 }
@@ -404,9 +411,9 @@ arrivals_stop (arrivals_t *self)
     refuse (&refusal, "stopping", "the server is ending");
     rendezvous_stop (self->rendezvous);
     while (self->returning_count > 0) {
-        join_request_t *draft = self->returning [--self->returning_count].draft;
-        s_send_error (self, draft, &refusal);
-        join_request_destroy (&draft);
+        join_request_t *join_request = self->returning [--self->returning_count].join_request;
+        s_send_error (self, join_request, &refusal);
+        join_request_destroy (&join_request);
     }
 }
 
@@ -419,9 +426,9 @@ arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_
     rendezvous_forget (self->rendezvous, is_gone, context);
     for (size_t index = 0; index < self->returning_count; index++) {
         returning_t returning = self->returning [index];
-        if (is_gone (context, &returning.draft->caller)) {
-            s_send_error (self, returning.draft, &refusal);
-            join_request_destroy (&returning.draft);
+        if (is_gone (context, &returning.join_request->caller)) {
+            s_send_error (self, returning.join_request, &refusal);
+            join_request_destroy (&returning.join_request);
         }
         else
             self->returning [kept++] = returning;
@@ -440,8 +447,8 @@ arrivals_bytes (const arrivals_t *self, const tenant_t *tenant)
 {
     size_t bytes = rendezvous_bytes (self->rendezvous, tenant);
     for (size_t index = 0; index < self->returning_count; index++) {
-        const join_request_t *draft = self->returning [index].draft;
-        bytes += !tenant || draft->caller.tenant == tenant? join_request_bytes (draft): 0;
+        const join_request_t *join_request = self->returning [index].join_request;
+        bytes += !tenant || join_request->caller.tenant == tenant? join_request_bytes (join_request): 0;
     }
     return bytes;
 }

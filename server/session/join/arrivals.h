@@ -1,7 +1,7 @@
 /*  arrivals -- JOIN from the message to JOINED: jobs of one process, ranks that come together, ranks that
  *  come back.
  *
- *  happy path:     a plain job: draft, its ids -> admission -> JOINED.  A rank: broker_returns says whether
+ *  happy path:     a plain job: request, its ids -> admission -> JOINED.  A rank: broker_returns says whether
  *                  it comes back to a job that is there; else it gathers with others (rendezvous.h), and the
  *                  last one makes the job.
  *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it
@@ -60,9 +60,9 @@ typedef struct {
 //  A JOIN, as far as that goes without its ids, which join_request_read takes next.  NULL: refusal is the
 //  answer.
 join_request_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
-//  With its ids; draft is not the caller's any more.  True: it was answered, or will be.  False: refusal is
+//  With its ids; request is not the caller's any more.  True: it was answered, or will be.  False: refusal is
 //  the answer.
-bool arrivals_join (arrivals_t *self, join_request_t *draft, int64_t now_ms, refusal_t *refusal);
+bool arrivals_join (arrivals_t *self, join_request_t *join_request, int64_t now_ms, refusal_t *refusal);
 //  After the broker's actions: ranks that waited for them.  True: there may be new actions.
 bool arrivals_act (arrivals_t *self, int64_t now_ms);
 //  At least twice a second.

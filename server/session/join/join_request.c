@@ -49,17 +49,18 @@ join_request_find_dataset (broker_t *broker, const caller_t *caller, const char 
 static bool
 s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
 {
-    const catalogue_t *catalogue = source_of (self->dataset)->catalogue;
+    const catalogue_t *catalogue = source_of (self->join.dataset)->catalogue;
     pipeline_source_t source = { .count = catalogue_fields (catalogue) };
     for (size_t field = 0; field < source.count; field++)
         source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
             .is_mask = catalogue_field_is_mask (catalogue, field) };
     const char *present [SAMPLER_JOBS_MAX] = { like? pipeline_shared_text (like): NULL };
     size_t count = like? 1
-        : broker_shared_texts (self->dataset, self->caller.tenant, s_orders [self->request.order], present,
-        SAMPLER_JOBS_MAX);
+        : broker_shared_texts (self->join.dataset, self->caller.tenant, s_orders [self->request.order],
+        present, SAMPLER_JOBS_MAX);
     char error [400];
-    if (pipeline_new (&self->pipeline, self->request.pipeline, &source, present, count, error, sizeof error))
+    if (pipeline_new (&self->join.pipeline, self->request.pipeline, &source, present, count, error,
+        sizeof error))
         return refuse (refusal, "bad_request", "pipeline: %s", error);
     return true;
 }
@@ -69,8 +70,8 @@ s_layout (join_request_t *self, refusal_t *refusal)
 {
     uint32_t batch_size = self->request.batch_size;
     layout_t *layout = &self->layout;
-    layout_status_t status = layout_of (layout, self->pipeline, source_of (self->dataset)->catalogue,
-        batch_size);
+    layout_status_t status = layout_of (layout, self->join.pipeline,
+        source_of (self->join.dataset)->catalogue, batch_size);
     const reply_field_t *last = &layout->fields [layout->count - 1];
     if (status == LAYOUT_SAME_NAME)
         return refuse (refusal, "bad_request",
@@ -88,17 +89,17 @@ static bool
 s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
     uint32_t *ids;
-    uint32_t samples = dataset_samples (self->dataset);
+    uint32_t samples = dataset_samples (self->join.dataset);
     if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids,
-        &self->list_count, refusal))
+        &self->join.list_count, refusal))
         return false;
-    self->list_made = sampler_list_new (ids, self->list_count, samples);
-    if (!self->list_made) {
+    self->join.list_made = sampler_list_new (ids, self->join.list_count, samples);
+    if (!self->join.list_made) {
         free (ids);
-        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->list_count);
+        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->join.list_count);
     }
-    self->list = ids;
-    self->digest = data_digest_of_list (ids, self->list_count);
+    self->join.list = ids;
+    self->digest = data_digest_of_list (ids, self->join.list_count);
     return true;
 }
 
@@ -106,11 +107,13 @@ static bool
 s_ids (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
     const request_join_t *request = &self->request;
-    uint32_t samples = dataset_samples (self->dataset);
+    uint32_t samples = dataset_samples (self->join.dataset);
     if (request->subset_given) {
-        if (!request_subset (&frames [request->subset_first], samples, &self->subset, refusal))
+        roaring_bitmap_t *subset;
+        if (!request_subset (&frames [request->subset_first], samples, &subset, refusal))
             return false;
-        self->digest = data_digest_of_set (self->subset);
+        self->join.subset = subset;
+        self->digest = data_digest_of_set (subset);
     }
     else
     if (request->list_frames)
@@ -125,7 +128,7 @@ static bool
 s_same_dataset (join_request_t *self, refusal_t *refusal)
 {
     const request_resume_t *resume = &self->request.resume;
-    const char *fingerprint = catalogue_fingerprint (source_of (self->dataset)->catalogue);
+    const char *fingerprint = catalogue_fingerprint (source_of (self->join.dataset)->catalogue);
     return !resume->given || strcmp (resume->fingerprint, fingerprint) == 0
         || refuse (refusal, "bad_state",
         "the state is of other data: its fingerprint is %s, data set '%s' has %s: the "
@@ -138,19 +141,24 @@ static bool
 s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
     const request_join_t *request = &self->request;
-    uint32_t samples = dataset_samples (self->dataset);
+    uint32_t samples = dataset_samples (self->join.dataset);
     if (request->resume.given && strcmp (request->resume.data, self->digest.text) != 0)
         return refuse (refusal, "bad_state",
             "the state is of other samples of data set '%s': it says %s, this job's %s are "
             "%s; join with the same %s, or begin anew without the state", request->dataset,
             request->resume.data,
-            self->list? "list": "samples", self->digest.text, self->list? "list": "subset");
-    if (request->taken_frames && !request_taken (&frames [request->taken_first], request->taken_frames,
-        samples, &self->taken,
-            refusal))
+            self->join.list? "list": "samples", self->digest.text, self->join.list? "list": "subset");
+    roaring_bitmap_t *taken = NULL;
+    if (request->taken_frames
+    &&  !request_taken (&frames [request->taken_first], request->taken_frames, samples, &taken, refusal))
         return false;
-    return request->recent_frames == 0
-        || request_recent (frames, request, samples, &self->recent, &self->recent_count, refusal);
+    self->join.taken = taken;
+    broker_record_t *recent = NULL;
+    if (request->recent_frames
+    &&  !request_recent (frames, request, samples, &recent, &self->join.recent_count, refusal))
+        return false;
+    self->join.recent = recent;
+    return true;
 }
 
 //  A private stage without a given seed must not repeat that of another job; order `seeded` without one is
@@ -158,8 +166,9 @@ s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 static bool
 s_seed (join_request_t *self, refusal_t *refusal)
 {
-    self->seed = self->request.seed;
-    if (!self->request.seed_given && getrandom (&self->seed, sizeof self->seed, 0) != sizeof self->seed)
+    uint64_t *seed = &self->join.seed;
+    *seed = self->request.seed;
+    if (!self->request.seed_given && getrandom (seed, sizeof *seed, 0) != sizeof *seed)
         return refuse (refusal, "bad_request", "no random seed to be had; give the job one");
     return true;
 }
@@ -175,28 +184,36 @@ s_fresh_run (join_request_t *self, refusal_t *refusal)
     return true;
 }
 
+//  The rest of what the broker is asked for; the data set, the pipeline and the ids are there.
 static void
 s_fill_join (join_request_t *self)
 {
     const request_join_t *request = &self->request;
-    self->join = (broker_join_t) {
-        .dataset = self->dataset, .pipeline = self->pipeline, .world_size = request->world_size,
-        .batch_size = request->batch_size, .slots = request->slots, .epochs = request->epochs,
-        .drop_last = request->drop_last, .on_bad_given = request->on_bad_given,
-        .on_bad = request->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, .order = s_orders [request->order],
-        .order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given,
-        .subset = self->subset, .list = self->list, .list_count = self->list_count,
-        .list_made = self->list_made,
-        .seed = self->seed,
-        .seed_given = request->seed_given, .pool = request->pool, .name = request->name,
-        .slot_bytes = self->layout.slot_bytes, .data = self->digest.text,
-        .epoch = request->resume.epoch, .epoch_batches = request->resume.batches, .taken = self->taken,
-        .taken_places = (size_t) request->resume.places, .recent = self->recent,
-        .recent_count = self->recent_count,
-        .rank_wait_seconds = request->rank_wait_seconds, .run = request->run, .job_name = request->job,
-        .fresh_run = self->fresh_run, .user = self->caller.user, .tenant = self->caller.tenant
-    };
-    self->join.instances [request->rank] = request->instance;
+    broker_join_t *join = &self->join;
+    join->tenant = self->caller.tenant;
+    join->user = self->caller.user;
+    join->world_size = request->world_size;
+    join->batch_size = request->batch_size;
+    join->slots = request->slots;
+    join->slot_bytes = self->layout.slot_bytes;
+    join->epochs = request->epochs;
+    join->drop_last = request->drop_last;
+    join->on_bad_given = request->on_bad_given;
+    join->on_bad = request->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP;
+    join->order = s_orders [request->order];
+    join->order_is_of_seed = request->order == REQUEST_SEEDED && !request->order_given;
+    join->seed_given = request->seed_given;
+    join->pool = request->pool;
+    join->name = request->name;
+    join->data = self->digest.text;
+    join->epoch = request->resume.epoch;
+    join->epoch_batches = request->resume.batches;
+    join->taken_places = (size_t) request->resume.places;
+    join->rank_wait_seconds = request->rank_wait_seconds;
+    join->run = request->run;
+    join->job_name = request->job;
+    join->instances [request->rank] = request->instance;
+    join->fresh_run = self->fresh_run;
 }
 
 bool
@@ -204,8 +221,8 @@ join_request_place (join_request_t *self, broker_t *broker, const caller_t *call
     refusal_t *refusal)
 {
     self->caller = *caller;
-    self->dataset = join_request_find_dataset (broker, caller, self->request.dataset, refusal);
-    return self->dataset && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
+    self->join.dataset = join_request_find_dataset (broker, caller, self->request.dataset, refusal);
+    return self->join.dataset && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
         && s_layout (self, refusal);
 }
 
@@ -228,7 +245,7 @@ bool
 join_request_is_long (const join_request_t *self, const frame_t *frames)
 {
     const request_join_t *request = &self->request;
-    if (!request->list_frames && dataset_samples (self->dataset) > LONG_SAMPLES)
+    if (!request->list_frames && dataset_samples (self->join.dataset) > LONG_SAMPLES)
         return true;
     return s_bytes (&frames [request->subset_first],
         request->subset_given) + s_bytes (&frames [request->list_first],
@@ -245,16 +262,16 @@ join_request_complete (join_request_t *self, refusal_t *refusal)
     return good;
 }
 
-//  What a job's data are: NULL, all of the data set's.
+//  The ids are the request's, though what it asks the broker for only shows them.
 static void
 s_drop_data (join_request_t *self)
 {
-    if (self->subset)
-        roaring_bitmap_free (self->subset);
-    sampler_list_destroy (&self->list_made);
-    self->subset = NULL;
-    self->list = NULL;
-    self->list_count = 0;
+    if (self->join.subset)
+        roaring_bitmap_free (self->join.subset);
+    sampler_list_destroy (&self->join.list_made);
+    self->join.subset = NULL;
+    self->join.list = NULL;
+    self->join.list_count = 0;
 }
 
 void
@@ -264,11 +281,11 @@ join_request_destroy (join_request_t **self_p)
     if (!self)
         return;
     request_join_clear (&self->request);
-    pipeline_destroy (&self->pipeline);
+    pipeline_destroy (&self->join.pipeline);
     s_drop_data (self);
-    if (self->taken)
-        roaring_bitmap_free (self->taken);
-    free (self->recent);
+    if (self->join.taken)
+        roaring_bitmap_free (self->join.taken);
+    free ((broker_record_t *) self->join.recent);
     free (self);
     *self_p = NULL;
 }
@@ -276,35 +293,24 @@ join_request_destroy (join_request_t **self_p)
 size_t
 join_request_bytes (const join_request_t *self)
 {
-    return sizeof *self + (self->subset? roaring_bitmap_size_in_bytes (self->subset): 0)
-        + (self->taken? roaring_bitmap_size_in_bytes (self->taken): 0)
-        + (self->list? sampler_list_bytes (self->list_count, dataset_samples (self->dataset)): 0)
-        + request_recent_bytes (self->recent, self->recent_count, self->request.world_size);
-}
-
-static void
-s_lend_data (join_request_t *self)
-{
-    self->join.subset = self->subset;
-    self->join.list = self->list;
-    self->join.list_count = self->list_count;
-    self->join.list_made = self->list_made;
+    return sizeof *self + (self->join.subset? roaring_bitmap_size_in_bytes (self->join.subset): 0)
+        + (self->join.taken? roaring_bitmap_size_in_bytes (self->join.taken): 0)
+        + (self->join.list?
+            sampler_list_bytes (self->join.list_count, dataset_samples (self->join.dataset)): 0)
+        + request_recent_bytes (self->join.recent, self->join.recent_count, self->request.world_size);
 }
 
 void
 join_request_yield_data (join_request_t *self, join_request_t *other)
 {
-    if (!other->subset && !other->list) {
-        other->subset = self->subset;
-        other->list = self->list;
-        other->list_count = self->list_count;
-        other->list_made = self->list_made;
-        self->list_made = NULL;
-        self->subset = NULL;
-        self->list = NULL;
-        self->list_count = 0;
-        s_lend_data (other);
+    broker_join_t *from = &self->join, *to = &other->join;
+    if (!to->subset && !to->list) {
+        to->subset = from->subset;
+        to->list = from->list;
+        to->list_count = from->list_count;
+        to->list_made = from->list_made;
+        from->subset = NULL;
+        from->list_made = NULL;
     }
     s_drop_data (self);
-    s_lend_data (self);
 }

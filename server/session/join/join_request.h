@@ -3,8 +3,8 @@
  *
  *  It outlives the message, because a rank waits for others (rendezvous.h).  Owner: the broker's thread.
  */
-#ifndef DRAFT_H
-#define DRAFT_H
+#ifndef JOIN_REQUEST_H
+#define JOIN_REQUEST_H
 #include <stdint.h>
 #include <sys/types.h>
 #include "broker.h"
@@ -20,19 +20,12 @@ typedef struct {
     peer_t peer;
     uint64_t tag;
     caller_t caller;
-    dataset_t *dataset;
-    const pipeline_t *pipeline;         //  one reference
     layout_t layout;
-    roaring_bitmap_t *subset, *taken;   //  NULL: all, none
-    const uint32_t *list;
-    size_t list_count;
-    sampler_list_t *list_made;          //  what list lies in; one reference
-    broker_record_t *recent;            //  one block
-    size_t recent_count;
     data_digest_t digest;
-    uint64_t seed;
     char fresh_run [WIRE_RUN_BYTES + 1];
-    broker_join_t join;                 //  the same in the broker's terms; all lent by the draft
+    //  What the broker is asked for.  Its pipeline (one reference), subset, taken, list_made (one reference),
+    //  in which list lies, and recent (one block) are the request's own; its texts lie in the members above.
+    broker_join_t join;
 } join_request_t;
 
 //  One that the caller may use; NULL: there is none, which is told in the same way.
@@ -46,7 +39,7 @@ join_request_t *join_request_new (const frame_t *frames, size_t count, const pee
 //  it gets that of this one; NULL: of the jobs that are there.
 bool join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller,
     const pipeline_t *like, refusal_t *refusal);
-//  Its ids, of which there may be millions.  Any thread, while no other has the draft.
+//  Its ids, of which there may be millions.  Any thread, while no other has the request.
 bool join_request_read (join_request_t *self, const frame_t *frames, refusal_t *refusal);
 //  Whether that takes so long that the broker's thread should not.
 bool join_request_is_long (const join_request_t *self, const frame_t *frames);

@@ -11,7 +11,7 @@ enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
 
 //  One rank that waits.
 typedef struct {
-    join_request_t *draft;                 //  NULL: it is not here
+    join_request_t *join_request;                 //  NULL: it is not here
     int64_t since_ms;
 } waiter_t;
 
@@ -82,9 +82,9 @@ s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
 }
 
 static party_t *
-s_party_of (const rendezvous_t *self, const join_request_t *draft)
+s_party_of (const rendezvous_t *self, const join_request_t *join_request)
 {
-    return s_party (self, draft->caller.tenant, draft->request.job);
+    return s_party (self, join_request->caller.tenant, join_request->request.job);
 }
 
 //  The lowest rank that is here.
@@ -92,7 +92,7 @@ static uint32_t
 s_first (const party_t *party)
 {
     uint32_t rank = 0;
-    while (!party->waiters [rank].draft)
+    while (!party->waiters [rank].join_request)
         rank++;
     assert (rank < party->world_size);
     return rank;
@@ -103,11 +103,11 @@ static join_request_t *
 s_holder (const party_t *party)
 {
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        join_request_t *draft = party->waiters [rank].draft;
-        if (draft && (draft->subset || draft->list))
-            return draft;
+        join_request_t *join_request = party->waiters [rank].join_request;
+        if (join_request && (join_request->join.subset || join_request->join.list))
+            return join_request;
     }
-    return party->waiters [s_first (party)].draft;
+    return party->waiters [s_first (party)].join_request;
 }
 
 static void
@@ -126,22 +126,22 @@ s_end_party (rendezvous_t *self, party_t *party)
 static join_request_t *
 s_take_out (party_t *party, uint32_t rank)
 {
-    join_request_t *draft = party->waiters [rank].draft;
-    party->waiters [rank].draft = NULL;
+    join_request_t *join_request = party->waiters [rank].join_request;
+    party->waiters [rank].join_request = NULL;
     party->here--;
     if (party->here > 0)
-        join_request_yield_data (draft, s_holder (party));
-    return draft;
+        join_request_yield_data (join_request, s_holder (party));
+    return join_request;
 }
 
 static void
-s_put_in (party_t *party, join_request_t *draft, int64_t now_ms)
+s_put_in (party_t *party, join_request_t *join_request, int64_t now_ms)
 {
-    uint32_t rank = draft->request.rank;
-    assert (rank < party->world_size && !party->waiters [rank].draft);
+    uint32_t rank = join_request->request.rank;
+    assert (rank < party->world_size && !party->waiters [rank].join_request);
     if (party->here > 0)
-        join_request_yield_data (draft, s_holder (party));
-    party->waiters [rank] = (waiter_t) { draft, now_ms };
+        join_request_yield_data (join_request, s_holder (party));
+    party->waiters [rank] = (waiter_t) { join_request, now_ms };
     party->here++;
 }
 
@@ -152,8 +152,8 @@ s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
     s_log (self, party, rank, LOG_LEVEL_NOTICE, "lost",
         "rank %" PRIu32 " of job '%s' is gone while it waited for others: its "
         "connection is closed", rank, party->name);
-    join_request_t *draft = s_take_out (party, rank);
-    join_request_destroy (&draft);
+    join_request_t *join_request = s_take_out (party, rank);
+    join_request_destroy (&join_request);
 }
 
 //  Tells all that are here, and lets them go; the party is no more.
@@ -163,11 +163,11 @@ s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
     s_log (self, party, UINT32_MAX, LOG_LEVEL_NOTICE, "refused", "ranks of job '%s' are refused: %s",
         party->name, refusal->message);
     for (uint32_t rank = 0; rank < party->world_size; rank++)
-        if (party->waiters [rank].draft) {
-            join_request_t *draft = s_take_out (party, rank);
-            outbox_send_text (self->router, &draft->peer, WIRE_ERROR, 0, draft->tag,
+        if (party->waiters [rank].join_request) {
+            join_request_t *join_request = s_take_out (party, rank);
+            outbox_send_text (self->router, &join_request->peer, WIRE_ERROR, 0, join_request->tag,
                 reply_error (refusal->code, refusal->message));
-            join_request_destroy (&draft);
+            join_request_destroy (&join_request);
         }
     s_end_party (self, party);
 }
@@ -181,9 +181,9 @@ rendezvous_destroy (rendezvous_t **self_p)
     while (self->parties) {
         party_t *party = self->parties;
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (party->waiters [rank].draft) {
-                join_request_t *draft = s_take_out (party, rank);
-                join_request_destroy (&draft);
+            if (party->waiters [rank].join_request) {
+                join_request_t *join_request = s_take_out (party, rank);
+                join_request_destroy (&join_request);
             }
         s_end_party (self, party);
     }
@@ -196,10 +196,10 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
 {
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
-            const join_request_t *draft = party->waiters [rank].draft;
-            if (draft && draft->peer.size == peer->size
-                && memcmp (draft->peer.bytes, peer->bytes, peer->size) == 0
-            &&  (!caller || caller_is (&draft->caller, caller)))
+            const join_request_t *join_request = party->waiters [rank].join_request;
+            if (join_request && join_request->peer.size == peer->size
+                && memcmp (join_request->peer.bytes, peer->bytes, peer->size) == 0
+            &&  (!caller || caller_is (&join_request->caller, caller)))
                 return party->name;
         }
     return NULL;
@@ -209,7 +209,7 @@ const pipeline_t *
 rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant, const char *job_name)
 {
     const party_t *party = s_party (self, tenant, job_name);
-    return party? party->waiters [s_first (party)].draft->pipeline: NULL;
+    return party? party->waiters [s_first (party)].join_request->join.pipeline: NULL;
 }
 
 //  ---- notices
@@ -222,7 +222,7 @@ s_missing (const party_t *party, char text [LIST_BYTES])
     uint32_t shown = missing > LISTED_MAX + 1? LISTED_MAX: missing;
     size_t used = (size_t) snprintf (text, LIST_BYTES, missing == 1? "rank": "ranks");
     for (uint32_t rank = 0; rank < party->world_size && told < shown; rank++)
-        if (!party->waiters [rank].draft) {
+        if (!party->waiters [rank].join_request) {
             told++;
             const char *before = told == 1? "": told == missing? " and": ",";
             used += (size_t) snprintf (text + used, LIST_BYTES - used, "%s %" PRIu32, before, rank);
@@ -239,8 +239,8 @@ s_deadline_ms (const party_t *party)
     int64_t deadline_ms = INT64_MAX;
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
         const waiter_t *waiter = &party->waiters [rank];
-        int64_t end_ms = waiter->draft?
-            waiter->since_ms + (int64_t) waiter->draft->request.gather_seconds * 1000: INT64_MAX;
+        int64_t end_ms = waiter->join_request?
+            waiter->since_ms + (int64_t) waiter->join_request->request.gather_seconds * 1000: INT64_MAX;
         deadline_ms = end_ms < deadline_ms? end_ms: deadline_ms;
     }
     return deadline_ms;
@@ -250,13 +250,13 @@ static bool
 s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t now_ms)
 {
     char message [MESSAGE_BYTES], missing [LIST_BYTES];
-    const join_request_t *draft = party->waiters [rank].draft;
+    const join_request_t *join_request = party->waiters [rank].join_request;
     int64_t left = (s_deadline_ms (party) - now_ms + 999) / 1000;
     snprintf (message, sizeof message,
         "%" PRIu32 " of %" PRIu32 " ranks of job '%s' are here; waiting for %s, for %" PRId64
         " more second%s", party->here, party->world_size, party->name, s_missing (party, missing), left,
         left == 1? "": "s");
-    return outbox_send_text (self->router, &draft->peer, WIRE_NOTICE, 0, draft->tag,
+    return outbox_send_text (self->router, &join_request->peer, WIRE_NOTICE, 0, join_request->tag,
         reply_notice ("gathering", message))
         == OUTBOX_SENT;
 }
@@ -267,7 +267,7 @@ s_notify (rendezvous_t *self, party_t *party, int64_t now_ms)
 {
     uint32_t before = party->here;
     for (uint32_t rank = 0; rank < party->world_size; rank++)
-        if (party->waiters [rank].draft && !s_notify_one (self, party, rank, now_ms))
+        if (party->waiters [rank].join_request && !s_notify_one (self, party, rank, now_ms))
             s_lose (self, party, rank);
     party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
     return party->here < before;
@@ -315,7 +315,7 @@ rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const cal
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
         //  All of them are one user's.
-        if (is_gone (context, &party->waiters [s_first (party)].draft->caller))
+        if (is_gone (context, &party->waiters [s_first (party)].join_request->caller))
             s_refuse_all (self, party, &refusal);
     }
 }
@@ -334,9 +334,9 @@ rendezvous_stop (rendezvous_t *self)
 //  What can never work is refused before others are waited for.  Whose the name is, and that a state is at
 //  its end, may be otherwise when all are here.
 static bool
-s_may_work (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+s_may_work (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
 {
-    broker_join_t join = draft->join;
+    broker_join_t join = join_request->join;
     if (join.epochs && join.epoch == join.epochs) {
         join.epoch--;
         join.epoch_batches = 0;
@@ -349,32 +349,34 @@ s_may_work (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, ref
 static bool
 s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
 {
-    return party->waiters [s_first (party)].draft->join.user == join->user
+    return party->waiters [s_first (party)].join_request->join.user == join->user
         || refuse (refusal, "job_taken", "the job name '%s' is another user's at present: take another",
         party->name);
 }
 
-//  Whether the draft asks for what the others do: each of them, for what only some say (run, seed) one of
+//  Whether the request asks for what the others do: each of them, for what only some say (run, seed) one of
 //  them may not say.
 static bool
-s_agrees (const party_t *party, const join_request_t *draft, refusal_t *refusal)
+s_agrees (const party_t *party, const join_request_t *join_request, refusal_t *refusal)
 {
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        const join_request_t *other = party->waiters [rank].draft;
-        if (other && !broker_agree (&other->join, rank, &draft->join, draft->request.rank, refusal))
+        const join_request_t *other = party->waiters [rank].join_request;
+        if (other && !broker_agree (&other->join, rank, &join_request->join, join_request->request.rank,
+            refusal))
             return false;
     }
     return true;
 }
 
-//  Whether nobody has the draft's place, or it is its own client that has.
+//  Whether nobody has the request's place, or it is its own client that has.
 static bool
-s_may_have_place (const party_t *party, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+s_may_have_place (const party_t *party, const join_request_t *join_request, int64_t now_ms,
+    refusal_t *refusal)
 {
-    uint32_t rank = draft->request.rank;
+    uint32_t rank = join_request->request.rank;
     const waiter_t *waiter = &party->waiters [rank];
-    if (!waiter->draft || (*draft->request.instance
-            && strcmp (draft->request.instance, waiter->draft->request.instance) == 0))
+    if (!waiter->join_request || (*join_request->request.instance
+            && strcmp (join_request->request.instance, waiter->join_request->request.instance) == 0))
         return true;
     return refuse (refusal, "job_taken",
         "rank %" PRIu32 " of job '%s' is waiting already, since %" PRId64 " seconds: two runs "
@@ -382,19 +384,20 @@ s_may_have_place (const party_t *party, const join_request_t *draft, int64_t now
         party->name, (now_ms - waiter->since_ms) / 1000);
 }
 
-//  Whether the draft may wait with those who are here.  Those who are gone are in nobody's way: before one of
+//  Whether the request may wait with those who are here.  Those who are gone are in nobody's way: before one
+//  of
 //  them is believed to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no
 //  refusal.
 static bool
-s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *draft, int64_t now_ms,
+s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *join_request, int64_t now_ms,
     refusal_t *refusal)
 {
     party_t *party = *party_p;
     for (;;) {
-        if (!s_is_of (party, &draft->join, refusal))
+        if (!s_is_of (party, &join_request->join, refusal))
             return false;
-        bool agrees = s_agrees (party, draft, refusal);
-        if (agrees && s_may_have_place (party, draft, now_ms, refusal))
+        bool agrees = s_agrees (party, join_request, refusal);
+        if (agrees && s_may_have_place (party, join_request, now_ms, refusal))
             return true;
         if (!s_notify (self, party, now_ms)) {
             if (!agrees) {
@@ -413,11 +416,11 @@ s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *draft, int6
 }
 
 static party_t *
-s_begin_party (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+s_begin_party (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
 {
-    if (!s_may_work (self, draft, now_ms, refusal))
+    if (!s_may_work (self, join_request, now_ms, refusal))
         return NULL;
-    const tenant_t *tenant = draft->caller.tenant;
+    const tenant_t *tenant = join_request->caller.tenant;
     size_t count = rendezvous_count (self, tenant),
         most = (size_t) broker_share (self->broker, tenant, RENDEZVOUS_MAX);
     party_t *party = count < most && self->count < RENDEZVOUS_MAX? calloc (1, sizeof *party): NULL;
@@ -427,8 +430,8 @@ s_begin_party (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, 
         return NULL;
     }
     party->tenant = tenant;
-    snprintf (party->name, sizeof party->name, "%s", draft->request.job);
-    party->world_size = draft->request.world_size;
+    snprintf (party->name, sizeof party->name, "%s", join_request->request.job);
+    party->world_size = join_request->request.world_size;
     party->since_ms = now_ms;
     party->notice_ms = now_ms + RENDEZVOUS_NOTICE_MS;
     party->next = self->parties;
@@ -438,16 +441,17 @@ s_begin_party (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, 
 }
 
 bool
-rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms, refusal_t *refusal)
+rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms,
+    refusal_t *refusal)
 {
-    party_t *party = s_party_of (self, draft);
+    party_t *party = s_party_of (self, join_request);
     if (party)
         s_notify (self, party, now_ms);
     if (party && party->here == 0) {
         s_end_party (self, party);
         party = NULL;
     }
-    return !party || (s_is_of (party, &draft->join, refusal)
+    return !party || (s_is_of (party, &join_request->join, refusal)
         && refuse (refusal, "job_taken",
             "%" PRIu32 " of %" PRIu32 " ranks wait for a job of the name '%s', since %" PRId64
             " seconds: give each run a name of its own (job=)", party->here, party->world_size, party->name,
@@ -469,7 +473,8 @@ s_furthest (const party_t *party)
 {
     uint32_t furthest = 0;
     for (uint32_t rank = 1; rank < party->world_size; rank++)
-        if (s_is_further (&party->waiters [rank].draft->join, &party->waiters [furthest].draft->join))
+        if (s_is_further (&party->waiters [rank].join_request->join,
+            &party->waiters [furthest].join_request->join))
             furthest = rank;
     return furthest;
 }
@@ -479,7 +484,7 @@ static void
 s_merge_one (gathered_t *gathered, uint32_t rank)
 {
     broker_join_t *join = &gathered->join;
-    const broker_join_t *other = &gathered->drafts [rank]->join;
+    const broker_join_t *other = &gathered->join_requests [rank]->join;
     if (other->seed_given && !join->seed_given) {
         join->seed = other->seed;
         join->seed_given = true;
@@ -499,18 +504,18 @@ static void
 s_complete (rendezvous_t *self, party_t *party, gathered_t *gathered)
 {
     uint32_t furthest = s_furthest (party);
-    join_request_t *base = party->waiters [furthest].draft;
+    join_request_t *base = party->waiters [furthest].join_request;
     *gathered = (gathered_t) { .count = party->world_size };
     for (uint32_t rank = 0; rank < party->world_size; rank++) {
-        gathered->drafts [rank] = party->waiters [rank].draft;
-        party->waiters [rank].draft = NULL;
+        gathered->join_requests [rank] = party->waiters [rank].join_request;
+        party->waiters [rank].join_request = NULL;
     }
     party->here = 0;
     for (uint32_t rank = 0; rank < gathered->count; rank++)
         if (rank != furthest)
-            join_request_yield_data (gathered->drafts [rank], base);
+            join_request_yield_data (gathered->join_requests [rank], base);
     gathered->join = base->join;
-    gathered->join.name = gathered->drafts [0]->join.name;
+    gathered->join.name = gathered->join_requests [0]->join.name;
     for (uint32_t rank = 0; rank < party->world_size; rank++)
         s_merge_one (gathered, rank);
     s_log (self, party, UINT32_MAX, LOG_LEVEL_INFO, "complete", "all %" PRIu32 " ranks of job '%s' are here",
@@ -522,7 +527,7 @@ void
 gathered_clear (gathered_t *gathered)
 {
     for (uint32_t rank = 0; rank < gathered->count; rank++)
-        join_request_destroy (&gathered->drafts [rank]);
+        join_request_destroy (&gathered->join_requests [rank]);
     gathered->count = 0;
 }
 
@@ -530,24 +535,24 @@ rendezvous_status_t
 rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms, gathered_t *gathered,
     refusal_t *refusal)
 {
-    join_request_t *draft = *join_request_p;
-    uint32_t rank = draft->request.rank;
-    assert (draft->request.world_size > 1 && rank < draft->request.world_size);
-    size_t bytes = rendezvous_bytes (self, draft->caller.tenant);
-    size_t most = (size_t) broker_share (self->broker, draft->caller.tenant, RENDEZVOUS_BYTES_MAX);
-    if (bytes + join_request_bytes (draft) > most) {
+    join_request_t *join_request = *join_request_p;
+    uint32_t rank = join_request->request.rank;
+    assert (join_request->request.world_size > 1 && rank < join_request->request.world_size);
+    size_t bytes = rendezvous_bytes (self, join_request->caller.tenant);
+    size_t most = (size_t) broker_share (self->broker, join_request->caller.tenant, RENDEZVOUS_BYTES_MAX);
+    if (bytes + join_request_bytes (join_request) > most) {
         refuse (refusal, "budget", "the ids of ranks that wait for others take %zu bytes already, at most "
             "%zu may: try again when a job is complete", bytes, most);
         return RENDEZVOUS_REFUSED;
     }
-    party_t *party = s_party_of (self, draft);
-    if (party && !s_fits (self, &party, draft, now_ms, refusal) && (party || refusal->code))
+    party_t *party = s_party_of (self, join_request);
+    if (party && !s_fits (self, &party, join_request, now_ms, refusal) && (party || refusal->code))
         return RENDEZVOUS_REFUSED;
-    if (!party && !(party = s_begin_party (self, draft, now_ms, refusal)))
+    if (!party && !(party = s_begin_party (self, join_request, now_ms, refusal)))
         return RENDEZVOUS_REFUSED;
-    join_request_t *earlier = party->waiters [rank].draft? s_take_out (party, rank): NULL;
+    join_request_t *earlier = party->waiters [rank].join_request? s_take_out (party, rank): NULL;
     join_request_destroy (&earlier);
-    s_put_in (party, draft, now_ms);
+    s_put_in (party, join_request, now_ms);
     *join_request_p = NULL;
     s_log (self, party, rank, LOG_LEVEL_INFO, "waits",
         "rank %" PRIu32 " of job '%s' waits: %" PRIu32 " of %" PRIu32
@@ -564,16 +569,17 @@ rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now
 }
 
 join_request_t *
-rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *draft),
+rendezvous_take (rendezvous_t *self, bool (*is_wanted) (void *context, const join_request_t *join_request),
     void *context)
 {
     for (party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (party->waiters [rank].draft && is_wanted (context, party->waiters [rank].draft)) {
-                join_request_t *draft = s_take_out (party, rank);
+            if (party->waiters [rank].join_request && is_wanted (context,
+                party->waiters [rank].join_request)) {
+                join_request_t *join_request = s_take_out (party, rank);
                 if (party->here == 0)
                     s_end_party (self, party);
-                return draft;
+                return join_request;
             }
     return NULL;
 }
@@ -594,8 +600,10 @@ rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant)
 {
     size_t bytes = 0;
     for (const party_t *party = self->parties; party; party = party->next)
-        for (uint32_t rank = 0; rank < party->world_size && (!tenant || party->tenant == tenant); rank++)
-            bytes += party->waiters [rank].draft? join_request_bytes (party->waiters [rank].draft): 0;
+        for (uint32_t rank = 0; rank < party->world_size && (!tenant || party->tenant == tenant); rank++) {
+            const join_request_t *waits = party->waiters [rank].join_request;
+            bytes += waits? join_request_bytes (waits): 0;
+        }
     return bytes;
 }
 
@@ -608,7 +616,7 @@ rendezvous_status (const rendezvous_t *self, const tenant_t *tenant, int64_t now
             continue;
         json_t *missing = json_array ();
         for (uint32_t rank = 0; rank < party->world_size; rank++)
-            if (!party->waiters [rank].draft)
+            if (!party->waiters [rank].join_request)
                 json_array_append_new (missing, json_integer (rank));
         json_array_append_new (list,
             json_pack ("{s:s,s:i,s:o,s:f}", "job", party->name, "world_size", (int) party->world_size,
@@ -622,16 +630,16 @@ s_check_party (const party_t *party, size_t *bytes_p)
 {
     uint32_t here = 0, have_data = 0;
     for (uint32_t rank = 0; rank < WIRE_RANKS_MAX; rank++) {
-        const join_request_t *draft = party->waiters [rank].draft;
-        if (!draft)
+        const join_request_t *join_request = party->waiters [rank].join_request;
+        if (!join_request)
             continue;
-        assert (rank < party->world_size && draft->request.rank == rank);               //  G1
-        assert (draft->request.world_size == party->world_size);                        //  G1
-        assert (strcmp (draft->request.job, party->name) == 0);                         //  G1
-        assert (draft->caller.tenant == party->tenant);                                 //  G4
+        assert (rank < party->world_size && join_request->request.rank == rank);               //  G1
+        assert (join_request->request.world_size == party->world_size);                        //  G1
+        assert (strcmp (join_request->request.job, party->name) == 0);                         //  G1
+        assert (join_request->caller.tenant == party->tenant);                                 //  G4
         here++;
-        have_data += draft->subset || draft->list;
-        *bytes_p += join_request_bytes (draft);
+        have_data += join_request->join.subset || join_request->join.list;
+        *bytes_p += join_request_bytes (join_request);
     }
     assert (have_data <= 1);                                                            //  G2
     assert (here == party->here && here > 0 && here < party->world_size);               //  G3

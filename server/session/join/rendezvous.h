@@ -44,14 +44,14 @@ const char *rendezvous_of (const rendezvous_t *self, const peer_t *peer, const c
 const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant,
     const char *job_name);
 //  Whether a job of one process may have the name that it asks for: no rank waits under it.
-bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *draft, int64_t now_ms,
+bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms,
     refusal_t *refusal);
 
 //  A job whose ranks are all there.
 typedef struct {
-    join_request_t *drafts [WIRE_RANKS_MAX];       //  by rank; the caller's
+    join_request_t *join_requests [WIRE_RANKS_MAX];       //  by rank; the caller's
     uint32_t count;
-    broker_join_t join;                     //  what they ask for together; lent by drafts and by this
+    broker_join_t join;                     //  what they ask for together; lent by requests and by this
     broker_position_t positions [WIRE_RANKS_MAX];
 } gathered_t;
 
@@ -61,13 +61,13 @@ typedef enum {
     RENDEZVOUS_REFUSED               //  refusal says why; others that this ends have been told
 } rendezvous_status_t;
 
-//  A checked draft of a job with ranks.
+//  A checked request of a job with ranks.
 rendezvous_status_t rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms,
     gathered_t *gathered, refusal_t *refusal);
 //  One that waits and is wanted: it waits no longer, and is the caller's.  NULL: none is.
 join_request_t *rendezvous_take (rendezvous_t *self,
-    bool (*is_wanted) (void *context, const join_request_t *draft), void *context);
-//  Ends its drafts.
+    bool (*is_wanted) (void *context, const join_request_t *join_request), void *context);
+//  Ends its requests.
 void gathered_clear (gathered_t *gathered);
 
 //  Notices, and whoever has waited too long; at least twice a second.

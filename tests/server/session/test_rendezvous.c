@@ -1,4 +1,4 @@
-/*  Ranks that wait for each other: requests are read and drafted as in the server; the broker, the catalogue
+/*  Ranks that wait for each other: requests are read as in the server; the broker, the catalogue
  *  and the socket are made up here.
  */
 #include <assert.h>
@@ -101,7 +101,7 @@ broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *othe
 //  All tenants have the same share.
 static struct {
     char one, other;                //  stand for them
-    tenant_t *present;              //  whose are the drafts that are made now
+    tenant_t *present;              //  whose are the requests that are made now
     uint64_t count;
 } s_tenants;
 
@@ -257,12 +257,13 @@ s_end (rendezvous_t *rendezvous)
 #define LISTED LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64
 enum { LISTED_COUNT = 512 };
 
-//  The draft of a peer that sends these members beside data set and batch size; the tag is 100 and the peer's
+//  The request of a peer that sends these members beside data set and batch size; the tag is 100 and the
+//  peer's
 //  number.
 //  With "subset" it asks for the first half, with "list" for LISTED, with "taken" it has had 5 samples, with
 //  "recent" it has had step 0 of epoch 2.
 static join_request_t *
-s_draft (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
+s_join_request (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
 {
     static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
     static const uint64_t ids [] = { WIRE_IDS_LIST, LISTED };
@@ -282,24 +283,25 @@ s_draft (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *
     if (strstr (members, "recent"))
         frames [count++] = frame_of (recent, sizeof recent);
     peer_t peer = { .bytes = { number }, .size = 1 };
-    join_request_t *draft = join_request_new (frames, count, &peer, 100u + number, &s_refusal);
+    join_request_t *join_request = join_request_new (frames, count, &peer, 100u + number, &s_refusal);
     caller_t caller = { .tenant = s_tenants.present, .uid = uid, .user = uid };
-    const pipeline_t *like = draft? rendezvous_pipeline (rendezvous, caller.tenant, draft->request.job): NULL;
-    if (!draft || !(join_request_place (draft, NULL, &caller, like, &s_refusal)
-        && join_request_read (draft, frames, &s_refusal)
-    &&  join_request_complete (draft, &s_refusal)))
+    const pipeline_t *like = join_request? rendezvous_pipeline (rendezvous, caller.tenant,
+        join_request->request.job): NULL;
+    if (!join_request || !(join_request_place (join_request, NULL, &caller, like, &s_refusal)
+        && join_request_read (join_request, frames, &s_refusal)
+    &&  join_request_complete (join_request, &s_refusal)))
         fail_msg ("%s: %s", json, s_refusal.message);
-    return draft;
+    return join_request;
 }
 
 static rendezvous_status_t
 s_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid, const char *members)
 {
-    join_request_t *draft = s_draft (rendezvous, peer, uid, members);
+    join_request_t *join_request = s_join_request (rendezvous, peer, uid, members);
     s_refusal = (refusal_t) { .code = NULL };
-    rendezvous_status_t status = rendezvous_add (rendezvous, &draft, now_ms, &s_gathered, &s_refusal);
-    assert_true ((status == RENDEZVOUS_REFUSED) == (draft != NULL));
-    join_request_destroy (&draft);
+    rendezvous_status_t status = rendezvous_add (rendezvous, &join_request, now_ms, &s_gathered, &s_refusal);
+    assert_true ((status == RENDEZVOUS_REFUSED) == (join_request != NULL));
+    join_request_destroy (&join_request);
     rendezvous_check (rendezvous);
     return status;
 }
@@ -355,8 +357,8 @@ two_ranks_in_either_order (void **state)
         assert_int_equal (s_add (rendezvous, NOW + 10, 2, second), RENDEZVOUS_COMPLETE);
         assert_int_equal (s_outbox.count, 1);
         assert_int_equal (s_gathered.count, 2);
-        assert_true (s_gathered.drafts [0]->peer.bytes [0] == 1 + turn
-            && s_gathered.drafts [1]->peer.bytes [0] == 2 - turn);
+        assert_true (s_gathered.join_requests [0]->peer.bytes [0] == 1 + turn
+            && s_gathered.join_requests [1]->peer.bytes [0] == 2 - turn);
         const broker_join_t *join = &s_gathered.join;
         assert_string_equal (join->name, "a");
         assert_string_equal (join->job_name, "j");
@@ -396,12 +398,12 @@ furthest_leads (void **state)
         RENDEZVOUS_WAITS);
     assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (0) RESUME (2, 0))), RENDEZVOUS_COMPLETE);
     assert_true (join->epoch == 2 && join->epoch_batches == 0 && strlen (join->run) == WIRE_RUN_BYTES);
-    assert_ptr_equal (join->fresh_run, s_gathered.drafts [0]->fresh_run);
+    assert_ptr_equal (join->fresh_run, s_gathered.join_requests [0]->fresh_run);
     gathered_clear (&s_gathered);
     assert_int_equal (s_add (rendezvous, NOW, 1, s_with_data (RANK (1) RUN RESUME (2, 3))),
         RENDEZVOUS_WAITS);
     assert_int_equal (s_add (rendezvous, NOW, 2, s_with_data (RANK (0) RESUME (2, 3))), RENDEZVOUS_COMPLETE);
-    assert_ptr_equal (join->fresh_run, s_gathered.drafts [0]->fresh_run);
+    assert_ptr_equal (join->fresh_run, s_gathered.join_requests [0]->fresh_run);
     assert_null (join->positions);
     gathered_clear (&s_gathered);
     s_end (rendezvous);
@@ -469,7 +471,7 @@ lists_are_held_once (void **state)
         s_assert_listed (&s_gathered.join);
         size_t held = 0;
         for (size_t rank = 0; rank < s_gathered.count; rank++)
-            held += s_gathered.drafts [rank]->list_made != NULL;
+            held += s_gathered.join_requests [rank]->join.list_made != NULL;
         assert_int_equal (held, 1);
         gathered_clear (&s_gathered);
         s_end (rendezvous);
@@ -487,13 +489,13 @@ ranks_have_one_share_point (void **state)
         ",\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]";
     rendezvous_t *rendezvous = s_begin ();
     assert_int_equal (s_add (rendezvous, NOW, 1, operations), RENDEZVOUS_WAITS);
-    join_request_t *early = s_draft (rendezvous, 9, UID,
+    join_request_t *early = s_join_request (rendezvous, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"share\":true},"
         "{\"op\":\"center_crop\",\"size\":16}]");
-    s_shared_text = pipeline_shared_text (early->pipeline);
-    join_request_t *alone = s_draft (rendezvous, 9, UID,
+    s_shared_text = pipeline_shared_text (early->join.pipeline);
+    join_request_t *alone = s_join_request (rendezvous, 9, UID,
         "\"pipeline\":[{\"op\":\"resize\",\"size\":[32,32]},{\"op\":\"center_crop\",\"size\":16}]");
-    assert_string_equal (pipeline_shared_text (alone->pipeline), s_shared_text);
+    assert_string_equal (pipeline_shared_text (alone->join.pipeline), s_shared_text);
     assert_string_not_equal (pipeline_shared_text (rendezvous_pipeline (rendezvous, s_tenants.present, "j")),
         s_shared_text);
     assert_int_equal (s_add (rendezvous, NOW, 2, of_another), RENDEZVOUS_COMPLETE);
@@ -612,7 +614,7 @@ same_client_takes_its_place (void **state)
     assert_null (rendezvous_of (rendezvous, &(peer_t) { .bytes = { 1 }, .size = 1 }, NULL));
     assert_int_equal (s_add (rendezvous, NOW + 2, 3, RANK (1) ",\"frames\":[\"subset\"]"),
         RENDEZVOUS_COMPLETE);
-    assert_int_equal (s_gathered.drafts [0]->peer.bytes [0], 2);
+    assert_int_equal (s_gathered.join_requests [0]->peer.bytes [0], 2);
     assert_int_equal (roaring_bitmap_get_cardinality (s_gathered.join.subset), SAMPLES / 2);
     gathered_clear (&s_gathered);
     s_end (rendezvous);
@@ -642,7 +644,7 @@ other_client_of_a_rank (void **state)
         RENDEZVOUS_WAITS);
     assert_int_equal (s_add (rendezvous, NOW, 7, "\"job\":\"k\",\"world_size\":3,\"rank\":2"),
         RENDEZVOUS_COMPLETE);
-    assert_int_equal (s_gathered.drafts [1]->peer.bytes [0], 6);
+    assert_int_equal (s_gathered.join_requests [1]->peer.bytes [0], 6);
     gathered_clear (&s_gathered);
     s_end (rendezvous);
 }
@@ -741,10 +743,10 @@ other_users_and_plain_jobs (void **state)
     assert_int_equal (s_add_of (rendezvous, NOW, 2, UID + 1, RANK (1)), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "job_taken", "the job name 'j' is another user's at present: take another");
     assert_int_equal (rendezvous_count (rendezvous, NULL), 1);
-    join_request_t *plain = s_draft (rendezvous, 3, UID, "\"job\":\"j\""),
-        *other = s_draft (rendezvous, 3, UID, "\"job\":\"k\"");
-    join_request_t *nameless = s_draft (rendezvous, 3, UID, "\"name\":\"j\"");
-    join_request_t *foreign = s_draft (rendezvous, 3, UID + 1, "\"job\":\"j\"");
+    join_request_t *plain = s_join_request (rendezvous, 3, UID, "\"job\":\"j\""),
+        *other = s_join_request (rendezvous, 3, UID, "\"job\":\"k\"");
+    join_request_t *nameless = s_join_request (rendezvous, 3, UID, "\"name\":\"j\"");
+    join_request_t *foreign = s_join_request (rendezvous, 3, UID + 1, "\"job\":\"j\"");
     assert_false (rendezvous_leaves_name (rendezvous, plain, NOW + 3000, &s_refusal));
     assert_refusal (&s_refusal, "job_taken", "1 of 2 ranks wait for a job of the name 'j', since 3 seconds");
     assert_false (rendezvous_leaves_name (rendezvous, foreign, NOW, &s_refusal));
@@ -784,7 +786,7 @@ broker_is_asked_at_first (void **state)
     s_end (rendezvous);
 }
 
-//  What a draft that claims a list points to.
+//  What a request that claims a list points to.
 static const uint32_t s_no_ids;
 
 static void
@@ -803,10 +805,10 @@ bounds (void **state)
         RENDEZVOUS_COMPLETE);
     gathered_clear (&s_gathered);
     assert_int_equal (s_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_WAITS);
-    //  A draft that claims more ids than all may have.
-    join_request_t *large = s_draft (rendezvous, 101, UID, RANK (1));
-    large->list = &s_no_ids;
-    large->list_count = RENDEZVOUS_BYTES_MAX / sizeof *large->list;
+    //  A request that claims more ids than all may have.
+    join_request_t *large = s_join_request (rendezvous, 101, UID, RANK (1));
+    large->join.list = &s_no_ids;
+    large->join.list_count = RENDEZVOUS_BYTES_MAX / sizeof *large->join.list;
     assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &s_gathered, &s_refusal), RENDEZVOUS_REFUSED);
     assert_refusal (&s_refusal, "budget", "bytes already, at most 268435456 may");
     join_request_destroy (&large);
@@ -826,7 +828,7 @@ tenants_do_not_meet (void **state)
     s_tenants.count = 2;
     assert_int_equal (s_add (rendezvous, NOW, 1, RANK (0)), RENDEZVOUS_WAITS);
     s_tenants.present = other;
-    join_request_t *plain = s_draft (rendezvous, 9, UID, "\"job\":\"j\"");
+    join_request_t *plain = s_join_request (rendezvous, 9, UID, "\"job\":\"j\"");
     assert_null (rendezvous_pipeline (rendezvous, other, "j"));
     assert_true (rendezvous_leaves_name (rendezvous, plain, NOW, &s_refusal));
     join_request_destroy (&plain);
@@ -869,9 +871,10 @@ tenants_have_shares (void **state)
         assert_int_equal (s_add (rendezvous, NOW, 100, RANK (0)), RENDEZVOUS_REFUSED);
         assert_refusal (&s_refusal, "busy", "32 jobs wait for ranks already, at most 32 may");
         s_tenants.present = s_tenant (&s_tenants.other);
-        join_request_t *large = s_draft (rendezvous, 101, UID, "\"job\":\"k\",\"world_size\":2,\"rank\":1");
-        large->list = &s_no_ids;
-        large->list_count = RENDEZVOUS_BYTES_MAX / 2 / sizeof *large->list;
+        join_request_t *large = s_join_request (rendezvous, 101, UID,
+            "\"job\":\"k\",\"world_size\":2,\"rank\":1");
+        large->join.list = &s_no_ids;
+        large->join.list_count = RENDEZVOUS_BYTES_MAX / 2 / sizeof *large->join.list;
         assert_int_equal (rendezvous_add (rendezvous, &large, NOW, &s_gathered, &s_refusal),
             RENDEZVOUS_REFUSED);
         assert_refusal (&s_refusal, "budget", "at most 134217728 may");
@@ -942,7 +945,7 @@ s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int
     if (!is_complete)
         return is_taken;
     for (unsigned place = 0; place < WORLD; place++)
-        assert_int_equal (s_gathered.drafts [place]->peer.bytes [0], table->seats [job] [place].peer);
+        assert_int_equal (s_gathered.join_requests [place]->peer.bytes [0], table->seats [job] [place].peer);
     assert_int_equal (roaring_bitmap_get_cardinality (s_gathered.join.subset), SAMPLES / 2);
     gathered_clear (&s_gathered);
     memset (table->seats [job], 0, sizeof table->seats [job]);
