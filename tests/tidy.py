@@ -23,8 +23,8 @@ PRODUCT = ("base", "sampler", "cache", "decode", "server", "tools", "clients/c")
 #  Not ours to format: what is recorded, and what fuzzers found.
 DATA = ("tests/fuzz/corpus/", "tests/golden/", "tests/decode/golden/")
 
-#  A state that one function moves: the member, and the file that may assign it.
-MOVED_STATES = {r"\bjob->state = ": "server/broker/model/job.c"}
+#  States that one function moves: the members, and the file that may assign them.
+MOVED_STATES = {r"\b(job|rank|batch|place|version)->state = ": "server/broker/model/states.c"}
 
 #  Names that a newcomer could not guess, and the better ones.
 OLD_NAMES = {
@@ -306,7 +306,7 @@ def check_names(tree: Tree) -> Iterator[Finding]:
 def check_states(tree: Tree) -> Iterator[Finding]:
     for pattern, mover in MOVED_STATES.items():
         for name, text in tree.with_ending(".c", ".h"):
-            if name != mover and is_product(name) and re.search(pattern, without_comments(text)):
+            if name != mover and name.startswith("server/") and re.search(pattern, without_comments(text)):
                 yield Finding("state", name, f"only {mover} assigns this state ({pattern.strip()})")
 
 

@@ -17,6 +17,7 @@
 #include "row_queue.h"
 #include "schedule.h"
 #include "patience.h"
+#include "states.h"
 
 enum { READS_MAX = 128 };
 
@@ -341,7 +342,7 @@ broker_copied (broker_t *self, place_t *place)
     version_t *version = place->version;
     place->version = NULL;
     dispatch_unpin (self, version);
-    place->state = PLACE_FILLED;
+    row_move (place, PLACE_FILLED);
     if (job->state == JOB_OVER)
         broker_reclaim_when_still (self, job);
     else

@@ -15,6 +15,7 @@
 #include "broker_drain.h"
 #include <assert.h>
 #include "job.h"
+#include "states.h"
 
 //  What goes out next is of this epoch.
 static uint64_t

@@ -15,6 +15,7 @@
 #include "job.h"
 #include "raw_prefetch.h"
 #include "schedule.h"
+#include "states.h"
 
 //  ---- joining
 

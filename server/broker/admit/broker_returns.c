@@ -9,6 +9,7 @@
 #include "broker_identity.h"
 #include "broker_ranks.h"
 #include "broker_replay.h"
+#include "states.h"
 
 //  A client that is about to come back is waited for at least so long, though its job's rank_wait be shorter.
 enum { RETURN_MS = 10000 };
@@ -244,7 +245,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t 
     assert (is_known);                  //  so broker_returns has said
     snprintf (rank->instance, sizeof rank->instance, "%s",
         join->instances [number]? join->instances [number]: "");
-    rank->state = RANK_ATTACHING;
+    rank_move (rank, RANK_ATTACHING);
     rank->is_inline = rank->reclaiming = rank->reclaimed = rank->is_awaited = false;
     rank->joined_ms = rank->alive_ms = now_ms;
     rank->sent = rank->padded = 0;

@@ -22,6 +22,7 @@
 #include "draw_start.h"
 #include "job.h"
 #include "schedule.h"
+#include "states.h"
 
 //  ---- life
 
@@ -183,7 +184,7 @@ static void
 s_here (broker_t *self, rank_t *rank, int64_t now_ms)
 {
     job_t *job = rank->job;
-    rank->state = RANK_HERE;
+    rank_move (rank, RANK_HERE);
     rank->alive_ms = now_ms;
     bad_tell_rank (self, rank);
     if (job->state != JOB_ATTACHING) {
@@ -244,7 +245,7 @@ ranks_copied_late (broker_t *self, place_t *place)
 {
     rank_t *rank = &place->job->ranks [place->rank];
     bool is_of_step = place->slot != WIRE_SLOT_NONE && place != &rank->padding;
-    place->state = is_of_step? PLACE_LOST: PLACE_EMPTY;
+    row_move (place, is_of_step? PLACE_LOST: PLACE_EMPTY);
     s_reclaim_when_still (self, rank);
 }
 
@@ -276,12 +277,12 @@ s_let_go (rank_t *rank)
 static void
 s_part (broker_t *self, rank_t *rank, rank_state_t state)
 {
-    rank->state = state;
+    rank_move (rank, state);
     rank->reclaiming = rank->reclaimed = false;
     draw_lose (self, rank);
     schedule_cancel (self, &rank->padding);
     if (rank->padding.state != PLACE_COPYING)
-        rank->padding.state = PLACE_EMPTY;
+        row_move (&rank->padding, PLACE_EMPTY);
     replay_stop (self, rank);
     s_let_go (rank);
 }
@@ -417,7 +418,7 @@ ranks_left (broker_t *self, rank_t *rank)
         job_go (job);
     else {
         char who [RANKS_WHO_BYTES];
-        rank->state = RANK_LEFT;        //  it is not told
+        rank_move (rank, RANK_LEFT);        //  it is not told
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
             "step", rank->number, ranks_job_text (job, who),

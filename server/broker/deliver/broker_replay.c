@@ -18,6 +18,7 @@
 #include "draw.h"
 #include "draw_send.h"
 #include "schedule.h"
+#include "states.h"
 
 //  Beside the slots.
 enum { STEPS_MORE = 2 };
@@ -395,7 +396,7 @@ replay_stop (broker_t *self, rank_t *rank)
     for (uint32_t index = 0; index < again->used; index++) {
         schedule_cancel (self, &again->places [index]);
         if (again->places [index].state != PLACE_COPYING)
-            again->places [index].state = PLACE_EMPTY;
+            row_move (&again->places [index], PLACE_EMPTY);
     }
     again->used = again->open = 0;
 }
@@ -411,7 +412,7 @@ s_tell (again_t *again)
             again->rows [again->told] = index;
             again->ids [again->told++] = place->id;
         }
-        place->state = PLACE_EMPTY;
+        row_move (place, PLACE_EMPTY);
     }
     again->used = 0;
 }

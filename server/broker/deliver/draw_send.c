@@ -14,6 +14,7 @@
 #include "draw.h"
 #include "job.h"
 #include "schedule.h"
+#include "states.h"
 
 //  ---- padding
 
@@ -150,7 +151,7 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
         rank->padded |= 1ull << slot;
         rank->padding_ids [slot] = rank->padding.id;
     }
-    rank->padding.state = PLACE_EMPTY;
+    row_move (&rank->padding, PLACE_EMPTY);
     rank->sequence [slot] = rank->sent++;
     action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
     action->batch = (wire_batch_t) {
@@ -179,7 +180,7 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
 {
     batch_t *batch = &job->batches [slot];
     uint32_t count = batch->drawn - batch->holes;
-    batch->state = SLOT_SENT;
+    slot_move (batch, SLOT_SENT);
     batch->index = job->epoch_index++;
     job->sent++;
     job->epoch_samples += count;

@@ -27,6 +27,7 @@
 #include "row_queue.h"
 #include "schedule.h"
 #include "patience.h"
+#include "states.h"
 
 enum {
     BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come
@@ -447,7 +448,7 @@ s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
     fairness_serve (self->fairness, job->tenant->number, 0, passed_over,
         (uint64_t) place->charged_us * NS_A_US);
     row_queue_take_copy (place);
-    place->state = PLACE_COPYING;
+    row_move (place, PLACE_COPYING);
     job->copying++;
     rank->copying++;
     self->copying++;
@@ -472,7 +473,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     assert (version->state == VERSION_QUEUED);
     s_charge_version (self, version, tenant, passed_over);
     row_queue_take_version (version);
-    version->state = VERSION_WORKING;
+    version_move (version, VERSION_WORKING);
     version->is_fetched = false;
     if (!version->raw) {
         patience_made (version_dataset (self, version));

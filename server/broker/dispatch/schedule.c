@@ -9,6 +9,7 @@
 #include "raw_refcount.h"
 #include "row_queue.h"
 #include "patience.h"
+#include "states.h"
 
 //  ---- classes
 
@@ -155,12 +156,12 @@ schedule_await (place_t *place, version_t *version)
 {
     place->version = version;
     if (version->state == VERSION_READY) {
-        place->state = PLACE_READY;
+        row_move (place, PLACE_READY);
         dispatch_hold (place->job->broker, version, place->job->tenant);
         row_queue_append (&place->job->ready, place);
         return;
     }
-    place->state = PLACE_WAITING;
+    row_move (place, PLACE_WAITING);
     place_t *first = version->waiting;
     place->previous_waiting = NULL;
     place->next_waiting = first;
@@ -169,8 +170,8 @@ schedule_await (place_t *place, version_t *version)
     version->waiting = place;
     if (version->state == VERSION_WORKING)
         return;
-    version->state = raw_prefetch_want (place->job->broker, place->job->tenant, version)? VERSION_QUEUED:
-        VERSION_READING;
+    version_move (version, raw_prefetch_want (place->job->broker, place->job->tenant, version)?
+        VERSION_QUEUED: VERSION_READING);
     if (version->state == VERSION_QUEUED)
         row_queue_append (&place->job->wanted, place);
 }
@@ -189,7 +190,7 @@ s_leave_waiting (place_t *place)
     if (version->state == VERSION_QUEUED)
         row_queue_remove (&place->job->wanted, place);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
-        version->state = VERSION_IDLE;          //  prepared when somebody wants it again
+        version_move (version, VERSION_IDLE);          //  prepared when somebody wants it again
         raw_prefetch_release (place->job->broker, version);
         patience_leave (place->job->broker, version);
     }
@@ -206,7 +207,7 @@ schedule_cancel (broker_t *self, place_t *place)
     else
         return;
     version_t *version = place->version;
-    place->state = PLACE_EMPTY;
+    row_move (place, PLACE_EMPTY);
     place->version = NULL;
     dispatch_unpin (self, version);
 }

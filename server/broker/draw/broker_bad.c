@@ -13,6 +13,7 @@
 #include "job.h"
 #include "raw_prefetch.h"
 #include "schedule.h"
+#include "states.h"
 
 //  A job is told of samples that cannot be read so long after the first was found, or after it joined with
 //  some that were known, so that the first ones are told together.  A line fits into what a client shows.
@@ -285,7 +286,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     job_t *holders [SAMPLER_JOBS_MAX];
     uint32_t id = version->id;
     size_t count = s_holders (dataset, NULL, id, holders);
-    version->state = VERSION_BAD;
+    version_move (version, VERSION_BAD);
     version_index_forget (self->version_index, dataset->sampler, id);
     uint64_t dropped = sampler_dropped_count (dataset->sampler);
     sampler_drop (dataset->sampler, id);
@@ -323,7 +324,7 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     char *message = needed_text (
         "%s (sample %u of data set '%s' does not suit the pipeline: change that, or leave the sample out by "
         "a subset)", reason, version->id, dataset->name);
-    version->state = VERSION_BAD;
+    version_move (version, VERSION_BAD);
     version_index_discard (self->version_index, version);
     for (size_t index = 0; index < count; index++)
         job_end (holders [index], "unsuitable", "%s", message);

@@ -8,6 +8,7 @@
 #include "raw_prefetch.h"
 #include "raw_reads.h"
 #include "schedule.h"
+#include "states.h"
 
 //  A large window is drawn in turns, so that no job holds up the others' messages.
 enum { ROUNDS_A_TURN = 512 };
@@ -70,10 +71,11 @@ draw_release (job_t *job, uint32_t slot)
     assert (batch->state == SLOT_SENT || batch->state == SLOT_FULL);
     for (uint32_t index = 0; index < batch->drawn; index++) {
         batch->places [index].is_hole = batch->places [index].state == PLACE_HOLE;
-        batch->places [index].state = PLACE_EMPTY;
+        row_move (&batch->places [index], PLACE_EMPTY);
     }
-    *batch = (batch_t) { .state = SLOT_FREE, .places = batch->places,
-        .past = { batch->epoch, batch->index, batch->state == SLOT_SENT? batch->drawn: 0 } };
+    uint32_t sent = batch->state == SLOT_SENT? batch->drawn: 0;
+    slot_move (batch, SLOT_FREE);
+    *batch = (batch_t) { .places = batch->places, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
 }
 
@@ -89,7 +91,7 @@ s_open_batch (job_t *job)
     while (job->batches [slot].state != SLOT_FREE)
         slot++;
     assert (slot < job->slots);
-    job->batches [slot].state = SLOT_FILLING;
+    slot_move (&job->batches [slot], SLOT_FILLING);
     job->batches [slot].epoch = job->epoch;
     job->batches [slot].planned = remaining < job->batch_size? (uint32_t) remaining: job->batch_size;
     job->filling = slot;
@@ -136,7 +138,7 @@ s_take_place (job_t *job, uint32_t id)
     s_deal (job, batch, place);
     s_occupy (place, id);
     if (batch->drawn == job->batch_size) {
-        batch->state = SLOT_FULL;
+        slot_move (batch, SLOT_FULL);
         job->filling = job->slots;
     }
     return place;
@@ -198,7 +200,7 @@ s_mark_end (job_t *job)
 {
     batch_t *last = s_filling (job);
     if (last) {
-        last->state = SLOT_FULL;
+        slot_move (last, SLOT_FULL);
         job->filling = job->slots;
     }
     else
@@ -375,7 +377,7 @@ s_move_up (broker_t *self, place_t *place)
     if (last->state != PLACE_FILLED)
         batch->open--;
     schedule_cancel (self, last);
-    last->state = PLACE_HOLE;
+    row_move (last, PLACE_HOLE);
     batch->holes++;
     place->id = last->id;
     place->occurrence = last->occurrence;
@@ -416,7 +418,7 @@ draw_again (broker_t *self, place_t *place)
             return;
         job->batches [place->slot].holes++;
     }
-    place->state = PLACE_HOLE;
+    row_move (place, PLACE_HOLE);
     row_done (place);
 }
 
@@ -429,7 +431,7 @@ s_lose_place (broker_t *self, batch_t *batch, place_t *place)
         return;                             //  a worker's becomes lost when it is done
     batch->open += place->state == PLACE_FILLED;
     schedule_cancel (self, place);
-    place->state = PLACE_LOST;
+    row_move (place, PLACE_LOST);
 }
 
 void

@@ -10,6 +10,7 @@
 #include "raw_reads.h"
 #include "row_queue.h"
 #include "broker_state.h"
+#include "states.h"
 
 enum {
     STILL_ROW = 4, FAILING_MAX = 64,
@@ -271,12 +272,12 @@ void
 patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms)
 {
     if (version->waiting) {
-        version->state = VERSION_READING;
+        version_move (version, VERSION_READING);
         s_rest (&version_dataset (self, version)->patience, version, NULL, false,
             s_due_ms (self, rc, version->failures, version->failed_ms, now_ms));
     }
     else {
-        version->state = VERSION_IDLE;
+        version_move (version, VERSION_IDLE);
         version->failures = 0;
     }
 }

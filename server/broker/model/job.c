@@ -1,29 +1,12 @@
 //  What the driver and the phases ask of a job, a rank or a row.
 
 #include "job.h"
+#include "states.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
-//  ---- states and marks
-
-static const struct {
-    const char *name;
-    unsigned next;              //  a bit for each state that may follow
-} s_states [] = {
-    [JOB_ATTACHING] = { "attaching", 1u << JOB_RUNNING | 1u << JOB_DRAWN | 1u << JOB_ENDING },
-    [JOB_RUNNING] = { "running", 1u << JOB_DRAWN | 1u << JOB_ENDING },
-    [JOB_DRAWN] = { "drawn", 1u << JOB_ENDING },
-    [JOB_ENDING] = { "ending", 1u << JOB_OVER },
-    [JOB_OVER] = { "over", 0 }
-};
-
-void
-job_move (job_t *job, job_state_t state)
-{
-    assert (s_states [job->state].next >> state & 1);
-    job->state = state;
-}
+//  ---- marks
 
 void
 job_go (job_t *job)

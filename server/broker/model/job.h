@@ -3,8 +3,6 @@
 #define JOB_H
 #include "broker_state.h"
 
-//  The state of a job changes here only.
-void job_move (job_t *job, job_state_t state);
 static inline bool
 job_has_ended (const job_t *job)
 {

@@ -2,6 +2,7 @@
 //  to be copied (ready).  A tenant with rows in queues waits for the workers.
 
 #include "row_queue.h"
+#include "states.h"
 #include <assert.h>
 
 //  ---- tenants that wait
@@ -56,7 +57,7 @@ row_queue_arrived (version_t *version)
 {
     if (version->state != VERSION_READING)
         return;
-    version->state = VERSION_QUEUED;
+    version_move (version, VERSION_QUEUED);
     for (place_t *place = version->waiting; place; place = place->next_waiting)
         row_queue_append (&place->job->wanted, place);
 }
@@ -66,7 +67,7 @@ row_queue_left (version_t *version)
 {
     if (version->state != VERSION_QUEUED)
         return;
-    version->state = VERSION_READING;
+    version_move (version, VERSION_READING);
     for (place_t *place = version->waiting; place; place = place->next_waiting)
         row_queue_remove (&place->job->wanted, place);
 }
@@ -74,11 +75,11 @@ row_queue_left (version_t *version)
 void
 row_queue_ready (version_t *version)
 {
-    version->state = VERSION_READY;
+    version_move (version, VERSION_READY);
     for (place_t *place = version->waiting, *next; place; place = next) {
         next = place->next_waiting;
         place->next_waiting = place->previous_waiting = NULL;
-        place->state = PLACE_READY;
+        row_move (place, PLACE_READY);
         row_queue_append (&place->job->ready, place);
     }
     version->waiting = NULL;
