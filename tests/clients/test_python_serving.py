@@ -186,7 +186,7 @@ class Serve(Case):
         log = [name for name in os.listdir(self.folder) if name.endswith(".log")]
         for part in ("status 1", os.path.join(self.folder, log[0]), "tureen serve: data set 'train'"):
             self.assertIn(part, str(caught.exception))
-        with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*there is no 'best'"):
+        with self.assertRaisesRegex(tureen.ServeFailed, "(?s)status 2: .*expected follow or dsa, got 'best'"):
             self.serve(arguments=["--policy", "best"])
 
     def test_without_an_executable(self) -> None:

@@ -1,5 +1,5 @@
-/*  states -- what a job, a rank, a slot, a row and a version go through: one table each, and one function that
- *  moves it.  A move that the table does not have is a bug of ours, and asserted.
+/*  states -- what a job, a rank, a slot, a row and a version go through: one table each, and one function
+ *  that moves it.  A move that the table does not have is a bug of ours: the server says it, and aborts.
  *  Owner: the broker's thread.
  */
 #ifndef STATES_H
