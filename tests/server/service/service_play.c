@@ -43,7 +43,10 @@ struct play {
     size_t send_backlog_count;
 };
 
-//  ---- the socket: router is the play
+//  ---- the socket, as far as it sends
+
+//  What is sent names the socket, not the play.
+static play_t *s_play;
 
 static bool
 s_is_gone (const play_t *self, const peer_t *peer)
@@ -59,7 +62,8 @@ outbox_status_t
 outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, const void *body,
     size_t size)
 {
-    play_t *self = router;
+    (void) router;
+    play_t *self = s_play;
     if (s_is_gone (self, peer))
         return OUTBOX_GONE;
     if (self->sent_count == PLAY_SENT_MAX)      //  the first half is forgotten
@@ -96,7 +100,7 @@ outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     char *text, atomic_size_t *account)
 {
     size_t size = strlen (text);
-    return s_count (router, outbox_send_text (router, peer, kind, job, tag, text), size, account);
+    return s_count (s_play, outbox_send_text (router, peer, kind, job, tag, text), size, account);
 }
 
 outbox_status_t
@@ -104,7 +108,7 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     uint8_t *bytes, size_t size, atomic_size_t *account)
 {
     free (bytes);
-    return s_count (router, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
+    return s_count (s_play, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
 }
 
 uint8_t *
@@ -215,6 +219,8 @@ void
 tasks_collect (tasks_t *self, int64_t now_ms)
 {
     (void) now_ms;
+    if (self->at_rest)
+        return;
     //  What comes of one may hand out others: only those that are there now.
     size_t prepares = self->prepares, copies = self->copies;
     version_t *prepare [TASKS_MAX];
@@ -233,9 +239,9 @@ tasks_collect (tasks_t *self, int64_t now_ms)
 void
 tasks_stop (tasks_t *self)
 {
-    tasks_collect (self, 0);
     self->stopped = self->at_rest;
     self->at_rest = false;
+    tasks_collect (self, 0);
 }
 
 const char *
@@ -380,8 +386,15 @@ s_clock (void *clock)
 play_t *
 play_new (bool with_tenants)
 {
+    return play_new_at (with_tenants, NULL);
+}
+
+play_t *
+play_new_at (bool with_tenants, void *router)
+{
     play_t *self = calloc (1, sizeof *self);
     assert (self);
+    s_play = self;
     s_need_files ();
     self->log.descriptor = open ("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     assert (self->log.descriptor >= 0);
@@ -396,7 +409,7 @@ play_new (bool with_tenants)
     assert (self->tasks.decoder);
     self->now_ms = 1000000;
     service_options_t service = { .broker = self->broker, .tasks = &self->tasks,
-        .ring_server = &self->ring_server, .router = self,
+        .ring_server = &self->ring_server, .router = router,
         .ring_path = "/play", .log = &self->log, .tenants = &self->tenants, .idle = &self->idle,
         .nanoseconds = s_clock,
         .clock = self };
@@ -422,6 +435,7 @@ play_destroy (play_t **self_p)
         catalogue_destroy (&self->sources [index].catalogue);
     close (self->log.descriptor);
     free (self);
+    s_play = NULL;
     *self_p = NULL;
 }
 
@@ -562,6 +576,15 @@ play_count (const play_t *self, uint32_t peer, wire_kind_t kind)
     for (size_t index = 0; index < self->sent_count; index++)
         count += s_matches (&self->sent [index], peer, kind);
     return count;
+}
+
+const play_sent_t *
+play_sent_with (const play_t *self, uint64_t tag)
+{
+    for (size_t index = 0; index < self->sent_count; index++)
+        if (self->sent [index].tag == tag)
+            return &self->sent [index];
+    return NULL;
 }
 
 void

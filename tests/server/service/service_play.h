@@ -13,7 +13,7 @@
 #include "service.h"
 #include "wire.h"
 
-enum { PLAY_SAMPLES = 48, PLAY_SENT_MAX = 4096, PLAY_TEXT_BYTES = 400 };
+enum { PLAY_SAMPLES = 48, PLAY_SENT_MAX = 4096, PLAY_TEXT_BYTES = 1600 };
 
 //  Users: of the operator, of a (two), of b, of nobody.  With keys: a's user K1, revoked by play_revoke.
 enum { PLAY_ROOT = 0, PLAY_A1 = 1, PLAY_A2 = 2, PLAY_B = 3, PLAY_STRANGER = 9, PLAY_KEY = 100 };
@@ -30,6 +30,9 @@ typedef struct play play_t;
 
 //  with_tenants: a and b; else the operator is alone.
 play_t *play_new (bool with_tenants);
+//  The same beside a real ROUTER, lent, from which service_receive takes messages; what is sent is written down
+//  as ever.
+play_t *play_new_at (bool with_tenants, void *router);
 //  Ends the service; everything must be gone.
 void play_destroy (play_t **self_p);
 service_t *play_service (play_t *self);
@@ -48,7 +51,7 @@ void play_say_frames (play_t *self, uint32_t peer, uint32_t user, const frame_t 
 void play_turn (play_t *self, int64_t milliseconds);
 //  What a request costs the thread from now on, in nanoseconds.
 void play_cost (play_t *self, uint64_t nanoseconds);
-//  Workers leave side tasks alone, until they are told to go on or, with those not done, the end.
+//  Workers finish nothing until they are told to go on; at the end, side tasks are given back undone.
 void play_rest (play_t *self, bool at_rest);
 //  The key is no more.
 size_t play_revoke (play_t *self);
@@ -61,6 +64,8 @@ void play_read_all (play_t *self);
 //  What was sent to a connection and of this kind last (0: of any); NULL: nothing.  And how many.
 const play_sent_t *play_last (const play_t *self, uint32_t peer, wire_kind_t kind);
 size_t play_count (const play_t *self, uint32_t peer, wire_kind_t kind);
+//  The first that was sent with this tag, to any connection; NULL: none.
+const play_sent_t *play_sent_with (const play_t *self, uint64_t tag);
 void play_forget_sent (play_t *self);
 //  STATUS of this user, whole; the caller's reference.
 json_t *play_status (play_t *self, uint32_t user);

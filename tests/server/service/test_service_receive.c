@@ -1,0 +1,171 @@
+/*  Messages from a real socket to the service: where one ends and the next begins, whose each is, and how many
+ *  are taken at once.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "scratch.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+#include "reply.h"
+#include "service_play.h"
+
+enum { PATIENCE_MS = 10000, MANY = 3 * SERVICE_MESSAGES_A_TURN, FRAMES = WIRE_FRAMES_MAX + 40 };
+
+typedef struct {
+    scratch_t scratch;
+    void *context, *router, *dealer;
+    play_t *play;
+} scene_t;
+
+static int
+s_setup (void **state)
+{
+    static scene_t scene;
+    char address [120];
+    int none = 0;
+    assert_true (scratch_begin (&scene.scratch));
+    scene.context = zmq_ctx_new ();
+    snprintf (address, sizeof address, "ipc://%s/s.sock", scene.scratch.path);
+    scene.router = zmq_socket (scene.context, ZMQ_ROUTER);
+    scene.dealer = zmq_socket (scene.context, ZMQ_DEALER);
+    zmq_setsockopt (scene.dealer, ZMQ_LINGER, &none, sizeof none);
+    assert_int_equal (zmq_bind (scene.router, address), 0);
+    assert_int_equal (zmq_connect (scene.dealer, address), 0);
+    scene.play = play_new_at (false, scene.router);
+    *state = &scene;
+    return 0;
+}
+
+static int
+s_teardown (void **state)
+{
+    scene_t *scene = *state;
+    play_destroy (&scene->play);
+    zmq_close (scene->dealer);
+    zmq_close (scene->router);
+    zmq_ctx_term (scene->context);
+    return scratch_end (&scene->scratch)? 0: 1;
+}
+
+static void
+s_send (scene_t *scene, wire_kind_t kind, uint64_t tag, const char *body)
+{
+    wire_head_t head = reply_head (kind, 0, tag);
+    assert_int_equal (zmq_send (scene->dealer, &head, sizeof head, body? ZMQ_SNDMORE: 0), sizeof head);
+    if (body)
+        assert_int_equal (zmq_send (scene->dealer, body, strlen (body), 0), strlen (body));
+}
+
+//  So many messages have come, and nothing has been received.
+static void
+s_wait (scene_t *scene)
+{
+    zmq_pollitem_t item = { .socket = scene->router, .events = ZMQ_POLLIN };
+    assert_int_equal (zmq_poll (&item, 1, PATIENCE_MS), 1);
+}
+
+//  What was sent to anybody, by tag; NULL: nothing.
+static const play_sent_t *
+s_answer (const scene_t *scene, uint64_t tag)
+{
+    static play_sent_t none;
+    const play_sent_t *sent = play_sent_with (scene->play, tag);
+    return sent? sent: &none;
+}
+
+//  Must hold: each message is answered by itself, in its turn, to its connection, whatever lies behind it.
+static void
+messages_are_told_apart (void **state)
+{
+    scene_t *scene = *state;
+    s_send (scene, WIRE_STATUS, 1, "{}");
+    s_send (scene, WIRE_STATUS, 2, "{}");
+    s_send (scene, WIRE_HEARTBEAT, 3, NULL);
+    s_send (scene, WIRE_STATUS, 4, "{}");
+    for (int waited = 0; waited < PATIENCE_MS && !play_sent_with (scene->play, 4); waited += 1) {
+        s_wait (scene);
+        service_receive (play_service (scene->play), play_now_ms (scene->play));
+    }
+    assert_int_equal (s_answer (scene, 1)->kind, WIRE_STATUS_REPLY);
+    assert_int_equal (s_answer (scene, 2)->kind, WIRE_STATUS_REPLY);
+    assert_int_equal (s_answer (scene, 3)->kind, WIRE_ERROR);
+    assert_int_equal (s_answer (scene, 4)->kind, WIRE_STATUS_REPLY);
+    assert_int_equal (s_answer (scene, 4)->peer.size, 5);          //  as ROUTER makes them: a zero, a number
+    assert_int_equal (s_answer (scene, 4)->peer.bytes [0], 0);
+    assert_memory_equal (&s_answer (scene, 4)->peer, &s_answer (scene, 1)->peer, sizeof (peer_t));
+}
+
+//  Must hold: one turn takes no more than SERVICE_MESSAGES_A_TURN, and none is lost.
+static void
+a_turn_has_an_end (void **state)
+{
+    scene_t *scene = *state;
+    for (uint64_t tag = 1; tag <= MANY; tag++)
+        s_send (scene, WIRE_HEARTBEAT, tag, NULL);
+    int taken = 0, most = 0;
+    while (taken < MANY) {
+        s_wait (scene);
+        int count = service_receive (play_service (scene->play), play_now_ms (scene->play));
+        most = count > most? count: most;
+        taken += count;
+    }
+    assert_int_equal (taken, MANY);
+    assert_true (most <= SERVICE_MESSAGES_A_TURN);
+    assert_int_equal (service_receive (play_service (scene->play), play_now_ms (scene->play)), 0);
+}
+
+//  Must hold: a message of too many frames is one message, refused; the next is taken as ever.
+static void
+too_many_frames (void **state)
+{
+    scene_t *scene = *state;
+    wire_head_t head = reply_head (WIRE_STATUS, 0, 1);
+    zmq_send (scene->dealer, &head, sizeof head, ZMQ_SNDMORE);
+    for (int frame = 1; frame < FRAMES; frame++)
+        zmq_send (scene->dealer, "{}", 2, frame + 1 < FRAMES? ZMQ_SNDMORE: 0);
+    s_send (scene, WIRE_STATUS, 2, "{}");
+    int taken = 0;
+    while (taken < 2) {
+        s_wait (scene);
+        taken += service_receive (play_service (scene->play), play_now_ms (scene->play));
+    }
+    assert_int_equal (taken, 2);
+    assert_int_equal (s_answer (scene, 2)->kind, WIRE_STATUS_REPLY);
+    assert_int_not_equal (s_answer (scene, 1)->kind, WIRE_STATUS_REPLY);
+}
+
+//  Must hold: on a local socket the user is the one whom the kernel names.
+static void
+the_user_is_the_kernels (void **state)
+{
+    scene_t *scene = *state;
+    s_send (scene, WIRE_JOIN, 1, "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\","
+        "\"transport\":\"inline\"}");
+    s_wait (scene);
+    while (service_receive (play_service (scene->play), play_now_ms (scene->play)) == 0)
+        ;
+    if (getuid () == PLAY_ROOT)
+        assert_int_equal (s_answer (scene, 1)->kind, WIRE_JOINED);
+    else
+        assert_int_not_equal (s_answer (scene, 1)->kind, WIRE_JOINED);
+}
+
+#define case_of(test) cmocka_unit_test_setup_teardown (test, s_setup, s_teardown)
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        case_of (messages_are_told_apart),
+        case_of (a_turn_has_an_end),
+        case_of (too_many_frames),
+        case_of (the_user_is_the_kernels),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
