@@ -30,7 +30,7 @@ s_take (broker_t *self, job_t *job, uint32_t id)
     if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
         && raw_sample_lane (sample) == 0)
         raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
-    //  What the tier does not keep is in a tenant's lane, where lanes are kept: no other tenant's share pays for it.
+    //  What the tier does not keep is in a tenant's lane, where there are lanes: no other tenant pays for it.
     assert (taken == TIER_ABSENT || raw_pool_is_resident (tier_pool (job->tier), id)
         || raw_sample_lane (sample) != 0 || raw_prefetch_lane (self, job->tenant) == 0);
     if (raw_sample_is_new (sample)) {

@@ -30,8 +30,7 @@ typedef struct play play_t;
 
 //  with_tenants: a and b; else the operator is alone.
 play_t *play_new (bool with_tenants);
-//  The same beside a real ROUTER, lent, from which service_receive takes messages; what is sent is written down
-//  as ever.
+//  The same beside a real ROUTER, lent, from which service_receive takes messages.
 play_t *play_new_at (bool with_tenants, void *router);
 //  Ends the service; everything must be gone.
 void play_destroy (play_t **self_p);

@@ -1,5 +1,5 @@
-/*  Ranks from JOIN to EPOCH_END as the service handles them: they gather, one is lost and comes back, at once,
- *  late, or before the server knows that it was lost.  */
+/*  Ranks from JOIN to EPOCH_END as the service handles them: they gather, one is lost and comes back at once,
+ *  late, or before the server knows of the loss.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -256,8 +256,7 @@ its_key_may_be_revoked (void **state)
     play_destroy (&play);
 }
 
-//  A client of the same run, but of another instance, comes while the server still hears of the rank that it is
-//  for: it gathers.
+//  A client of the same run, but of another instance, comes while its rank is still there: it gathers.
 //  Must hold: it has the rank as soon as that is lost, without having asked again.
 static void
 one_that_came_early_returns (void **state)
@@ -280,7 +279,7 @@ one_that_came_early_returns (void **state)
     play_destroy (&play);
 }
 
-//  Must hold: a client that is neither of the run nor of the rank's instance gets nothing, and the job goes on.
+//  Must hold: a client neither of the run nor of the rank's instance gets nothing, and the job goes on.
 static void
 a_stranger_is_refused (void **state)
 {

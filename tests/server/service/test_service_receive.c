@@ -1,5 +1,5 @@
-/*  Messages from a real socket to the service: where one ends and the next begins, whose each is, and how many
- *  are taken at once.  */
+/*  Messages from a real socket to the service: where one ends and the next begins, the user of each, and how
+ *  many are taken at once.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
