@@ -93,6 +93,20 @@ its_line_waits_and_no_other (void **state)
     play_destroy (&play);
 }
 
+//  Must hold: joins of two tenants that wait for a worker at the same time are both answered.
+static void
+several_wait_for_a_worker (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    s_join_long (play, A, PLAY_A1, 7);
+    s_join_long (play, B, PLAY_B, 7);
+    s_some_turns (play);
+    assert_non_null (play_last (play, A, WIRE_JOINED));
+    assert_non_null (play_last (play, B, WIRE_JOINED));
+    play_destroy (&play);
+}
+
 static void
 a_wrong_id_is_told (void **state)
 {
@@ -226,6 +240,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (its_line_waits_and_no_other),
+        cmocka_unit_test (several_wait_for_a_worker),
         cmocka_unit_test (a_wrong_id_is_told),
         cmocka_unit_test (its_key_may_go),
         cmocka_unit_test (its_client_may_go),

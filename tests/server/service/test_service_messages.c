@@ -229,6 +229,13 @@ unknown_and_forbidden_look_the_same (void **state)
         assert_non_null (json_object_get (all, operators [index]));
     }
     assert_int_equal (json_array_size (json_object_get (all, "jobs")), 1);
+    //  Where a data set lies is told with it; on which devices, to operators.
+    const json_t *mine = json_array_get (json_object_get (status, "datasets"), 0);
+    const json_t *one_of_all = json_array_get (json_object_get (all, "datasets"), 0);
+    assert_non_null (strstr (json_string_value (json_object_get (mine, "path")), "/train"));
+    assert_int_equal (json_integer_value (json_object_get (mine, "classes")), 1);
+    assert_null (json_object_get (mine, "devices"));
+    assert_non_null (json_object_get (one_of_all, "devices"));
     assert_int_equal (json_integer_value (json_object_get (json_object_get (json_object_get (status,
         "tenant"), "refusals"), "unknown_dataset")), 2);
     free (text);

@@ -368,6 +368,20 @@ a_user_has_a_bound_of_all (void **state)
     for (int fd = 500; fd < 506; fd++)
         receive_quota_closed (fd);
     assert_int_equal (receive_quota_bytes (), 18 * ONE);
+    //  The whole messages that its closed connections left count for the user: 12 more fill it.
+    for (int fd = 500; fd < 502; fd++) {
+        receive_quota_accepted (fd, 7);
+        receive_quota_received (fd, greeting, sizeof greeting);
+        for (int frame = 0; frame < 6; frame++) {
+            assert_true (receive_quota_may_receive (fd));
+            s_pass (fd, FRAME, true);
+        }
+    }
+    assert_int_equal (receive_quota_bytes (), 30 * ONE);
+    assert_false (receive_quota_may_receive (500));
+    receive_quota_closed (500);
+    receive_quota_closed (501);
+    assert_int_equal (receive_quota_bytes (), 18 * ONE);
     receive_quota_settled ();
     assert_int_equal (receive_quota_bytes (), 0);
     assert_true (receive_quota_may_receive (500));             //  nobody's
