@@ -30,7 +30,7 @@ broker_new (const broker_options_t *options)
     self->options = *options;
     self->random = random_from_seed (options->seed);
     self->pauses = random_from_seed (~options->seed);
-    //  Enough to keep workers busy while others' samples are read; copies are short, so more of them.
+    //  Enough to keep workers busy while other samples are read; copies are short, so more of them.
     self->prepare_max = 4 * (size_t) options->workers + 8;
     self->copy_max = 4 * (size_t) options->workers + 16;
     self->fairness = needed_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
@@ -151,7 +151,7 @@ s_count_consumed (job_t *job, uint64_t epoch, uint32_t samples)
         job->consumed_epoch_samples += samples;
 }
 
-//  Counts the batches that the client has just said it is done with: their slots are still there.
+//  Counts the batches that the client has just reported as consumed, while their slots still exist.
 static void
 s_count_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
 {
@@ -161,7 +161,7 @@ s_count_newly_consumed (const rank_t *rank, const wire_progress_t *progress)
             s_count_consumed (rank->job, rank->job->batches [slot].epoch, rank->rows [slot]);
 }
 
-//  What all ranks have released; one that has come back begins at 0, and the window does not shrink for that.
+//  What all ranks have released.  A returned rank begins at 0, which must not shrink the window.
 static void
 s_measure_released (job_t *job)
 {

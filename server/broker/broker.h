@@ -23,19 +23,19 @@
  *
  *  Invariants, checked by broker_check ():
  *    B1  a job's slots are free, filling, full or sent; at most one is filling.
- *    B2  every place of a batch not yet sent is waiting for a version, being copied, filled, or lost with its
+ *    B2  every place of an unsent batch waits for a version, is being copied, is filled, or is lost with its
  *        rank.
- *    B3  a version is pinned once for each place that waits for it or is copied from it, and once while a
- *        worker has it.
- *    B4  what the version index promises of versions and their counts (version_index_check).
+ *    B3  each place that waits for a version or is copied from it pins the version once; so does a worker
+ *        that has it.
+ *    B4  the version index's invariants of versions and their counts hold (version_index_check).
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
- *    B6  a version of a pack's sample has hold of its bytes while it waits for them or for a worker, or a
- *        worker has it; and what is resident in a tier is held for it (raw_store_check, raw_pool_check).
- *    B7  no two jobs of one tenant that are not over have one run, or one job name.
+ *    B6  a version of a pack's sample holds its bytes while it waits for them, waits for a worker, or is with
+ *        a worker; a tier holds each sample that is resident in it (raw_store_check, raw_pool_check).
+ *    B7  no two jobs of one tenant that are not over have the same run, or the same job name.
  *    B8  a step is sent to all ranks of its job or to none; while a rank is missing or lacks a step, nothing
  *        is sent to the others.
- *    B9  where there are several tenants, none has more than it may have (broker_tenant_t), and figures and
- *        texts that are for one depend on nothing of another (docs/security.md says what time can tell).
+ *    B9  with several tenants, no tenant exceeds its limits (broker_tenant_t), and figures and texts for one
+ *        tenant depend on nothing of another (docs/security.md says what timing reveals).
  *  Owner: one thread.  Start-up and bookkeeping allocations abort when there is no memory; sizes that a
  *  client chooses are refused with a figure.
  */
@@ -65,10 +65,10 @@ enum {
     BROKER_DATASETS_MAX = 64,
     BROKER_WINDOW_MAX = 1 << 20,    //  samples in all slots of a job
     BROKER_ATTACH_MS = 10000,       //  a job must take its ring or ask for inline within this
-    BROKER_LEASE_MS = 90000,        //  an inline job that is silent for so long has left
-    BROKER_PATIENCE_MS = 300000,    //  reads that fail, and may not fail again, are made again for so long
-    BROKER_GATHER_MS = 200,         //  jobs that join an idle group within this begin together
-    BROKER_RANK_DESCRIPTORS = 3     //  of a rank: its ring, the door's connection, ZeroMQ's
+    BROKER_LEASE_MS = 90000,        //  an inline job that is silent for so long counts as gone
+    BROKER_PATIENCE_MS = 300000,    //  failed reads that may succeed later are retried for so long
+    BROKER_GATHER_MS = 200,         //  jobs that join an idle group within this time begin together
+    BROKER_RANK_DESCRIPTORS = 3     //  of a rank: its ring, its connections to the ring server and to ZeroMQ
 };
 
 typedef struct {
@@ -88,8 +88,8 @@ size_t broker_tasks_max (const broker_t *self);
 size_t broker_reads_max (const broker_t *self);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
-//  Of the memory that a server is given for compressed samples (--raw), one part in so many is for ranges on
-//  their way from the disk, the rest is raw_bytes; and back: the setting for so many raw_bytes.
+//  Of the memory for compressed samples (--raw), one part in so many is for ranges on their way from the
+//  disk, the rest is raw_bytes.  And the inverse: the --raw that gives so many raw_bytes.
 enum { BROKER_RAW_PARTS = 8 };
 size_t broker_raw_setting (size_t raw_bytes);
 //  The least cache_bytes with which versions of this size can be prepared.
@@ -99,29 +99,28 @@ broker_t *broker_new (const broker_options_t *options);
 //  Every job must be reclaimed.
 void broker_destroy (broker_t **self_p);
 
-//  What becomes of a job whose data hold a sample that cannot be read.
+//  What happens to a job when a sample of its data cannot be read.
 typedef enum {
-    BROKER_BAD_DROP,                //  it leaves the job's data, and the job is told (NOTICE `unreadable`)
-    BROKER_BAD_FAIL                 //  the job ends, and none joins with it
+    BROKER_BAD_DROP,                //  the sample leaves the job's data, and the job is told (NOTICE
+                                    //  `unreadable`)
+    BROKER_BAD_FAIL                 //  the job ends, and no job with that sample may join
 } broker_bad_t;
 
-//  Serves sample_count samples under a name (copied).  on_bad: of jobs that do not say it themselves.  user
-//  is the driver's, untouched.
+//  Serves sample_count samples under a name (copied).  on_bad: for jobs that do not choose one.  user is the
+//  driver's, untouched.
 dataset_t *broker_add_dataset (broker_t *self, const char *name, uint32_t sample_count, broker_bad_t on_bad,
     void *user);
-//  What the broker must know of a data set that is a pack, to decide what is read when; all lent for its
-//  life.
+//  What the broker must know of a pack to decide what is read when; all lent for the data set's life.
 typedef struct {
     const uint32_t *order;          //  the id at each position
-    const uint32_t *breaks;         //  positions at which a read must begin anew: volumes' first
+    const uint32_t *breaks;         //  positions that a read may not cross: each volume's first
     size_t break_count;
     size_t (*sample_bytes) (void *user, uint32_t id);
-    //  Samples that are read together, as the cost model says now, where pool_samples fit in memory; 1 ..
+    //  How many samples one read takes, by the cost model now, when pool_samples fit in memory; 1 ..
     //  RAW_PIECE_MAX.
     uint32_t (*piece) (void *user, uint64_t pool_samples);
-    //  Whether so many samples, of sample_bytes together, should rather be read one by one than in a range of
-    //  range_bytes;
-    //  NULL: never.
+    //  Whether reading so many samples, of sample_bytes together, one by one is cheaper than a range of
+    //  range_bytes; NULL: never.
     bool (*prefers_singles) (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes);
     void *user;
     raw_policy_t policy;
@@ -129,48 +128,46 @@ typedef struct {
     size_t read_bytes_max;          //  of one read, if it is of several samples
 } broker_pack_t;
 
-//  The data set, of which nothing is known yet, is a pack.  False: options.raw_bytes is too small for it,
-//  below *least_p.
+//  Makes a new data set a pack.  False: options.raw_bytes is too small, below *least_p.
 bool broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p);
-//  NULL: no such name, or not for this tenant (NULL: any), which cannot tell the two apart.
+//  NULL: no such name, or this tenant (NULL: any) may not use it.  The tenant cannot tell the two apart.
 dataset_t *broker_dataset (broker_t *self, const tenant_t *tenant, const char *name);
-//  "train, val": those that it may use, for error messages; malloc'ed, the caller's.
+//  "train, val": the data sets that the tenant may use, for error messages; malloc'ed, the caller's.
 char *broker_dataset_names (const broker_t *self, const tenant_t *tenant);
 void *dataset_user (const dataset_t *self);
 uint32_t dataset_samples (const dataset_t *self);
 const char *dataset_name (const dataset_t *self);
-//  The shared stages (pipeline_shared_text) of the tenant's jobs on the data set that a job of this order
-//  could share versions with: each once, at most texts_max of them.  Lent until the next join or end of a
+//  The shared stages (pipeline_shared_text) of the tenant's jobs on the data set, as far as a job of this
+//  order could share versions with them: each once, at most texts_max.  Lent until the next join or end of a
 //  job.  Returns how many.
 size_t broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
     const char **texts, size_t texts_max);
 
 enum { BROKER_TENANTS_MAX = 64, BROKER_WEIGHT_MAX = 1000 };
-//  Of users whose identity is not known (an open tcp endpoint): all are one.
+//  All users without a known identity (an open tcp endpoint) count as one user.
 #define BROKER_USER_UNKNOWN UINT64_MAX
 
 typedef struct {
     const char *name;               //  copied
     uint32_t weight;                //  1 .. BROKER_WEIGHT_MAX: its part of workers' time and of the cache
                                     //  when they are short
-    uint32_t jobs_max;              //  those whose ranks still gather too; 0: its share by weight of
+    uint32_t jobs_max;              //  including jobs that wait for ranks; 0: its share by weight of
                                     //  SAMPLER_JOBS_MAX
     size_t batches_bytes_max;       //  of its jobs' batches and bookkeeping; 0: its share by weight of
                                     //  jobs_bytes_max
-    size_t cache_bytes_max;         //  0: as much as others leave
+    size_t cache_bytes_max;         //  0: what other tenants leave
 } broker_tenant_t;
-//  Further limits follow from the weight: jobs on one data set, connections, compressed samples of jobs that
-//  have memory of their own for them (a pool, order `private`), and the cache that one pipeline may need at
-//  least.  A share, unlike a limit that is set, is never more than what others' leave.
+//  Further limits follow from the weight: jobs on one data set, connections, compressed samples of jobs with
+//  memory of their own for them (a pool, order `private`), and the cache that one pipeline may need at least.
+//  A share, unlike a limit that is set, never exceeds what the other shares leave.
 
-//  The broker has one tenant from birth, "operator", which may use all data sets; as long as there is no
-//  other, it has no limits but the server's.  Before any job; the data sets of a further one are what
-//  broker_allow says.
+//  The broker begins with one tenant, "operator", which may use all data sets.  While it is the only one, it
+//  has no limits but the server's.  Call before any job.  broker_allow gives a further tenant its data sets.
 tenant_t *broker_add_tenant (broker_t *self, const broker_tenant_t *tenant);
 void broker_allow (broker_t *self, tenant_t *tenant, const dataset_t *dataset);
-//  Of one that is there, the first one say: before any job.  The name stays.
+//  Changes an existing tenant, for instance the first one, before any job.  The name stays.
 void broker_limit (broker_t *self, tenant_t *tenant, const broker_tenant_t *limits);
-//  By its name; NULL: the first one.  NULL: no such tenant.
+//  By its name (NULL: the first tenant).  Returns NULL: no such tenant.
 tenant_t *broker_tenant (broker_t *self, const char *name);
 const char *tenant_name (const tenant_t *self);
 uint32_t tenant_number (const tenant_t *self);          //  in the order in which they were added, from 0, the
@@ -182,164 +179,162 @@ bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tena
 //  than the whole, if that is not less than their number.
 uint64_t broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole);
 
-//  What the tenant has beside its jobs: how many whose ranks still gather; and bytes of those, of batches
-//  that are on their way out as messages, of whatever job, and of rings that clients of ended jobs still
-//  have.  They count in the budget of jobs, because a peer that reads nothing and leaves must not make them
-//  pile up.
+//  What the tenant has beside its jobs: the number of joins that wait for ranks, and the bytes of those
+//  joins, of batches on their way out as messages, and of rings that clients of ended jobs still map.  They
+//  count in the budget of jobs, so that peers that read nothing and leave cannot make them pile up.
 void broker_outside (broker_t *self, tenant_t *tenant, size_t jobs, size_t bytes);
 
-//  What a client asks for, already parsed; of a job with ranks: what all of them ask for.
+//  What a client asks for, already parsed; for a job with ranks, what all ranks ask for.
 typedef struct {
-    tenant_t *tenant;               //  whose job it is; NULL: the first one's
+    tenant_t *tenant;               //  the job's tenant; NULL: the first one
     dataset_t *dataset;
     const pipeline_t *pipeline;     //  held by the job, not taken
     uint32_t world_size;            //  1 .. WIRE_RANKS_MAX
     uint32_t batch_size;            //  of each rank
     uint32_t slots;
-    uint64_t epochs;                //  0: until it leaves
+    uint64_t epochs;                //  0: until the job leaves
     bool drop_last;
-    bool on_bad_given;              //  else the data set's counts
+    bool on_bad_given;              //  false: the data set's on_bad applies
     broker_bad_t on_bad;
     sampler_order_t order;
     const roaring_bitmap_t *subset; //  NULL: all the data
     const uint32_t *list;           //  LIST only; NULL: ascending
     size_t list_count;
-    sampler_list_t *list_made;      //  the same, made already: the job holds it; NULL: the ids are copied
-    bool order_is_of_seed;          //  SEEDED only because a seed was given, and no order
+    sampler_list_t *list_made;      //  the same list, made already, which the job holds; NULL: the ids are
+                                    //  copied
+    bool order_is_of_seed;          //  SEEDED only because the client gave a seed and no order
     uint64_t seed;
     bool seed_given;            //  by the client
     uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
     size_t slot_bytes;              //  of one rank; for the budget of jobs
     const char *data;               //  data_digest.h: stands for the data; copied
-    //  Where it goes on (docs/protocol.md, Going on); all zero: at the beginning.
+    //  Where the job resumes (docs/protocol.md, Going on); all zero: at the beginning.
     uint64_t epoch;                 //  below epochs
-    uint64_t epoch_batches;         //  of that epoch, sent by the job before
-    const roaring_bitmap_t *taken;  //  of its samples; NULL: none
-    size_t taken_places;            //  LIST with ids: of its places
-    //  With ranks, where each of them stands, none further than the job goes on; what they lack is in recent,
-    //  which ends there.  NULL: all stand where the job goes on.
+    uint64_t epoch_batches;         //  of that epoch, sent by the earlier job
+    const roaring_bitmap_t *taken;  //  of that epoch's samples; NULL: none
+    size_t taken_places;            //  LIST with ids: of the list's places
+    //  With ranks: the position of each rank, none beyond the position where the job resumes; recent holds
+    //  the steps that they lack, up to that position.  NULL: all ranks are where the job resumes.
     const broker_position_t *positions;
     const broker_record_t *recent;
     size_t recent_count;
-    uint32_t rank_wait_seconds;     //  that a lost rank is waited for
-    //  Who it is (docs/protocol.md, Who is who); each NULL: not said.
+    uint32_t rank_wait_seconds;     //  for which the job waits for a lost rank
+    //  Identity of job and clients (docs/protocol.md, Who is who); each NULL: not said.
     const char *run, *job_name;
     const char *instances [WIRE_RANKS_MAX];     //  of each rank
-    const char *fresh_run;          //  a run that no job has had, should this one need it; never NULL
-    uint64_t user;                  //  of the tenant's users: a number for each, or BROKER_USER_UNKNOWN
+    const char *fresh_run;          //  an unused run, in case this job needs a new one; never NULL
+    uint64_t user;                  //  a number for each of the tenant's users, or BROKER_USER_UNKNOWN
 } broker_join_t;
 
 //  Whether broker_join would take the job now, as far as the broker can know; nothing changes.  False:
-//  refusal says why.
-//  A join of ranks without positions may be one rank's: that nothing is left for it (epoch equals epochs) is
-//  then no reason.
+//  refusal holds the reason.  A join of ranks without positions may come from one rank; it is not refused
+//  because nothing is left for it (epoch equals epochs).
 bool broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
 
-//  A new job, each of whose ranks waits for broker_attached or broker_inline; or NULL and refusal says why.
-//  The driver then names what it knows of the ranks' clients by rank_set_user.  An earlier job of the same
-//  run ends (`fenced`) before, if this one is taken at all.
+//  Makes a new job; each of its ranks waits for broker_attached or broker_inline.  NULL: refusal holds the
+//  reason.  The driver then attaches its own data to each rank by rank_set_user.  If the job is accepted, an
+//  earlier job of the same run ends first (`fenced`).
 job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal);
-//  Whether two ranks ask for the same, and say the same of what was taken where they stand at the same step;
-//  other positions, recent, instances, name, the waits and what only one of them says do not matter.  False:
+//  Whether two ranks ask for the same job and, at the same step, report the same samples as taken.  Different
+//  positions, recent, instances, name, the waits and what only one of them gives do not matter.  False:
 //  refusal (`ranks_differ`) says what differs.
 bool broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
     refusal_t *refusal);
 
-//  Whether the rank of a job that is there comes back (docs/protocol.md, Losing one).
+//  Whether the join is a rank that returns to a job (docs/protocol.md, Losing one).
 typedef enum {
-    BROKER_RETURN_NONE,             //  there is no such job, or it is no return: the rank gathers with others
+    BROKER_RETURN_NONE,             //  no such job, or no return: the rank waits for other ranks
     BROKER_RETURN_READY,            //  *job_p, for broker_return
-    BROKER_RETURN_REFUSED           //  refusal says why: the name is another's, the rank is there, it asks
-                                    //  for something else ..
+    BROKER_RETURN_REFUSED           //  refusal holds the reason: another user has the name, the rank is
+                                    //  present, it asks for something else ..
 } broker_return_t;
-//  join is what the rank asks for: instances [rank] its own, epoch and epoch_batches where it stands.
-//  Nothing changes.
+//  join is the rank's request: instances [rank] is its own, epoch and epoch_batches are its position. Nothing
+//  changes.
 broker_return_t broker_returns (broker_t *self, const broker_join_t *join, uint32_t rank, int64_t now_ms,
     job_t **job_p, refusal_t *refusal);
 //  After BROKER_RETURN_READY, in the same turn: the rank waits for broker_attached or broker_inline, as after
-//  a join, and then gets what it lacks.  What was known of its client before has been reclaimed
-//  (ACTION_RECLAIM_RANK): else it is refused as `busy`.
-//  NULL: refused.
+//  a join, and then gets the steps that it lacks.  Refused as `busy` until its earlier client has been
+//  reclaimed (ACTION_RECLAIM_RANK).  NULL: refused.
 rank_t *broker_return (broker_t *self, job_t *job, uint32_t rank, const broker_join_t *join, int64_t now_ms,
     refusal_t *refusal);
 
-//  The client has its ring, or asks for batches as frames.  Batches begin when all of the job's ranks have.
+//  The client has its ring, or asks for batches as frames.  Batches begin when this is true of all ranks of
+//  the job.
 void broker_attached (broker_t *self, rank_t *rank, int64_t now_ms);
 void broker_inline (broker_t *self, rank_t *rank, int64_t now_ms);
 //  False: impossible numbers, nothing changed, refusal says why.
 bool broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, int64_t now_ms,
     refusal_t *refusal);
-//  A sign of life from an inline rank.
+//  An inline rank is alive.
 void broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms);
-//  The client has left, or died: nothing is sent to it any more.  A job of one rank is gone; of more, see
-//  docs/protocol.md.
-//  ACTION_RECLAIM_RANK follows when no worker writes for it, if the job goes on without it.  Idempotent.
+//  The client has left, or died: the broker sends it nothing more.  A job of one rank ends; for a job of
+//  several ranks see docs/protocol.md.  If the job continues without the rank, ACTION_RECLAIM_RANK follows
+//  when no worker writes for it.  Idempotent.
 void broker_left (broker_t *self, rank_t *rank);
 void broker_lost (broker_t *self, rank_t *rank, int64_t now_ms);
-//  The job is thrown out with all its ranks: nothing of it is sent any more.  ACTION_RECLAIM follows when no
-//  worker writes for it.  Idempotent.
+//  Ends the job with all its ranks: nothing more is sent to them.  ACTION_RECLAIM follows when no worker
+//  writes for it.  Idempotent.
 void broker_gone (broker_t *self, job_t *job);
-//  From now on no epoch is begun.  A job ends (`stopping`) as soon as the epoch of which it has been sent
-//  something has been sent whole, and at once if it has been sent nothing of one; of a last epoch, as soon as
-//  all was taken.  No more jobs may join; ranks may come back to theirs.  For good, and idempotent.
+//  From now on no epoch begins.  A job that has been sent part of an epoch ends (`stopping`) when it has been
+//  sent the whole epoch; any other job ends at once.  In its last epoch a job ends when its clients have
+//  taken everything.  No more jobs may join; ranks may return to their jobs.  Permanent, and idempotent.
 void broker_drain (broker_t *self);
 bool broker_is_draining (const broker_t *self);
-//  Ends a job for a reason of the server's: SEND_ENDED to each rank that is there, then as broker_gone.
-//  reason is static; message is copied.
+//  The server ends a job: SEND_ENDED to each present rank, then as broker_gone.  reason is static; message is
+//  copied.
 void broker_end (broker_t *self, job_t *job, const char *reason, const char *message);
-//  After ACTION_RECLAIM_RANK: the rank has no user any more, and may come back.
+//  After ACTION_RECLAIM_RANK: the rank's user is NULL, and the rank may come back.
 void broker_reclaim_rank (broker_t *self, rank_t *rank);
 //  After ACTION_RECLAIM: frees the job with its ranks.
 void broker_reclaim (broker_t *self, job_t *job);
 
-//  What became of a version.
+//  The result of preparing a version.
 typedef enum {
     OUTCOME_READY,
-    OUTCOME_BAD,                //  the sample cannot be read: the data set is at fault, and on_bad says what
-                                //  follows
-    OUTCOME_UNSUITABLE          //  the sample is whole, but not what the version's shared stage declares or
-                                //  can do: the jobs of that stage whose data hold it end, and nobody else
+    OUTCOME_BAD,                //  the sample cannot be read: the data set is at fault, and on_bad decides
+    OUTCOME_UNSUITABLE          //  the sample is whole, but the version's shared stage cannot take it: the
+                                //  jobs of that stage with the sample in their data end, and no other job
                                 //  notices
 } outcome_t;
 
-//  Of plain files: what ACTION_PREPARE said has been read, and is prepared now.  For the accounts of what
-//  jobs wait for alone.
+//  Plain files: the read that ACTION_PREPARE asked for is done, and preparing begins.  Only the statistics of
+//  what jobs wait for use it.
 void broker_fetched (broker_t *self, version_t *version);
-//  Or they could not be read: -errno, and why, with the file's name.  What ACTION_PREPARE said is undone: it
-//  comes again, or the sample is bad (server/broker/draw/patience.h).  Not for want of memory or descriptors:
-//  that is the driver's to wait for.
+//  Or they could not be read: -errno, and the reason with the file's name.  ACTION_PREPARE is undone: it is
+//  issued again, or the sample is bad (server/broker/fetch/patience.h).  Not for lack of memory or
+//  descriptors: then the driver waits.
 void broker_unread (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
-//  So many samples of the folder are worth reading at once, from now on.  Where there is one tenant, as many
-//  are read, but at most BROKER_FETCHES_MAX, and at least what keeps the workers busy; where there are
-//  several, just that.
+//  From now on so many samples of the folder are worth reading at once.  With one tenant the broker reads so
+//  many, at most BROKER_FETCHES_MAX and at least enough to keep the workers busy; with several tenants, just
+//  enough for that.
 enum { BROKER_FETCHES_MAX = 160 };
 void broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most);
-//  A worker is done with what ACTION_PREPARE said.  reason: why it is not ready, with the file's name; else
-//  not looked at.
+//  A worker has finished ACTION_PREPARE.  reason: why the version is not ready, with the file's name;
+//  otherwise ignored.
 void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
-//  Before broker_prepared, broker_copied: processor time of the worker that it took, for the tenants' shares;
-//  not said: what it was thought to take.
+//  Before broker_prepared or broker_copied: the worker's processor time for the task, for the tenants'
+//  shares.  Without this call the estimate counts.
 void broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns);
 void broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns);
-//  Something else that a worker is to do for a tenant: when it is its turn, ACTION_SIDE_TASK, and
-//  broker_side_task_took when it is done (charged_us: the action's); or broker_side_task_gives_up before, if
-//  the driver ends.
+//  A side task of a tenant waits for a worker.  ACTION_SIDE_TASK comes at the tenant's turn, and the driver
+//  calls broker_side_task_took when it is done (charged_us: the action's), or broker_side_task_gives_up
+//  before that if the driver ends.
 void broker_side_task_waits (broker_t *self, tenant_t *tenant);
 void broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns);
 void broker_side_task_gives_up (broker_t *self, tenant_t *tenant);
-//  Workers' time that the tenant was charged, its part of what served several; and places of its jobs that
-//  wait for a worker.
+//  Workers' time charged to the tenant, with its part of tasks that served several tenants; and places of its
+//  jobs that wait for a worker.
 uint64_t broker_worker_ns (const broker_t *self, const tenant_t *tenant);
 size_t tenant_waiting (const tenant_t *self);
-//  A read is done: what ACTION_READ said, with its answer filled in, and that is final.
+//  The read that ACTION_READ asked for is done, with its answer filled in.  The answer is final.
 void broker_read (broker_t *self, raw_request_t *request);
-//  It failed: -errno, and why, with the volume's name.  As broker_unread.
+//  The read failed: -errno, and the reason with the volume's name.  As broker_unread.
 void broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms);
-//  A worker is done with what ACTION_COPY said.
+//  A worker has finished ACTION_COPY.
 void broker_copied (broker_t *self, place_t *place);
 
-//  Draws what jobs need, hands out work that may be handed out, ends jobs whose time is over.
+//  Draws what jobs need, hands out work as far as limits allow, ends jobs past their deadlines.
 void broker_advance (broker_t *self, int64_t now_ms);
 //  When broker_advance wants to be called again without an event, deadlines included; INT64_MAX: never.
 int64_t broker_wakeup (const broker_t *self);
@@ -351,16 +346,16 @@ typedef enum {
                                 //  class's shared stage into memory
     ACTION_COPY,                //  place: run the job's private stage from the version into place_slot,
                                 //  place_index
-    ACTION_SIDE_TASK,              //  tenant, charged_us: let a worker do what waits longest of what
-                                   //  broker_side_task_waits was told of
-    ACTION_SEND_BATCH,          //  rank: BATCH as it is in batch, and step.  A batch of WIRE_SLOT_NONE goes
-                                //  inline, whatever the rank's transport
+    ACTION_SIDE_TASK,              //  tenant, charged_us: let a worker do the oldest task announced by
+                                   //  broker_side_task_waits
+    ACTION_SEND_BATCH,          //  rank: BATCH from batch and step.  A batch of WIRE_SLOT_NONE goes inline,
+                                //  whatever the rank's transport
     ACTION_SEND_EPOCH_END,      //  rank, epoch_end
-    ACTION_SEND_ENDED,          //  rank, reason, message; then the driver is as after broker_gone
+    ACTION_SEND_ENDED,          //  rank, reason, message; after it the rank is as after broker_gone
     ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message; message NULL (`unreadable`):
-                                //  what job_unreadable and job_unreadable_message say when it is carried out
+                                //  the driver asks job_unreadable and job_unreadable_message when it sends
     ACTION_RECLAIM_RANK,           //  rank: free its ring, then broker_reclaim_rank
-    ACTION_RECLAIM                 //  job: free what its ranks' users have, then broker_reclaim
+    ACTION_RECLAIM                 //  job: free the resources of its ranks' users, then broker_reclaim
 } action_kind_t;
 
 typedef struct {
@@ -384,7 +379,7 @@ typedef struct {
 //  The next action, in order; false: none.
 bool broker_next (broker_t *self, action_t *action);
 
-//  What a task needs to know; all of it stays as it is until the task is back.
+//  What a task needs to know; none of it changes until the task is back.
 dataset_t *version_dataset (const broker_t *self, const version_t *version);
 //  The sample's compressed bytes, READY or BAD; NULL: the data set is no pack.
 const raw_sample_t *version_raw (const version_t *version);
@@ -393,8 +388,8 @@ const pipeline_t *version_pipeline (const broker_t *self, const version_t *versi
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
 job_t *place_job (const place_t *self);
 rank_t *place_rank (const place_t *self);
-uint32_t place_slot (const place_t *self);      //  WIRE_SLOT_NONE: of a batch that is in no slot; each rank
-                                                //  has one at a time
+uint32_t place_slot (const place_t *self);      //  WIRE_SLOT_NONE: its batch is in no slot; each rank has one
+                                                //  such batch at a time
 uint32_t place_index (const place_t *self);     //  row in the rank's batch
 uint32_t place_id (const place_t *self);
 const version_t *place_version (const place_t *self);
@@ -405,12 +400,12 @@ void rank_set_user (rank_t *self, void *user, bool is_inline);
 job_t *rank_job (const rank_t *self);
 uint32_t rank_number (const rank_t *self);
 bool rank_is_inline (const rank_t *self);
-bool rank_is_there (const rank_t *self);        //  it may be sent to: it has neither left nor been lost, its
-                                                //  job is not over
+bool rank_is_there (const rank_t *self);        //  the broker may send to it: it has neither left nor been
+                                                //  lost, its job is not over
 //  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
 //  unreadable samples are missing) and its id.  At most batch_size; returns how many.
 uint32_t rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
-//  All ranks that are there, for heartbeats: calls visit for each.
+//  Calls visit for each present rank, for heartbeats.
 void broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context);
 
 uint64_t job_id (const job_t *self);
@@ -421,37 +416,37 @@ dataset_t *job_dataset (const job_t *self);
 tenant_t *job_tenant (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
-//  Samples of the job's data that are left out because they cannot be read: {"count": .., "samples": [{"id",
-//  "reason"} ..]}, at most ten of them, as found; a new reference.
+//  Unreadable samples that the job's data leave out: {"count": .., "samples": [{"id", "reason"} ..]}, at most
+//  ten of them, in the order found; a new reference.
 json_t *job_unreadable (const job_t *self);
 //  The same in a sentence; malloc'ed.
 char *job_unreadable_message (const job_t *self);
 const char *job_run (const job_t *self);        //  lent for the job's life
-bool job_is_forked (const job_t *self);         //  it asked for a run that another job goes on with
+bool job_is_forked (const job_t *self);         //  it asked for a run that another job continues
 bool job_is_over (const job_t *self);           //  broker_gone was called or it ended by itself
 //  All jobs that are not over.
 void broker_each_job (broker_t *self, void (*visit) (void *context, job_t *job), void *context);
-//  How many there are, and how many have joined since the start.
+//  How many jobs there are now, and how many have joined since the start.
 uint64_t broker_jobs (const broker_t *self);
 uint64_t broker_jobs_total (const broker_t *self);
 //  NULL: no such job, or it is over.
 job_t *broker_job (broker_t *self, uint64_t id);
-//  The same by its job name, which is one within its tenant (NULL: the first one); names that are not said
-//  are nobody's.
+//  The same by job name, which is unique within a tenant (NULL: the first one); an empty name finds no job.
 job_t *broker_named (const broker_t *self, const tenant_t *tenant, const char *name);
 
-//  The object of `tureen status`; a new reference.  tenant: what this one may know; NULL: everything.
+//  The object of `tureen status`; a new reference.  tenant: only what this tenant may know; NULL: everything.
 json_t *broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms);
 
-//  A sample that was found bad and has a name (of a data set that drops them the first 100 have), each told
-//  once; false: no further one.  reason is lent until the broker ends.
+//  A sample that was found bad and has a name (a data set that drops bad samples names the first 100).  Each
+//  is reported once; false: no further one.  reason is lent until the broker ends.
 bool broker_next_bad (broker_t *self, dataset_t **dataset_p, uint32_t *id_p, const char **reason_p);
 
-//  Reads of a data set fail, for a while now, or do so no more; each turn told once; false: nothing new.
+//  Reads of a data set have failed for a while, or succeed again.  Each change is reported once; false:
+//  nothing new.
 typedef struct {
     dataset_t *dataset;
     bool is_over;
-    bool is_still;                  //  nothing of it can be read, so the data set stands still
+    bool is_still;                  //  the storage is at fault, so reads of the data set pause
     const char *reason;             //  of the last failure; lent until the next event
     int64_t lasted_ms;              //  from the first failure to the last one
     int64_t patience_ms;

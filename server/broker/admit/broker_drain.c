@@ -4,20 +4,19 @@
 //  happy path:     broker_drain -> a job between two epochs ends; any other job draws its epoch to the end ->
 //                  the epoch's end is sent -> a turn later, when the driver has carried that out, the job
 //                  ends
-//  failure modes:  a rank is missing: its job stands still, as ever, and ends when the wait is over.  A
-//                  client that takes nothing keeps its epoch open, and the server running: the operator may
-//                  stop it.
+//  failure modes:  a rank is missing: its job pauses as usual, and ends when the wait is over.  A client that
+//                  takes nothing keeps its epoch open, and the server running: the operator may stop it.
 //  on close:       the last job has ended; the driver sees that there is none.
 //
-//  The running epoch is the one of which batches were sent.  The window reaches into the next epoch, and a
-//  client that has got none of that can ask another server for all of it.
+//  The running epoch is the one with batches sent.  The window reaches into the next epoch; a client that has
+//  received none of that epoch can get all of it from another server.
 
 #include "broker_drain.h"
 #include <assert.h>
 #include "job.h"
 #include "states.h"
 
-//  What goes out next is of this epoch.
+//  The epoch of the next batch to be sent.
 static uint64_t
 s_sending (const job_t *job)
 {
@@ -31,7 +30,7 @@ broker_drain (broker_t *self)
     if (self->draining)
         return;
     self->draining = true;
-    //  Who has begun to draw the next epoch need not go on with that.
+    //  A job that has begun to draw the next epoch may stop there.
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->state == JOB_RUNNING && s_sending (job) != job->epoch)
             job_move (job, JOB_DRAWN);
@@ -43,14 +42,14 @@ broker_is_draining (const broker_t *self)
     return self->draining;
 }
 
-//  Whether nothing is left of its last epoch but what clients do with it.
+//  Whether all of the last epoch is sent.
 static bool
 s_is_complete (const job_t *job)
 {
     return job->epochs && job->epoch + 1 >= job->epochs && job->state == JOB_DRAWN && job->order_count == 0;
 }
 
-//  Somebody has not taken all that he was sent, or may come back for it.
+//  A client has not taken everything it was sent, or may come back for it.
 static bool
 s_is_wanted (const job_t *job)
 {

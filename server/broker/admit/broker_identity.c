@@ -10,13 +10,12 @@
 //      a job of the join's job name is there:
 //          of the run that the join names, same user   it is the ghost above
 //          of the same user and the same instance, and the join names no run
-//                                                      it is the ghost of a join whose answer never came
+//                                                      it is the ghost of a join that got no answer
 //          otherwise                                   the name is taken
 //
-//  A job that is over is not there, reclaimed or not; nor is, for a tenant, any of another: so what one
-//  tenant calls its jobs, and a state of another's that it has got hold of, do nothing to the other, and tell
-//  nothing of it.  The instances of a job, and of a join, are those of all its ranks: one that is the same is
-//  enough.
+//  A job that is over does not count, reclaimed or not; nor does another tenant's job.  So a tenant's job
+//  names, and another tenant's state that it has obtained, neither affect nor reveal the other's jobs.  The
+//  instances of a job, or of a join, are those of all its ranks: one in common is enough.
 
 #include "broker_identity.h"
 #include <assert.h>
@@ -38,7 +37,7 @@ identity_is (const char *said, const char *of_job)
     return said && *said && strcmp (said, of_job) == 0;
 }
 
-//  Of the tenant's.
+//  Among the tenant's jobs.
 static job_t *
 s_with_run (const broker_t *self, const tenant_t *tenant, const char *run)
 {
@@ -68,7 +67,7 @@ identity_shares_instance (const job_t *job, const broker_join_t *join)
     return false;
 }
 
-//  When the last one of its clients was heard of.
+//  When any of its clients was last heard from.
 static int64_t
 s_alive_ms (const job_t *job)
 {
@@ -79,7 +78,7 @@ s_alive_ms (const job_t *job)
     return alive_ms;
 }
 
-//  What another user's job does is not told.
+//  Nothing is told of what another user's job does.
 bool
 identity_refuse_name (const job_t *job, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
@@ -103,7 +102,7 @@ identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, id
     job_t *other = s_with_run (self, tenant, join->run), *named = broker_named (self, tenant, join->job_name);
     if (other && (other->user != join->user
     ||  !(identity_shares_instance (other, join) || identity_is (join->job_name, other->job_name))))
-        other = NULL;                   //  not to be ended, whatever becomes of the join
+        other = NULL;                   //  it does not end, whether or not the join is accepted
     if (named && named != other) {
         if (has_run || named->user != join->user || !identity_shares_instance (named, join))
             return identity_refuse_name (named, join, now_ms, refusal);

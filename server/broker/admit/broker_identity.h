@@ -5,7 +5,7 @@
 
 //  Which job a join is, now.
 typedef struct {
-    job_t *ghost;               //  the job that ends if the join is taken; NULL: none
+    job_t *ghost;               //  the job that ends if the join is accepted; NULL: none
     const char *run;            //  of the new job; lent by the join
     bool is_forked;
 } identity_t;
@@ -13,7 +13,7 @@ typedef struct {
 //  False: another job has its name.
 bool identity_of (const broker_t *self, const broker_join_t *join, int64_t now_ms, identity_t *identity,
     refusal_t *refusal);
-//  Gives the new job, which has its id and is not yet in the list, this identity; the ghost ends.
+//  Gives the new job this identity; the ghost ends.  The job has its id and is not yet in the list.
 void identity_take (broker_t *self, job_t *job, const broker_join_t *join, const identity_t *identity);
 //  Whether the join says the text and it equals the job's or the rank's.
 bool identity_is (const char *said, const char *of_job);

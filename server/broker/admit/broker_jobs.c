@@ -19,12 +19,11 @@
 
 //  ---- joining
 
-//  A table of records doubles; a pipeline's texts are there as the job's and its class's, and as what they
-//  were made into.
+//  A table of records doubles; a pipeline's texts exist for the job, for its class, and in compiled form.
 enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2 };
 
-//  How often each id came; the list, and beside it, while it is made, the one without what cannot be read;
-//  and a bit a sample, whether it was dropped in this epoch.
+//  A count for each id; the list, and while it is made also the list without unreadable ids; and a bit for
+//  each sample, whether it was dropped in this epoch.
 static size_t
 s_list_bytes (const broker_join_t *join)
 {
@@ -33,8 +32,7 @@ s_list_bytes (const broker_join_t *join)
         samples) + samples / 8;
 }
 
-//  What a job costs beside its slots: places, the versions that they may wait for and their records, its ids,
-//  its pipeline.
+//  What a job costs beside its slots: places, the versions they may wait for, records, ids, pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
@@ -72,9 +70,8 @@ s_join_fits (const broker_t *self, const broker_join_t *join, const job_t *ghost
     return limits_allow (self, join, ghost, s_ring_bytes (join) + s_bookkeeping_bytes (self, join), refusal);
 }
 
-//  Samples of one whole epoch of the job that can be read, as far as is known.  A list has millions of
-//  places, so that only what cannot be read is looked for: how often it occurs was counted when the list was
-//  made.
+//  The readable samples of one whole epoch of the job, as far as known.  A list has millions of places, so
+//  only its unreadable ids are looked up: their counts were made with the list.
 static uint64_t
 s_readable_samples (const broker_join_t *join)
 {
@@ -91,7 +88,7 @@ s_readable_samples (const broker_join_t *join)
     return count;
 }
 
-//  Whole epochs count, not what an earlier job has left of one.
+//  Counts whole epochs, not the rest that an earlier job has left.
 static bool
 s_join_has_data (const broker_join_t *join, refusal_t *refusal)
 {
@@ -108,14 +105,14 @@ s_join_has_data (const broker_join_t *join, refusal_t *refusal)
     return true;
 }
 
-//  Whether nothing is left for the job to draw, and it can be only for the sake of ranks that lack something.
+//  Whether the job has nothing left to draw, and exists only for ranks that lack steps.
 static bool
 s_join_is_drawn (const broker_join_t *join)
 {
     return join->epochs && join->epoch >= join->epochs;
 }
 
-//  Whether the job's data and epochs are those of the job that it goes on with.
+//  Whether the job's data and epochs are those of the job that it continues.
 static bool
 s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
 {
@@ -140,8 +137,7 @@ s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
         "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
 }
 
-//  All that can be refused, as if the ghost had left already.  is_whole: the join is of all ranks that there
-//  will be.
+//  All reasons to refuse, as if the ghost had left already.  is_whole: the join is for all ranks of the job.
 static bool
 s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, bool is_whole,
     refusal_t *refusal)
@@ -153,7 +149,7 @@ s_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost, b
         && schedule_allows (self, join, refusal);
 }
 
-//  A list that comes as mere ids is made here, as a JOIN's was by a worker.  Both are s_end_made's to end.
+//  Makes a list from plain ids here; for a JOIN a worker has done it.  s_end_made ends either.
 static broker_join_t
 s_begin_made (const broker_join_t *join)
 {
@@ -207,7 +203,7 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         roaring_bitmap_remove_run_compression (everything);
         entry.data = everything;
     }
-    if (s_join_is_drawn (join)) {       //  it claims nothing, though there is no end of the epoch to come
+    if (s_join_is_drawn (join)) {       //  it needs no samples, though its epoch has no end yet
         entry.taken = entry.data;
         entry.taken_places = entry.list_count;
     }
@@ -217,7 +213,7 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         roaring_bitmap_free (everything);
 }
 
-//  False: no memory; what there is of it goes with the job.
+//  False: no memory; what exists so far is freed with the job.
 static bool
 s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
 {
@@ -236,7 +232,7 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
     return ranks_new (job, join, now_ms);
 }
 
-//  Of a list: how often each id came.  What cannot be read is not of the epoch's samples.
+//  For a list: a count for each id.  Unreadable samples are not of the epoch.
 static void
 s_go_on_listed (job_t *job, const broker_join_t *join)
 {
@@ -249,7 +245,7 @@ s_go_on_listed (job_t *job, const broker_join_t *join)
         job->epoch_samples -= job->occurrences [ids.current_value];
 }
 
-//  The epoch in which it goes on: what was delivered of it counts.
+//  The epoch in which the job resumes: delivered samples count as taken.
 static void
 s_go_on (job_t *job, const broker_join_t *join)
 {

@@ -11,7 +11,7 @@
 #include "broker_replay.h"
 #include "states.h"
 
-//  A client that is about to come back is waited for at least so long, though its job's rank_wait be shorter.
+//  A job waits at least so long for a returning client, even if its rank_wait is shorter.
 enum { RETURN_MS = 10000 };
 
 //  ---- the same
@@ -22,7 +22,7 @@ s_text (const char *said)
     return said? said: "";
 }
 
-//  Two ranks of which each asks for something.
+//  The requests of two ranks.
 typedef struct {
     const broker_join_t *one, *other;
     uint32_t rank, other_rank;
@@ -46,7 +46,7 @@ s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t oth
     return s_same_texts (pair, what, texts [0], texts [1], refusal);
 }
 
-//  Of what is too long to be told, or says nothing to people.
+//  For values that are too long, or meaningless to people.
 static bool
 s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
 {
@@ -62,7 +62,7 @@ s_has_run (const broker_join_t *join)
     return *s_text (join->run);
 }
 
-//  A job without an end has none, as in its request.
+//  A job without an end has no epochs here, as in its request.
 static bool
 s_same_epochs (const pair_t *pair, refusal_t *refusal)
 {
@@ -74,7 +74,7 @@ s_same_epochs (const pair_t *pair, refusal_t *refusal)
     return s_same_texts (pair, "epochs", texts [0], texts [1], refusal);
 }
 
-//  What shapes the steps.
+//  Compares what determines the steps' shape.
 static bool
 s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
 {
@@ -90,7 +90,7 @@ s_agree_on_steps (const pair_t *pair, refusal_t *refusal)
             refusal);
 }
 
-//  What is in them.
+//  Compares what determines their content.
 static bool
 s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
 {
@@ -103,8 +103,8 @@ s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
         && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
 }
 
-//  Up to a step all ranks were given the same samples.  Two states of one run, which was gone on with twice
-//  from an earlier one, may say something else.
+//  Up to a step all ranks got the same samples.  Two states of one run may differ if the run was resumed
+//  twice from an earlier state.
 static bool
 s_agree_on_taken (const pair_t *pair, refusal_t *refusal)
 {
@@ -135,7 +135,7 @@ broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *othe
 
 //  ---- coming back
 
-//  What the job was asked for, as far as ranks must agree.
+//  The job's request, as far as ranks must agree on it.
 static broker_join_t
 s_view (const job_t *job)
 {
@@ -153,7 +153,7 @@ static bool
 s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_t *refusal)
 {
     broker_join_t view = s_view (job);
-    //  Where the rank stands is replay_find's to judge.
+    //  replay_find judges the rank's position.
     view.epoch = join->epoch;
     view.epoch_batches = join->epoch_batches;
     view.taken = join->taken;
@@ -161,7 +161,7 @@ s_agrees (const job_t *job, const broker_join_t *join, uint32_t number, refusal_
     return broker_agree (join, number, &view, number == 0? 1: 0, refusal);
 }
 
-//  Who says no run and is not known may be another run that uses the same name.
+//  An unknown client without a run may belong to another run with the same name.
 static broker_return_t
 s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
 {
@@ -182,7 +182,7 @@ s_refuse_stranger (const rank_t *rank, const broker_join_t *join, int64_t now_ms
     return BROKER_RETURN_REFUSED;
 }
 
-//  The rank of a job of its world size; the client is known, by the run or as its own.
+//  The join's rank in a job of the same world size.  The client is known by the run, or as the job's own.
 static broker_return_t
 s_returns (const rank_t *rank, const broker_join_t *join, bool is_own, refusal_t *refusal)
 {
@@ -242,7 +242,7 @@ broker_return (broker_t *self, job_t *job, uint32_t number, const broker_join_t 
         return NULL;
     }
     bool is_known = replay_find (job, join->epoch, join->epoch_batches, &rank->lacks);
-    assert (is_known);                  //  so broker_returns has said
+    assert (is_known);                  //  broker_returns has checked it
     snprintf (rank->instance, sizeof rank->instance, "%s",
         join->instances [number]? join->instances [number]: "");
     rank_move (rank, RANK_ATTACHING);

@@ -33,7 +33,7 @@ ranks_bytes (const broker_join_t *join)
         return sizeof (rank_t);
     size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
         + join->slot_bytes;
-    //  Each is told the ids of all, and those of a peer that does not listen pile up.
+    //  Each rank is told the ids of all ranks, and they pile up for a peer that does not read.
     size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
     return join->world_size * (sizeof (rank_t) + again + told) + replay_bytes (join);
 }
@@ -99,7 +99,7 @@ ranks_cancel (broker_t *self, job_t *job)
     }
 }
 
-//  ---- how they stand
+//  ---- states of ranks
 
 static bool
 s_is_there (const rank_t *rank)
@@ -141,8 +141,8 @@ ranks_settle (broker_t *self, job_t *job)
     draw_send (self, job);
 }
 
-//  Not when a rank's progress comes: a client that says more than it knows would be done with a batch before
-//  that is carried out.
+//  Not when a rank's progress comes: a client that reports too much would have consumed a batch before it is
+//  sent.
 void
 ranks_send (broker_t *self, job_t *job)
 {
@@ -150,7 +150,7 @@ ranks_send (broker_t *self, job_t *job)
         draw_send (self, job);
 }
 
-//  Whether it has been sent all that there will be of the job.
+//  Whether the rank has been sent everything that the job will deliver.
 static bool
 s_has_everything (const rank_t *rank)
 {
@@ -221,8 +221,7 @@ broker_heartbeat (broker_t *self, rank_t *rank, int64_t now_ms)
 
 //  ---- going
 
-//  ACTION_RECLAIM_RANK once no worker writes for a rank that is not there; a job that is over is reclaimed as
-//  a whole.
+//  ACTION_RECLAIM_RANK once no worker writes for an absent rank; a job that is over is reclaimed as a whole.
 static void
 s_reclaim_when_still (broker_t *self, rank_t *rank)
 {
@@ -258,7 +257,7 @@ ranks_count_in_hand (job_t *job)
     job->in_hand = (uint32_t) __builtin_popcountll (in_hand);
 }
 
-//  Slots that nobody else holds are free.
+//  Slots that no other rank holds become free.
 static void
 s_let_go (rank_t *rank)
 {
@@ -273,7 +272,7 @@ s_let_go (rank_t *rank)
             draw_release (job, slot);
 }
 
-//  Nothing is sent to it any more, and nothing waits for it.
+//  From now on nothing is sent to the rank, and nothing waits for it.
 static void
 s_part (broker_t *self, rank_t *rank, rank_state_t state)
 {
@@ -297,13 +296,13 @@ ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES])
     return text;
 }
 
-//  The others hear of it.
+//  Tells the other ranks.
 static void
 s_notice_loss (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
     char who [RANKS_WHO_BYTES];
-    free (rank->notice);                //  that one has been carried out: the rank was reclaimed after it
+    free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who),
@@ -354,8 +353,8 @@ s_awaited_ms (const job_t *job)
     return due_ms;
 }
 
-//  All was sent to it, so the others need not wait for it.  One that died before it had taken all may come
-//  back for the rest.
+//  The rank was sent everything, so the others need not wait for it.  If it died before it took everything,
+//  it may come back for the rest.
 static void
 s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
 {
@@ -371,7 +370,7 @@ s_leave_complete (broker_t *self, rank_t *rank, bool may_return, int64_t due_ms)
     ranks_settle (self, job);
 }
 
-//  Whether a rank has gone because all was sent to it: it will not gather with the others again.
+//  Whether a rank has left because it was sent everything: it will not rejoin with the others.
 static bool
 s_any_has_left (const job_t *job)
 {
@@ -394,7 +393,7 @@ ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
             && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
     else
     if (s_count_there (job) == 1 && !s_any_has_left (job))
-        job_go (job);        //  if they come back, they gather
+        job_go (job);        //  if the ranks come back, they join as a new job
     else {
         ranks_lose (self, rank, now_ms, wait_ms);
         if (wait_ms == 0)
@@ -418,7 +417,7 @@ ranks_left (broker_t *self, rank_t *rank)
         job_go (job);
     else {
         char who [RANKS_WHO_BYTES];
-        rank_move (rank, RANK_LEFT);        //  it is not told
+        rank_move (rank, RANK_LEFT);        //  the rank is not told
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
             "step", rank->number, ranks_job_text (job, who),
@@ -429,8 +428,8 @@ ranks_left (broker_t *self, rank_t *rank)
 
 //  ---- time
 
-//  One that had come back to a job that goes on is lost again, for what is left of its time; at a job's
-//  beginning there is nothing to go on with.
+//  A rank that had returned to a running job is lost again, for the rest of its time; at a job's beginning
+//  there is no such rank.
 static void
 s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {

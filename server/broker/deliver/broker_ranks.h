@@ -6,15 +6,15 @@
 //  Makes the ranks of a new job.  False: no memory; ranks_destroy frees those that exist.
 bool ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms);
 void ranks_destroy (job_t *job);
-//  The bytes that ranks_new takes; with several ranks also those on the way to them beside their rings:
-//  replayed batches and ids.
+//  The bytes that ranks_new takes; with several ranks also the replayed batches and ids on their way outside
+//  the rings.
 size_t ranks_bytes (const broker_join_t *join);
 //  What broker_attached, broker_inline, broker_left and broker_lost do, up to the marks that they leave.
 void ranks_attached (broker_t *self, rank_t *rank, int64_t now_ms);
 void ranks_inline (broker_t *self, rank_t *rank, int64_t now_ms);
 void ranks_left (broker_t *self, rank_t *rank);
 void ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms);
-//  A present rank is lost from now on; the job waits for it so long.
+//  A present rank is lost from now on; the job waits so long for it.
 void ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms);
 //  Counts the slots that users' loops hold.
 void ranks_count_in_hand (job_t *job);

@@ -1,14 +1,14 @@
 //  The last steps of a job with ranks, and what a rank lacks of them.
 //
-//  happy path:     what goes to all ranks is entered -> a rank comes back, or has come with less than the
+//  happy path:     what goes to all ranks is recorded -> a rank comes back, or joins with less than the
 //                  others -> each record that it lacks is sent to it alone: an epoch's end at once, a step
-//                  when its samples are prepared anew, one step at a time -> it is level
-//  failure modes:  of a step's samples some cannot be read any more: the batch is shorter; none of the
-//                  rank's: padding; none at all: the job ends.  The rank is lost meanwhile: it begins again
-//                  where it stands when it is back.
+//                  when its samples are prepared again, one step at a time -> it lacks nothing
+//  failure modes:  some samples of a step cannot be read any more: the batch is shorter; none of the rank's
+//                  can: padding; none at all: the job ends.  The rank is lost meanwhile: when it is back, it
+//                  continues from its position.
 //
-//  As many steps are kept as a client may be behind: what is in its slots, what it was sent and did not
-//  receive.  While a rank lacks something nothing new is entered, so what it lacks stays.
+//  As many steps are kept as a client may lack: those in its slots, and those sent and not received.  While a
+//  rank lacks a step nothing new is recorded, so the step stays.
 
 #include "broker_replay.h"
 #include <assert.h>
@@ -20,7 +20,7 @@
 #include "schedule.h"
 #include "states.h"
 
-//  Beside the slots.
+//  Steps kept beyond the number of slots.
 enum { STEPS_MORE = 2 };
 
 static uint32_t
@@ -29,7 +29,7 @@ s_step_room (const broker_join_t *join)
     return join->slots + STEPS_MORE;
 }
 
-//  Few epochs have no step at all, so there are about as many ends as steps at most.
+//  Few epochs have no step, so there are hardly more ends than steps.
 static uint32_t
 s_record_room (const broker_join_t *join)
 {
@@ -71,7 +71,7 @@ s_after (const broker_record_t *record)
     return (broker_position_t) { record->epoch, record->index + 1 };
 }
 
-//  Whether a step can be given out by this job.
+//  Whether this job could have such a step.
 static bool
 s_fits (const broker_join_t *join, const broker_record_t *record)
 {
@@ -89,8 +89,8 @@ s_fits (const broker_join_t *join, const broker_record_t *record)
     return true;
 }
 
-//  The first of the records from which on they follow each other, up to where the job goes on, and can be
-//  kept.
+//  The first record from which all records are consecutive up to where the job resumes, and few enough to
+//  keep.
 static size_t
 s_first_usable (const broker_join_t *join)
 {
@@ -132,7 +132,7 @@ replay_is_wanted (const broker_join_t *join)
     return false;
 }
 
-//  The first rank that stands where the job goes on.
+//  The first rank whose position is where the job resumes.
 static uint32_t
 s_furthest (const broker_join_t *join)
 {
@@ -165,7 +165,7 @@ replay_allows (const broker_join_t *join, refusal_t *refusal)
 
 //  ---- records
 
-//  The oldest goes.
+//  Drops the oldest record.
 static void
 s_forget (replay_t *replay)
 {
@@ -192,7 +192,7 @@ s_enter (replay_t *replay, uint64_t samples)
     return record;
 }
 
-//  Its counts and ids are the caller's to fill in.
+//  The caller fills in counts and ids.
 static uint64_t *
 s_enter_step (job_t *job, uint64_t samples)
 {
@@ -221,7 +221,7 @@ replay_enter_step (job_t *job, uint32_t slot)
     uint64_t *step = s_enter_step (job, batch->drawn - batch->holes);
     uint64_t *ids = step + job->world_size;
     memset (step, 0, job->world_size * sizeof *step);
-    //  Places are dealt in order, so these are rank by rank.
+    //  Places are assigned in order, so the ids are rank by rank.
     for (uint32_t index = 0; index < batch->drawn; index++) {
         const place_t *place = &batch->places [index];
         if (place->state != PLACE_FILLED)
@@ -305,7 +305,7 @@ replay_new (job_t *job, const broker_join_t *join)
     replay->position = (broker_position_t) { join->epoch, join->epoch_batches };
     for (uint32_t number = 0; number < job->world_size; number++) {
         bool is_known = !join->positions || s_lacking (join, first, join->positions [number], &lacking);
-        assert (is_known);              //  else it would not have been allowed
+        assert (is_known);              //  otherwise the join would have been refused
         job->ranks [number].lacks = replay->next - lacking;
     }
     return true;
@@ -342,7 +342,7 @@ s_prepare (broker_t *self, rank_t *rank, const record_t *record, uint64_t id)
     schedule_await (place, draw_serve (self, place));
 }
 
-//  One sample of the step, of whichever rank, for a rank that has none of its own.
+//  One sample of the step, from any rank, for a rank that has none of its own.
 static void
 s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
 {
@@ -401,7 +401,7 @@ replay_stop (broker_t *self, rank_t *rank)
     again->used = again->open = 0;
 }
 
-//  The rows that are filled, as they will be told; the places are free for the next step.
+//  Notes the filled rows for the message; the places are then free for the next step.
 static void
 s_tell (again_t *again)
 {

@@ -8,8 +8,7 @@ bool replay_allows (const broker_join_t *join, refusal_t *refusal);
 //  Whether any rank lacks a step.
 bool replay_is_wanted (const broker_join_t *join);
 size_t replay_bytes (const broker_join_t *join);
-//  A new job takes over the last steps that the join tells, and which of them each rank lacks.  False: no
-//  memory.
+//  A new job takes over from the join the last steps, and which of them each rank lacks.  False: no memory.
 bool replay_new (job_t *job, const broker_join_t *join);
 void replay_free (job_t *job);
 //  Finds the record at this position; false: there is none.

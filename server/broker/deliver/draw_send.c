@@ -34,7 +34,7 @@ s_count_rows (const job_t *job, const batch_t *batch, uint32_t *rows)
         rows [batch->places [index].rank] += batch->places [index].state == PLACE_FILLED;
 }
 
-//  A filled place of the step, of whatever sample that can be read, or of this one; NULL: there is none.
+//  A filled place of the step, with any readable sample or with this one; NULL: none.
 static const place_t *
 s_filled (const job_t *job, const batch_t *batch, const place_t *same)
 {
@@ -47,7 +47,7 @@ s_filled (const job_t *job, const batch_t *batch, const place_t *same)
     return NULL;
 }
 
-//  Whether what was prepared for the rank is of this very step.
+//  Whether the rank's padding belongs to this step.
 static bool
 s_is_padded (const rank_t *rank, uint32_t slot)
 {
@@ -82,7 +82,7 @@ s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
     return true;
 }
 
-//  Whether each rank has something in the step; else that is begun.
+//  Whether each rank has a row in the step; begins padding where one has none.
 static bool
 s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
 {
@@ -100,8 +100,8 @@ s_is_padded_out (broker_t *self, job_t *job, uint32_t slot)
     return is_done;
 }
 
-//  What is under way writes into the slot of the step that is to go next: that waits for it, even where it is
-//  no longer needed.
+//  Padding under way writes into the slot of the next step: the step waits for it, even if it is no longer
+//  needed.
 static bool
 s_is_padding (const job_t *job)
 {
@@ -113,8 +113,8 @@ s_is_padding (const job_t *job)
 
 //  ---- steps
 
-//  Whether a rank has as many batches before it as it has slots.  Those that it was given again are in none,
-//  so slots alone do not say; and one that is lost must stand where the steps are still known.
+//  Whether a rank has as many unconsumed batches as slots.  Replayed batches are in no slot, so slots alone
+//  do not tell; and the position of a lost rank must stay within the recorded steps.
 static bool
 s_is_behind (const job_t *job)
 {
@@ -131,12 +131,12 @@ static bool
 s_is_sent (const job_t *job, const batch_t *batch)
 {
     uint32_t count = batch->drawn - batch->holes;
-    //  Who keeps its holes leaves out only a batch that was never full.
+    //  A job that keeps its holes leaves out only a batch that was never full.
     uint32_t full = draw_keeps_order (job)? batch->drawn: count;
     return count > 0 && (!job->drop_last || full == job->batch_size);
 }
 
-//  The rank gets its part of the step, or its padding.
+//  Sends the rank its part of the step, or its padding.
 static void
 s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, size_t step_words)
 {
@@ -163,7 +163,7 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
     action->step_words = step_words;
 }
 
-//  step: as on the wire; NULL: of a job with one rank.
+//  step: as on the wire; NULL for a job with one rank.
 static void
 s_send_parts (broker_t *self, job_t *job, uint32_t slot, const uint64_t *step)
 {
@@ -199,7 +199,7 @@ s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
     };
     if (job->world_size > 1)
         replay_enter_end (job, &end);
-    bad_tell (self, job);                   //  all that is missing in it is told before its end
+    bad_tell (self, job);                   //  all its missing samples are told before its end
     for (uint32_t number = 0; number < job->world_size; number++)
         broker_act_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;
     job->epoch_samples = job->epoch_index = 0;

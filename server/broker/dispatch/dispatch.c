@@ -30,13 +30,12 @@
 #include "states.h"
 
 enum {
-    BUSY_TASKS = 2,                                 //  for each worker: so many, and it is busy until we come
-                                                    //  again
+    BUSY_TASKS = 2,                                 //  for each worker: so many keep it busy until the next
+                                                    //  turn
     MEAN_TASKS = 16,                                //  of a running mean
     FETCHING_PARTS = 8,                             //  of the cache: one of them for what is being read of
                                                     //  several data sets
-    PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  what tasks are thought to take when none was
-                                                            //  done
+    PREPARE_FIRST_NS = 1000000, COPY_FIRST_NS = 50000,      //  estimates for tasks before any was done
     NS_A_US = 1000
 };
 
@@ -46,7 +45,7 @@ s_bit (const tenant_t *tenant)
     return UINT64_C (1) << tenant->number;
 }
 
-//  ---- who waits
+//  ---- tenants that wait
 
 void
 broker_side_task_waits (broker_t *self, tenant_t *tenant)
@@ -63,7 +62,7 @@ broker_side_task_gives_up (broker_t *self, tenant_t *tenant)
     tenant_waits_no_more (self, tenant);
 }
 
-//  The tenant's largest version may be another.
+//  The tenant's largest version may be another one now.
 static void
 s_measure (broker_t *self, tenant_t *tenant)
 {
@@ -78,7 +77,7 @@ s_measure (broker_t *self, tenant_t *tenant)
             wants->version_bytes_max = bytes;
     }
     if (wants->version_bytes_max > before)
-        self->is_memory_kept = false;               //  what others have hold of must be brought back first
+        self->is_memory_kept = false;               //  other tenants must first come back to their parts
     schedule_measure (self);
 }
 
@@ -114,7 +113,7 @@ dispatch_reclaim (broker_t *self, job_t *job)
 
 //  ---- memory
 
-//  What is in the index counts there.
+//  Versions in the index count there.
 void
 dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant)
 {
@@ -155,7 +154,7 @@ dispatch_beside_bytes (const broker_t *self)
     return bytes;
 }
 
-//  What tenants have not taken of what is theirs outside of the index, if this one takes so much more.
+//  What tenants have left of their parts outside the index, if this one takes so much more.
 static size_t
 s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
 {
@@ -169,8 +168,8 @@ s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
     return kept;
 }
 
-//  Once all that is in use and what is kept are within the budget, nothing is handed out that would change
-//  that: so what a tenant takes of its own part always fits.
+//  Once memory in use and kept parts are within the budget, nothing is handed out that would change that: so
+//  what a tenant takes of its own part always fits.
 static bool
 s_is_memory_kept (const broker_t *self)
 {
@@ -206,8 +205,8 @@ s_wants_files (const tenant_t *tenant, const dataset_t *dataset)
     return fetching > 0 || (tenant->wants.waiting > 0 && s_has_jobs (tenant, dataset));
 }
 
-//  So many are kept for those that have jobs and want none at present: half of what they would have, and no
-//  more than half of all.
+//  So many are kept for tenants that have jobs and want none at present: half of their parts, and at most
+//  half of all.
 static size_t
 s_kept_files (const broker_t *self, const dataset_t *dataset)
 {
@@ -226,8 +225,8 @@ s_kept_files (const broker_t *self, const dataset_t *dataset)
     return kept < self->prepare_max / 2? kept: self->prepare_max / 2;
 }
 
-//  A disk that takes long for each read is asked for more at once than keeps the workers busy.  Where there
-//  are several tenants, none has to wait for what is prepared of so many.
+//  A disk with a long latency gets more reads at once than keep the workers busy.  With several tenants it
+//  does not, so that no tenant waits until so many versions of another are prepared.
 static size_t
 s_fetch_max (const broker_t *self, const dataset_t *dataset)
 {
@@ -235,9 +234,9 @@ s_fetch_max (const broker_t *self, const dataset_t *dataset)
         && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
 }
 
-//  What is being read has memory already, and may leave the index meanwhile: others would wait for its memory
-//  if nothing came.  So where there are several data sets, there is room for it beside the index, an eighth
-//  of the cache at most.
+//  A version whose files are being read has memory already, and may leave the index meanwhile: if the disk
+//  hangs, others would wait for its memory.  So with several data sets there is room for it beside the index,
+//  at most an eighth of the cache.
 static size_t
 s_folders (const broker_t *self)
 {
@@ -263,7 +262,7 @@ dispatch_fetching_bytes (const broker_t *self, size_t workers_bytes)
     return bytes < left? bytes: left;
 }
 
-//  Each data set has its part of it, and one of its versions always may be read.
+//  Each data set has its part of that room, and may always read one version.
 static bool
 s_has_part (const broker_t *self, const dataset_t *dataset, const version_t *version)
 {
@@ -271,7 +270,7 @@ s_has_part (const broker_t *self, const dataset_t *dataset, const version_t *ver
         || (dataset->fetching + 1) * version->bytes <= self->fetching_bytes / s_folders (self);
 }
 
-//  Whether the tenant may have one more of them.
+//  Whether the tenant may have one more version that is read.
 static bool
 s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
 {
@@ -295,7 +294,7 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
     return dataset->fetching + kept < most;
 }
 
-//  Whether the job's next version may be handed out beside all that is.
+//  Whether the job's next version may be handed out now.
 static bool
 s_may_prepare (const broker_t *self, const job_t *job)
 {
@@ -311,7 +310,7 @@ s_may_prepare (const broker_t *self, const job_t *job)
         && s_may_fetch (self, job->tenant, dataset)));
 }
 
-//  One more version whose files are read on the tenant's turn, or one less.
+//  One more, or one fewer, version charged to the tenant while its files are read.
 static void
 s_count_fetching (broker_t *self, tenant_t *tenant, dataset_t *dataset, bool begins)
 {
@@ -332,7 +331,7 @@ dispatch_fetched (broker_t *self, version_t *version)
 
 //  ---- what tasks take
 
-//  Nothing is learnt of tasks that no worker has had: their files could not be read.
+//  Tasks that never reached a worker teach nothing: their files could not be read.
 static void
 s_learn (double *mean_p, uint64_t ns)
 {
@@ -340,7 +339,7 @@ s_learn (double *mean_p, uint64_t ns)
         *mean_p += *mean_p > 0? ((double) ns - *mean_p) / MEAN_TASKS: (double) ns;
 }
 
-//  mean: 0: nothing is known.
+//  mean: 0 if unknown.
 static uint32_t
 s_estimate_us (double mean_ns, uint64_t first_ns)
 {
@@ -455,7 +454,7 @@ s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
     broker_act_rank (self, ACTION_COPY, rank)->place = place;
 }
 
-//  All those whose places wait for it have something of it.
+//  All jobs with places that wait for the version gain by it.
 static void
 s_charge_version (broker_t *self, version_t *version, const tenant_t *tenant, uint64_t passed_over)
 {
@@ -497,7 +496,7 @@ s_take_preparing (broker_t *self, tenant_t *tenant, uint64_t passed_over)
         patience_hold_version (self, version);
         return TURN_TAKEN;
     }
-    tenant->wants.prepare_turn = job;           //  still its turn, when a copy has given memory back
+    tenant->wants.prepare_turn = job;           //  it stays next, until a copy has given memory back
     if (!s_reserve (self, version, tenant))
         return TURN_NO_MEMORY;
     tenant->wants.prepare_turn = turn;
@@ -510,14 +509,14 @@ s_hand_out_side_task (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
     uint32_t charged_us = s_estimate_us (self->side_task_ns, PREPARE_FIRST_NS);
     fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
-    broker_side_task_gives_up (self, tenant);          //  it waits no more
+    broker_side_task_gives_up (self, tenant);          //  the task waits no more
     self->side_tasks++;
     action_t *action = broker_act (self, ACTION_SIDE_TASK, NULL);
     action->tenant = tenant;
     action->charged_us = charged_us;
 }
 
-//  Errands are few, and somebody looks at the screen; then copies: they are what gives memory back.
+//  Side tasks first: they are few, and a user waits at a screen.  Then copies: they give memory back.
 static turn_t
 s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {

@@ -15,8 +15,8 @@
 
 enum { CLASSES_IDLE_MAX = 256 };
 
-//  What the index must leave, so that a worker each always finds memory for one version that is out of the
-//  index, of each tenant that has jobs.
+//  What the index must leave free: for each tenant with jobs, every worker must find memory for one version
+//  outside the index.
 static size_t
 s_workers_bytes (const broker_t *self)
 {
@@ -36,14 +36,14 @@ schedule_measure (broker_t *self)
     prepared_limit (self->prepared, self->options.cache_bytes - workers_bytes - self->fetching_bytes);
 }
 
-//  A `seeded` job's random pixels depend on nobody else: it neither uses others' versions nor lends its own.
+//  A `seeded` job's random pixels depend on no other job: it neither uses others' versions nor lends its own.
 static bool
 s_is_apart (sampler_order_t order, const pipeline_t *pipeline)
 {
     return order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (pipeline);
 }
 
-//  The class of a job's stage on its data; NULL: it needs one of its own.
+//  The existing class of a job's shared stage on its data; NULL: the job needs one of its own.
 static class_t *
 s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t order,
     const pipeline_t *pipeline)
@@ -58,8 +58,8 @@ s_find_class (const broker_t *self, const dataset_t *dataset, sampler_order_t or
     return NULL;
 }
 
-//  Versions that wait for the next job keep their class, which takes memory that is in no budget: of such
-//  classes of a tenant's only the newest stay.
+//  Versions that wait for a next job keep their class, and its memory is in no budget: so a tenant keeps only
+//  the newest of such classes.
 static void
 s_end_idle_classes (broker_t *self, const tenant_t *tenant)
 {
@@ -96,7 +96,7 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
 bool
 schedule_allows (const broker_t *self, const broker_join_t *join, refusal_t *refusal)
 {
-    //  Whether there is the class already is no reason: that is nothing to tell.
+    //  Whether the class exists must not matter: the answer would reveal it.
     return limits_allow_version (self, limits_tenant (self, join), pipeline_version_bytes (join->pipeline),
         refusal);
 }
@@ -110,7 +110,7 @@ schedule_join (broker_t *self, job_t *job)
     job->consumer.kind = class->kind;
     job->consumer.numbers = class->is_apart;
     job->consumer.tenant = job->tenant->number;
-    //  First: a class that nobody claims ends with its last version, which a smaller index may push out.
+    //  First: a class without a consumer ends with its last version, which a smaller index may evict.
     version_index_join (self->version_index, &job->consumer);
     dispatch_join (self, job);
 }
@@ -190,7 +190,7 @@ s_leave_waiting (place_t *place)
     if (version->state == VERSION_QUEUED)
         row_queue_remove (&place->job->wanted, place);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
-        version_move (version, VERSION_IDLE);          //  prepared when somebody wants it again
+        version_move (version, VERSION_IDLE);          //  prepared when a row waits for it again
         raw_prefetch_release (place->job->broker, version);
         patience_leave (place->job->broker, version);
     }

@@ -15,13 +15,13 @@
 #include "schedule.h"
 #include "states.h"
 
-//  A job is told of samples that cannot be read so long after the first was found, or after it joined with
-//  some that were known, so that the first ones are told together.  A line fits into what a client shows.
+//  A job is told of unreadable samples so long after the first was found, or after it joined with known ones,
+//  so that it hears of the first ones together.  A line fits into what a client shows.
 enum { TELL_MS = 1000, TEXT_BYTES = 480, MORE_BYTES = 32 };
 
 //  ---- what is known
 
-//  What is wrong comes first: a reader that cuts the sentence cuts its end.
+//  The fault comes first: a program that cuts the sentence cuts its end.
 static char *
 s_message (const dataset_t *dataset, bool is_own, uint32_t id, const char *reason)
 {
@@ -43,7 +43,7 @@ s_is_shown (const dataset_t *dataset, uint32_t id)
     return false;
 }
 
-//  The jobs whose data held it know that they do not get it.
+//  Notes it for the jobs with the sample in their data.
 static void
 s_name (dataset_t *dataset, uint32_t id, const char *reason)
 {
@@ -58,7 +58,7 @@ s_name (dataset_t *dataset, uint32_t id, const char *reason)
     dataset->bad [dataset->bad_named++] = bad;
 }
 
-//  What is wrong with an id that was dropped; NULL: many were, and this one's name was not kept.
+//  What is wrong with a dropped id; NULL: too many were dropped, and this one's name was not kept.
 static const char *
 s_reason (const dataset_t *dataset, uint32_t id)
 {
@@ -94,7 +94,7 @@ bad_forget (dataset_t *dataset)
 
 //  ---- what a job is told
 
-//  Of the join's data, the dropped ones.
+//  The dropped samples of the join's data.
 static roaring_bitmap_t *
 s_unreadable (const broker_join_t *join)
 {
@@ -144,7 +144,7 @@ bad_tell (broker_t *self, job_t *job)
             s_tell (self, &job->ranks [number]);
 }
 
-//  The first time.  What is found after that is told at the epoch's end.
+//  Only the first time.  Later samples are told at the epoch's end.
 void
 bad_tell_due (broker_t *self, int64_t now_ms)
 {
@@ -181,7 +181,7 @@ job_unreadable (const job_t *self)
     return needed_memory (json_pack ("{s:I,s:o}", "count", count, "samples", samples));
 }
 
-//  As many with their reasons as fit into the line, the first one cut if it must be.
+//  As many samples with reasons as fit into the line; the first one is cut if it does not fit.
 char *
 job_unreadable_message (const job_t *self)
 {
@@ -233,8 +233,8 @@ bad_allows (const broker_join_t *join, refusal_t *refusal)
     return allows;
 }
 
-//  The jobs that a sample concerns: those of the kind (NULL: of any) whose data hold it, and that have not
-//  drawn all they will get.  Asked before the sample leaves any data; returns how many.
+//  The jobs that a sample concerns: jobs of the version set (NULL: of any) with the sample in their data that
+//  have not drawn everything yet.  Call it before the sample leaves any data; returns how many.
 static size_t
 s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id,
     job_t *holders [SAMPLER_JOBS_MAX])
@@ -251,7 +251,7 @@ s_holders (const dataset_t *dataset, const version_set_t *kind, uint32_t id,
 
 //  ---- jobs that go on
 
-//  The job cannot have the sample.
+//  The job cannot get the sample.
 static void
 s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
 {
@@ -263,8 +263,8 @@ s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
     free (message);
 }
 
-//  A place that waits for it gets another sample, unless its job ends; or its job ends for want of one, and
-//  with it others of its places wait no more.
+//  A place that waits for the sample gets another one, unless its job ends.  If no sample is left the job
+//  ends too, and then its other places wait no more.
 static void
 s_replace (broker_t *self, version_t *version, const char *reason)
 {
@@ -293,8 +293,10 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     for (size_t index = 0; index < count; index++)
         roaring_bitmap_add (holders [index]->unreadable, id);
     for (const place_t *place = version->waiting; place; place = place->next_waiting)
-        roaring_bitmap_add (place->job->unreadable, id);            //  of a job that has drawn all, too
-    if (sampler_dropped_count (dataset->sampler) > dropped) {       //  else another class found it bad before
+        roaring_bitmap_add (place->job->unreadable, id);            //  also of a job that has drawn
+                                                                    //  everything
+    if (sampler_dropped_count (dataset->sampler) > dropped) {       //  otherwise another class found it bad
+                                                                    //  before
         raw_prefetch_forget (self, dataset, id);
         self->bad_count++;
         s_name (dataset, id, reason);
@@ -308,13 +310,13 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     draw_settle (self, dataset);
 }
 
-//  ---- samples that are not what a pipeline asks for
+//  ---- samples that do not suit a pipeline
 
 void
 unsuitable_found (broker_t *self, version_t *version, const char *reason)
 {
     const dataset_t *dataset = version_dataset (self, version);
-    //  Another class has found it bad meanwhile: it has left the data of these jobs too.
+    //  Another class has found the sample bad meanwhile: it has left the data of these jobs too.
     if (sampler_is_dropped (dataset->sampler, version->id)) {
         bad_found (self, version, reason);
         return;

@@ -13,8 +13,8 @@ bool bad_allows (const broker_join_t *join, refusal_t *refusal);
 broker_bad_t bad_policy (const broker_join_t *join);
 //  Notes the known unreadable samples of the job's data, after it has joined the sampler.
 void bad_join (job_t *job, const broker_join_t *join);
-//  Tells a rank that has come back of the unreadable samples that the others were told of; or all ranks, if
-//  there are more.
+//  Tells a returned rank of the unreadable samples that the other ranks know; or all ranks, if there are new
+//  ones.
 void bad_tell_rank (broker_t *self, rank_t *rank);
 void bad_tell (broker_t *self, job_t *job);
 //  Once a turn: tells a job of its first unreadable samples, a second after the first was found.

@@ -10,13 +10,13 @@
 #include "schedule.h"
 #include "states.h"
 
-//  A large window is drawn in turns, so that no job holds up the others' messages.
+//  A large window is drawn over several turns, so that no job holds up other jobs' messages.
 enum { ROUNDS_A_TURN = 512 };
 
-//  The window of a job that follows begins with a few slots and grows by one for every few it has released:
-//  what a newcomer draws ahead of the others in one go is theirs no more when they come to it, and costs up
-//  to a window of preparations; drawn by and by it is found on the reusable set (measured: bench/sampler_sim,
-//  --window).
+//  Under `follow` a job's window begins with a few slots and grows by one for every few released.  If a
+//  newcomer drew a whole window ahead of the others at once, its versions would be gone when the others need
+//  them, which costs up to a window of preparations; drawn gradually, others find them among the reusable
+//  versions (measured: bench/sampler_sim, --window).
 enum { FIRST_SLOTS = 4, RELEASES_A_SLOT = 12 };
 
 static batch_t *
@@ -27,7 +27,7 @@ s_filling (const job_t *job)
 
 //  ---- credit
 
-//  Samples drawn and not released; a batch that is closed counts whole.
+//  Samples drawn and not released; a closed batch counts as full.
 static uint64_t
 s_outstanding (const job_t *job)
 {
@@ -36,7 +36,7 @@ s_outstanding (const job_t *job)
     return filling? samples - (job->batch_size - filling->drawn): samples;
 }
 
-//  The samples that may be drawn and not released now.  What the user keeps comes on top.
+//  How many samples may be drawn and not released now.  Slots in the user's hands come on top.
 static uint64_t
 s_window (const job_t *job)
 {
@@ -55,9 +55,9 @@ s_has_room (const job_t *job)
         && s_outstanding (job) < s_window (job);
 }
 
-//  A draw is needed below the window less one batch: the batch in between is what lets equal jobs that are
-//  half a batch out of phase still draw together (design: draws run ahead).  A user who keeps all slots but
-//  one gets it filled.
+//  A draw is needed below the window less one batch: that batch of slack lets equal jobs that are half a
+//  batch out of phase still draw together (design: draws run ahead).  If a user keeps all slots but one, that
+//  one is still filled.
 static bool
 s_needs_draw (const job_t *job)
 {
@@ -81,8 +81,8 @@ draw_release (job_t *job, uint32_t slot)
 
 //  ---- places
 
-//  The ranks' parts of the step follow from how many samples it will have: as far as that is known now.  One
-//  has been drawn already.
+//  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample has been
+//  drawn already.
 static batch_t *
 s_open_batch (job_t *job)
 {
@@ -100,7 +100,7 @@ s_open_batch (job_t *job)
     return &job->batches [slot];
 }
 
-//  Each rank has an equal part of the step, the first ones one more where that does not come out even.
+//  Each rank has an equal part of the step; a remainder goes to the first ranks, one sample each.
 static void
 s_deal (const job_t *job, const batch_t *batch, place_t *place)
 {
@@ -146,8 +146,8 @@ s_take_place (job_t *job, uint32_t id)
 
 //  ---- one draw
 
-//  Draws one sample for the jobs of an offer.  instead: the place it goes to, for a job alone; or NULL: each
-//  job's next.
+//  Draws one sample for the jobs of an offer.  instead: the place to fill, when the offer has a single job;
+//  NULL: each job's next place.
 static void
 s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_t *instead)
 {
@@ -212,7 +212,7 @@ s_mark_end (job_t *job)
     if (last)
         last->ends_epoch = true;
     else
-        s_mark_epoch_end (job);                         //  its last batch has gone already
+        s_mark_epoch_end (job);                         //  the last batch was sent already
 }
 
 static void
@@ -239,7 +239,7 @@ s_epoch_is_drawn (job_t *job)
     return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
 }
 
-//  An epoch may end while nothing may be sent: then it is closed when the job goes on.
+//  An epoch may end while the job is held up: then it is closed when the job resumes.
 static void
 s_after_draw (broker_t *self, job_t *job)
 {
@@ -269,7 +269,8 @@ draw_settle (broker_t *self, dataset_t *dataset)
         if (!job || job_has_ended (job))
             continue;
         uint64_t samples = sampler_epoch_samples (dataset->sampler, number);
-        //  What is drawn is drawn: later findings do not end a job that has got, or will get, something.
+        //  Draws are final: a later bad sample does not end a job that has received, or will receive,
+        //  something.
         if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
             continue;
         if (samples == 0 || (job->drop_last && samples < job->batch_size))
@@ -281,7 +282,7 @@ draw_settle (broker_t *self, dataset_t *dataset)
 
 //  ---- rounds
 
-//  One sample for every job of the group that has room, if any job needs one.  False: none does.
+//  Draws one sample for every job of the group that has room, if any job needs one.  False: none does.
 static bool
 s_round (broker_t *self, dataset_t *dataset, const uint32_t *members, size_t count, int64_t now_ms)
 {
@@ -322,7 +323,7 @@ draw_rounds (broker_t *self, int64_t now_ms)
             while (rounds < ROUNDS_A_TURN && s_round (self, dataset, members, count, now_ms))
                 rounds++;
             if (rounds == ROUNDS_A_TURN)
-                broker_wake (self, now_ms);             //  others' messages first, then on
+                broker_wake (self, now_ms);             //  other jobs' messages first, then continue
         }
     }
 }
@@ -335,7 +336,7 @@ draw_keeps_order (const job_t *job)
     return job->order == SAMPLER_ORDER_LIST || job->order == SAMPLER_ORDER_SEEDED;
 }
 
-//  The place of a later batch of the epoch that can best do without its sample: of the last one not sent.
+//  The place that the epoch can best leave empty: in its last unsent batch.
 static place_t *
 s_last_place (job_t *job, const place_t *place)
 {
@@ -356,7 +357,7 @@ s_last_place (job_t *job, const place_t *place)
     return NULL;
 }
 
-//  Of a `seeded` job the version follows from the epoch.
+//  For a `seeded` job the epoch determines the version.
 version_t *
 draw_serve (broker_t *self, place_t *place)
 {
@@ -365,7 +366,7 @@ draw_serve (broker_t *self, place_t *place)
     return version_index_serve (self->version_index, &job->consumer, place->id);
 }
 
-//  Moves the sample of the epoch's last place to this one, so that it is the last batch that gets shorter.
+//  Moves the sample of the epoch's last place to this one, so that the last batch gets shorter instead.
 static bool
 s_move_up (broker_t *self, place_t *place)
 {
@@ -387,7 +388,7 @@ s_move_up (broker_t *self, place_t *place)
     return true;
 }
 
-//  Another sample of the same epoch for a place whose own is unreadable; false: there is none, or the batch
+//  Gives a place with an unreadable sample another one of the same epoch; false: none is left, or the batch
 //  becomes shorter instead.
 static bool
 s_substitute (broker_t *self, place_t *place)
@@ -428,7 +429,8 @@ static void
 s_lose_place (broker_t *self, batch_t *batch, place_t *place)
 {
     if (place->state == PLACE_COPYING || place->state == PLACE_HOLE)
-        return;                             //  a worker's becomes lost when it is done
+        return;                             //  a row that a worker copies becomes lost when the worker is
+                                            //  done
     batch->open += place->state == PLACE_FILLED;
     schedule_cancel (self, place);
     row_move (place, PLACE_LOST);

@@ -9,7 +9,7 @@ void draw_rounds (broker_t *self, int64_t now_ms);
 void draw_again (broker_t *self, place_t *place);
 //  Closes epochs that an unreadable sample has emptied.
 void draw_settle (broker_t *self, dataset_t *dataset);
-//  All ranks are there, and level: draws go on, unless nothing is left to draw of the epoch.
+//  All ranks are present and lack no step: resumes draws, unless the epoch has nothing left to draw.
 void draw_go_on (broker_t *self, job_t *job);
 //  Frees the slot for new draws.
 void draw_release (job_t *job, uint32_t slot);
@@ -17,7 +17,7 @@ void draw_release (job_t *job, uint32_t slot);
 bool draw_keeps_order (const job_t *job);
 //  A version for the row's sample, which the job has drawn before.
 version_t *draw_serve (broker_t *self, place_t *place);
-//  A lost rank: its unsent rows wait no more.  A rank that is back: they wait for their samples again.
+//  A rank is lost: its unsent rows stop waiting.  A rank is back: they wait for their samples again.
 void draw_lose (broker_t *self, rank_t *rank);
 void draw_revive (broker_t *self, rank_t *rank);
 

@@ -6,7 +6,7 @@
 //  failure modes:  a sample without room in the job's memory is not held, and is read alone when it is drawn;
 //                  so is a sample whose version was in the cache and is evicted meanwhile.  The worker that
 //                  prepares a damaged sample finds it.
-//  on close:       all holds go; reads under way end by themselves.
+//  on close:       all holds are given back; reads under way end by themselves.
 
 #include "lookahead.h"
 #include <assert.h>
@@ -15,8 +15,8 @@
 #include "raw_prefetch.h"
 #include "raw_refcount.h"
 
-//  Room above the mean, for samples differ in size: a quarter for a part of the data that is above it, and so
-//  many standard deviations of a pool's sum, but not more than so many of the largest.
+//  Room above the mean, because samples differ in size: a quarter for a part of the data above the mean, and
+//  so many standard deviations of a pool's sum, but at most so many of the largest samples.
 enum { MEAN_PARTS = 4, ROOM_PARTS = 5, DEVIATIONS = 6, LARGEST = 64 };
 
 _Static_assert ((int) WIRE_POOL_MIN == (int) STREAM_ORDER_POOL_MIN
@@ -57,7 +57,7 @@ lookahead_bytes (const job_t *job)
 
 //  ---- reading pieces
 
-//  Those of a piece that one read brings.
+//  The samples of a piece that one read brings.
 typedef struct {
     raw_sample_t *samples [STREAM_ORDER_PIECE];
     uint32_t count;
@@ -94,8 +94,8 @@ s_bytes_at (const raw_prefetch_t *supply, uint32_t position)
     return supply->given.sample_bytes (supply->given.user, supply->given.order [position]);
 }
 
-//  Bytes from behind the range to this position, its sample's included; 0: it does not belong to the range.
-//  A gap is read through unless the disk is quicker with a second read behind it.
+//  Bytes from the range's end to this position's sample, included; 0: the sample does not belong to the
+//  range. A gap is read through unless a second read behind it is quicker.
 static size_t
 s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *range, uint32_t position)
 {

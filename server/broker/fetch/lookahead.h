@@ -5,7 +5,8 @@
 
 //  Bytes that the job may hold.
 size_t lookahead_bound (const broker_join_t *join);
-//  The job reads from now on, and may hold so many bytes; it has joined the sampler and the version index.
+//  The job reads ahead from now on, and may hold so many bytes; it has joined the sampler and the version
+//  index.
 void lookahead_begin (broker_t *self, job_t *job, size_t bytes_max);
 //  The job leaves, and holds nothing any more.
 void lookahead_end (broker_t *self, job_t *job);
@@ -14,7 +15,7 @@ void lookahead_end (broker_t *self, job_t *job);
 void lookahead_fill (broker_t *self, job_t *job);
 //  Gives back the hold on a sample that has been drawn or dropped.  Idempotent.
 void lookahead_drop (broker_t *self, job_t *job, uint32_t id);
-//  Gives back the holds on samples that the epoch has left over (drop_last).
+//  Gives back the holds on samples that the epoch does not deliver (drop_last).
 void lookahead_clear (broker_t *self, job_t *job);
 //  Whether the sample is in its pool.
 bool lookahead_holds (const job_t *job, uint32_t id);

@@ -19,15 +19,15 @@ enum {
                                                                 //  PAUSE_MAX_MS
     LOOK_AGAIN_MS = 1000,
     WHOLE_TRIES = 3,                            //  of a range, before its samples are read one by one
-    TELL_MS = 1500, CALM_MS = 3000,             //  trouble that has lasted so long is told; over so long, it
-                                                //  is over
+    TELL_MS = 1500, CALM_MS = 3000,             //  failing reads are reported after so long; after so long
+                                                //  without a failure they are over
     MS_A_SECOND = 1000
 };
 
-//  What the log has said of it.
+//  The level that the log has reported.
 enum { TOLD_NOTHING, TOLD_FAILING, TOLD_STILL };
 
-//  One of both.
+//  A version or a request.
 struct resting {
     resting_t *previous, *next;
     version_t *version;
@@ -44,7 +44,8 @@ patience_kind (int rc)
         return PATIENCE_NONE;
     case EMFILE: case ENFILE: case ENOMEM: case ENOBUFS: case EAGAIN: case EINTR: case ECANCELED:
         return PATIENCE_SHORTAGE;
-    //  A device, by the block layer's words for it; a file system behind a network; one in a process.
+    //  Errors of a device, in the block layer's terms; of a network file system; of a file system in a
+    //  process.
     case EIO: case ENODATA: case EILSEQ: case EBADE: case EREMOTEIO: case ENOLINK: case ENOMEDIUM: case EBUSY:
     case ETIMEDOUT: case ETIME: case ESTALE: case ENOTCONN: case ESHUTDOWN: case EPIPE: case ECONNRESET:
     case ECONNABORTED:
@@ -118,7 +119,7 @@ s_wake (broker_t *self, resting_list_t *list, resting_t *item)
         raw_store_retry (self->raw, request);
 }
 
-//  Each request goes before all others, so the last one first.
+//  Each request is put in front of all others, so begin with the last.
 static void
 s_wake_all_held (broker_t *self, patience_t *patience)
 {
@@ -141,7 +142,7 @@ patience_leave (broker_t *self, version_t *version)
     version->failures = 0;
 }
 
-//  ---- standing still
+//  ---- pausing
 
 bool
 patience_holds (const dataset_t *dataset)
@@ -193,7 +194,7 @@ patience_good (dataset_t *dataset)
     patience->was_good = true;
 }
 
-//  A pause that doubles, and is not the same for all.
+//  A pause that doubles, with jitter.
 static int64_t
 s_pause_ms (broker_t *self, uint32_t times)
 {
@@ -210,7 +211,7 @@ s_patience_ms (const broker_t *self)
     return self->options.patience_ms > 0? self->options.patience_ms: BROKER_PATIENCE_MS;
 }
 
-//  Counts the failure of a read that has failed so often, now too.
+//  Counts a failure of a read; failures includes it.
 static void
 s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const char *reason, int64_t now_ms)
 {
@@ -232,7 +233,7 @@ s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const c
     }
 }
 
-//  Whether what has failed so often since then is given up.
+//  Whether to give up a read with so many failures since then.
 static bool
 s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failures, int64_t first_ms,
     int64_t now_ms)
@@ -248,7 +249,7 @@ s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failure
     return !patience->is_hopeless;
 }
 
-//  When it is read again; at the latest when patience ends.
+//  When to retry; at the latest when patience ends.
 static int64_t
 s_due_ms (broker_t *self, int rc, uint32_t failures, int64_t first_ms, int64_t now_ms)
 {
@@ -282,7 +283,7 @@ patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms)
     }
 }
 
-//  Of a range, whether its samples are now to be read one by one.
+//  Whether to read the samples of a range one by one now.
 static bool
 s_splits (const patience_t *patience, const raw_request_t *request, int rc)
 {
@@ -304,7 +305,7 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
     s_note (self, patience, rc, request->failures, reason, now_ms);
     bool is_split = s_splits (patience, request, rc);
     if (is_split && patience_kind (rc) != PATIENCE_PASSING)
-        request->failures = 0;                  //  nothing is known of each of them
+        request->failures = 0;                  //  nothing is known of the single samples
     bool is_final = request->sample_count == 1
         && s_gives_up (self, patience, rc, request->failures, request->failed_ms, now_ms);
     if (is_split || is_final) {
@@ -360,7 +361,7 @@ patience_stops (const job_t *job)
     return (patience->is_still || patience->failing.count > 0) && s_waits_for_reads (job);
 }
 
-//  Nothing was read for so long: who waits for it ends.  What others wait for is tried on.
+//  Nothing was read for so long: the jobs that wait end.  Reads that other jobs wait for are still tried.
 static void
 s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
@@ -382,7 +383,7 @@ s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
 
 //  ---- time
 
-//  One that failed, behind it one that did not have its turn.
+//  One failed read, then one that was held back.
 static void
 s_probe (broker_t *self, patience_t *patience, int64_t now_ms)
 {
@@ -427,7 +428,7 @@ s_tell_job (broker_t *self, job_t *job, const char *notice)
     }
 }
 
-//  Those that wait for it and have not been told, as they may have joined since.
+//  Jobs that wait and have not been told: they may have joined since.
 static void
 s_tell_jobs (broker_t *self, dataset_t *dataset)
 {
@@ -448,15 +449,15 @@ s_say (patience_t *patience, const dataset_t *dataset, int level, int64_t patien
     patience->told = level;
     patience->to_tell = true;
     patience->notices++;
-    free (patience->notice);                    //  what carried it has been carried out
+    free (patience->notice);                    //  the action that used it has been carried out
     patience->notice = needed_text (
         "%s data set '%s' %s: %s; it is tried again for %lld s, and the job waits",
         is_still? "the": "a read of", dataset->name, is_still? "stands still": "fails", patience->reason,
         (long long) (patience_ms / MS_A_SECOND));
 }
 
-//  Trouble that lasts is told once, once more if it becomes worse, and when it is over; to each job as soon
-//  as it waits.
+//  The log gets lasting failures once, again when they get worse, and their end; a job is told as soon as it
+//  waits.
 static void
 s_tell (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
@@ -553,7 +554,7 @@ patience_end (broker_t *self, dataset_t *dataset)
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
         while (lists [index]->first) {
             raw_request_t *request = lists [index]->first->request;
-            assert (request);                   //  nobody waits for a version
+            assert (request);                   //  no row waits for a version
             s_remove (lists [index], lists [index]->first);
             bool is_wanted = raw_store_retry (self->raw, request);
             assert (!is_wanted);

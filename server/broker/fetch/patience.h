@@ -3,8 +3,8 @@
  *
  *  A read is of one version's plain files, or of a range of a pack (raw_request_t).  A failed one is of one
  *  kind (patience_kind):
- *      SHORTAGE    the server lacks memory or descriptors.  Says nothing of the data: tasks.c waits as long
- *                  as it lasts
+ *      SHORTAGE    the server lacks memory or descriptors, and the data may be fine: tasks.c waits as long as
+ *                  that lasts
  *      PASSING     the storage fails: EIO, ETIMEDOUT, ESTALE ..  The sample is bad when that lasts for
  *                  patience_ms
  *      LASTING     the file is gone, or may not be read.  Looked at twice, LOOK_AGAIN_MS apart; then the
@@ -13,15 +13,14 @@
  *  A sample that was read and cannot be decoded is bad at once.  A wrong checksum is read once more
  *  (raw_store.h).
  *
- *  A failed read rests: it takes no task, no memory and no place in line, and is made again after a pause
+ *  A failed read rests: it takes no task, no memory and no place in a queue, and is retried after a pause
  *  that doubles.
  *
  *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, the storage is at fault and
- *  not a file:
- *  the data set stands still.  Then a sample becomes bad only by damage.  New reads are held back.  Now and
- *  then one failed read and one held read are made.  The first success ends the standstill, and all reads
- *  begin anew.  If none succeeds for patience_ms, or if more than FAILING_MAX reads fail for so long while
- *  others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
+ *  not a file: the data set pauses.  Meanwhile only damage makes a sample bad, and new reads are held back.
+ *  Now and then one failed read and one held read are tried as probes.  The first success ends the pause, and
+ *  all reads begin anew.  If none succeeds for patience_ms, or if more than FAILING_MAX reads fail for so
+ *  long while others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
  *
  *      fails                       due, or probed             succeeds
  *   READ -----> resting, failing ----------------> READ again ---------> as if nothing had been
@@ -46,23 +45,23 @@ typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LAST
 //  rc: 0 or -errno, as the reader gives it.
 patience_kind_t patience_kind (int rc);
 
-//  Whether a read of the data set is to be held back (patience_hold_..) and not made; and: a read is made.
+//  Whether a read of the data set must be held back (patience_hold_..).  The second: a read is being made.
 bool patience_holds (const dataset_t *dataset);
 void patience_made (dataset_t *dataset);
 //  Holds back a queued version of plain files, or a request just handed out.
 void patience_hold_version (broker_t *self, version_t *version);
 void patience_hold_request (broker_t *self, raw_request_t *request);
-//  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version, which
-//  no worker has any more, is to rest until it is read again, if any row waits for it.
+//  A read of the version's plain files has failed.  True: its sample is bad now.  False: the version has no
+//  worker any more, and rests until the retry if any row waits for it.
 bool patience_gives_up (broker_t *self, version_t *version, int rc, const char *reason, int64_t now_ms);
 void patience_rest (broker_t *self, version_t *version, int rc, int64_t now_ms);
 //  No row waits for the version any more.  Idempotent.
 void patience_leave (broker_t *self, version_t *version);
 //  A read of the data set has succeeded.
 void patience_good (dataset_t *dataset);
-//  Once a turn: makes due reads again, ends jobs that wait in vain, and tells jobs of trouble.
+//  Once a turn: retries due reads, ends jobs that wait in vain, and tells jobs of failing reads.
 void patience_pass (broker_t *self, int64_t now_ms);
-//  Whether the job waits for a read of a data set that has trouble.
+//  Whether the job waits for a read of a data set with failing reads.
 bool patience_stops (const job_t *job);
 //  null, or an object; a new reference.
 json_t *patience_status (const broker_t *self, const dataset_t *dataset, int64_t now_ms);

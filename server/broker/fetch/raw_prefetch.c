@@ -10,9 +10,9 @@
 //  with the parts of tenants without own tiers or pools, is for the tiers of the data sets, which belong to
 //  no tenant.
 //
-//  Reads stand in lanes of the raw store: one lane for the tiers of the data sets, one for each tenant, each
-//  of these with its part of the memory.  So other tenants' samples are read however far ahead one tenant
-//  draws.  A sample that stands behind others in its lane comes by the lane of any tenant that waits for it
+//  Reads queue in lanes of the raw store: one lane for the tiers of the data sets, and one for each tenant
+//  with its part of the memory.  So other tenants' samples are read however far ahead one tenant draws.  A
+//  sample that stands behind others in its lane comes by the lane of any tenant that waits for it
 //  (raw_refcount.c).
 
 #include "raw_prefetch.h"
@@ -25,8 +25,8 @@
 #include "row_queue.h"
 #include "patience.h"
 
-//  Of the raw store's budget, so much is for what is resident; the rest is for what has been drawn and is not
-//  yet prepared.
+//  So much of the raw store's budget is for resident samples; the rest is for samples drawn and not yet
+//  prepared.
 enum { RESIDENT_PARTS = 3, PARTS = 4, LEAST_SAMPLES = 8, PIECES_LEAST = 4, OWN_PARTS = 2 };
 
 size_t
@@ -51,8 +51,7 @@ s_own_bytes (const broker_t *self, const tenant_t *tenant)
     return (size_t) broker_share (self, tenant, raw_prefetch_resident_bytes (self) / OWN_PARTS);
 }
 
-//  The least that there is for the tier of a data set, with those of all others there; any_p: whether any has
-//  one.
+//  The least memory for a data set's tier when every data set has one; any_p: whether any has one.
 static size_t
 s_common_least (const broker_t *self)
 {
@@ -69,7 +68,7 @@ s_has_own (const tenant_t *tenant)
     return tenant->held.tiers > 0 || tenant->held.lookahead_reserved > 0;
 }
 
-//  What there is for all of them now.
+//  What is there for all data sets' tiers now.
 static size_t
 s_all_common_bytes (const broker_t *self)
 {
@@ -79,15 +78,15 @@ s_all_common_bytes (const broker_t *self)
     return bytes;
 }
 
-//  A tier's job draws through a tier of its own, which is of this owner's; NULL: any.
+//  Whether the job has a tier of its own that belongs to this owner; NULL: any owner.
 static bool
 s_has_own_tier (const job_t *job, const tenant_t *owner)
 {
     return job->tier && job->tier_is_own && (!owner || job->tenant == owner);
 }
 
-//  Among whom the memory of a tier of this owner's is divided (NULL: of the tier of a data set), and how much
-//  it is; to be settled.
+//  Which tiers divide the memory with a tier of this owner (NULL: a tier of a data set), and how much it is;
+//  not yet settled.
 static raw_prefetch_division_t
 s_division (const broker_t *self, const tenant_t *owner)
 {
@@ -111,7 +110,7 @@ raw_prefetch_lane (const broker_t *self, const tenant_t *tenant)
     return limits_apply (self) && tenant? tenant->number + 1: 0;
 }
 
-//  Jobs that read from packs, but for one that leaves.
+//  Jobs that read from packs, except one that leaves.
 static size_t
 s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
 {
@@ -121,7 +120,7 @@ s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
     return count - (leaving && leaving->tenant == tenant && leaving->dataset->supply);
 }
 
-//  What keeps all workers busy, and as much that is read meanwhile.
+//  Enough to keep all workers busy, and as much to be read meanwhile.
 static size_t
 s_busy_bytes (const broker_t *self)
 {
@@ -134,9 +133,9 @@ s_busy_bytes (const broker_t *self)
     return 2 * self->prepare_max * mean;
 }
 
-//  What is not for residents is divided by weight among those who read; a lane has what its tenant's own
-//  tiers and pools may take besides.  With less than half of its part, or than keeps the workers busy, nobody
-//  waits until a whole piece can be read.
+//  Memory that is not for resident samples is divided by weight among tenants that read.  A lane also gets
+//  what its tenant's own tiers and pools may take.  A lane that has less than half of its part, or less than
+//  keeps the workers busy, does not wait until a whole piece can be read.
 static void
 s_share_out (broker_t *self, const job_t *leaving)
 {
@@ -156,7 +155,7 @@ s_share_out (broker_t *self, const job_t *leaving)
     }
 }
 
-//  What the raw store's budget must be for so much to be resident.
+//  The raw store's budget that lets so much be resident.
 static size_t
 s_budget_for (size_t resident)
 {
@@ -238,7 +237,7 @@ s_left (void *context, uint32_t id)
     raw_refcount_let_go (broker, dataset, sample);
 }
 
-//  A range must find memory beside all that is resident.
+//  A range needs memory beside all resident samples.
 size_t
 raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply)
 {
@@ -266,8 +265,8 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
     *range = (range_t) { .count = 0 };
 }
 
-//  Those of a piece that are not in memory already, read in ranges that the reader's buffers have room for;
-//  what lies between them is read too, unless the disk is quicker with single reads.
+//  Reads the samples of a piece that are not in memory, in ranges that fit the reader's buffers.  Gaps are
+//  read through unless single reads are quicker.
 static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
@@ -292,7 +291,7 @@ s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_re
     s_request (self, lane, dataset, &range);
 }
 
-//  owner: NULL, the tier is its data set's.
+//  owner: NULL for a data set's tier.
 static void
 s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 {
@@ -308,7 +307,7 @@ raw_prefetch_tier_least (const dataset_t *dataset)
     return (supply->given.policy == RAW_REDOX? supply->given.chunk: 1) * supply->sample_bytes_max;
 }
 
-//  Samples of a piece, for a pool of so many bytes.
+//  How many samples a piece has, for a pool of so many bytes.
 static uint32_t
 s_piece (const dataset_t *dataset, size_t limit)
 {
@@ -349,7 +348,7 @@ s_new_tier (broker_t *self, job_t *job)
         random_next (&self->random));
 }
 
-//  Calls visit for each tier there is; owner: NULL, it is its data set's.
+//  Calls visit for each tier; owner is NULL for a data set's tier.
 static void
 s_each_tier (broker_t *self,
     void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
@@ -387,7 +386,8 @@ s_set_limit (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *o
     raw_pool_piece (tier_pool (tier), s_piece (dataset, limit));
 }
 
-//  After a tier has come or gone, or what is reserved has changed: nothing is read before all have made room.
+//  After a tier has come or gone, or the reserved memory has changed: nothing is read until all tiers have
+//  made room.
 static void
 s_divide (broker_t *self)
 {
@@ -395,14 +395,14 @@ s_divide (broker_t *self)
     s_each_tier (self, s_fill);
 }
 
-//  Whether a job's end (NULL: nobody's) is the tier's.
+//  Whether the tier ends with this job (NULL: no job).
 static bool
 s_ends_tier (const job_t *ghost, const tier_t *tier)
 {
     return ghost && ghost->tier && ghost->tier == tier && tier_jobs (tier) == 1;
 }
 
-//  Tiers, and memory of jobs with a pool, once the ghost has left.
+//  Counts tiers, and memory of jobs with a pool, as if the ghost had left.
 static size_t
 s_tiers_without (const broker_t *self, const job_t *ghost)
 {
@@ -415,7 +415,7 @@ s_reserved_without (const broker_t *self, const job_t *ghost)
     return self->lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
 }
 
-//  The same of a tenant's own, where there are several.
+//  The same for a tenant's own, if there are several tenants.
 static size_t
 s_own_tiers_without (const tenant_t *tenant, const job_t *ghost)
 {
@@ -428,7 +428,7 @@ s_own_reserved_without (const tenant_t *tenant, const job_t *ghost)
     return tenant->held.lookahead_reserved - (ghost? ghost->lookahead_bytes_max: 0);
 }
 
-//  The setting with which a tenant has so much of its own.
+//  The setting (--raw) that gives a tenant so much of its own.
 static size_t
 s_setting_for_own (const broker_t *self, const tenant_t *tenant, size_t bytes)
 {
@@ -473,7 +473,7 @@ s_allows_own_pool (const broker_t *self, const broker_join_t *join, const job_t 
         bound + taken, most, s_setting_for_own (self, tenant, bound + taken));
 }
 
-//  Of a job with a pool: the tiers that there are keep what they need at least.
+//  For a job with a pool: existing tiers keep the least that they need.
 static bool
 s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
@@ -495,7 +495,7 @@ s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *gho
         broker_raw_setting (self->options.raw_bytes), broker_raw_setting (needed));
 }
 
-//  The raw store's budget that one tier more, on this data set, would need.
+//  The raw store's budget that one more tier, on this data set, would need.
 static size_t
 s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghost)
 {
@@ -504,7 +504,7 @@ s_budget_with (const broker_t *self, const dataset_t *dataset, const job_t *ghos
     return s_budget_for (least * (tiers + 1) + s_reserved_without (self, ghost));
 }
 
-//  What one own tier more, on this data set, would need, with all that the tenant has.
+//  What the tenant needs with one more tier of its own, on this data set.
 static size_t
 s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost)
 {
@@ -513,7 +513,7 @@ s_own_with (const tenant_t *tenant, const dataset_t *dataset, const job_t *ghost
     return least * (tiers + 1) + s_own_reserved_without (tenant, ghost);
 }
 
-//  Where there are several tenants.
+//  With several tenants.
 static bool
 s_allows_tier (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
@@ -615,7 +615,7 @@ s_clear_reserve (broker_t *self, job_t *job)
     s_divide (self);
 }
 
-//  The counters of a tier that ends go on in the next one's.
+//  The next tier continues the counters of a tier that ends.
 static void
 s_remember (raw_prefetch_t *supply, raw_pool_figures_t figures)
 {

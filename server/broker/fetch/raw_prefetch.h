@@ -5,7 +5,8 @@
 
 //  The least bytes of a tier on the data set.
 size_t raw_prefetch_tier_least (const dataset_t *dataset);
-//  Whether the tenant has memory for the job's own tier or pool, if it needs one; the ghost's does not count.
+//  Whether the tenant has memory for the job's own tier or pool, if it needs one; memory of the ghost counts
+//  as free.
 bool raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost,
     refusal_t *refusal);
 //  The job reads from now on; it has joined the sampler and the version index.
@@ -21,7 +22,7 @@ uint32_t raw_prefetch_lane (const broker_t *self, const tenant_t *tenant);
 void raw_prefetch_destroy (dataset_t *dataset);
 //  The job's own tier; null: it has none.
 json_t *raw_prefetch_job_status (const job_t *job);
-//  sees_all: with the state of the shared tier, which tells of all jobs in it.
+//  sees_all: include the state of the shared tier, which reveals all jobs in it.
 json_t *raw_prefetch_status (const dataset_t *dataset, bool sees_all);
 void raw_prefetch_check (broker_t *self);
 

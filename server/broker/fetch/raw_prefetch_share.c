@@ -1,16 +1,14 @@
 //  How memory for compressed samples is divided among tiers.
 //
-//  Tiers that share memory: all there are; or where there are several tenants those of the data sets, and
-//  each tenant's own.
-//  A tier has never more than its data take: then everything is resident, and more would be of no use.  The
-//  rest is for those whose data take more, by weight: a quarter in equal parts, three quarters by the size of
-//  their data.  So a large pack has most of it, and a small one still enough to mix in.
+//  Which tiers share memory: with one tenant, all; with several, the data sets' tiers, and each tenant's own
+//  tiers.  A tier never gets more than its data take: everything is resident then, and more would be useless.
+//  The rest goes to tiers with larger data, by weight: a quarter in equal parts, three quarters by the size
+//  of their data.  So a large pack gets most of it, and a small one still enough to mix in.
 //
 //      part = weight x level, but no less than `least` and no more than `most`
 //
-//  The level is such that the parts come to what there is.  They change when a tier comes or goes, or a job
-//  with a pool;
-//  pieces and slots are then cut anew (supply.c).
+//  The level makes the parts add up to the whole.  When a tier or a job with a pool comes or goes, the parts
+//  change, and raw_prefetch.c sizes pieces and slots anew.
 
 #include "raw_prefetch_share.h"
 #include "raw_prefetch.h"

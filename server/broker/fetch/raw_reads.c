@@ -17,13 +17,13 @@ raw_reads_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
     return tier? tier_pick (tier, consumers, count): sampler_pick (jobs [0]->dataset->sampler);
 }
 
-//  The sample that a draw has come to, held once for the caller; what the tier had of it is the caller's,
-//  unless it keeps it for another epoch.
+//  The drawn sample, held once for the caller.  The tier's hold passes to the caller, unless the tier keeps
+//  the sample for another epoch.
 static raw_sample_t *
 s_take (broker_t *self, job_t *job, uint32_t id)
 {
-    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may let go of
-                                                                             //  it
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may drop its
+                                                                             //  hold
     tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
     if (taken == TIER_HANDED)
         raw_store_drop (self->raw, sample);
@@ -73,8 +73,8 @@ raw_reads_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *vers
 
 //  ---- reads
 
-//  Of several packs each has its own reads under way, and in the memory for samples on their way its own part
-//  for them: one on a slow disk takes nothing from the others.
+//  With several packs, each has its own limit of reads under way and its own part of the memory for them: a
+//  pack on a slow disk takes nothing from the others.
 static bool
 s_is_full (const broker_t *self, const raw_prefetch_t *supply)
 {
@@ -124,7 +124,7 @@ s_arrived (void *context, raw_sample_t *sample)
         row_queue_arrived (version);
 }
 
-//  A read is not out any more, whatever came of it.
+//  A read has come back, whatever its result.
 static void
 s_read_is_back (broker_t *self, const raw_request_t *request)
 {

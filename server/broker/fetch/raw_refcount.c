@@ -20,7 +20,7 @@
 #include "raw_prefetch.h"
 #include "row_queue.h"
 
-//  ---- whose it is
+//  ---- which lane a sample counts on
 
 static uint32_t
 s_pool_lane (const broker_t *self, const dataset_t *dataset, uint32_t id, uint32_t now)
@@ -36,7 +36,7 @@ s_pool_lane (const broker_t *self, const dataset_t *dataset, uint32_t id, uint32
     return found;
 }
 
-//  On which lane the sample should count, which does on this one.
+//  The lane on which a sample of this lane should count now.
 static uint32_t
 s_lane (const broker_t *self, const dataset_t *dataset, const raw_sample_t *sample, uint32_t now)
 {
@@ -80,7 +80,7 @@ s_read_again (broker_t *self, raw_sample_t *sample)
     }
 }
 
-//  After somebody who held it has no use of it any more.
+//  After a holder of the sample has finished with it.
 static void
 s_settle (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
 {
@@ -145,7 +145,7 @@ raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version)
         raw_refcount_attach (self, version, sample);
         raw_store_drop (self->raw, sample);
     }
-    //  Whoever has ordered it: it may stand far behind there, among what another draws ahead.
+    //  Whichever tenant ordered it: in that tenant's lane it may stand far behind, among samples drawn ahead.
     if (limits_apply (self))
         raw_store_also (self->raw, raw_prefetch_lane (self, tenant), version->raw);
     return ((const raw_sample_t *) version->raw)->state != RAW_SAMPLE_AWAITED;

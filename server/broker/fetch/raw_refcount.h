@@ -8,7 +8,7 @@
 bool raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version);
 //  The version needs the bytes no more.  Idempotent.
 void raw_prefetch_release (broker_t *self, version_t *version);
-//  The sample, held once more.
+//  Adds a hold on the sample, and returns it.
 raw_sample_t *raw_refcount_take (broker_t *self, const dataset_t *dataset, uint32_t id);
 //  Gives back one hold.
 void raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t *sample);

@@ -23,7 +23,7 @@ limits_tenant (const broker_t *self, const broker_join_t *join)
     return join->tenant? join->tenant: self->tenants [0];
 }
 
-//  ---- how much it may have
+//  ---- what a tenant may have
 
 //  given: the setting; 0: none.
 static size_t
@@ -58,7 +58,7 @@ s_ranks_max (const broker_t *self, const tenant_t *tenant)
     return self->options.descriptors_max == 0? SIZE_MAX: s_part (self, tenant, 0, ranks);
 }
 
-//  The sampler's numbers of a data set are divided among those who may use it.
+//  The sampler's job numbers of a data set are divided among the tenants that may use it.
 static size_t
 s_on_dataset_max (const broker_t *self, const tenant_t *tenant, const dataset_t *dataset)
 {
@@ -172,8 +172,8 @@ limits_allow (const broker_t *self, const broker_join_t *join, const job_t *ghos
         && s_allow_ranks (self, join, ghost, refusal);
 }
 
-//  Each tenant has memory for its largest versions from its own share of the cache, whatever it may use
-//  beyond that: so there is some for all of them, and what others have is no reason.
+//  The memory for a tenant's largest versions comes from its own share of the cache, even if it may use more:
+//  so there is enough for all tenants, and no refusal depends on what others have.
 static bool
 s_allow_share (const broker_t *self, const tenant_t *tenant, size_t bytes, size_t least, refusal_t *refusal)
 {
@@ -207,9 +207,9 @@ limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t versi
     return s_allow_share (self, tenant, bytes, least, refusal);
 }
 
-//  ---- what it has
+//  ---- what a tenant has
 
-//  Numbers of one tenant's jobs tell nothing of how many others have.
+//  A tenant's job numbers must not reveal how many jobs other tenants have.
 uint64_t
 limits_new_job (broker_t *self, tenant_t *tenant)
 {
@@ -339,7 +339,7 @@ limits_status (const broker_t *self, const tenant_t *tenant)
 
 //  ---- checks
 
-//  Dumb: counted over all jobs.
+//  Counted again, over all jobs.
 static void
 s_check_tenant (const broker_t *self, const tenant_t *tenant)
 {

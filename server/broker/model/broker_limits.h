@@ -3,7 +3,7 @@
 #define BROKER_LIMITS_H
 #include "broker_state.h"
 
-//  Whether there are several tenants, so that nothing of one may be told to another.
+//  Whether there are several tenants: then no tenant may learn anything of another.
 bool limits_apply (const broker_t *self);
 tenant_t *limits_tenant (const broker_t *self, const broker_join_t *join);
 //  Whether the tenant may have one more job, of memory_bytes, as if the ghost had left already.

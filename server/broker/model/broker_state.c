@@ -2,13 +2,13 @@
 
 #include "broker_state.h"
 
-//  A version's bookkeeping is some 200 bytes: nothing beside an image, all there is of a pixel.
+//  A version's bookkeeping is some 200 bytes: little beside an image, but most of the cost of a tiny version.
 enum { VERSION_COST_MIN = 256 };
 
 _Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers the bookkeeping");
 
-//  Files are read of each folder beside the others and beside what comes of packs; all may be with the
-//  workers at once then.
+//  Each folder's files are read at the same time as the others' and as packs; the workers may get all of them
+//  at once.
 size_t
 broker_tasks_max (const broker_t *self)
 {

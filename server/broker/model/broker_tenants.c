@@ -10,7 +10,7 @@
 _Static_assert ((int) BROKER_TENANTS_MAX <= (int) VERSION_INDEX_TENANTS_MAX
     && (int) BROKER_WEIGHT_MAX <= (int) PREPARED_WEIGHT_MAX, "the stock knows every tenant");
 
-//  One that is alone has no limits but the server's.
+//  A single tenant has no limits but the server's.
 static void
 s_tell_version_index (broker_t *self, const tenant_t *tenant)
 {
@@ -108,7 +108,8 @@ broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
 {
     if (whole <= self->tenant_count)
         return 1;
-    //  One each, and the rest by weight: else rounding up what is small would make all more than the whole.
+    //  One each, and the rest by weight: otherwise small parts, rounded up, would add up to more than the
+    //  whole.
     uint64_t rest = whole - self->tenant_count;
     return 1 + (uint64_t) ((unsigned __int128) rest * tenant->given.weight / self->weights);
 }

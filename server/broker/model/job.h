@@ -8,8 +8,8 @@ job_has_ended (const job_t *job)
 {
     return job->state >= JOB_ENDING;
 }
-//  The job ends, for a reason of the server's (static) with a message as printf makes it, or because its
-//  clients have gone.  Idempotent.
+//  The server ends the job, for a reason (static) with a message in printf's format; or its clients have
+//  gone. Idempotent.
 void job_end (job_t *job, const char *reason, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 void job_go (job_t *job);
@@ -17,7 +17,7 @@ void job_go (job_t *job);
 void job_mark_delivery (job_t *job);
 //  The row is filled or a hole.
 void row_done (place_t *row);
-//  Nothing more is sent of the job: the server takes no new epochs, and none of its is open.
+//  Ends a job without an open epoch, because the server begins no more epochs.
 bool drain_is_between (const job_t *job);
 
 #endif

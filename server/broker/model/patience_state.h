@@ -17,20 +17,20 @@ typedef struct {
 
 //  A data set's; nothing but zeros at first.
 typedef struct {
-    resting_list_t failing;             //  failed, in the order in which they did
-    resting_list_t held;                //  were to be read while the data set stood still
-    uint32_t row;                       //  different reads that failed since the last one that succeeded
+    resting_list_t failing;             //  failed reads, in the order of their failures
+    resting_list_t held;                //  reads held back while the data set is stopped
+    uint32_t row;                       //  different reads that failed since the last success
     bool is_still;
     int64_t still_ms;                   //  since then
     bool is_hopeless;                   //  too many have failed for too long
     uint32_t rounds;                    //  of probes
-    uint32_t probes;                    //  that may be made now
+    uint32_t probes;                    //  how many may be made now
     int64_t probe_ms;                   //  when the next ones are due
-    //  what is told of it
+    //  what log and jobs are told
     bool is_trouble;                    //  since its first failure, until a while after the last one:
     int64_t since_ms, failed_ms;        //  when these were
-    bool was_good;                      //  since then a read has succeeded
-    int told;                           //  level that the log has
+    bool was_good;                      //  a read has succeeded since then
+    int told;                           //  the last level that the log reported
     bool to_tell;
     char reason [PATIENCE_REASON_BYTES];        //  of the last failure; names the file
     char *notice;                       //  what jobs are told,

@@ -10,7 +10,7 @@ void row_queue_append (place_list_t *list, place_t *place);
 void row_queue_remove (place_list_t *list, place_t *place);
 //  The version's bytes have come: its rows may be handed out.
 void row_queue_arrived (version_t *version);
-//  The bytes have gone again: the rows wait for them, unless a worker has the version.
+//  The bytes are gone again: unless a worker has the version, its rows wait for them.
 void row_queue_left (version_t *version);
 //  The version is ready: the rows that wait for it may be copied.
 void row_queue_ready (version_t *version);

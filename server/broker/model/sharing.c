@@ -1,4 +1,4 @@
-//  Counting and records; why little is shared is sharing_reason.c's to find.
+//  Counting and records; sharing_reason.c finds why little is shared.
 
 #include "broker_state.h"
 #include <assert.h>
@@ -48,7 +48,7 @@ s_record_of (broker_t *self, version_t *version)
     return version->record;
 }
 
-//  Nothing is remembered: what the table of busier days takes is given back.
+//  No record is in use: frees the table, which may have grown large.
 static void
 s_let_go (sharing_records_t *records)
 {
@@ -84,7 +84,7 @@ sharing_jobs (const broker_t *self, const place_t *place)
 
 //  ---- counting
 
-//  It is no longer only the one's that it was made for.
+//  The version no longer serves only the job that it was made for.
 static void
 s_credit_maker (broker_t *self, version_t *version)
 {
@@ -96,8 +96,8 @@ s_credit_maker (broker_t *self, version_t *version)
     }
 }
 
-//  Other jobs of its tenant that have used the version, and are still there.  *due_p: of these, who has only
-//  just drawn it and is not yet counted.
+//  Other jobs of its tenant that have used the version, and are still there.  *due_p: the one of them that
+//  has just drawn it and is not yet counted.
 static size_t
 s_others_of_tenant (const job_t *job, const version_t *version, const job_t **first_p, size_t *due_p)
 {
@@ -114,9 +114,8 @@ s_others_of_tenant (const job_t *job, const version_t *version, const job_t **fi
     return count;
 }
 
-//  As sharing_served, in a world of one tenant.  The first of its jobs is credited when the second comes, as
-//  long as it is there:
-//  until then it is the only one that is counted.
+//  As sharing_served, as if there were one tenant.  Until a second job of it draws the version only the first
+//  one is counted; then, if the first is still there, it is credited.
 static void
 s_served_of_tenant (place_t *place, version_t *version)
 {

@@ -27,8 +27,8 @@ static const state_t s_ranks [] = {
     [RANK_LEFT] = { "left", TO (RANK_ATTACHING) }
 };
 
-//  A full batch that is not sent (all its samples are unreadable, or it is short under drop_last) is free
-//  again.
+//  A full batch that is not sent (all its samples are unreadable, or it is short under drop_last) becomes
+//  free.
 static const state_t s_slots [] = {
     [SLOT_FREE] = { "free", TO (SLOT_FILLING) },
     [SLOT_FILLING] = { "filling", TO (SLOT_FULL) },

@@ -9,8 +9,8 @@ s_is_open (const place_t *place)
     return place->state != PLACE_FILLED && place->state != PLACE_HOLE;
 }
 
-//  The place of the next batch that it lacks first; NULL: none.  Filled places stay filled until
-//  waits_restart, so the search goes on where it stopped.
+//  The first place that the next batch lacks; NULL: none.  Filled places stay filled until waits_restart, so
+//  the search continues where it stopped.
 static const place_t *
 s_first_open (job_t *job)
 {
@@ -22,8 +22,7 @@ s_first_open (job_t *job)
     return NULL;
 }
 
-//  Of a version that stands in line for a worker, the line says it: plain files are read by tasks that are
-//  handed out.
+//  For a version that waits for a worker the queue decides: tasks that are handed out read the plain files.
 static bool
 s_is_read (const broker_t *self, const version_t *version)
 {
@@ -35,7 +34,7 @@ s_is_read (const broker_t *self, const version_t *version)
     return version->state == VERSION_WORKING? !version->is_fetched: fetching > beside;
 }
 
-//  Of several ranks, one that has taken all it was sent lets the job wait for what comes next.
+//  With several ranks, if one has taken all it was sent, the job waits for the next batch.
 static bool
 s_all_have_batches (const job_t *job)
 {

@@ -70,7 +70,7 @@ s_window (const job_t *job)
         "sent_batches", (json_int_t) sent);
 }
 
-//  Steps that it was not sent, of those that the others were.
+//  Steps sent to the other ranks and not to this one.
 static uint64_t
 s_lacks (const rank_t *rank)
 {
@@ -96,7 +96,7 @@ s_ranks (const job_t *job)
     return list;
 }
 
-//  Ranks that have both are told of as the first one.
+//  A rank with both states is reported as the first one.
 static json_t *
 s_job (const job_t *job, int64_t now_ms)
 {
@@ -190,9 +190,8 @@ s_jobs (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
     return list;
 }
 
-//  What the tenant may have and has, and what that came to.  How many versions were dropped unused is for
-//  operators only:
-//  whether another tenant had used one is not its own to know.
+//  The tenant's limits, its use, and its counters.  The number of versions dropped unused is for operators
+//  only: it would reveal whether another tenant had used one.
 static json_t *
 s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
 {
@@ -219,8 +218,8 @@ s_tenants (const broker_t *self)
     return list;
 }
 
-//  Nothing that tells of another one's jobs; but what is split among those who share it (cache_bytes,
-//  worker_seconds), or goes from there (evictions, prepared_again), is more or less as others share it too.
+//  Nothing reveals another tenant's jobs, except indirectly: costs split among tenants (cache_bytes,
+//  worker_seconds) and counts of shared memory (evictions, prepared_again) vary with what others share.
 static json_t *
 s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
 {
@@ -291,7 +290,7 @@ broker_jobs_total (const broker_t *self)
 
 //  ---- checks
 
-//  Ranks follow each other, rows within a rank too; and a rank's place is lost if and only if the rank is.
+//  Ranks are in order, and rows within a rank; a place is LOST if and only if its rank is.
 static void
 s_check_dealt (const job_t *job, const batch_t *batch, const place_t *place)
 {
@@ -341,7 +340,7 @@ s_check_batch (const job_t *job, uint32_t slot)
     assert ((batch->state == SLOT_FILLING) == (job->filling == slot));
 }
 
-//  Of places that are in no step, and that all counts are those of the ranks.
+//  Checks places that are in no step, and that the job's counts are the sums over its ranks.
 static uint32_t
 s_copying_beside (const job_t *job)
 {

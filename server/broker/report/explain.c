@@ -8,7 +8,7 @@ typedef struct {
     bool is_past;               //  the slot has been released
 } found_t;
 
-//  The number of a batch in its epoch, if it is yet to be sent.
+//  The number that an unsent batch will have in its epoch.
 static uint64_t
 s_index_to_be (const job_t *job, uint32_t slot)
 {
@@ -46,7 +46,7 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
     }
 }
 
-//  In its rank's batch.  Rows of holes are not in it.
+//  The row in its rank's batch, holes not counted.
 static uint32_t
 s_row (const job_t *job, const found_t *found)
 {
@@ -70,7 +70,7 @@ s_take_place (const broker_t *self, const job_t *job, const found_t *found, expl
     explanation->private_key = place_key (found->place);
 }
 
-//  Of a `seeded` job all is known without a draw.
+//  For a `seeded` job everything is known without a draw.
 static void
 s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t *explanation)
 {

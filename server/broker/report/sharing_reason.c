@@ -9,9 +9,9 @@
 
 enum {
     JUDGE_MS = 1000,
-    SAMPLES_LEAST = 256,            //  that both have drawn, since they are both there, and
+    SAMPLES_LEAST = 256,            //  that both have drawn since both joined, and
     EPOCH_PART = 4,                 //  one part in so many of an epoch
-    LITTLE_PERCENT = 20,            //  shared of what it got; below: little
+    LITTLE_PERCENT = 20,            //  of its samples shared; below this it is little
     STEP_PERCENT = 40,              //  the same for jobs out of step under dsa, whose sharing changes over an
                                     //  epoch: looked at after a whole one
     STEP_APART_PERCENT = 5,         //  of an epoch; less is in step
@@ -21,16 +21,16 @@ enum {
     SHOWN_BYTES = 160, SHOWN_DIGITS = 6, WHO_BYTES = REQUEST_NAME_BYTES_MAX + 32, MESSAGE_BYTES = 1024
 };
 
-//  What stands between two jobs.
+//  What keeps two jobs from sharing.
 typedef enum { BETWEEN_NOTHING, BETWEEN_STAGES, BETWEEN_APART } between_t;
 
 //  What is found about a job.
 typedef struct {
     broker_t *broker;
     const job_t *job;
-    const job_t *near;              //  the newest of those that could share with it; NULL: none
-    uint64_t near_places;           //  what all that could have got since it came
-    const job_t *far;               //  the first of those that something stands between
+    const job_t *near;              //  the newest job that could share with it; NULL: none
+    uint64_t near_places;           //  what all jobs that could share have drawn since it joined
+    const job_t *far;               //  the first job that cannot share with it
     between_t between;              //  what
     char *message;
 } finding_t;
@@ -59,7 +59,7 @@ s_who (const job_t *job, char who [WHO_BYTES])
 
 //  ---- marks
 
-//  What has come since the later of both joined.
+//  What the job has drawn since the later of both joined.
 static sharing_mark_t
 s_since (const job_t *job, const job_t *other)
 {
@@ -75,7 +75,7 @@ s_has_drawn (const job_t *job, const job_t *other, uint64_t epoch_part)
     return drawn >= SAMPLES_LEAST && drawn >= part;
 }
 
-//  Of what a job got, no more can be shared than the others have got: a slow neighbour is nobody's mistake.
+//  A job can share no more than the other jobs have drawn: a slow neighbour is no mistake.
 static bool
 s_is_little (const job_t *job, const job_t *other, uint64_t others_places, uint64_t percent)
 {
@@ -86,8 +86,8 @@ s_is_little (const job_t *job, const job_t *other, uint64_t others_places, uint6
 
 //  ---- data
 
-//  Of the job's samples, how many in a hundred are in the data of any of the others: as some thousand samples
-//  say; 100 where too few of those are the job's.
+//  How many percent of the job's samples are in any other job's data, estimated from some thousand samples;
+//  100 if too few of these are the job's.
 static uint32_t
 s_overlap (const finding_t *self, const job_t *const *others, size_t count)
 {
@@ -108,7 +108,7 @@ s_overlap (const finding_t *self, const job_t *const *others, size_t count)
     return own < PROBES_LEAST? 100: common * 100 / own;
 }
 
-//  ---- what stands between two jobs
+//  ---- what keeps two jobs from sharing
 
 static bool
 s_is_apart (const job_t *job)
@@ -136,7 +136,7 @@ s_show (const json_t *operation, char shown [SHOWN_BYTES])
     free (text);
 }
 
-//  What is the same in an operation of the same kind need not be shown.
+//  Skips what is equal in two operations of the same kind.
 static json_t *
 s_difference (json_t *operation, json_t *other)
 {
@@ -203,7 +203,7 @@ s_tell_between (finding_t *self)
         "different ways", s_is_apart (self->job)? "this job": s_who (self->far, who));
 }
 
-//  A class of its own stands between it and all others.
+//  A job with a class of its own shares with no other job.
 static bool
 s_tell_seeded (finding_t *self)
 {
@@ -212,9 +212,9 @@ s_tell_seeded (finding_t *self)
         "jobs on its data, and the seed would be that of what is random behind the share point");
 }
 
-//  ---- jobs that nothing stands between
+//  ---- jobs that could share
 
-//  How far the job is in its epoch, in percent.
+//  The job's progress in its epoch, in percent.
 static uint64_t
 s_place_in_epoch (const job_t *job)
 {
@@ -250,7 +250,7 @@ s_tell_near (finding_t *self, const job_t *const *near, size_t count)
     bool is_little = s_is_little (self->job, self->near, self->near_places, LITTLE_PERCENT);
     uint32_t overlap = is_little? s_overlap (self, near, count): 100;
     if (overlap == 0)
-        return false;                   //  other data are nobody's mistake
+        return false;                   //  different data are no mistake
     if (overlap < OVERLAP_PERCENT)
         return s_tell (self, "only %u %% of this job's samples are in the data of other jobs, and more "
             "cannot be shared; give the jobs the same data, or data that overlap more", overlap);
@@ -267,7 +267,7 @@ s_is_candidate (const job_t *job)
         && job->sharing.places >= job->sharing.look_at;
 }
 
-//  Both have been there long enough, and have data in common that is worth a word.
+//  Both jobs have been there long enough, and their data overlap enough to report it.
 static bool
 s_is_company (const finding_t *self, const job_t *other)
 {
@@ -307,7 +307,7 @@ s_find (finding_t *self)
     return self->job->order_is_of_seed? s_tell_seeded (self): s_tell_between (self);
 }
 
-//  The first rank that can hear it; NULL: none is there at present.
+//  The first rank that can be told; NULL: none is present.
 static rank_t *
 s_listener (job_t *job)
 {
