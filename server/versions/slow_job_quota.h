@@ -10,16 +10,15 @@
  *      1/4 + SLOW_JOB_QUOTA_DUE * their share of the draws.
  *
  *  While their samples exceed it, these jobs are *throttled*: the tier reads only samples that other jobs
- *  need.  While their samples exceed the quota by an eighth of the room, these jobs are *evictable*: random
- *  samples of theirs give way.  So five eighths of the room belong to the other jobs, however many jobs stand
- *  still, and a stopped job keeps enough to go on with.
+ *  need.  While their samples exceed the quota by an eighth of the room, these jobs are *evictable*: the tier
+ *  evicts random samples of theirs.  So five eighths of the room belong to the other jobs, however many jobs
+ *  stop, and a stopped job keeps enough to resume with.
  *
  *  The first-ranked job is never throttled, and so a single job is not.  Nor is a job with an eighth or more
  *  of all draws:
- *  the pieces that would leave out its samples are read all the same, for others or sample by sample, and
- *  that costs more than it saves (four jobs of speeds 1, .73, .41 and .23, memory for 2 %: with
- *  SLOW_JOB_QUOTA_DUE 1/2, and 1/2 for 1/4, a third fewer single reads, but 1.14 bytes read for each
- *  delivered in place of 1.05).
+ *  its samples would be read anyway, for other jobs or one by one, and that costs more than it saves (four
+ *  jobs of speeds 1, .73, .41 and .23, memory for 2 %: with SLOW_JOB_QUOTA_DUE 1/2, and 1/2 for 1/4, a third
+ *  fewer single reads, but 1.14 bytes read for each delivered in place of 1.05).
  *
  *  The shares are estimates: with each draw the tier names the job of a random resident (a witness), and the
  *  newest SLOW_JOB_QUOTA_WITNESSES count.  All decisions here depend on jobs only, never on samples.
@@ -39,8 +38,8 @@ enum {
     SLOW_JOB_QUOTA_WITNESSES = 256,      //  a share's standard deviation is up to 0.03
     SLOW_JOB_QUOTA_DUE = 6,
     SLOW_JOB_QUOTA_SLACK_PARTS = 8,      //  the slack is this part of the room: four standard deviations
-    SLOW_JOB_QUOTA_DRAWS_A_JOB = 256,    //  between two rankings, beside a pool's worth: clients take whole
-                                         //  batches in turn
+    SLOW_JOB_QUOTA_DRAWS_A_JOB = 256,    //  draws between two rankings, beside a pool's worth: clients take
+                                         //  whole batches in turn
     SLOW_JOB_QUOTA_NOBODY = 0xffff
 };
 
@@ -51,7 +50,7 @@ typedef struct {
     uint64_t until_ranking;                     //  draws
     uint16_t witnesses [SLOW_JOB_QUOTA_WITNESSES];       //  job numbers, a ring
     uint32_t newest;
-    uint32_t seen [SAMPLER_JOBS_MAX];           //  how many of the witnesses are of the job
+    uint32_t seen [SAMPLER_JOBS_MAX];           //  how many of the witnesses are the job's
 } slow_job_quota_t;
 
 void slow_job_quota_begin (slow_job_quota_t *self);

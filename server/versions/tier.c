@@ -32,17 +32,17 @@ struct tier {
     consumer_t *consumers [SAMPLER_JOBS_MAX];   //  in slow_job_quota's ranking
     size_t job_count;
     slow_job_quota_t quota;
-    size_t served;                  //  the first so many are not throttled ..
+    size_t served;                  //  so many consumers, from the first, are not throttled ..
     size_t bearable;                //  .. and so many not evictable; >= served
-    bool stops [SAMPLER_JOBS_MAX];  //  by job number: there is no epoch after this one
-    uint64_t merges;                //  the sampler's that the pool has been told of
-    //  Where jobs do not follow, the samples that may be drawn may be of several strata.
+    bool stops [SAMPLER_JOBS_MAX];  //  by job number: the job begins no further epoch
+    uint64_t merges;                //  the sampler's merges that the pool knows
+    //  If the jobs do not follow, the samples that may be drawn can be of several strata.
     strata_t *strata;
     bool has_mark [SAMPLER_JOBS_MAX];
-    bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, of which some was taken
-                                                //  before
+    bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, resumed with samples
+                                                //  taken before
     size_t unknown;                 //  jobs that do not follow and have no mark
-    size_t partial;                 //  jobs that have not all the samples
+    size_t partial;                 //  jobs without some of the samples
     //  By job number: the draws of its past epochs, for jobs that do not follow; else NULL.
     history_t *histories [SAMPLER_JOBS_MAX];
     uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer of the last tier_pick
@@ -51,8 +51,8 @@ struct tier {
 
 //  ---- the samples that jobs need
 
-//  Whether all that remains to the job may be resident: its pass is over then, and there is room for samples
-//  of its next epoch.  Earlier these would push out samples of the present one.
+//  Whether all samples that remain to the job may be resident: its pass is over then, and samples of its next
+//  epoch may enter.  Earlier they would evict samples of the present epoch.
 static bool
 s_is_ending (const tier_t *self, uint32_t job, uint64_t residents)
 {
@@ -100,7 +100,7 @@ s_first_to_need (const tier_t *self, uint32_t id)
     return self->job_count;
 }
 
-//  Looks anew which jobs are throttled.
+//  Decides again which jobs are throttled.
 static void
 s_share (tier_t *self)
 {
@@ -116,7 +116,7 @@ s_share (tier_t *self)
         raw_pool_needs_grew (self->pool);
 }
 
-//  After a draw.  At most one of the witnesses gives way, as a draw makes room for one.
+//  After a draw.  At most one of the witnesses is evicted, because a draw makes room for one sample.
 static void
 s_apply_quota (tier_t *self)
 {
@@ -253,8 +253,8 @@ s_gone (const tier_t *self, uint32_t job)
     return gone.ids;
 }
 
-//  A job that goes on refines the strata also by the samples that it has had: two such jobs may still need
-//  more of some samples than of others (strata.h).
+//  A resumed job refines the strata also by the samples that it has had: two such jobs may still need more of
+//  some samples than of others (strata.h).
 static bool
 s_refine_gone (tier_t *self, uint32_t job)
 {
@@ -304,7 +304,7 @@ s_count_partial (tier_t *self)
         self->partial += sampler_epoch_samples (self->sampler, self->consumers [place]->sampler_job) < all;
 }
 
-//  The resident and passed samples would tell whose data a sample was in.
+//  The resident and passed samples would reveal which jobs' data a sample was in.
 static void
 s_merge (tier_t *self)
 {
@@ -339,10 +339,10 @@ s_notice_merges (tier_t *self)
     raw_pool_restart (self->pool);
 }
 
-//  ---- coming and going
+//  ---- jobs that join and leave
 
-//  The sampler keeps no quotas of a job that does not follow.  But the residents tell of the job's last
-//  epoch: a sample that no job drew in one pass is there in the next.
+//  The sampler keeps no quotas of a job that does not follow.  But the residents depend on the job's last
+//  epoch: a sample that no job drew in one pass is resident in the next.
 static void
 s_remember (tier_t *self, uint32_t job)
 {
@@ -486,9 +486,9 @@ s_consider (pick_t *pick, uint32_t id)
 }
 
 //  Uniform over the samples that are resident, accepted and allowed.  A random resident that passes is
-//  uniform over them, and so is a random sample that may be drawn and is resident.  The second finds them
-//  where the first does not: at an epoch's end few residents may be drawn, but nearly all samples that may be
-//  drawn are resident.
+//  uniform over them, and so is a random sample that may be drawn and is resident.  The second helps when the
+//  first fails: at an epoch's end few residents may be drawn, but nearly all samples that may be drawn are
+//  resident.
 static void
 s_try_residents (pick_t *pick)
 {
@@ -504,7 +504,7 @@ s_try_residents (pick_t *pick)
     }
 }
 
-//  If tries find none and there are few residents.
+//  When tries find none and the residents are few.
 static void
 s_scan_residents (pick_t *pick)
 {
@@ -529,7 +529,7 @@ s_try_passed (pick_t *pick)
     }
 }
 
-//  Instead of the proposal, which no version serves.
+//  The choice in place of the proposal, which no version serves.
 static uint32_t
 s_redirect (pick_t *pick, uint32_t proposal)
 {
@@ -570,10 +570,10 @@ s_settle_draw (tier_t *self, uint32_t id)
     self->drawing_count = 0;
 }
 
-//  Direct reads are never redirected.  Other reads are not while the strata do not know the data of some job:
-//  other jobs' draws would show these data.  Redox reads are not while a job lacks some samples: redox loads
-//  the fullest chunk, so chunks with more of the job's data would come earlier in every epoch (z = 88 in 400
-//  epochs of one pack).
+//  Direct reads are never redirected.  Other reads are not redirected while the strata do not know some job's
+//  data: other jobs' draws would reveal these data.  Redox reads are not redirected while a job lacks some
+//  samples: redox loads the fullest chunk, so chunks with more of the job's data would come earlier in every
+//  epoch (z = 88 in 400 epochs of one pack).
 static bool
 s_redirects (const tier_t *self)
 {

@@ -3,9 +3,9 @@
  *
  *  The broker and bench/sim/tier_sim use it alike, so the simulator measures the code that runs here.
  *
- *  A tier serves jobs without a given order that may know of each other:
- *    - under `follow` all jobs of a data set that follow (sampler_follows); under `dsa` all SHARED jobs;
- *    - or a single job: a PRIVATE one, since two jobs that read one stream would not be independent, or one
+ *  A tier serves jobs without a given order that may depend on each other: - under `follow` all jobs of a
+ *    data set that follow (sampler_follows); under `dsa` all SHARED jobs; - or a single job: a PRIVATE one,
+ *    since two jobs that read one stream would not be independent, or one
  *      that draws apart, because the strata do not know its data.
  *
  *      while (sampler_offer (sampler, &offer)) {
@@ -21,13 +21,12 @@
  *    1. the sampler's proposal, if existing versions serve it (under `follow` the sampler proposes a sample
  *       with a reusable version if there is one);
  *    2. a resident sample of the proposal's *stratum* that no version serves and that the quotas of each
- *       job's history allow (history.h; under `follow` the sampler keeps them, else the tier does).  Quotas
+ *       job's history allow (history.h; under `follow` the sampler keeps them, otherwise the tier).  Quotas
  *       keep orders fresh whatever is resident;
- *    3. a sample of the same kind that the present pass has gone past, so that samples still to come are not
- *    read twice;
- *    4. the proposal.
- *  Redox takes 1, else the sample that the proposal is redirected to; while a job lacks some samples, the
- *  proposal.
+ *    3. a sample of the same kind that the present pass has already passed, so that samples still to come are
+ *    not read twice; 4. the proposal.
+ *  Redox takes 1, otherwise the sample that the proposal is redirected to; while a job lacks some samples,
+ *  the proposal.
  *
  *  Each choice is uniform.  Samples of one stratum are in the data of the same jobs (strata.h).  Within a
  *  stratum, served or not, no choice looks at which sample it is; and the proposal gives each stratum, served
@@ -49,7 +48,8 @@
 typedef struct tier tier_t;
 
 //  version_index, sampler and the memory that options lend belong to the caller and outlive the tier.  The
-//  tier fills in need, sample_bytes, context and random of options.  seed: of all choices.  Never NULL.
+//  tier fills in need, sample_bytes, context and random of options.  seed: for all choices.  Never returns
+//  NULL.
 tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed);
 //  Jobs may still be there.
@@ -74,14 +74,14 @@ void tier_forget (tier_t *self, uint32_t id);
 uint32_t tier_pick (tier_t *self, consumer_t *const *consumers, size_t count);
 typedef enum {
     TIER_ABSENT,                //  it was not resident: read it by itself
-    TIER_HANDED,                //  it was and has left: what was held for the pool is the caller's
-    TIER_STAYED                 //  it was and stayed: the pool has it still, or has told that it left
+    TIER_HANDED,                //  it was resident and has left: the pool's hold is now the caller's
+    TIER_STAYED                 //  it was resident and stayed: the pool keeps it, or has reported its leave
                                 //  (raw_pool_on_leave)
 } tier_taken_t;
-//  The draw of id has been committed and a version scheduled.  May make room: other samples leave, and so may
-//  one that has just stayed.
+//  The draw of id has been committed and a version scheduled.  May make room: other samples leave, perhaps
+//  also one that has just stayed.
 tier_taken_t tier_take (tier_t *self, uint32_t id);
-//  The draw of id has been committed, and versions that were there served it.
+//  The draw of id has been committed, and existing versions served it.
 void tier_drawn (tier_t *self, uint32_t id);
 //  A read that is due now, to be carried out in this order; false: none.
 bool tier_next (tier_t *self, raw_read_t *read);

@@ -107,7 +107,7 @@ s_random_below (void *random, uint64_t bound)
     return random_below (random, bound);
 }
 
-//  s_serve tells of a new version that is evicted before any use: it is on no side yet.
+//  s_serve reports a new version that is evicted before any use: it is on no side yet.
 static void
 s_version_left (void *context, version_t *version, bool evicted)
 {
@@ -158,7 +158,7 @@ version_index_destroy (version_index_t **self_p)
     assert (self->magic == VERSION_INDEX_MAGIC);
     prepared_destroy (&self->prepared);
     for (uint32_t number = 0; number < self->kind_room; number++)
-        assert (!self->kinds [number]);         //  a consumer has not left
+        assert (!self->kinds [number]);         //  no consumer is left
     free (self->kinds);
     self->magic = 0;
     free (self);
@@ -198,7 +198,7 @@ s_used_up (const version_t *version, const consumer_t *consumer)
     return consumer->kind->is_random && version_index_has_used (consumer, version);
 }
 
-//  Whether a new version would push out no other.
+//  Whether the cache has room for a new version without an eviction.
 static bool
 s_has_room (const consumer_t *consumer)
 {
@@ -258,7 +258,7 @@ s_claim_sample (void *context, uint32_t id)
     s_claim_id (claim->consumer, id, claim->change);
 }
 
-//  After the version has changed sides: other consumers count.
+//  After the version has changed sides: counts the consumers of its new side.
 static void
 s_set_count (version_set_t *kind, version_t *version, uint32_t count)
 {
@@ -302,11 +302,11 @@ s_leave_draw (consumer_t *consumer, uint32_t id)
     s_claim_id (consumer, id, +1);
 }
 
-//  ---- coming and going
+//  ---- consumers that join and leave
 
 //  For prepared_each.  Without this, a restarted job would find versions of its old epoch in its next one
-//  while other jobs go on.  The strata know the samples taken before, as they must know all that decides here
-//  (randomness.md).
+//  while other jobs go on.  The strata know the samples taken before, as they must know everything that
+//  decides here (randomness.md).
 static void
 s_see_taken (void *context, version_t *version)
 {
@@ -384,7 +384,7 @@ s_drop_versions (version_set_t *kind)
     for (size_t index = 0; index < gather.count; index++) {
         if (is_left)
             version_index_count_drop (kind->version_index, gather.versions [index]);
-        prepared_remove (prepared, gather.versions [index]);    //  the kind may end with its last one
+        prepared_remove (prepared, gather.versions [index]);    //  the set may end with its last version
     }
     free (gather.versions);
 }
@@ -416,9 +416,9 @@ s_unshelve (version_set_t *kind, version_t *version)
     version_index_share (kind, version);
 }
 
-//  Strata merge.  The existing versions still tell whose data a sample was in, so followers must not prefer
-//  them.  Random versions go.  Deterministic versions may be the whole cost of a data set: they move to the
-//  other side, and a follower that draws one brings it back while the cache has room.
+//  Strata merge.  The existing versions still reveal which jobs' data a sample was in, so followers must not
+//  prefer them.  Random versions are dropped.  Deterministic versions may be the whole cost of a data set:
+//  they move to the other side, and a follower that draws one brings it back while the cache has room.
 static void
 s_merging (void *context, sampler_t *sampler)
 {
@@ -461,7 +461,7 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
 {
     assert (self->magic == VERSION_INDEX_MAGIC);
     sampler_t *sampler = consumer->kind->sampler;
-    if (sampler_remaining (sampler, consumer->sampler_job) > 0)     //  else it claims nothing
+    if (sampler_remaining (sampler, consumer->sampler_job) > 0)     //  otherwise it claims nothing
         s_claim_all (consumer, -1);
     sampler_epoch_begin (sampler, consumer->sampler_job);
     if (consumer->kind->is_random)
@@ -508,8 +508,8 @@ s_new_version (const consumer_t *consumer, uint32_t id)
 
 //  An indexed version that the consumer may use, a random one of several; NULL: none.  The two sides are
 //  apart, because the strata do not know the data of the other side.  A consumer uses a version of the other
-//  side only if a new version would push out none; otherwise samples that the other side has too would be
-//  pushed out less often than the rest, and so be taken earlier.
+//  side only if a new version would evict none; otherwise samples that the other side has too would be
+//  evicted less often than the rest, and so be taken earlier.
 static version_t *
 s_indexed (const consumer_t *consumer, uint32_t id)
 {
@@ -530,9 +530,8 @@ s_indexed (const consumer_t *consumer, uint32_t id)
 }
 
 //  Whether s_indexed would find a version.  For a consumer that does not follow, only versions count that
-//  will not be pushed out:
-//  data that its draws must not show decide which versions exist (private jobs with overlapping data: z = 5
-//  in 1,500 epochs of 72 samples).
+//  will not be evicted: data that its draws must not reveal decide which versions exist (private jobs with
+//  overlapping data: z = 5 in 1,500 epochs of 72 samples).
 static bool
 s_is_served (const consumer_t *consumer, uint32_t id)
 {
@@ -608,8 +607,8 @@ s_serve (version_index_t *self, consumer_t *consumer, uint32_t id, version_t *co
     return version;
 }
 
-//  Whether no present consumer will use the version again.  Of a reusable version only followers matter; a
-//  version of the other side may serve both.
+//  Whether no present consumer will use the version again.  For a reusable version only followers matter; a
+//  version of the other side may serve both sides.
 static bool
 s_seen_by_all (const version_set_t *kind, const version_t *version)
 {
@@ -620,10 +619,10 @@ s_seen_by_all (const version_set_t *kind, const version_t *version)
     return true;
 }
 
-//  A sample keeps few versions at a time.  Versions that every consumer has used go; of too many, the one
-//  that the fewest consumers may still use goes, as in any eviction.  Otherwise versions would pile up beside
-//  a stopped job, and every draw walks them.  Reusable versions are thinned out apart, so that those that
-//  stay depend on followers only.
+//  Limits a sample to few versions at a time.  Drops versions that every consumer has used; if too many
+//  remain, drops the one that the fewest consumers may still use, as in any eviction.  Otherwise versions
+//  would pile up beside a stopped job, and every draw walks them.  Reusable versions are limited separately,
+//  so that those that stay depend on followers only.
 static void
 s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
 {
@@ -684,7 +683,7 @@ version_index_forget (version_index_t *self, sampler_t *sampler, uint32_t id)
     assert (self->magic == VERSION_INDEX_MAGIC);
     for (uint32_t number = 0; number < self->kind_room; number++) {
         version_t *version;
-        //  The kind may end with its last version.
+        //  The set may end with its last version.
         while (self->kinds [number] && self->kinds [number]->sampler == sampler
         &&     (version = prepared_find (self->prepared, number, id)))
             prepared_remove (self->prepared, version);

@@ -18,8 +18,8 @@
  *  Tenants share the cost of versions (version_index_tenants.c).  A tenant shares a version that one of its
  *  consumers has used and one may use again; one of the sharers, each as likely, has the version on its
  *  account.  An eviction hits the tenant that has most for its weight (prepared.h).  So tenants, weights and
- *  numbers of versions decide, and never the samples that the versions are of.  A single tenant has
- *  everything, and none of this changes anything.
+ *  numbers of versions decide, never the versions' samples.  With a single tenant none of this changes
+ *  anything.
  *
  *  Invariants, checked by version_index_check ():
  *    K1  the count of an indexed version is the number of consumers of its side that may use it.
@@ -70,25 +70,26 @@ typedef struct consumer {
     bool follows;
     bool drawing;               //  inside a draw: its claims on the id are withdrawn
     bool had_lost [VERSION_INDEX_LOST_KINDS];           //  inside a draw: the sample was among
-    version_index_lost_t lost [VERSION_INDEX_LOST_KINDS];       //  samples of which a version is lost to it
-    struct consumer *next;      //  of its kind
+    version_index_lost_t lost [VERSION_INDEX_LOST_KINDS];       //  samples with a version that is lost to the
+                                                                //  consumer
+    struct consumer *next;      //  of its set
 } consumer_t;
 
 //  budget_bytes: of the prepared cache.  seed: for ties and choices among versions of one sample.
 version_index_t *version_index_new (size_t budget_bytes, uint64_t seed);
-//  Every consumer must have left and every version be unpinned; the samplers are still there.
+//  Every consumer must have left and every version be unpinned; the samplers must still exist.
 void version_index_destroy (version_index_t **self_p);
 //  The cache, for its limit, memory, pins and figures; lent.
 prepared_t *version_index_prepared (version_index_t *self);
 
-//  Adds or changes a tenant: its weight, and at most bytes_max of the cache on its account (SIZE_MAX: as much
-//  as others leave).  Tenant 0 exists from birth, with weight 1 and no limit.  The first other one must come
+//  Adds or changes a tenant: its weight, and at most bytes_max of the cache on its account (SIZE_MAX: what
+//  others leave).  Tenant 0 exists from the start, with weight 1 and no limit.  Add the first other tenant
 //  before any consumer.
 void version_index_tenant (version_index_t *self, uint32_t number, uint32_t weight, size_t bytes_max);
 //  Bytes on the tenant's account now: its part of the index.
 size_t version_index_tenant_bytes (const version_index_t *self, uint32_t number);
-//  Each tenant may use memory outside of the index for so many of its largest versions, and has that much
-//  less of the index.
+//  Each tenant may use memory outside the index for so many of its largest versions, and has that much less
+//  of the index.
 void version_index_reserve (version_index_t *self, uint32_t versions);
 
 //  A set of versions of version_bytes each.  random: a consumer uses a version once.  user is the caller's.
@@ -111,9 +112,8 @@ bool version_set_is_idle (const version_set_t *self);
 //  Drops the versions of an idle set.  The set ends here, or with its last pinned version.
 void version_set_end (version_set_t *self);
 
-//  The job has joined the sampler, and claims the samples that it needs.  A job that goes on with an epoch
-//  counts as having used the random versions of its side of samples taken before: its predecessor may have
-//  used them here.
+//  The job has joined the sampler, and claims the samples that it needs.  A resumed job counts as having used
+//  the random versions of its side of the samples taken before: its predecessor may have used them here.
 void version_index_join (version_index_t *self, consumer_t *consumer);
 //  Withdraws the job's claims.  The sampler forgets the job after this call, not before.
 void version_index_leave (version_index_t *self, consumer_t *consumer);
@@ -146,7 +146,7 @@ uint64_t version_index_misses (const version_index_t *self);
 typedef struct {
     uint64_t evictions;         //  versions that made room for others
     uint64_t again;             //  scheduled for a consumer that had lost a version of the sample
-    uint64_t dropped;           //  went for another reason than room, used by one job only
+    uint64_t dropped;           //  removed for another reason than room, and used by one job only
 } version_index_losses_t;
 
 version_index_losses_t version_index_losses (const version_index_t *self);

@@ -8,17 +8,17 @@
 //  A version is *prepared again* when it is scheduled for a consumer that has lost a version of the sample
 //  since it last had the sample.  In a deterministic set these are the same pixels once more.  In a random
 //  set a version for several consumers has gone before all of them had it, and another takes its place.  A
-//  consumer that finds an existing version costs nothing and does not count.  A tenant is told only of its
-//  own: one of its jobs had used the lost version.  The others count in the total only, since they would tell
-//  which samples another tenant's jobs had.
+//  consumer that finds an existing version costs nothing and does not count.  A tenant sees only its own
+//  losses: one of its jobs had used the lost version.  The others count in the total only, since they would
+//  reveal which samples another tenant's jobs had.
 //
-//  A version is *dropped* when it goes for another reason than room and only the job that it was made for has
-//  used it.
+//  A version is *dropped* when it is removed for another reason than room and only the job that it was made
+//  for has used it.
 //
-//  A bit a sample for each consumer says what it has lost.  The bits are plain words, because evictions are
-//  scattered and one may be a loss to hundreds of jobs.  The losers are looked up as for a new version's
-//  count, so such an eviction costs as much as that (tenants_sim, 68 jobs: 3.3 us a draw without, 5.8 us
-//  with).  No decision reads any of this: `status` shows it.
+//  For each consumer, a bit for each sample says what it has lost.  The bits are plain words, because
+//  evictions are scattered and one may be a loss to hundreds of jobs.  The losers are looked up as for a new
+//  version's count, so such an eviction costs as much as that (tenants_sim, 68 jobs: 3.3 us a draw without,
+//  5.8 us with).  No decision reads any of this: `status` shows it.
 
 #include "version_index_state.h"
 #include <assert.h>

@@ -41,7 +41,7 @@ struct version_index {
     version_index_losses_t account_losses [PREPARED_ACCOUNTS];
 };
 
-//  Whether a version is of the consumer's side: of those that follow, or of the others.
+//  Whether the version is of the consumer's side: the followers, or the others.
 static inline bool
 version_index_is_own (const consumer_t *consumer, const version_t *version)
 {
@@ -71,13 +71,13 @@ void version_index_check_tenants (version_index_t *self);
 //  ---- version_index_losses.c: versions that are lost and prepared again
 //  The version leaves the index, or this side: a loss to each consumer that might have used it there.
 void version_index_lose (version_index_t *self, const version_t *version, bool is_shelved);
-//  A version goes for another reason than room.  The first counts it if one job only has used it; the second
-//  also removes it, a loss to all others.
+//  A version is removed for another reason than room.  The first counts it if one job only has used it; the
+//  second also removes it, a loss to all others.
 void version_index_count_drop (version_index_t *self, const version_t *version);
 void version_index_drop (version_index_t *self, version_t *version);
 //  The consumer draws the sample and gets a version: earlier losses of it are over.
 void version_index_losses_take (consumer_t *consumer, uint32_t id);
-//  The version that it gets is a new one.
+//  The version that the consumer gets is a new one.
 void version_index_count_again (const consumer_t *consumer);
 //  Forgets the consumer's losses; frees their memory.
 void version_index_losses_forget (consumer_t *consumer);

@@ -3,7 +3,7 @@
 //  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the
 //  same one, in a deterministic set) may use it in this epoch or a later one.  The version is on the account
 //  of one of its sharers, each as likely; so over many versions the tenants that share them split the cost.
-//  If no tenant shares a version, the tenant that made it pays on while it has a consumer in the set, and
+//  If no tenant shares a version, the tenant that made it still pays while it has a consumer in the set, and
 //  loses it first; after that no account has it.  So
 //    - a tenant does not pay for the versions of others unless it uses them;
 //    - a tenant with less than its part keeps the versions that it has used and may use again (prepared.h);
@@ -68,7 +68,7 @@ s_sharers (const version_set_t *kind, const version_t *version, const consumer_t
     return used & useful;
 }
 
-//  A random one of these tenants that have room for the version; PREPARED_NOBODY: none has.
+//  A random tenant of those that have room for the version; PREPARED_NOBODY: none has.
 static uint32_t
 s_pick_payer (version_index_t *self, const version_t *version, uint64_t tenants)
 {
@@ -124,7 +124,7 @@ version_index_share_alone (const consumer_t *consumer, version_t *version)
     return true;
 }
 
-//  ---- coming and going
+//  ---- consumers that join and leave
 
 static uint64_t
 s_tenants_but (const consumer_t *gone)
@@ -159,7 +159,7 @@ version_index_tenant_joins (consumer_t *consumer, bool saw_versions)
         version_index_measure_reserve (self);
 }
 
-//  For prepared_each, likewise.
+//  For prepared_each; likewise.
 static void
 s_goes (void *context, version_t *version)
 {
@@ -169,7 +169,7 @@ s_goes (void *context, version_t *version)
         s_share (consumer->kind, version, consumer);
 }
 
-//  A tenant that is alone on the server keeps its versions for its next job.
+//  A single tenant keeps its versions for its next job.
 void
 version_index_tenant_leaves (consumer_t *consumer)
 {
