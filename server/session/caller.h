@@ -1,6 +1,6 @@
 /*  caller -- who is at the other end of a connection, as the kernel says (ipc) or a key proves (tcp).
  *
- *  Told anew with every message (tenants.h); a job belongs to the caller that made it, whatever the routing
+ *  Found anew for every message (tenants.h).  A job belongs to the caller that made it, whatever its routing
  *  id.
  */
 #ifndef CALLER_H

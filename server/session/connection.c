@@ -95,7 +95,7 @@ connection_go_inline (connection_t *self)
     return true;
 }
 
-//  Where the pointer to a slot's own memory is kept; NULL: the slot is in a ring.
+//  The place of the pointer to a slot's own memory; NULL: the slot is in a ring.
 static uint8_t **
 s_memory_of (connection_t *self, uint32_t slot)
 {
@@ -124,7 +124,7 @@ connection_take_inline (connection_t *self, uint32_t slot)
     return memory;
 }
 
-//  The names of those it lies on, each once.
+//  The names of the devices that it lies on, each once.
 static json_t *
 s_devices (const source_t *source)
 {

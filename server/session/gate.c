@@ -17,7 +17,7 @@ enum {
     CURVE_FRAME_BYTES = 64,             //  that CURVE adds to a frame, at most
     KEEPALIVE_IDLE_SECONDS = 60, KEEPALIVE_INTERVAL_SECONDS = 15, KEEPALIVE_COUNT = 4,
     TELL_MS = 1000,
-    DESCRIPTORS_LEAST = 24,             //  a context and its sockets take ten; and somebody is to connect
+    DESCRIPTORS_LEAST = 24,             //  a context and its sockets take ten; the rest is for clients
     //  Frames of a ZAP request.
     ZAP_VERSION = 0, ZAP_REQUEST, ZAP_DOMAIN, ZAP_ADDRESS, ZAP_ROUTING_ID, ZAP_MECHANISM, ZAP_CREDENTIAL,
         ZAP_FRAMES,
@@ -41,7 +41,8 @@ typedef struct {
 
 //  ---- making
 
-//  libzmq numbers connections from rand (): a start that a peer can guess lets it take the next one's place.
+//  libzmq numbers connections from rand (): a peer that can guess the start could take the next client's
+//  place.
 static int
 s_seed (void)
 {
@@ -52,7 +53,7 @@ s_seed (void)
     return 0;
 }
 
-//  libzmq aborts the process where it has no descriptor for its threads (4.3.4, epoll.cpp): tried before.
+//  libzmq aborts the process if it gets no descriptor for its threads (4.3.4, epoll.cpp): so test it first.
 static int
 s_check_descriptors (void)
 {
@@ -75,7 +76,7 @@ s_set (void *socket, int option, int value)
     return zmq_setsockopt (socket, option, &value, sizeof value);
 }
 
-//  Connections of hosts that are gone (a cable, a laptop that was closed) must not keep their descriptors.
+//  Connections of vanished hosts (a cable, a closed laptop) must not keep their descriptors.
 static int
 s_set_keepalive (void *router)
 {
@@ -97,8 +98,8 @@ s_set_router (const gate_t *self)
         || zmq_setsockopt (router, ZMQ_MAXMSGSIZE, &frame, sizeof frame);
 }
 
-//  Whoever listens at this name is asked.  If nobody does, everybody is let in (4.3.4; the option against it
-//  is in no release's headers): so it is there before the ROUTER listens, and goes after it.
+//  ZeroMQ asks the socket that listens at this name.  If none does, it admits every peer (4.3.4; the option
+//  against it is in no release's headers): so this socket is bound before the ROUTER, and closed after it.
 static int
 s_guard (gate_t *self)
 {
@@ -167,7 +168,7 @@ gate_close (gate_t *self)
         zmq_close (self->router);
     if (self->questions)
         zmq_close (self->questions);
-    //  A signal may interrupt it; then it has not ended.
+    //  If a signal interrupts the call, the context has not ended.
     while (self->context && zmq_ctx_term (self->context) && zmq_errno () == EINTR);
     self->questions = self->router = self->context = NULL;
 }
@@ -206,8 +207,7 @@ gate_status (const gate_t *self)
 
 //  ---- answering
 
-//  One request, of which no frame is kept but the first ZAP_FRAMES.  Returns how many frames it had; 0:
-//  nothing there.
+//  Reads one request and keeps its first ZAP_FRAMES frames.  Returns how many frames it had; 0: no request.
 static size_t
 s_receive (void *questions, zap_frame_t frames [ZAP_FRAMES])
 {
@@ -231,7 +231,7 @@ s_is (const zap_frame_t *frame, const char *text)
     return frame->size == strlen (text) && memcmp (frame->bytes, text, frame->size) == 0;
 }
 
-//  Text of a frame for the log, which masks what is no text.
+//  Text of a frame for the log, which masks other bytes.
 static void
 s_text (const zap_frame_t *frame, char *text, size_t text_bytes)
 {
@@ -239,7 +239,7 @@ s_text (const zap_frame_t *frame, char *text, size_t text_bytes)
         (const char *) frame->bytes);
 }
 
-//  A key that is nobody's is told, for whoever is to let it in; but a flood of them in one line a second.
+//  Logs unknown keys, so that the operator can admit them; a flood of them takes one line a second.
 static void
 s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64_t now_ms)
 {
@@ -266,7 +266,7 @@ s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64
     self->untold = 0;
 }
 
-//  Whether the request is ours and its key is let in; writes the key, "" where there is none.
+//  Whether the request is for this server and its key is admitted; writes the key, "" if there is none.
 static bool
 s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int64_t now_ms,
     char key [CERTIFICATE_KEY_CHARS + 1])
@@ -286,7 +286,7 @@ s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int6
 static void
 s_send (void *questions, const char *text, bool more)
 {
-    //  Whoever asked may be gone: then nobody gets it.
+    //  The connection that asked may be gone: then the answer is dropped.
     zmq_send (questions, text, strlen (text), ZMQ_DONTWAIT | (more? ZMQ_SNDMORE: 0));
 }
 
@@ -314,7 +314,7 @@ gate_answer (gate_t *self, int64_t now_ms)
             return;
         bool is_let_in = s_judge (self, frames, count, now_ms, key);
         self->let_in += is_let_in;
-        //  A REP must answer before it hears the next.
+        //  A REP socket must answer before it receives the next request.
         s_reply (self->questions, count > ZAP_REQUEST? &frames [ZAP_REQUEST]: &(zap_frame_t) { .size = 0 },
             is_let_in, key);
     }

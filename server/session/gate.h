@@ -1,12 +1,12 @@
 /*  gate -- the socket that clients talk to, and who is let in to it.
  *
  *  On tcp with keys the socket speaks CURVE, and ZeroMQ asks about every handshake by ZAP (RFC 27), in its
- *  own context; the answers come from keys and tenants on the broker's thread.  So nobody is let in between
- *  two states of the keys, and what a handshake costs is a search in memory.  Until it is answered there is
- *  no message of that connection.
+ *  own context; the answers come from keys and tenants on the broker's thread.  So no peer is admitted
+ *  between two states of the keys, and a handshake costs a search in memory.  Before the answer the
+ *  connection delivers no message.
  *
- *  On every message of a client that was let in, ZeroMQ's property "User-Id" is its public key (Z85).
- *  On ipc, and open, there is no handshake to ask about: service.c looks at each message's user.
+ *  On every message of an admitted client, ZeroMQ's property "User-Id" is its public key (Z85). On ipc, and
+ *  on open tcp, there is no such handshake: service.c looks at each message's user.
  *
  *  Owner: the broker's thread.
  */
@@ -23,7 +23,7 @@
 typedef struct gate gate_t;
 
 enum {
-    GATE_HANDSHAKE_MS = 5000,           //  who has not shaken hands by then is put out
+    GATE_HANDSHAKE_MS = 5000,           //  a peer without a finished handshake is then disconnected
     GATE_ANSWERS_A_TURN = 64
 };
 
@@ -34,22 +34,22 @@ typedef struct {
     log_t *log;
 } gate_options_t;
 
-//  A ROUTER that is bound.  options are copied, what they point to is lent.  0 and *self_p; or -errno, and in
-//  error a sentence.
+//  Makes and binds the ROUTER.  options are copied; what they point to is lent.  0 and *self_p; or -errno,
+//  and a sentence in error.
 int gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes);
 //  The ROUTER (with ROUTER_MANDATORY).  Lent until gate_close.
 void *gate_router (const gate_t *self);
-//  To be polled for input, then gate_answer; NULL: nobody asks.
+//  Poll it for input, then call gate_answer; NULL: ZeroMQ asks nothing.
 void *gate_questions (const gate_t *self);
 //  Answers what ZeroMQ asks, at most GATE_ANSWERS_A_TURN.
 void gate_answer (gate_t *self, int64_t now_ms);
-//  {"let_in": 5, "refused": 1}: handshakes of peers that proved to have the secret of a key; null: there are
-//  no keys.  A new reference.
+//  {"let_in": 5, "refused": 1}: handshakes of peers that proved to have a key's secret; null: no keys.  A new
+//  reference.
 json_t *gate_status (const gate_t *self);
-//  Closes the sockets and ends the context, when what is on its way has gone or LINGER is over (seconds).
-//  From then on no thread of ZeroMQ's runs.
+//  Closes the sockets and ends the context, when pending messages are sent or LINGER is over (seconds). After
+//  that no thread of ZeroMQ runs.
 void gate_close (gate_t *self);
-//  The same, if it was not done, and frees.  NULL inside is fine.
+//  gate_close, if it was not called, and frees.  *self_p may be NULL.
 void gate_destroy (gate_t **self_p);
 
 #endif

@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 enum {
-    CONNECTIONS_LEAST = 64,         //  of a tenant: to ask for status, and to come back
-    CONNECTIONS_A_JOB = 4,          //  ranks and loaders have one each, and old ones take a moment to go
+    CONNECTIONS_LEAST = 64,         //  of a tenant: for status, and for clients that reconnect
+    CONNECTIONS_A_JOB = 4,          //  ranks and loaders have one each, and old connections take a moment to
+                                    //  close
     CONNECTIONS_OF_STRANGER = 16
 };
 
@@ -50,7 +51,7 @@ s_compare (const void *uid, const void *user)
     return left < right? -1: left > right;
 }
 
-//  NULL: it is no tenant's.  For every message: twelve comparisons for thousands of users.
+//  NULL: the user has no tenant.  Runs for every message: twelve comparisons for thousands of users.
 static const tenants_user_t *
 s_user (const tenants_t *self, uid_t uid)
 {
@@ -81,7 +82,7 @@ s_by_key (const tenants_t *self, const char *key, caller_t *caller)
 bool
 tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller)
 {
-    //  Where there are keys it is tcp, and what looks like a user of this machine is the peer's word.
+    //  With keys the transport is tcp, and a uid in the message is only the peer's claim.
     bool is_remote = self->keys || uid == (uid_t) -1;
     if (self->open)
         *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true, .uid = uid,
@@ -97,7 +98,7 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
 size_t
 tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max, const tenant_t **tenant_p)
 {
-    //  Operators' connections take none of the places of their tenant's users.
+    //  Operators' connections do not count against their tenant's users.
     bool is_operator = self->open || uid == 0 || uid == self->own;
     const tenants_user_t *user = is_operator? NULL: s_user (self, uid);
     *tenant_p = user? user->tenant: NULL;

@@ -2,7 +2,7 @@
  *
  *  Without tenants in the settings there is one, the broker's first.  Its users are the server's own user and
  *  root; with `open` every caller.  With tenants, a user or key of no tenant is not served.  The server's own
- *  user and root are operators, also if they are users of a tenant, and so are keys that were let in as
+ *  user and root are operators, also if they are users of a tenant, and so are keys that were admitted as
  *  operators.
  *
  *  Owner: the broker's thread.
@@ -31,12 +31,12 @@ tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const t
     __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
 
-//  The caller with this uid ((uid_t) -1: it came by tcp) and this public key (Z85; NULL: none).  False:
-//  nobody that is served.
+//  The caller with this uid ((uid_t) -1: over tcp) and this public key (Z85; NULL: none).  False: a caller
+//  that is not served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
-//  The most ipc connections that the users of the uid's tenant may have together; *tenant_p: that tenant;
-//  NULL: it has none, and the limit is for this user alone.  SIZE_MAX: no limit, for operators.
+//  The most ipc connections that the users of the uid's tenant may have together.  *tenant_p: that tenant;
+//  NULL: the user has none, and the limit is for this user alone.  SIZE_MAX: no limit, for operators.
 size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max,
     const tenant_t **tenant_p);
 

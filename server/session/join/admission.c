@@ -10,7 +10,7 @@
 #include "rlimits.h"
 #include "source.h"
 
-//  It works without one, and nobody would know why it costs more.
+//  The job works without a ring; without this line no user would know why it costs more.
 static void
 s_log_no_ring (const admission_t *self, const join_request_t *join_request, int rc)
 {
@@ -46,7 +46,7 @@ s_memory (const admission_t *self, const join_request_t *join_request, refusal_t
     return connection;
 }
 
-//  Ring or inline: with a token, or without.  False: no token to be had, and no memory to do without.
+//  Ring (with a token) or inline (without).  False: no token available, and no memory for inline.
 static bool
 s_offer (const admission_t *self, const join_request_t *join_request, connection_t *connection, char *token,
     refusal_t *refusal)
@@ -92,7 +92,7 @@ s_describe (const admission_t *self, const join_request_t *join_request, const r
     return text;
 }
 
-//  The connection is the rank's from now on, and JOINED is written.
+//  Gives the connection to the rank, and writes JOINED.
 static void
 s_settle (const admission_t *self, const join_request_t *join_request, rank_t *rank,
     connection_t **connection_p,
@@ -103,7 +103,7 @@ s_settle (const admission_t *self, const join_request_t *join_request, rank_t *r
     *connection_p = NULL;
 }
 
-//  In the log; NULL: there is only one.
+//  The tenant's name for the log; NULL: there is only one tenant.
 static const char *
 s_tenant_name (const admission_t *self, const job_t *job)
 {
@@ -134,7 +134,7 @@ s_log (const admission_t *self, const join_request_t *join_request, job_t *job, 
         *join->name? ", ": "", join->name);
 }
 
-//  What has been made for clients that get nothing of it.
+//  Frees what was made for clients whose join has failed.
 static void
 s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 {
@@ -153,14 +153,14 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
     char tokens [WIRE_RANKS_MAX] [RING_SERVER_TOKEN_BYTES + 1];
     uint32_t count = join->world_size;
     assert (count <= WIRE_RANKS_MAX);
-    //  Memory after all else that may be refused, so that this has cost nothing; then the job, which may end
-    //  an earlier one.
+    //  Memory comes after all other reasons to refuse, so that a refusal costs nothing; then the job, which
+    //  may end an earlier one.
     bool good = broker_allows (self->broker, join, self->now_ms, refusal);
     for (uint32_t rank = 0; good && rank < count; rank++)
         good = (connections [rank] = s_memory (self, join_requests [rank], refusal)) != NULL;
     job_t *job = good? broker_join (self->broker, join, self->now_ms, refusal): NULL;
     good = job != NULL;
-    //  Only want of a few bytes can undo it now.
+    //  From here only a failed small allocation can undo it.
     for (uint32_t rank = 0; good && rank < count; rank++)
         good = s_offer (self, join_requests [rank], connections [rank], tokens [rank], refusal);
     if (job && !good) {

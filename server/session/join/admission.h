@@ -14,17 +14,17 @@ typedef struct {
     const char *ring_path;
     log_t *log;
     atomic_size_t *outgoing;    //  of each tenant, by number
-    uint64_t *keys;             //  of connections: so many have been given
+    uint64_t *keys;             //  keys given to connections so far
     int64_t now_ms;
 } admission_t;
 
 //  The job that join describes, with a rank for each request, in their order; texts [rank] is its JOINED
 //  (JSON,
-//  malloc'ed, the caller's).  NULL: refusal says why, and nothing has come of it.
+//  malloc'ed, the caller's).  NULL: refusal holds the reason, and nothing has changed.
 job_t *admission_run (const admission_t *self, const broker_join_t *join,
     join_request_t *const *join_requests,
     char **texts, refusal_t *refusal);
-//  A rank of a job that is there comes back, as broker_returns has said; *text_p as above.  NULL: refused.
+//  A rank returns to its job, after broker_returns; *text_p as above.  NULL: refused.
 rank_t *admission_return (const admission_t *self, job_t *job, join_request_t *join_request, char **text_p,
     refusal_t *refusal);
 

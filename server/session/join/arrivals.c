@@ -8,7 +8,7 @@
 #include "rendezvous.h"
 #include "reply.h"
 
-//  A rank that waits for the reclaim of what it was before.
+//  A returning rank that waits until its former connection is reclaimed.
 typedef struct {
     join_request_t *join_request;
     int64_t since_ms;
@@ -17,7 +17,7 @@ typedef struct {
 struct arrivals {
     arrivals_options_t options;
     int64_t now_ms;             //  of this turn
-    uint64_t keys;              //  of connections: so many have been given
+    uint64_t keys;              //  keys given to connections so far
     rendezvous_t *rendezvous;
     returning_t returning [ARRIVALS_RETURNING_MAX];
     size_t returning_count;
@@ -88,7 +88,7 @@ s_admission (arrivals_t *self)
     };
 }
 
-//  The rank hears that it is one.
+//  Sends JOINED to the rank.
 static void
 s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_request, char *text)
 {
@@ -105,7 +105,8 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_reques
     if (status == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
     else
-    if (rank_is_inline (rank) && rank_is_there (rank))      //  another one's going may have ended the job
+    if (rank_is_inline (rank) && rank_is_there (rank))      //  the loss of another rank may have ended the
+                                                            //  job
         broker_inline (self->options.broker, rank, self->now_ms);
 }
 
@@ -115,8 +116,8 @@ s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *joi
     refusal_t *refusal)
 {
     char *texts [WIRE_RANKS_MAX];
-    //  What has ended must give back its memory before another takes some: else those who come and go within
-    //  one turn would have more than the budget.
+    //  Ended jobs must give back memory before a new job takes some: otherwise clients that join and leave
+    //  within one turn would exceed the budget.
     self->options.settle (self->options.context);
     admission_t admission = s_admission (self);
     job_t *job = admission_run (&admission, join, join_requests, texts, refusal);
@@ -127,7 +128,7 @@ s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *joi
     return true;
 }
 
-//  In the log; NULL: there is only one.
+//  The tenant's name for the log; NULL: there is only one tenant.
 static const char *
 s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
 {
@@ -142,7 +143,7 @@ s_send_error (arrivals_t *self, const join_request_t *join_request, const refusa
         reply_error (refusal->code, refusal->message));
 }
 
-//  All ranks are here: JOINED to each, or the refusal.
+//  All ranks have joined: sends JOINED, or the refusal, to each.
 static void
 s_admit_gathered (arrivals_t *self, gathered_t *gathered)
 {
@@ -159,7 +160,7 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
     gathered_clear (gathered);
 }
 
-//  A rank takes its place in a job that is there.
+//  A rank returns to its job.
 static bool
 s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t *refusal)
 {
@@ -171,7 +172,7 @@ s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t 
     return rank != NULL;
 }
 
-//  The job with ranks that has this name; NULL: there is none.
+//  The job with ranks of this name; NULL: none.
 static job_t *
 s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
 {
@@ -179,7 +180,7 @@ s_ranked_job (const arrivals_t *self, const tenant_t *tenant, const char *name)
     return job && job_world_size (job) > 1? job: NULL;
 }
 
-//  That of the ranks which wait, or of their job; NULL: there are none.
+//  The pipeline of the waiting ranks, or of their job; NULL: none.
 static const pipeline_t *
 s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const request_join_t *request)
 {
@@ -190,8 +191,8 @@ s_pipeline_of_ranks (const arrivals_t *self, const tenant_t *tenant, const reque
     return waiting || !job? waiting: job_pipeline (job);
 }
 
-//  A client that has no ring is known to be dead when it is sent to.  One that was started anew may be here
-//  before that: those who are gone are in nobody's way, so all of the job are asked.
+//  The server notices the death of a client without a ring only when it sends to it.  A restarted client may
+//  join before that, and a dead one must not block it: so the server sends to all ranks of the job.
 static void
 s_ask (arrivals_t *self, rank_t *rank)
 {
@@ -217,16 +218,15 @@ s_ask_all (arrivals_t *self, const tenant_t *tenant, const char *name)
             s_ask (self, job_rank (job, number));
 }
 
-//  Whether a rank comes back to a job that is there.
+//  Whether a rank returns to an existing job.
 typedef enum {
     RETURN_NONE,                //  it does not
-    RETURN_DONE,                //  it is there
+    RETURN_DONE,                //  it has returned
     RETURN_REFUSED,
-    RETURN_WAITS                //  for the reclaim of what it was before
+    RETURN_WAITS                //  until its former connection is reclaimed
 } return_t;
 
-//  Whether what the rank was before is still to be reclaimed; asked before memory is made for what it is to
-//  be.
+//  Whether the rank's former connection is not yet reclaimed; ask before memory is made for the new one.
 static bool
 s_is_unreclaimed (const rank_t *rank)
 {
@@ -254,13 +254,14 @@ s_try_return (arrivals_t *self, join_request_t *join_request, refusal_t *refusal
             return RETURN_DONE;
         if (!is_unreclaimed && strcmp (refusal->code, "busy") != 0)
             return RETURN_REFUSED;
-        //  It was there, as far as we knew; what we had for it may be reclaimed now, and the job with it.
+        //  The broker believed the rank present; its former connection may be reclaimed now, and the job with
+        //  it.
         self->options.settle (self->options.context);
     }
     return RETURN_WAITS;
 }
 
-//  A new job, or one that gathers: not any more.
+//  A new job, or one that waits for ranks: refused, the server drains.
 static bool
 s_refuse_drained (refusal_t *refusal)
 {
@@ -269,7 +270,7 @@ s_refuse_drained (refusal_t *refusal)
         "over");
 }
 
-//  Each tenant has its share of the places.
+//  Each tenant has its share of the waiting places.
 static bool
 s_may_wait (const arrivals_t *self, const tenant_t *tenant)
 {
@@ -280,7 +281,7 @@ s_may_wait (const arrivals_t *self, const tenant_t *tenant)
         && count < broker_share (self->options.broker, tenant, ARRIVALS_RETURNING_MAX);
 }
 
-//  One of several ranks: it comes back, perhaps a little later, or waits for the others.  False: refused.
+//  One of several ranks: it returns, at once or when it can, or waits for the others.  False: refused.
 static bool
 s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms, refusal_t *refusal)
 {
@@ -307,8 +308,7 @@ s_take_rank (arrivals_t *self, join_request_t **join_request_p, int64_t since_ms
     return gathers != RENDEZVOUS_REFUSED;
 }
 
-//  A server that drains takes back ranks of jobs that are there; who else comes with ranks is told by
-//  s_take_rank.
+//  A draining server takes back ranks of existing jobs; s_take_rank refuses all other ranks.
 static bool
 s_may_come (const arrivals_t *self, const join_request_t *join_request, refusal_t *refusal)
 {
@@ -367,8 +367,8 @@ arrivals_act (arrivals_t *self, int64_t now_ms)
     return count > self->returning_count;
 }
 
-//  A client that came while its rank was still there, as far as we knew, gathers.  When that rank is lost, it
-//  comes back after all.
+//  A client that joined while the server believed its rank present waits with other ranks.  When that rank is
+//  lost, the client returns to the job after all.
 static bool
 s_may_return (void *context, const join_request_t *join_request)
 {

@@ -2,12 +2,12 @@
  *  come back.
  *
  *  happy path:     a plain job: request, its ids -> admission -> JOINED.  A rank: broker_returns says whether
- *                  it comes back to a job that is there; else it gathers with others (rendezvous.h), and the
+ *                  it returns to an existing job; otherwise it waits for other ranks (rendezvous.h), and the
  *                  last one makes the job.
- *  failure modes:  ERROR to whom it concerns.  A rank that comes back while a worker still writes for what it
- *                  was before waits until that is reclaimed, which takes no longer than a copy; after
- *                  ARRIVALS_PATIENCE_MS it is refused (`busy`).
- *  on close:       arrivals_stop tells all that wait.
+ *  failure modes:  ERROR to the clients concerned.  If a rank returns while a worker still writes to its
+ *                  former connection, it waits until that is reclaimed, which takes no longer than a copy;
+ *                  after ARRIVALS_PATIENCE_MS it is refused (`busy`).
+ *  on close:       arrivals_stop tells all waiting ranks.
  *
  *  Owner: the broker's thread.
  */
@@ -35,9 +35,9 @@ typedef struct {
     const char *ring_path;
     log_t *log;
     atomic_size_t *outgoing;    //  of each tenant, by number
-    //  Carries out what the broker wants done, and counts what is outside of it (broker_outside).
+    //  Carries out the broker's actions, and counts memory outside the broker (broker_outside).
     void (*settle) (void *context);
-    //  Told of what is refused later than in the answer to its message; the rank hears of it from here.
+    //  Called for a refusal that comes later than the answer to the message; this module tells the rank.
     void (*refused) (void *context, const caller_t *caller, const refusal_t *refusal);
     void *context;
     send_backlog_t *unread;           //  where answers are counted
@@ -45,37 +45,35 @@ typedef struct {
 
 //  NULL: no memory.
 arrivals_t *arrivals_new (const arrivals_options_t *options);
-//  Who waits hears nothing.
+//  Waiting ranks are told nothing.
 void arrivals_destroy (arrivals_t **self_p);
 
 typedef struct {
     const frame_t *frames;
     size_t count;
     const peer_t *peer;
-    const caller_t *caller;     //  whose it is
+    const caller_t *caller;     //  the client that joins
     uint64_t tag;
     int64_t now_ms;
 } arrivals_message_t;
 
-//  A JOIN, as far as that goes without its ids, which join_request_read takes next.  NULL: refusal is the
-//  answer.
+//  Parses a JOIN except for its ids, which join_request_read takes next.  NULL: refusal is the answer.
 join_request_t *arrivals_begin (arrivals_t *self, const arrivals_message_t *message, refusal_t *refusal);
-//  With its ids; request is not the caller's any more.  True: it was answered, or will be.  False: refusal is
-//  the answer.
+//  Takes over the request with its ids.  True: it was answered, or will be.  False: refusal is the answer.
 bool arrivals_join (arrivals_t *self, join_request_t *join_request, int64_t now_ms, refusal_t *refusal);
-//  After the broker's actions: ranks that waited for them.  True: there may be new actions.
+//  After the broker's actions: continues ranks that waited for them.  True: there may be new actions.
 bool arrivals_act (arrivals_t *self, int64_t now_ms);
 //  At least twice a second.
 void arrivals_beat (arrivals_t *self, int64_t now_ms);
 void arrivals_stop (arrivals_t *self);
-//  Ranks that wait are refused (`revoked`), those of callers for whom is_gone says so.
+//  Refuses waiting ranks (`revoked`) of callers for which is_gone returns true.
 void arrivals_forget (arrivals_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
-//  The broker drains: who gathers is told that the server is ending.  Ranks may still come back to jobs that
-//  are there.
+//  The broker drains: tells ranks that wait for others that the server is ending.  Ranks may still return to
+//  existing jobs.
 void arrivals_drain (arrivals_t *self);
 
-//  The tenant's jobs that are to be, and the bytes that are held for them; NULL: all.
+//  The tenant's jobs that wait for ranks, and the bytes held for them; NULL: of all tenants.
 size_t arrivals_count (const arrivals_t *self, const tenant_t *tenant);
 size_t arrivals_bytes (const arrivals_t *self, const tenant_t *tenant);
 //  rendezvous_status.

@@ -5,8 +5,8 @@
 #include <sys/random.h>
 #include "source.h"
 
-//  What takes about a millisecond: bytes of frames, or samples of the data set, which short frames can mean
-//  all of.
+//  Work of about a millisecond: bytes of frames, or samples of the data set, because a short frame can mean
+//  all samples.
 enum { LONG_BYTES = 1 << 19, LONG_SAMPLES = 1 << 19 };
 
 static const sampler_order_t s_orders [] = {
@@ -44,8 +44,8 @@ join_request_find_dataset (broker_t *broker, const caller_t *caller, const char 
     return dataset;
 }
 
-//  The pipeline on what the data have.  Where it has no mark, it meets the jobs that are there, or its own
-//  job's other ranks.
+//  The pipeline on the data set's fields.  Without a share point it takes that of existing jobs, or of its
+//  own job's other ranks.
 static bool
 s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
 {
@@ -84,7 +84,7 @@ s_layout (join_request_t *self, refusal_t *refusal)
     return true;
 }
 
-//  The list as the sampler will have it, so that the broker's thread need not look through it.
+//  Makes the list in the sampler's form, so that the broker's thread need not go through it.
 static bool
 s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
@@ -123,7 +123,7 @@ s_ids (join_request_t *self, const frame_t *frames, refusal_t *refusal)
     return true;
 }
 
-//  Before anything of the state is looked at that makes sense for its own data set only.
+//  Before reading parts of the state that have a meaning for its own data set only.
 static bool
 s_same_dataset (join_request_t *self, refusal_t *refusal)
 {
@@ -136,7 +136,7 @@ s_same_dataset (join_request_t *self, refusal_t *refusal)
             resume->fingerprint, self->request.dataset, fingerprint);
 }
 
-//  What is said of the samples: where the job goes on.  How that fits the job's data else, the broker sees.
+//  The samples already taken: where the job resumes.  The broker checks how they fit the job's data.
 static bool
 s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
@@ -161,8 +161,8 @@ s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
     return true;
 }
 
-//  A private stage without a given seed must not repeat that of another job; order `seeded` without one is
-//  some order of its own, which the reply tells how to have again.
+//  A private stage without a given seed must not repeat that of another job.  Order `seeded` without a seed
+//  gets a fresh one, which the reply reports so that the job can be repeated.
 static bool
 s_seed (join_request_t *self, refusal_t *refusal)
 {
@@ -184,7 +184,7 @@ s_fresh_run (join_request_t *self, refusal_t *refusal)
     return true;
 }
 
-//  The rest of what the broker is asked for; the data set, the pipeline and the ids are there.
+//  The rest of the broker's join; data set, pipeline and ids are set already.
 static void
 s_fill_join (join_request_t *self)
 {
@@ -262,7 +262,7 @@ join_request_complete (join_request_t *self, refusal_t *refusal)
     return good;
 }
 
-//  The ids are the request's, though what it asks the broker for only shows them.
+//  The request owns the ids; the broker's join only points to them.
 static void
 s_drop_data (join_request_t *self)
 {

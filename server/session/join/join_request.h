@@ -1,7 +1,7 @@
 /*  join_request -- what a JOIN asks for: parsed, checked against its data set, and held until its job can be
  *  made.
  *
- *  It outlives the message, because a rank waits for others (rendezvous.h).  Owner: the broker's thread.
+ *  It outlives the message, because a rank waits for other ranks (rendezvous.h).  Owner: the broker's thread.
  */
 #ifndef JOIN_REQUEST_H
 #define JOIN_REQUEST_H
@@ -13,8 +13,8 @@
 #include "layout.h"
 #include "outbox.h"
 
-//  The first three are there from join_request_new on, the others from join_request_place, join_request_read
-//  and join_request_complete on.
+//  join_request_new sets the first three members; join_request_place, join_request_read and
+//  join_request_complete set the others.
 typedef struct {
     request_join_t request;
     peer_t peer;
@@ -23,34 +23,35 @@ typedef struct {
     layout_t layout;
     data_digest_t digest;
     char fresh_run [WIRE_RUN_BYTES + 1];
-    //  What the broker is asked for.  Its pipeline (one reference), subset, taken, list_made (one reference),
-    //  in which list lies, and recent (one block) are the request's own; its texts lie in the members above.
+    //  The join for the broker.  The request owns its pipeline (one reference), subset, taken, list_made (one
+    //  reference; list lies in it) and recent (one block); its texts lie in the members above.
     broker_join_t join;
 } join_request_t;
 
-//  One that the caller may use; NULL: there is none, which is told in the same way.
+//  A data set that the caller may use; NULL: it does not exist or the caller may not use it, with one refusal
+//  for both.
 dataset_t *join_request_find_dataset (broker_t *broker, const caller_t *caller, const char *name,
     refusal_t *refusal);
 
 //  frames are a JOIN of this peer.  NULL: refused.
 join_request_t *join_request_new (const frame_t *frames, size_t count, const peer_t *peer, uint64_t tag,
     refusal_t *refusal);
-//  Its data set, and its pipeline on that.  caller: whose it is; kept.  like: where the pipeline has no mark,
-//  it gets that of this one; NULL: of the jobs that are there.
+//  Finds its data set, and makes its pipeline for that.  caller: the client, kept.  like: a pipeline without
+//  a share point gets that of this one; NULL: that of existing jobs.
 bool join_request_place (join_request_t *self, broker_t *broker, const caller_t *caller,
     const pipeline_t *like, refusal_t *refusal);
-//  Its ids, of which there may be millions.  Any thread, while no other has the request.
+//  Reads its ids, of which there may be millions.  Any thread, while no other uses the request.
 bool join_request_read (join_request_t *self, const frame_t *frames, refusal_t *refusal);
-//  Whether that takes so long that the broker's thread should not.
+//  Whether reading the ids takes too long for the broker's thread.
 bool join_request_is_long (const join_request_t *self, const frame_t *frames);
-//  The rest of what can be told without the jobs that are there: join is filled.
+//  Checks all that does not depend on existing jobs, and fills join.
 bool join_request_complete (join_request_t *self, refusal_t *refusal);
 void join_request_destroy (join_request_t **self_p);
 
-//  What it holds.
+//  The bytes that it holds.
 size_t join_request_bytes (const join_request_t *self);
-//  Of two that ask for the same data, one need have them: self's go to the other, if that has none; else they
-//  are let go.
+//  Of two requests for the same data only one need hold them: self's data go to the other if that has none;
+//  otherwise they are freed.
 void join_request_yield_data (join_request_t *self, join_request_t *other);
 
 #endif

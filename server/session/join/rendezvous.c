@@ -11,19 +11,19 @@ enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
 
 //  One rank that waits.
 typedef struct {
-    join_request_t *join_request;                 //  NULL: it is not here
+    join_request_t *join_request;                 //  NULL: the rank has not joined
     int64_t since_ms;
 } waiter_t;
 
-//  One job to be.
+//  A job that waits for its ranks.
 typedef struct party {
     struct party *next;
-    const tenant_t *tenant;         //  its ranks'
+    const tenant_t *tenant;         //  of its ranks
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t world_size;
     uint32_t here;
-    int64_t since_ms;               //  its first rank
-    int64_t notice_ms;              //  when the next is due
+    int64_t since_ms;               //  arrival of its first rank
+    int64_t notice_ms;              //  when the next notice is due
     waiter_t waiters [WIRE_RANKS_MAX];
 } party_t;
 
@@ -70,7 +70,7 @@ s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_
         LOG_TEXT ("state", state)), "%s", text);
 }
 
-//  ---- who is here
+//  ---- ranks that wait
 
 static party_t *
 s_party (const rendezvous_t *self, const tenant_t *tenant, const char *name)
@@ -87,7 +87,7 @@ s_party_of (const rendezvous_t *self, const join_request_t *join_request)
     return s_party (self, join_request->caller.tenant, join_request->request.job);
 }
 
-//  The lowest rank that is here.
+//  The lowest waiting rank.
 static uint32_t
 s_first (const party_t *party)
 {
@@ -98,7 +98,7 @@ s_first (const party_t *party)
     return rank;
 }
 
-//  Who has the job's data, if anybody must: else any.
+//  The rank that holds the job's data; any rank if there are no data to hold.
 static join_request_t *
 s_holder (const party_t *party)
 {
@@ -122,7 +122,7 @@ s_end_party (rendezvous_t *self, party_t *party)
     free (party);
 }
 
-//  The rank waits no longer, and is the caller's.  What the job's data are stays with another.
+//  Takes the rank out, for the caller.  The job's data stay with another rank.
 static join_request_t *
 s_take_out (party_t *party, uint32_t rank)
 {
@@ -145,7 +145,7 @@ s_put_in (party_t *party, join_request_t *join_request, int64_t now_ms)
     party->here++;
 }
 
-//  Forgets one that cannot be sent to.
+//  Forgets a rank that cannot be sent to.
 static void
 s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
 {
@@ -156,7 +156,7 @@ s_lose (rendezvous_t *self, party_t *party, uint32_t rank)
     join_request_destroy (&join_request);
 }
 
-//  Tells all that are here, and lets them go; the party is no more.
+//  Tells all waiting ranks, and frees the party.
 static void
 s_refuse_all (rendezvous_t *self, party_t *party, const refusal_t *refusal)
 {
@@ -232,7 +232,7 @@ s_missing (const party_t *party, char text [LIST_BYTES])
     return text;
 }
 
-//  When the first of them has waited for as long as it wants to.
+//  When the first of the ranks has waited for as long as it asked.
 static int64_t
 s_deadline_ms (const party_t *party)
 {
@@ -261,7 +261,7 @@ s_notify_one (rendezvous_t *self, const party_t *party, uint32_t rank, int64_t n
         == OUTBOX_SENT;
 }
 
-//  Tells everyone who is missing, and finds out who is gone: true, if somebody was.
+//  Tells each rank which ranks are missing, and forgets dead clients: true if there were any.
 static bool
 s_notify (rendezvous_t *self, party_t *party, int64_t now_ms)
 {
@@ -314,7 +314,7 @@ rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const cal
     refuse (&refusal, "revoked", "the key of its client was revoked");
     for (party_t *party = self->parties, *next; party; party = next) {
         next = party->next;
-        //  All of them are one user's.
+        //  All ranks of a party belong to one user.
         if (is_gone (context, &party->waiters [s_first (party)].join_request->caller))
             s_refuse_all (self, party, &refusal);
     }
@@ -329,10 +329,10 @@ rendezvous_stop (rendezvous_t *self)
         s_refuse_all (self, self->parties, &refusal);
 }
 
-//  ---- who comes
+//  ---- ranks that join
 
-//  What can never work is refused before others are waited for.  Whose the name is, and that a state is at
-//  its end, may be otherwise when all are here.
+//  Refuses what can never work before the rank waits for others.  A taken name, or a state at its end, may
+//  have changed when all ranks have joined.
 static bool
 s_may_work (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms, refusal_t *refusal)
 {
@@ -354,8 +354,8 @@ s_is_of (const party_t *party, const broker_join_t *join, refusal_t *refusal)
         party->name);
 }
 
-//  Whether the request asks for what the others do: each of them, for what only some say (run, seed) one of
-//  them may not say.
+//  Whether the request agrees with each of the others.  It is compared with each, because some values (run,
+//  seed) are given by only some ranks.
 static bool
 s_agrees (const party_t *party, const join_request_t *join_request, refusal_t *refusal)
 {
@@ -368,7 +368,7 @@ s_agrees (const party_t *party, const join_request_t *join_request, refusal_t *r
     return true;
 }
 
-//  Whether nobody has the request's place, or it is its own client that has.
+//  Whether the request's rank is free, or taken by its own client.
 static bool
 s_may_have_place (const party_t *party, const join_request_t *join_request, int64_t now_ms,
     refusal_t *refusal)
@@ -384,10 +384,9 @@ s_may_have_place (const party_t *party, const join_request_t *join_request, int6
         party->name, (now_ms - waiter->since_ms) / 1000);
 }
 
-//  Whether the request may wait with those who are here.  Those who are gone are in nobody's way: before one
-//  of
-//  them is believed to be, all are asked.  False: *party_p is NULL if there is nobody any more, which is no
-//  refusal.
+//  Whether the request may wait with the ranks that are here.  A dead client must not block it: before a
+//  waiting rank counts against it, the server sends to all of them.  False: *party_p is NULL if no rank is
+//  left, which is no refusal.
 static bool
 s_fits (rendezvous_t *self, party_t **party_p, const join_request_t *join_request, int64_t now_ms,
     refusal_t *refusal)
@@ -458,7 +457,7 @@ rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, 
             (now_ms - party->since_ms) / 1000));
 }
 
-//  ---- what they ask for together
+//  ---- the job of all ranks
 
 static bool
 s_is_further (const broker_join_t *one, const broker_join_t *other)
@@ -467,7 +466,7 @@ s_is_further (const broker_join_t *one, const broker_join_t *other)
         || (one->epoch == other->epoch && one->epoch_batches > other->epoch_batches);
 }
 
-//  The lowest of those ranks that have come furthest: its state is the job's.
+//  The lowest of the ranks that have come furthest: its state is the job's.
 static uint32_t
 s_furthest (const party_t *party)
 {
@@ -479,7 +478,7 @@ s_furthest (const party_t *party)
     return furthest;
 }
 
-//  What only one rank may say; all that do say the same.
+//  Values that a single rank may give; all ranks that give one agree.
 static void
 s_merge_one (gathered_t *gathered, uint32_t rank)
 {
@@ -499,7 +498,7 @@ s_merge_one (gathered_t *gathered, uint32_t rank)
         join->positions = gathered->positions;
 }
 
-//  All are here: they are the caller's now.
+//  All ranks have joined: hands them to the caller.
 static void
 s_complete (rendezvous_t *self, party_t *party, gathered_t *gathered)
 {

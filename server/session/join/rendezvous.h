@@ -3,17 +3,17 @@
  *  happy path:     rendezvous_add, a rank at a time: RENDEZVOUS_WAITS .. NOTICE `gathering` to each, about
  *                  once a second .. the last one: RENDEZVOUS_COMPLETE, and the joins of all ranks go to the
  *                  caller
- *  failure modes:  a rank asks for something else than the others: all are told (`ranks_differ`).  Too late:
- *                  all are told (`ranks_missing`).  A connection that cannot be sent to is forgotten; the
- *                  others wait on.
+ *  failure modes:  a rank asks for something else than the others: all are told (`ranks_differ`).  A rank is
+ *                  too late: all are told (`ranks_missing`).  A connection that cannot be sent to is
+ *                  forgotten; the others still wait.
  *  on close:       rendezvous_stop tells every waiting rank.
  *
  *  Invariants, checked by rendezvous_check ():
  *    G1  the ranks that wait under one name wait for one world size, and agree; no rank is there twice.
  *    G2  exactly one of them holds the job's data (subset or list), if there are any.
  *    G3  no rendezvous is empty, and none complete.
- *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  Other
- *        tenants do not matter to it: names are a tenant's own.
+ *    G4  a tenant has no more than its share by weight of RENDEZVOUS_MAX and RENDEZVOUS_BYTES_MAX.  It
+ *        depends on no other tenant: each tenant has its own names.
  *  Owner: the broker's thread.
  */
 #ifndef RENDEZVOUS_H
@@ -32,53 +32,54 @@ enum {
     RENDEZVOUS_NOTICE_MS = 1000
 };
 
-//  All that wait.  router (NOTICE and ERROR go there), broker and log are lent.  NULL: no memory.
+//  All waiting ranks.  router (for NOTICE and ERROR), broker and log are lent.  NULL: no memory.
 rendezvous_t *rendezvous_new (void *router, broker_t *broker, log_t *log);
-//  Who waits hears nothing.
+//  Waiting ranks are told nothing.
 void rendezvous_destroy (rendezvous_t **self_p);
 
-//  The name of the job that this connection, if it is the caller's (NULL: anybody's), waits for; NULL: it
-//  does not wait.  Lent.
+//  The name of the job that this connection waits for, if the connection is the caller's (NULL: any
+//  caller's); NULL: it does not wait.  Lent.
 const char *rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *caller);
 //  The pipeline of the ranks that wait for the tenant's job of this name; NULL: none wait.  Lent.
 const pipeline_t *rendezvous_pipeline (const rendezvous_t *self, const tenant_t *tenant,
     const char *job_name);
-//  Whether a job of one process may have the name that it asks for: no rank waits under it.
+//  Whether no rank waits under the name that a job of one process asks for.
 bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_request, int64_t now_ms,
     refusal_t *refusal);
 
-//  A job whose ranks are all there.
+//  A job with all its ranks.
 typedef struct {
     join_request_t *join_requests [WIRE_RANKS_MAX];       //  by rank; the caller's
     uint32_t count;
-    broker_join_t join;                     //  what they ask for together; lent by requests and by this
+    broker_join_t join;                     //  the join for all ranks; its contents are lent by the requests
+                                            //  and by this
     broker_position_t positions [WIRE_RANKS_MAX];
 } gathered_t;
 
 typedef enum {
     RENDEZVOUS_WAITS,                //  *join_request_p was taken, and is NULL now
     RENDEZVOUS_COMPLETE,             //  the same, and *gathered is the caller's
-    RENDEZVOUS_REFUSED               //  refusal says why; others that this ends have been told
+    RENDEZVOUS_REFUSED               //  refusal holds the reason; other ranks that this ends have been told
 } rendezvous_status_t;
 
 //  A checked request of a job with ranks.
 rendezvous_status_t rendezvous_add (rendezvous_t *self, join_request_t **join_request_p, int64_t now_ms,
     gathered_t *gathered, refusal_t *refusal);
-//  One that waits and is wanted: it waits no longer, and is the caller's.  NULL: none is.
+//  Takes out a waiting rank that is wanted, for the caller.  NULL: none.
 join_request_t *rendezvous_take (rendezvous_t *self,
     bool (*is_wanted) (void *context, const join_request_t *join_request), void *context);
-//  Ends its requests.
+//  Frees its requests.
 void gathered_clear (gathered_t *gathered);
 
-//  Notices, and whoever has waited too long; at least twice a second.
+//  Sends notices, and ends ranks that have waited too long; call at least twice a second.
 void rendezvous_beat (rendezvous_t *self, int64_t now_ms);
-//  Those of callers for whom is_gone says so are refused (`revoked`).
+//  Refuses ranks (`revoked`) of callers for which is_gone returns true.
 void rendezvous_forget (rendezvous_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
-//  Everybody is refused: the server ends.
+//  Refuses all waiting ranks: the server ends.
 void rendezvous_stop (rendezvous_t *self);
 
-//  The tenant's jobs that wait for ranks, and what is held for them; NULL: all.
+//  The tenant's jobs that wait for ranks, and the bytes held for them; NULL: of all tenants.
 size_t rendezvous_count (const rendezvous_t *self, const tenant_t *tenant);
 size_t rendezvous_bytes (const rendezvous_t *self, const tenant_t *tenant);
 //  [{"job": name, "world_size": 2, "missing": [1], "left": seconds}], of the tenant's (NULL: of all); for
