@@ -7,7 +7,7 @@
 
 //  ---- texts
 
-//  The row's full length; as much of it as fits is written.
+//  Writes as much of the row as fits; returns its full length.
 static size_t
 s_text (const catalogue_t *catalogue, request_table_kind_t table, uint32_t row, char *buffer, size_t size)
 {
@@ -20,7 +20,7 @@ s_text (const catalogue_t *catalogue, request_table_kind_t table, uint32_t row, 
     return length;
 }
 
-//  Rows from first on that fit, at least one, and how many bytes their texts have.
+//  Counts the rows from first on that fit, at least one, and the bytes of their texts.
 static uint32_t
 s_measure (const catalogue_t *catalogue, const request_table_t *request, uint32_t rows, size_t *bytes_p)
 {
@@ -43,7 +43,7 @@ s_texts (const catalogue_t *catalogue, const request_table_t *request, uint32_t 
     table->count = s_measure (catalogue, request, rows, &bytes);
     at = table->count * sizeof (uint32_t);
     table->size = at + bytes;
-    table->bytes = malloc (table->size + 1);            //  each text is ended when it is written
+    table->bytes = malloc (table->size + 1);            //  one more: each text is written with an ending zero
     for (uint32_t row = 0; table->bytes && row < table->count; row++) {
         uint32_t length = (uint32_t) s_text (catalogue, request->table, (uint32_t) request->first + row,
             (char *) table->bytes + at, table->size + 1 - at);
@@ -56,7 +56,7 @@ s_texts (const catalogue_t *catalogue, const request_table_t *request, uint32_t 
 
 //  ---- labels
 
-//  The number of labels: there is none of this name.
+//  The index of the label; the number of labels: no label has this name.
 static size_t
 s_find (const catalogue_t *catalogue, const char *name)
 {

@@ -25,7 +25,7 @@ error_rate_limit_take (error_rate_limit_t *self, uint32_t tenant, uint64_t user,
     if (error_rate->at_ms && now_ms > error_rate->at_ms) {
         uint64_t passed_ms = (uint64_t) (now_ms - error_rate->at_ms),
             room = ERROR_RATE_LIMIT_BURST * WHOLE - error_rate->left;
-        //  What a second gives is ERROR_RATE_LIMIT_A_SECOND, so a millisecond gives as many thousandths.
+        //  A second adds ERROR_RATE_LIMIT_A_SECOND replies, so a millisecond adds as many thousandths.
         error_rate->left += passed_ms < room / ERROR_RATE_LIMIT_A_SECOND + 1?
             passed_ms * ERROR_RATE_LIMIT_A_SECOND: room;
         error_rate->left = error_rate->left < ERROR_RATE_LIMIT_BURST * WHOLE? error_rate->left:

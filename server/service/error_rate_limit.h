@@ -1,9 +1,9 @@
 /*  error_rate_limit -- how many ERROR replies a user gets: ERROR_RATE_LIMIT_A_SECOND for long,
  *  ERROR_RATE_LIMIT_BURST at once.
  *
- *  Who sends nonsense as fast as it can costs the server the reading of it, and no more.  At most
- *  ERROR_RATE_LIMIT_USERS_MAX are told apart; of more, the one that was refused nothing for longest makes
- *  room.  Owner: the broker's thread.
+ *  A client that floods the server with invalid messages costs it only the reading.  At most
+ *  ERROR_RATE_LIMIT_USERS_MAX users have an entry; for one more, the user whose last error is oldest loses
+ *  its entry.  Owner: the broker's thread.
  */
 #ifndef ERROR_RATE_LIMIT_H
 #define ERROR_RATE_LIMIT_H
@@ -16,16 +16,17 @@ enum { ERROR_RATE_LIMIT_USERS_MAX = 256, ERROR_RATE_LIMIT_A_SECOND = 50, ERROR_R
 typedef struct {
     uint32_t tenant;
     uint64_t user;
-    int64_t at_ms;              //  when left was so; 0: nobody's
+    int64_t at_ms;              //  when left had this value; 0: the entry is free
     uint64_t left;              //  thousandths of a reply
 } error_rate_t;
 
-//  All zero: nobody has asked.
+//  All zero at first.
 typedef struct {
     error_rate_t users [ERROR_RATE_LIMIT_USERS_MAX];
 } error_rate_limit_t;
 
-//  One more reply to this user of the tenant; now_ms above 0.  False: none, until some time has passed.
+//  Whether this user of the tenant gets one more reply; now_ms above 0.  False: not until some time has
+//  passed.
 bool error_rate_limit_take (error_rate_limit_t *self, uint32_t tenant, uint64_t user, int64_t now_ms);
 
 #endif

@@ -17,14 +17,14 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 typedef struct {
     side_job_t side_job;              //  first: the way back from it
     explaining_t *explaining;
-    bool is_asked;              //  there is one
+    bool is_asked;              //  the entry is in use
     explanation_t explanation;
     const source_t *source;
     peer_t peer;
     uint64_t job, tag;
-    tenant_t *tenant;           //  the asker's: pays for the worker
+    tenant_t *tenant;           //  of the client that asks: pays for the worker
     //  the answer
-    char *text;                 //  NULL: it was not begun
+    char *text;                 //  NULL: the worker has not begun
     bool is_error;
 } question_t;
 
@@ -55,7 +55,7 @@ s_fail (question_t *self, const char *format, ...)
     self->text = reply_error ("bad_sample", message);
 }
 
-//  False: it cannot be told, and why is told instead.
+//  False: there is no explanation, and the reason takes its place.
 static bool
 s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
 {
@@ -76,7 +76,7 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
     return status == DECODER_OK;
 }
 
-//  The operations are the answer's from now on.
+//  The answer owns the operations from now on.
 static char *
 s_write (const question_t *self, json_t *operations)
 {
@@ -135,7 +135,7 @@ explaining_destroy (explaining_t **self_p)
     *self_p = NULL;
 }
 
-//  The text is no longer the question's.
+//  Sends the answer, which takes the text over.
 static void
 s_send (explaining_t *self, question_t *question)
 {
@@ -143,9 +143,9 @@ s_send (explaining_t *self, question_t *question)
         tenant_number (question->tenant),
         (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
-    //  A peer that does not listen to its answer is not our trouble.  There was room when it asked; if others
-    //  of its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers are
-    //  beyond it.
+    //  A failed send is ignored: it is the peer's problem.  There was room when it asked; if other users of
+    //  its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers exceed
+    //  the limit.
     if (account)
         outbox_send_counted (self->router, &question->peer, kind, question->job, question->tag,
             question->text, account);
@@ -164,7 +164,7 @@ s_done (side_job_t *side_job, bool was_done)
     question->is_asked = false;
 }
 
-//  A place for one more question of the job; NULL: not now.
+//  A free entry for one more question of the job; NULL: not now.
 static question_t *
 s_find_room (explaining_t *self, const job_t *job)
 {

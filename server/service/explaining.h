@@ -6,12 +6,11 @@
  *                  which is sent, with the asker's tag
  *  failure modes:  no such sample, or too many questions at once: refused.  A sample that can no longer be
  *                  read: ERROR later.
- *                  An asker that has gone meanwhile: nobody gets the answer.
- *  on close:       side_jobs_collect gives back what was not begun.
+ *                  The client has gone meanwhile: its answer is dropped.
+ *  on close:       side_jobs_collect gives back questions that were not begun.
  *
- *  At most EXPLAINING_MAX are out at once, EXPLAINING_OF_JOB_MAX of them for one job, its share by weight for
- *  one tenant.
- *  Owner: the broker's thread.
+ *  At most EXPLAINING_MAX questions are pending at once, EXPLAINING_OF_JOB_MAX of them for one job, its share
+ *  by weight for one tenant.  Owner: the broker's thread.
  */
 #ifndef EXPLAINING_H
 #define EXPLAINING_H
@@ -27,9 +26,9 @@ enum { EXPLAINING_MAX = 16, EXPLAINING_OF_JOB_MAX = 4 };
 
 //  router, broker, side jobs and unread (where answers are counted) are lent.  NULL: no memory.
 explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *unread);
-//  Nothing may be out.
+//  No question may be pending.
 void explaining_destroy (explaining_t **self_p);
-//  Of a job of this peer; frame: what it asks.  False: refused.
+//  Begins a question of a job of this peer; frame: the question.  False: refused.
 bool explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t tag, const frame_t *frame,
     refusal_t *refusal);
 

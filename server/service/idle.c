@@ -16,7 +16,7 @@ s_end_ms (const idle_t *self)
 bool
 idle_look (idle_t *self, uint64_t jobs, uint64_t jobs_total, int64_t now_ms)
 {
-    //  One may have come and gone since the last look.
+    //  A job may have joined and left since the last look.
     if (jobs > 0 || jobs_total != self->jobs_total)
         self->since_ms = now_ms;
     self->jobs_total = jobs_total;

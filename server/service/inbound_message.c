@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-//  A frame above this is not copied; one below lies with others in a buffer of ZeroMQ's, which would be held
-//  with it.
+//  A larger frame is not copied.  A smaller one shares a buffer of ZeroMQ's with others, all of which would
+//  be kept with it.
 enum { COPIED_BYTES_MAX = 8192 };
 
 static bool
@@ -22,7 +22,7 @@ inbound_message_keep (const inbound_message_t *self, zmq_msg_t *messages)
         bytes += is_copied? self->frames [index].size: 0;
         held += !is_copied;
     }
-    //  One block: the mail, its held messages, its frames, their bytes.
+    //  One block: the message, its held ZeroMQ messages, its frames, their bytes.
     inbound_message_t *kept = malloc (sizeof *kept + held * sizeof *kept->held
         + self->count * sizeof *kept->frames + bytes);
     if (!kept)
@@ -83,7 +83,7 @@ inbound_message_bytes (const inbound_message_t *self)
 uint64_t
 inbound_message_connection (const inbound_message_t *self)
 {
-    //  FNV-1a: what collides only waits a little longer than it must.
+    //  FNV-1a: a request whose key collides only waits a little longer than it must.
     uint64_t hash = UINT64_C (0xcbf29ce484222325) ^ self->caller.user;
     for (size_t at = 0; at < self->peer.size; at++)
         hash = (hash ^ self->peer.bytes [at]) * UINT64_C (0x100000001b3);

@@ -11,27 +11,27 @@
 #include "request_queue.h"
 
 typedef struct {
-    waiting_t waiting;          //  first: the way back from it; of kept mail
+    waiting_t waiting;          //  first, so that it leads back here; of a kept message
     peer_t peer;
     caller_t caller;
     wire_head_t head;
     const frame_t *frames;      //  with the head's
     size_t count;
-    zmq_msg_t *held;            //  of kept mail: the frames that were not copied
+    zmq_msg_t *held;            //  of a kept message: the frames that were not copied
     size_t held_count;
 } inbound_message_t;
 
-//  A copy that stays until inbound_message_destroy.  messages, unless NULL, are those that the frames lie in,
-//  in their order: large ones are taken out of them.  NULL: no memory.
+//  A copy that lives until inbound_message_destroy.  messages (or NULL) are the ZeroMQ messages of the
+//  frames, in their order: large ones are moved out of them.  NULL: no memory.
 inbound_message_t *inbound_message_keep (const inbound_message_t *self, zmq_msg_t *messages);
 void inbound_message_destroy (inbound_message_t **self_p);
-//  Of kept mail: its frames go before it does; what giving them back takes is not the broker's thread's then.
-//  Any thread.
+//  Frees the frames of a kept message early, so that the time for it is not the broker's thread's.  Any
+//  thread.
 void inbound_message_drop_frames (inbound_message_t *self);
 
-//  What keeping it costs.
+//  The bytes that keeping it takes.
 size_t inbound_message_bytes (const inbound_message_t *self);
-//  Stands for the connection and whose it is: another one's hardly has the same.
+//  A key of the connection and its caller: two connections hardly ever have the same.
 uint64_t inbound_message_connection (const inbound_message_t *self);
 
 #endif

@@ -10,12 +10,12 @@ typedef struct {
     uint64_t count, untold;
     int64_t told_ms;
     uint64_t user;
-    char message [160];         //  of the last one that was not told
+    char message [160];         //  of the last refusal that was not logged
 } tally_t;
 
 typedef struct {
     const char *name;
-    tally_t *tallies;           //  by code; made when the first is counted
+    tally_t *tallies;           //  by code; allocated at the first refusal
     bool has_untold;
 } tenant_tallies_t;
 
@@ -53,7 +53,7 @@ s_code (rejection_log_t *self, const char *code)
     for (size_t index = 0; index < self->code_count; index++)
         if (strcmp (self->codes [index], code) == 0)
             return index;
-    assert (self->code_count < REJECTION_LOG_CODES_MAX);         //  they are words of ours
+    assert (self->code_count < REJECTION_LOG_CODES_MAX);         //  all codes are the server's own
     self->codes [self->code_count] = code;
     return self->code_count++;
 }
@@ -86,7 +86,7 @@ rejection_log_add (rejection_log_t *self, const rejection_log_one_t *one, int64_
     assert (one->tenant < REJECTION_LOG_LINES_MAX);
     tally_t *tally = s_tally (self, one);
     if (!tally)
-        return;                 //  no memory to count with: the client is answered all the same
+        return;                 //  no memory to count; the client is answered all the same
     bool is_due = tally->count == 0 || now_ms >= tally->told_ms + REJECTION_LOG_TELL_MS;
     tally->count++;
     if (is_due && tally->untold == 0) {

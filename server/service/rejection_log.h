@@ -1,8 +1,9 @@
 /*  rejection_log -- every request that was refused, counted by tenant and code; and told in the log, at most
  *  once a second for each.
  *
- *  What was refused meanwhile is told by its number, with the last message.  A tenant's number is the
- *  broker's; one more, REJECTION_LOG_NOBODY, is for those who are nobody's.  Owner: the broker's thread.
+ *  A line reports the number of refusals since the last line, and the last message.  Tenants have the
+ *  broker's numbers; one more, REJECTION_LOG_NOBODY, is for callers without a tenant.  Owner: the broker's
+ *  thread.
  */
 #ifndef REJECTION_LOG_H
 #define REJECTION_LOG_H
@@ -22,18 +23,18 @@ void rejection_log_destroy (rejection_log_t **self_p);
 
 typedef struct {
     uint32_t tenant;
-    const char *name;           //  the tenant's in the log, lent for good; NULL: it is not named
-    uint64_t user;              //  BROKER_USER_UNKNOWN: it is not known
+    const char *name;           //  the tenant's name in the log, lent for ever; NULL: it is not named
+    uint64_t user;              //  BROKER_USER_UNKNOWN: not known
     const char *code;           //  static
     const char *message;
 } rejection_log_one_t;
 
 void rejection_log_add (rejection_log_t *self, const rejection_log_one_t *one, int64_t now_ms);
-//  About twice a second.
+//  Call it about twice a second.
 void rejection_log_beat (rejection_log_t *self, int64_t now_ms);
 
-//  {"busy": 3}: those of one tenant, or of all where it is REJECTION_LOG_LINES_MAX; codes that were never
-//  used are left out.  A new reference.
+//  {"busy": 3}: refusals of one tenant, or of all (REJECTION_LOG_LINES_MAX); unused codes are left out.  A
+//  new reference.
 json_t *rejection_log_status (const rejection_log_t *self, uint32_t tenant);
 
 #endif

@@ -2,21 +2,22 @@
 #include <assert.h>
 #include <stdlib.h>
 
-//  A pass counts in cost x STRIDE / weight: fine enough for the largest weight there is.
+//  A pass counts in cost x STRIDE / weight: fine enough for the largest weight.
 enum { STRIDE = 1024, BUCKETS = 256 };
 
 typedef struct {
     waiting_t *first, *last;
-    waiting_t *held;            //  the first, while it is held
+    waiting_t *held;            //  the line's first request, while it is held
     size_t count, small_bytes, large_bytes;
     uint64_t pass;
     uint32_t weight;
-    //  Requests by connection, those of several in one bucket where they collide; and those that hold back.
+    //  Counts of requests by connection, in hash buckets that several connections may share; and of those
+    //  with is_first.
     uint16_t of [BUCKETS], firsts [BUCKETS];
 } line_t;
 
 struct request_queue {
-    uint64_t pass;              //  of the line that was served last
+    uint64_t pass;              //  pass of the line that was served last
     size_t count, large_bytes;
     line_t lines [WAITING_LINES_MAX];
 };
@@ -83,7 +84,7 @@ s_remove (request_queue_t *self, waiting_t *request)
     return request;
 }
 
-//  ---- coming
+//  ---- requests that arrive
 
 static bool
 s_fits (const request_queue_t *self, const line_t *line, const waiting_t *request)
@@ -94,8 +95,8 @@ s_fits (const request_queue_t *self, const line_t *line, const waiting_t *reques
         && (self->large_bytes == 0 || self->large_bytes + request->bytes <= WAITING_LARGE_MAX);
 }
 
-//  The newest small request of the connection that has the most; NULL: none has more by two than the one that
-//  comes.
+//  The newest small request of the connection with the most; NULL: none has at least two more than the new
+//  request's connection.
 static waiting_t *
 s_find_greedy (line_t *line, const waiting_t *request)
 {
@@ -116,7 +117,7 @@ s_stride (uint64_t cost, uint32_t weight)
     return (uint64_t) ((unsigned __int128) cost * STRIDE / weight);
 }
 
-//  A line that nobody stood in begins where the others are.
+//  An empty line begins at the pass of the others.
 static void
 s_begin (const request_queue_t *self, line_t *line)
 {
@@ -146,7 +147,7 @@ request_queue_put (request_queue_t *self, uint32_t number, uint32_t weight, wait
     return gives_way;
 }
 
-//  ---- going
+//  ---- requests that leave
 
 static const line_t *
 s_next_line (const request_queue_t *self)
@@ -188,7 +189,7 @@ request_queue_hold (request_queue_t *self, waiting_t *request)
     s_count (self, line, request, true);
 }
 
-//  What the line could not have meanwhile is not saved up for it.
+//  The line saves up no time while its head was held.
 void
 request_queue_release (request_queue_t *self, waiting_t *request)
 {
@@ -217,7 +218,7 @@ request_queue_charge (request_queue_t *self, uint32_t number, uint32_t weight, u
     self->lines [number].pass += s_stride (cost, weight);
 }
 
-//  ---- what there is
+//  ---- queries
 
 static bool
 s_find (const line_t *line, uint64_t connection, bool firsts_only)

@@ -1,17 +1,17 @@
 /*  request_queue -- requests that cost the broker's thread much wait here for their turn: by weight over
  *  tenants.
  *
- *  Each tenant has a line; its requests stand there in the order of their arrival.  Stride scheduling
- *  (Waldspurger 1995) over the thread's time decides which line is next: a line has a pass, which grows by
- *  the cost of its requests over its weight, and the line with the lowest pass is next (of equal ones the
- *  lowest number).  An empty line that gets a request begins at the pass of the others, or later by at most
- *  WAITING_DEBT_MAX / weight: a tenant saves up no time, and does not pay for long for time that no other
- *  tenant wanted.  While two lines both have requests, the time spent on them, over their weights, differs by
- *  no more than one request of each and that debt.
+ *  Each tenant has a line with its requests in the order of their arrival.  Stride scheduling (Waldspurger
+ *  1995) over the thread's time decides which line is next: a line has a pass, which grows by the cost of its
+ *  requests over its weight, and the line with the lowest pass is next (of equal ones the lowest number).  An
+ *  empty line that gets a request begins at the pass of the others, or later by at most WAITING_DEBT_MAX /
+ *  weight: a tenant saves up no time, and does not pay for long for time that no other tenant wanted.  While
+ *  two lines both have requests, the time spent on them, over their weights, differs by no more than one
+ *  request of each and that debt.
  *
- *  All is bounded.  If a line is full of small requests, the connection with the most of them gives one up to
- *  a connection with at least two less: so one user of a tenant, or one broken client, does not shut out the
- *  others.
+ *  Everything is bounded.  If a line is full of small requests, the connection with the most of them loses
+ *  one to a new request of a connection with at least two fewer: so one user of a tenant, or one broken
+ *  client, does not shut out the others.
  *
  *  Invariants, checked by request_queue_check ():
  *    W1  a line has at most WAITING_LINE_MAX requests, WAITING_CONNECTION_MAX of one connection; its small
@@ -32,7 +32,7 @@ typedef struct request_queue request_queue_t;
 
 enum {
     WAITING_LINES_MAX = 64,
-    WAITING_LINE_MAX = 256,                 //  as many jobs as a data set can have may come at once
+    WAITING_LINE_MAX = 256,                 //  as many JOINs as a data set can have jobs may come at once
     WAITING_CONNECTION_MAX = 32,
     WAITING_SMALL_BYTES = 1 << 20,
     WAITING_LINE_BYTES_MAX = 8 << 20,
@@ -42,42 +42,42 @@ enum {
                                             //  second
 };
 
-//  What waits: part of whatever the caller keeps of it, and its own until it is put, and from when it is
-//  taken.
+//  A waiting request, embedded in the caller's structure.  The caller owns it before the put and after the
+//  take.
 typedef struct waiting {
-    uint64_t connection;                    //  whose; any number that two connections hardly share
-    size_t bytes;                           //  that are held for it
-    bool is_first;                          //  nothing else of its connection may overtake it
+    uint64_t connection;                    //  key of its connection; two connections hardly ever share one
+    size_t bytes;                           //  memory held for it
+    bool is_first;                          //  no other message of its connection may overtake it
                                             //  (request_queue_holds_back)
-    uint32_t line;                          //  the room's from here on
+    uint32_t line;                          //  the queue's from here on
     struct waiting *before, *after;
 } waiting_t;
 
 //  NULL: no memory.
 request_queue_t *request_queue_new (void);
-//  The room must be empty.
+//  The queue must be empty.
 void request_queue_destroy (request_queue_t **self_p);
 
-//  The request stands at its line's end.  weight: the line's, 1 or more.  Returns who cannot wait: NULL, the
-//  request itself, or another one, which is the caller's again.
+//  Appends the request to its line.  weight: the line's, 1 or more.  Returns the request that finds no room,
+//  this one or another, which is the caller's again; NULL: none.
 waiting_t *request_queue_put (request_queue_t *self, uint32_t line, uint32_t weight, waiting_t *request);
-//  Who is next, the caller's again; NULL: nobody waits.
+//  Takes out the next request, which is the caller's again; NULL: none waits.
 waiting_t *request_queue_take (request_queue_t *self);
-//  What was just taken is not done with yet: it stands at its line's head again, and nobody of its line is
-//  next before request_queue_release, which takes it for good.  At most one of a line.
+//  The request just taken is not finished yet: it returns to its line's head, and blocks its line until
+//  request_queue_release takes it for good.  At most one for each line.
 void request_queue_hold (request_queue_t *self, waiting_t *request);
 void request_queue_release (request_queue_t *self, waiting_t *request);
-//  Takes one of those for whom is_gone says so, but none that is held; NULL: there is none.
+//  Takes out a request for which is_gone returns true, but none that is held; NULL: none.
 waiting_t *request_queue_take_if (request_queue_t *self,
     bool (*is_gone) (void *context, const waiting_t *request), void *context);
-//  So much was done for the line: for a request that was taken, or on the side.
+//  Charges the line for work: for a request that was taken, or for something else.
 void request_queue_charge (request_queue_t *self, uint32_t line, uint32_t weight, uint64_t cost);
 
-//  Whether a request of this connection with is_first waits; or any of it.
+//  Whether a request of this connection with is_first waits.  The second: whether any request of it waits.
 bool request_queue_holds_back (const request_queue_t *self, uint32_t line, uint64_t connection);
 bool request_queue_has (const request_queue_t *self, uint32_t line, uint64_t connection);
 size_t request_queue_count (const request_queue_t *self);
-//  Whether request_queue_take would find somebody.
+//  Whether request_queue_take would find a request.
 bool request_queue_has_next (const request_queue_t *self);
 size_t request_queue_line_count (const request_queue_t *self, uint32_t line);
 size_t request_queue_bytes (const request_queue_t *self);

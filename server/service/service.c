@@ -34,7 +34,7 @@ s_settle (void *context)
     service_count_outside (self);
 }
 
-//  What arrivals refuse by themselves, later than in their answer: counted, and answered by them.
+//  A refusal that arrivals sends later than in its answer: it is counted here, arrivals tells the client.
 static void
 s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal)
 {
@@ -120,11 +120,11 @@ service_label (const service_t *self, rank_t *rank, service_label_t *label)
     if (has_ranks)
         label->fields [count++] = (log_field_t) LOG_NUMBER ("rank", rank_number (rank));
     label->fields [count++] = (log_field_t) LOG_TEXT ("user", has_user? label->user: NULL);
-    label->fields [count++] = (log_field_t) LOG_TEXT ("reason", NULL);      //  for who has one
+    label->fields [count++] = (log_field_t) LOG_TEXT ("reason", NULL);      //  for callers that have one
     label->fields [count] = (log_field_t) { .key = NULL };
 }
 
-//  A line about a rank; reason: NULL, or a word of ours.
+//  A line about a rank; reason: NULL, or one of the server's own words.
 static void
 s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event, const char *reason,
     const char *what)
@@ -143,7 +143,7 @@ s_job_of (const rank_t *rank)
     return job_id (rank_job (rank));
 }
 
-//  ---- the door
+//  ---- the ring server
 
 void
 service_attend (service_t *self, int64_t now_ms)
@@ -169,7 +169,7 @@ service_attend (service_t *self, int64_t now_ms)
     }
 }
 
-//  ---- what the broker wants done
+//  ---- the broker's actions
 
 //  Moves the rows of a batch together where unreadable samples left holes.
 static void
@@ -207,7 +207,7 @@ s_copy (service_t *self, place_t *place)
     connection_t *connection = rank_user (rank);
     uint8_t *slot = connection_slot (connection, place_slot (place));
     if (!slot) {
-        //  No memory for an inline batch: the job cannot go on, others can.
+        //  No memory for an inline batch: this job ends, others continue.
         broker_copied (self->options.broker, place);
         broker_end (self->options.broker, rank_job (rank), "memory",
             "the server has no memory for the job's batches");
@@ -216,8 +216,8 @@ s_copy (service_t *self, place_t *place)
     tasks_copy (self->options.tasks, place, &connection->layout, slot);
 }
 
-//  The client of a job that the server has ended may go on looking at what is in its ring.  True: it will say
-//  when it is done.
+//  The client of a job that the server has ended may still read its ring.  True: the client will say when it
+//  has finished.
 static bool
 s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
@@ -235,7 +235,7 @@ s_part (service_t *self, connection_t *connection, const tenant_t *tenant)
     return true;
 }
 
-//  NULL: it has none, or none any more.
+//  NULL: the rank has no connection, or has it no more.
 static void
 s_reclaim_connection (service_t *self, connection_t *connection, const tenant_t *tenant)
 {
@@ -251,7 +251,7 @@ s_reclaim_rank (service_t *self, rank_t *rank)
     broker_reclaim_rank (self->options.broker, rank);
 }
 
-//  To put a large ring away takes as long as to make it: measured, and its tenant's.
+//  Unmapping a large ring takes as long as making it: the time is measured, and charged to its tenant.
 static void
 s_reclaim (service_t *self, job_t *job)
 {
@@ -367,7 +367,7 @@ s_log_bad_samples (service_t *self)
             dataset_name (dataset), reason);
 }
 
-//  Reads that fail for a while, once; and that they do so no more.
+//  Logs once that reads of a data set have failed for a while, and once that they succeed again.
 static void
 s_log_trouble (service_t *self)
 {
@@ -422,7 +422,7 @@ void
 service_beat (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
-    //  What bursts of messages and jobs have left with the allocator goes back to the system.
+    //  Returns memory to the system that bursts of messages and jobs have left with the allocator.
     malloc_trim (0);
     broker_each_rank (self->options.broker, s_beat, self);
     arrivals_beat (self->arrivals, now_ms);
@@ -447,7 +447,7 @@ service_is_drained (const service_t *self)
     return broker_is_draining (self->options.broker) && service_jobs (self) == 0;
 }
 
-//  ---- keys that are no more
+//  ---- revoked keys
 
 typedef struct {
     service_t *service;
@@ -504,7 +504,7 @@ void
 service_stop (service_t *self, int64_t now_ms)
 {
     self->stopping = true;
-    //  Progress and leaves that came just before; not for ever, since somebody may go on sending.
+    //  Progress and leaves that came just before; bounded, because a client may send without end.
     for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
     service_empty_room (self);
     arrivals_stop (self->arrivals);
@@ -512,7 +512,7 @@ service_stop (service_t *self, int64_t now_ms)
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
     side_jobs_collect (self->side_jobs, true);
-    service_empty_room (self);                  //  who stood behind a JOIN that was read
+    service_empty_room (self);                  //  requests behind a JOIN whose ids were being read
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_RECLAIM)

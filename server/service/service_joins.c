@@ -1,11 +1,11 @@
 //  JOIN: from the room to arrivals.h.
 //
-//  happy path:     what it asks for is looked at; its ids are read; a job.  Where there are many ids a worker
-//                  reads them, as a side job of its tenant's: meanwhile the JOIN is held at the head of its
-//                  tenant's line, so that no tenant has more than one in work, and nothing of it overtakes
+//  happy path:     the request is checked; its ids are read; a job.  If there are many ids a worker reads
+//                  them, as a side job of the tenant's.  Meanwhile the JOIN is held at the head of its
+//                  tenant's line, so that a tenant has only one in work, and none of its requests overtakes
 //                  another.
-//  failure modes:  refused at any of these.  Its key is revoked while it is read: refused when that is done.
-//  on close:       what is being read is refused: `stopping`.
+//  failure modes:  refused at any step.  Its key is revoked while the ids are read: refused afterwards.
+//  on close:       a JOIN whose ids are being read is refused: `stopping`.
 
 #include "service_state.h"
 #include <assert.h>
@@ -13,17 +13,17 @@
 
 enum { AUTOMATIC_ID_BYTES = 5 };            //  of a routing id that ZeroMQ gave: a zero, and four more
 
-//  One whose ids a worker reads.
+//  A JOIN whose ids a worker reads.
 typedef struct reading_join {
-    side_job_t side_job;              //  first: the way back from it
+    side_job_t side_job;              //  first, so that it leads back here
     service_t *service;
     inbound_message_t *inbound;
     join_request_t *join_request;
     bool good, is_revoked;
-    refusal_t refusal;          //  unless it is good
+    refusal_t refusal;          //  if the ids are refused
 } reading_join_t;
 
-//  In a worker.  The ids' bytes are given back there, too: that takes as long.
+//  In a worker, which also frees the ids' bytes: that takes as long as reading them.
 static void
 s_read (side_task_t *side_task, decoder_t *decoder)
 {
@@ -33,7 +33,7 @@ s_read (side_task_t *side_task, decoder_t *decoder)
     inbound_message_drop_frames (self->inbound);
 }
 
-//  The request goes.
+//  Frees the request.
 static bool
 s_go_on (reading_join_t *self, bool was_read)
 {
@@ -66,7 +66,7 @@ s_done (side_job_t *side_job, bool was_read)
     service_charge (service, tenant, service_unreclaimed_ns (service) - begin);
 }
 
-//  The request is not the caller's any more.
+//  Takes the request over.
 static bool
 s_let_read (service_t *self, inbound_message_t *inbound, join_request_t *join_request, refusal_t *refusal)
 {
@@ -90,8 +90,8 @@ service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal)
 {
     if (self->stopping)
         return service_refuse_stopping (refusal);
-    //  A routing id that the client chose may be one that another client had: what is still on its way to
-    //  that one would reach this one.
+    //  A routing id that the client chose may have been another client's: messages still on their way to that
+    //  client would reach this one.
     if (inbound->peer.size != AUTOMATIC_ID_BYTES || inbound->peer.bytes [0] != 0)
         return refuse (refusal, "bad_request", "leave the DEALER's routing id unset");
     if (!service_account (self, inbound, refusal))

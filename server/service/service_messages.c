@@ -1,12 +1,12 @@
 //  What clients ask: from the socket to the answer.
 //
-//  happy path:     a message is received, its caller found, its head read.  What costs little is done at
-//                  once.  What costs much (JOIN, STATUS, EXPLAIN, DATASET) waits in the room, and with it
-//                  what must not overtake it; from the room it is served by weight over tenants, a slice a
-//                  turn.
-//  failure modes:  whoever is nobody's gets no answer, and so does what has not our magic.  A line that is
-//                  full: `busy`.  More errors than a user's ration: counted, not answered.
-//  on close:       the room is emptied: each request gets its answer, a JOIN `stopping`.
+//  happy path:     a message is received, its caller found, its head read.  A cheap request is served at
+//                  once.  An expensive one (JOIN, STATUS, EXPLAIN, DATASET) waits in the queue, and so does
+//                  any message that must not overtake it; the queue is served by weight over tenants, a slice
+//                  of time each turn.
+//  failure modes:  a caller without a tenant, or a message without our magic, gets no answer.  A line that is
+//                  full: `busy`.  More errors than a user's limit: counted, not answered.
+//  on close:       the queue is emptied: each request gets its answer, a JOIN `stopping`.
 //  service_joins.c: JOIN.
 
 #include "service_state.h"
@@ -30,13 +30,12 @@ enum {
     FRAMES_MAX = WIRE_FRAMES_MAX + 1,       //  the routing id before them
     RECEIVE_NS = 1000000,                   //  a turn's receiving
     SLICE_NS = 2000000,                     //  a turn's serving: at least one request
-    //  While other tenants' jobs run, the room has one part in so many of the thread's time: a request of 50
-    //  ms cannot be divided, and workers run dry behind a row of them.
+    //  While other tenants' jobs run, the queue gets one part in so many of the thread's time: a request of
+    //  50 ms cannot be divided, and workers run out of tasks behind a row of them.
     REST_PARTS = 10,
-    //  But nobody waits for long because of what was done for another: to put a ring of some gigabytes away
-    //  takes a second.
+    //  But no tenant waits long for work done for another: unmapping a ring of some gigabytes takes a second.
     REST_MS_MAX = 1000,
-    //  What libzmq's thread takes to receive, a byte: the kernel's copy, and memory that is new each time.
+    //  The time of libzmq's thread to receive a byte: the kernel's copy, and memory that is new each time.
     RECEIVED_NS_A_BYTE = 2
 };
 
@@ -71,7 +70,7 @@ service_refuse (service_t *self, const inbound_message_t *inbound, const refusal
         self->dropped [one.tenant]++;
         return;
     }
-    //  A peer that does not listen to its error is not our trouble.
+    //  A failed send is ignored: it is the peer's problem.
     outbox_send_text (self->options.router, &inbound->peer, WIRE_ERROR, inbound->head.job, inbound->head.tag,
         reply_error (refusal->code, refusal->message));
 }
@@ -101,7 +100,7 @@ service_account (service_t *self, const inbound_message_t *inbound, refusal_t *r
 
 //  ---- jobs
 
-//  The rank of the job that a message means, if that is this connection's; NULL: it is not.
+//  The rank of the message's job, if it belongs to this connection; NULL: it does not.
 static rank_t *
 s_find_own (service_t *self, const inbound_message_t *inbound)
 {
@@ -114,16 +113,15 @@ s_find_own (service_t *self, const inbound_message_t *inbound)
     return NULL;
 }
 
-//  The same; else a refusal.
+//  The same; refuses if there is none.
 static rank_t *
 s_own_rank (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
     rank_t *rank = s_find_own (self, inbound);
     if (rank)
         return rank;
-    //  It may have ended in this very turn; then ENDED must come first: without it, this refusal says that
-    //  the server is not the one that the client knew, and the client would join anew, which a fenced one
-    //  must not.
+    //  The job may have ended in this turn; then ENDED must come first.  A client that gets this refusal
+    //  without ENDED takes the server for a new one and joins again, which a fenced client must not.
     service_carry_out_all (self);
     refuse (refusal, "unknown_job", "this connection has no job %" PRIu64 " (it may have ended)",
         inbound->head.job);
@@ -171,7 +169,7 @@ s_of_job (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     rank_t *rank = s_own_rank (self, inbound, refusal);
     if (!rank)
         return false;
-    broker_heartbeat (broker, rank, self->now_ms);      //  whatever it says, it lives
+    broker_heartbeat (broker, rank, self->now_ms);      //  any message shows that the client lives
     wire_progress_t progress;
     switch (inbound->head.kind) {
     case WIRE_PROGRESS:
@@ -189,7 +187,7 @@ s_of_job (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     }
 }
 
-//  ---- of no job
+//  ---- requests without a job
 
 static bool
 s_status (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
@@ -200,14 +198,15 @@ s_status (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     char *text = service_status (self, &inbound->caller, self->now_ms);
     rank_t *rank = s_find_own (self, inbound);
     if (rank)
-        broker_heartbeat (self->options.broker, rank, self->now_ms);        //  whatever it asks, it lives
+        broker_heartbeat (self->options.broker, rank, self->now_ms);        //  any message shows that the
+                                                                            //  client lives
     if (text)
         outbox_send_counted (self->options.router, &inbound->peer, WIRE_STATUS_REPLY,
             rank? inbound->head.job: 0, inbound->head.tag, text, account);
     return true;
 }
 
-//  What a data set is, or a part of one of its tables.
+//  Answers what a data set is, or a part of one of its tables.
 static bool
 s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
@@ -231,7 +230,7 @@ s_dataset (service_t *self, const inbound_message_t *inbound, refusal_t *refusal
     return true;
 }
 
-//  No new jobs and no new epochs from now on; the loop ends when the last job has gone.
+//  No new jobs and no new epochs from now on; the server's loop ends when the last job has gone.
 static bool
 s_drain (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
@@ -279,7 +278,7 @@ s_answer (service_t *self, inbound_message_t *inbound)
         service_refuse (self, inbound, &refusal);
 }
 
-//  ---- waiting
+//  ---- requests that wait
 
 static uint32_t
 s_weight (const service_t *self, const tenant_t *tenant)
@@ -287,7 +286,7 @@ s_weight (const service_t *self, const tenant_t *tenant)
     return (uint32_t) broker_share (self->options.broker, tenant, 1 << 20);
 }
 
-//  Whether a job of another tenant than this one is there.
+//  Whether another tenant has a job.
 typedef struct {
     const tenant_t *tenant;
     bool found;
@@ -300,7 +299,7 @@ s_look_for_others (void *context, job_t *job)
     others->found = others->found || job_tenant (job) != others->tenant;
 }
 
-//  The room rests, if others are there whom that held up.
+//  Pauses the queue, if its work has held up other tenants.
 void
 service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
 {
@@ -310,7 +309,7 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
         broker_each_job (self->options.broker, s_look_for_others, &others);
     if (!others.found)
         return;
-    //  What is less than a millisecond adds up: many small requests are as much as a large one.
+    //  Times below a millisecond add up: many small requests cost as much as a large one.
     self->rest_ns += nanoseconds * (REST_PARTS - 1);
     int64_t from_ms = self->resting_until_ms > self->now_ms? self->resting_until_ms: self->now_ms;
     int64_t until_ms = from_ms + (int64_t) (self->rest_ns / 1000000);
@@ -318,7 +317,7 @@ service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
     self->rest_ns %= 1000000;
 }
 
-//  Measured, and charged to whom it was done for; reclaims on the way have been.
+//  Measures the work and charges it to the request's tenant; reclaims in between are charged already.
 static void
 s_answer_measured (service_t *self, inbound_message_t *inbound)
 {
@@ -327,7 +326,7 @@ s_answer_measured (service_t *self, inbound_message_t *inbound)
     service_charge (self, inbound->caller.tenant, service_unreclaimed_ns (self) - begin);
 }
 
-//  False: nobody waits.
+//  False: no request waits.
 static bool
 s_serve_one (service_t *self)
 {
@@ -343,8 +342,8 @@ s_serve_one (service_t *self)
     return true;
 }
 
-//  Who stands before the room comes in, as soon as there is room; requests are served for that, unless the
-//  first is being read.
+//  The message that found the queue full enters as soon as there is room; requests are served for that,
+//  unless the ids of the first are being read.
 static void
 s_let_in (service_t *self)
 {
@@ -383,7 +382,7 @@ service_empty_room (service_t *self)
 }
 
 typedef struct {
-    bool (*is_gone) (void *context, const caller_t *caller);        //  NULL: all are
+    bool (*is_gone) (void *context, const caller_t *caller);        //  NULL: all are gone
     void *context;
 } gone_t;
 
@@ -440,7 +439,7 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
     waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant),
         &kept->waiting);
     inbound_message_t *loser = (inbound_message_t *) refused;
-    //  Where there is one tenant, nobody is hurt by who waits at the socket instead: behind this one.
+    //  With one tenant no other tenant is hurt if messages wait in the socket, behind this one.
     if (loser && broker_tenants (self->options.broker) == 1 && !self->stuck) {
         self->stuck = loser;
         s_let_in (self);
@@ -451,9 +450,9 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
     inbound_message_destroy (&loser);
 }
 
-//  What costs much waits; so does what must not come before something of its connection that waits: anything
-//  before a JOIN, since it is about that job; and before a question what ends the job, but not PROGRESS, or a
-//  job would stand still while its question waits.
+//  Expensive requests wait.  So does a message that must not overtake a waiting one of its connection: any
+//  message behind a JOIN, because it is about that job; and a message that ends the job behind a question.
+//  PROGRESS may overtake a question, or the job would pause while its question waits.
 static bool
 s_must_wait (const service_t *self, const inbound_message_t *inbound)
 {
@@ -487,14 +486,14 @@ s_take (service_t *self, inbound_message_t *inbound, zmq_msg_t *messages)
         s_let_wait (self, inbound, messages);
     else
     if (inbound->head.kind == WIRE_LEAVE)
-        s_answer_measured (self, inbound);         //  what a job has is put away: as dear as its coming
+        s_answer_measured (self, inbound);         //  freeing a job's memory costs as much as joining
     else
         s_answer (self, inbound);
 }
 
 //  ---- receiving
 
-//  A key that was let in when its connection was made, and that is nobody's now.
+//  Whether the key was admitted when its connection was made, and has no tenant now.
 static void
 s_refuse_key (service_t *self, inbound_message_t *inbound)
 {
@@ -517,16 +516,16 @@ service_take (service_t *self, const service_message_t *message, int64_t now_ms)
     if (tenants_caller (self->options.tenants, message->uid, message->key, &inbound.caller))
         s_take (self, &inbound, message->messages);
     else
-    //  On ipc nobody has a key, whatever the peer says of itself.
+    //  On ipc no peer has a key, whatever it claims.
     if (message->key && message->uid == (uid_t) -1)
         s_refuse_key (self, &inbound);
     else
         self->strangers++;
 }
 
-//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; of whoever comes by tcp nothing is
-//  known: -1.  The name is on what the peer has sent; the routing id that stands before it has it only where
-//  nobody polled first (4.3.4).
+//  The user at the other end: ZeroMQ names an ipc peer "host:uid:gid:pid"; a tcp peer has no uid: -1.  Take
+//  the name from a frame that the peer sent: the routing id frame before it has it only if the socket was not
+//  polled first (4.3.4).
 static uid_t
 s_peer_uid (zmq_msg_t *message)
 {
@@ -537,8 +536,8 @@ s_peer_uid (zmq_msg_t *message)
     return (uid_t) -1;
 }
 
-//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: nothing there.
-//  *bytes_p: of all but the first, which was not on the wire.
+//  Receives one multipart message; frames beyond FRAMES_MAX are thrown away, and counted.  0: no message.
+//  *bytes_p: of all frames but the first, which was not on the wire.
 static size_t
 s_receive_frames (void *router, zmq_msg_t *messages, size_t *bytes_p)
 {
@@ -574,7 +573,7 @@ s_receive_one (service_t *self, int64_t now_ms)
         frames [index - 1] = (frame_t) { zmq_msg_data (&messages [index]), zmq_msg_size (&messages [index]) };
     peer_t peer = { .size = (uint8_t) zmq_msg_size (&messages [0]) };
     memcpy (peer.bytes, zmq_msg_data (&messages [0]), peer.size);
-    //  A message with too many frames is told by its count, which request_head refuses.
+    //  request_head refuses a message with too many frames by its count.
     if (count > 1) {
         uid_t uid = s_peer_uid (&messages [1]);
         receive_quota_taken (uid == (uid_t) -1? RECEIVE_QUOTA_REMOTE: uid,

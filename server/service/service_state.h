@@ -29,63 +29,64 @@ struct service {
                                                     //  not sent yet; its threads count down
     //  requests: those that wait, and answers
     request_queue_t *room;
-    struct reading_join *reading [BROKER_TENANTS_MAX];      //  a JOIN of each tenant whose ids a worker
-                                                            //  reads, NULL: none; it is its line's head, and
-                                                            //  held
-    inbound_message_t *stuck;              //  one that found the room full, where there is one tenant;
-                                           //  nothing is received until it is in
-    int64_t resting_until_ms;   //  nobody is taken from the room before
-    uint64_t rest_ns;           //  that are to be rested besides: less than a millisecond
+    struct reading_join *reading [BROKER_TENANTS_MAX];      //  for each tenant, the JOIN whose ids a worker
+                                                            //  reads, NULL: none; it is held at its line's
+                                                            //  head
+    inbound_message_t *stuck;              //  with one tenant: a message that found the queue full; nothing
+                                           //  is received until it is in
+    int64_t resting_until_ms;   //  no request is taken from the queue before
+    uint64_t rest_ns;           //  still to be paused: less than a millisecond
     uint64_t reclaimed_ns;         //  charged for reclaims so far
     error_rate_limit_t error_rate_limit;
     rejection_log_t *rejection_log;
     send_backlog_t *unread;
-    uint64_t ignored, strangers;        //  messages that are not ours, or nobody's
+    uint64_t ignored, strangers;        //  messages of another protocol, or of callers without a tenant
     uint64_t dropped [REJECTION_LOG_LINES_MAX];      //  refusals that were not sent, by tenant
     //  scratch for one batch
     uint32_t *rows;
     uint64_t *ids;
 };
 
-//  What the log says of a rank: fields, and "job 3" or where there are several "job 3, rank 1".
+//  A rank in the log: fields, and "job 3", or "job 3, rank 1" if there are several.
 typedef struct {
     char text [64], user [24];
     log_field_t fields [6];
 } service_label_t;
 
 void service_label (const service_t *self, rank_t *rank, service_label_t *label);
-//  The tenant's name in the log; NULL: there is only one.
+//  The tenant's name in the log; NULL: there is only one tenant.
 const char *service_tenant_name (const service_t *self, const tenant_t *tenant);
 
 void service_carry_out_all (service_t *self);
-//  What counts in the budget of jobs, and is no job's.
+//  Reports memory that counts in the budget of jobs and belongs to no job.
 void service_count_outside (service_t *self);
 
-//  Counts a refusal, tells the log of it, and answers it if the caller has not had too many.
+//  Counts and logs a refusal, and answers it if the caller is below its limit of errors.
 void service_refuse (service_t *self, const inbound_message_t *inbound, const refusal_t *refusal);
-//  What this thread has worked, and that so much of it was done for one tenant and held up the others.
+//  The processor time of this thread; and a charge of so much of it to one tenant, because it held up the
+//  others.
 uint64_t service_nanoseconds (const service_t *self);
-//  The same without reclaims, which are charged by themselves: for what lies between two looks.
+//  The processor time without reclaims, which are charged separately: for the difference between two calls.
 uint64_t service_unreclaimed_ns (const service_t *self);
 void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
-//  All requests that wait are handled; or those of callers that are gone are refused (is_gone NULL: all go
-//  without a word).
+//  Handles all waiting requests.  The second refuses those of callers that are gone (is_gone NULL: drops all
+//  without an answer).
 void service_empty_room (service_t *self);
 void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
 
-//  Where the answer to this connection is counted; NULL: refused, it does not read what it has.
+//  The counter for answers to this connection; NULL: refused, because it does not read its answers.
 atomic_size_t *service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal);
 //  Always false.
 bool service_refuse_revoked (refusal_t *refusal);
 bool service_refuse_stopping (refusal_t *refusal);
 
 //  ---- service_joins.c
-//  mail is kept, and has just been taken from the room.  True: it was answered, or will be, perhaps later
-//  (service_is_reading: the mail is not the caller's any more).  False: refusal is the answer.
+//  The message is kept, and has just been taken from the queue.  True: it was answered, or will be later
+//  (service_is_reading: the message is not the caller's any more).  False: refusal is the answer.
 bool service_join (service_t *self, inbound_message_t *inbound, refusal_t *refusal);
 bool service_is_reading (const service_t *self, const inbound_message_t *inbound);
-//  Those of callers that are gone will be refused.
+//  JOINs being read of callers that are gone will be refused.
 void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
 

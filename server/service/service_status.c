@@ -19,7 +19,7 @@ s_cpu_seconds (void)
          + (double) (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-//  What was refused to the tenant, and what of it waits.
+//  The tenant's refusals, and its waiting requests.
 static void
 s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
 {
@@ -54,7 +54,7 @@ s_descriptors (const connection_limit_t *connection_limit)
     return object;
 }
 
-//  What the whole server does and has: others move these figures.
+//  Figures of the whole server: other tenants change them.
 static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 {
@@ -84,7 +84,7 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 char *
 service_status (service_t *self, const caller_t *caller, int64_t now_ms)
 {
-    //  Operators see all; so does everybody where there is one tenant, as it has always been.
+    //  Operators see everything; with one tenant every caller does.
     bool sees_all = caller->is_operator || broker_tenants (self->options.broker) == 1;
     service_count_outside (self);
     json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
