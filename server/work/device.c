@@ -16,14 +16,14 @@ struct device {
     dev_t number;
     char **volumes;
     size_t volume_count;
-    size_t span_max;                //  of all ranges
+    size_t span_max;                //  largest span of all ranges
     bool has_folders;
     bool was_probed;
     //  owner only
     cost_t cost;
     uint32_t observed;              //  reads since the last look
     double read_bytes;              //  of a read, running mean
-    reading_t *reading;             //  NULL: it is not open
+    reading_t *reading;             //  NULL: not open
 };
 
 device_t *
@@ -119,7 +119,7 @@ device_submit (device_t *self, reader_request_t *request)
     reading_submit (self->reading, request);
 }
 
-//  The depth is set anew even if it is the same: threads that could not be had before may be had now.
+//  Sets the depth even if it is the same: threads that could not be started before may start now.
 static void
 s_learn (device_t *self, const reader_request_t *request)
 {

@@ -7,10 +7,9 @@
  *                  device_descriptor readable .. device_done .. device_stop
  *  failure modes:  in the request (reader.h).
  *
- *  What every read has taken goes to the cost model, and every 32 reads that says how many are to be under
- *  way at once, unless the user does.  Files of folders come through the page cache, which hides what those
- *  cost that are not in it: where there are such, the depth is at least 8.
- *  Owner: the broker's thread.
+ *  The cost model learns the time of every read.  After every 32 reads it sets the depth, the number of reads
+ *  at once, unless the user has set it.  Files of folders come through the page cache, which hides the cost
+ *  of uncached reads: with such files the depth is at least 8.  Owner: the broker's thread.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -22,42 +21,41 @@
 typedef struct device device_t;
 
 typedef struct {
-    size_t buffer_bytes;            //  for ranges; it takes more if its largest needs that
+    size_t buffer_bytes;            //  for ranges; more if the largest range needs it
     size_t requests_max;            //  submitted and not yet taken back, at most
     bool no_ring;                   //  as if the kernel refused io_uring
     void (*finish) (void *context, reader_request_t *request);      //  as reading.h's
     void *context;
 } device_options_t;
 
-//  depth: reads at once; 0: as the cost model says.  NULL: no memory.
+//  depth: reads at once; 0: the cost model decides.  NULL: no memory.
 device_t *device_new (dev_t number, uint32_t depth);
-//  device_stop must have been called, and everything been taken back.
+//  Call device_stop first, and take back all requests.
 void device_destroy (device_t **self_p);
 dev_t device_number (const device_t *self);
 
-//  A file of ranges, the largest of which takes span bytes (reader_span); its number for requests in *file_p.
-//  False: no memory.
+//  Adds a file of ranges, the largest of span bytes (reader_span); *file_p: its number for requests.  False:
+//  no memory.
 bool device_add_volume (device_t *self, const char *path, size_t span, uint32_t *file_p);
 size_t device_volumes (const device_t *self);
-//  Plain files are read here, too.
+//  Adds plain files to the device.
 void device_add_folder (device_t *self);
-//  Measures it by its first volume, once it has one, and only once; where that cannot be, what is assumed
-//  stays.
+//  Measures the device on its first volume, once; if that fails, the assumed costs stay.
 void device_probe (device_t *self);
-//  What reading costs here; lent.
+//  The cost model; lent.
 const cost_t *device_cost (const device_t *self);
 
-//  The thread runs: 0, or -errno; *path_p is the volume that cannot be opened, if it was that, or NULL.
+//  Starts the thread: 0, or -errno; *path_p is the volume that cannot be opened, or NULL for another reason.
 int device_open (device_t *self, const device_options_t *options, const char **path_p);
 void device_submit (device_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *device_done (device_t *self);
 //  Readable while device_done has something.
 int device_descriptor (const device_t *self);
-//  No thread runs after it; everything submitted comes out of device_done.
+//  No thread runs after it; device_done gives back all submitted requests.
 void device_stop (device_t *self);
 
-//  Of one that is open: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
+//  Of an open device: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
 //  whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
 const char *device_mode (const device_t *self);

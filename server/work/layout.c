@@ -6,7 +6,7 @@
 
 enum { FIELD_ALIGNMENT = 64, SLOT_ALIGNMENT = 4096 };
 
-//  So that all slots of a job, each aligned, can be counted.
+//  So that the bytes of all slots of a job, each aligned, fit into a size_t.
 static const size_t s_slot_bytes_max = SIZE_MAX / 2 / WIRE_SLOTS_MAX - SLOT_ALIGNMENT;
 
 _Static_assert ((int) REPLY_FIELD_DIMENSIONS_MAX >= (int) PIPELINE_DIMENSIONS_MAX,
@@ -29,7 +29,7 @@ s_is_taken (const layout_t *self, const char *name)
     return false;
 }
 
-//  Puts one field behind the others.
+//  Appends a field.
 static layout_status_t
 s_append (layout_t *self, reply_field_t field, const uint32_t *shape, uint32_t batch_size)
 {

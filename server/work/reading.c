@@ -1,10 +1,10 @@
 /*  A submitted request goes through `todo` to a thread, and through `done` back.
  *
  *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.
- *  Without one, as many as the depth take turns at `todo`: who has the turn takes a request and waits until
- *  fewer than the depth are reading, and for its memory, so that memory is given out in order here too; then
- *  it reads, while the next has the turn.
- *  A thread that loses its ring becomes the first of those.
+ *  Without a ring, as many threads as the depth take turns at `todo`.  The thread with the turn takes a
+ *  request and waits until fewer threads than the depth are reading, and then for memory, so that memory is
+ *  given out in order here too; then it reads, and the next thread has the turn.  A thread that loses its
+ *  ring becomes the first of those threads.
  */
 #include "reading.h"
 #include "exchange.h"
@@ -38,7 +38,7 @@ typedef struct {
     reading_t *reading;
     reader_t *reader;
     pthread_t thread;
-    reader_request_t *held;     //  the ring's thread: waits for memory, and all behind it
+    reader_request_t *held;     //  the ring's thread: waits for memory, with all requests behind it
 } worker_t;
 
 struct reading {
@@ -50,20 +50,20 @@ struct reading {
     char mode [96];
     //  owner only
     worker_t workers [READING_DEPTH_MAX];
-    size_t worker_count;        //  the first has the files, which the others share
+    size_t worker_count;        //  the first worker has the files, which the others share
     size_t running;             //  threads started and not joined
     size_t requests;            //  submitted and not taken back
     //  shared
     pthread_mutex_t turn;
     pthread_mutex_t lock;       //  of busy
-    pthread_cond_t fewer;       //  are busy, or may be more
+    pthread_cond_t fewer;       //  signalled when fewer are busy, or more may be
     uint32_t busy;              //  threads that read, without a ring
     atomic_uint depth;
     atomic_bool lost_ring;
     char mode_without [96];     //  set before that
     atomic_bool stopping;
     atomic_bool poked;          //  `poke` is in todo
-    reader_request_t poke;      //  no request: the thread is to look up
+    reader_request_t poke;      //  no request: makes the thread look at its flags
 };
 
 
@@ -99,7 +99,7 @@ s_memory_close (memory_t *self)
     free (self->bytes);
 }
 
-//  The first gap that is wide enough.  Under lock.
+//  Finds the first gap that is wide enough.  Under lock.
 static uint8_t *
 s_memory_find (memory_t *self, size_t bytes)
 {
@@ -115,7 +115,7 @@ s_memory_find (memory_t *self, size_t bytes)
     return self->bytes + at;
 }
 
-//  Room for the range's blocks; NULL: not now.  Waits for it where that is asked.
+//  Room for the range's blocks; NULL: not now.  Waits for it if asked to.
 static uint8_t *
 s_memory_take (memory_t *self, const reader_request_t *request, bool wait)
 {
@@ -139,7 +139,7 @@ s_memory_give (memory_t *self, const uint8_t *memory)
     assert (place < self->count);
     self->count--;
     memmove (&self->shares [place], &self->shares [place + 1], (self->count - place) * sizeof *self->shares);
-    pthread_cond_signal (&self->freed);         //  only who has the turn waits
+    pthread_cond_signal (&self->freed);         //  only the thread with the turn waits
     pthread_mutex_unlock (&self->lock);
 }
 
@@ -150,10 +150,10 @@ static void
 s_return (reading_t *self, reader_request_t *request)
 {
     bool put = exchange_put (self->done, request);
-    assert (put);               //  room for requests_max, and no more are out
+    assert (put);               //  room for requests_max, and no more are submitted
 }
 
-//  Out of the reader: what its memory holds is wanted now or never.
+//  A request has left the reader: its range's memory is freed after this.
 static void
 s_complete (reading_t *self, reader_request_t *request)
 {
@@ -176,7 +176,7 @@ s_cancel (reading_t *self, reader_request_t *request)
     s_return (self, request);
 }
 
-//  What is in todo goes to the reader, as far as there is memory; where the ring is lost, only what was taken
+//  Gives requests from todo to the reader, as far as there is memory; if the ring is lost, only those taken
 //  before.
 static void
 s_feed (worker_t *worker)
@@ -201,7 +201,7 @@ s_feed (worker_t *worker)
     reader_set_depth (worker->reader, atomic_load (&self->depth));
 }
 
-//  Waits until it may be read beside the others.  False: it is given up.
+//  Waits until the request may be read beside the others.  False: given up.
 static bool
 s_begin (reading_t *self, reader_request_t *request)
 {
@@ -220,7 +220,7 @@ s_end (reading_t *self)
 {
     pthread_mutex_lock (&self->lock);
     self->busy--;
-    pthread_cond_signal (&self->fewer);         //  only who has the turn waits
+    pthread_cond_signal (&self->fewer);         //  only the thread with the turn waits
     pthread_mutex_unlock (&self->lock);
 }
 
@@ -268,10 +268,11 @@ s_run_ring (void *argument)
     reader_request_t *request;
     while (!atomic_load (&self->stopping)) {
         s_feed (worker);
-        //  Looked at again: while the last poke was being taken, a stop that came sent none.
+        //  Checked again: a stop that came while the last poke was being taken has sent none.
         if (atomic_load (&self->stopping))
             break;
-        //  Who waits for memory waits for a read: there is one, as the largest range fits when there is none.
+        //  If a request waits for memory a read is under way, because the largest range fits when there is
+        //  none.
         assert (!worker->held || reader_pending (worker->reader) > 0);
         bool has_ring = reader_has_ring (worker->reader);
         if (!has_ring && reader_pending (worker->reader) == 0) {
@@ -282,7 +283,7 @@ s_run_ring (void *argument)
         reader_wait (worker->reader, worker->held || !has_ring? -1: exchange_descriptor (self->todo));
         while ((request = reader_take (worker->reader))) {
             s_complete (self, request);
-            s_feed (worker);    //  the disk is kept busy meanwhile
+            s_feed (worker);    //  keeps the disk busy meanwhile
         }
     }
     reader_cancel (worker->reader);
@@ -319,7 +320,7 @@ s_start (reading_t *self)
 
 //  -- life
 
-//  The first has a ring, if it is to be had, and opens the files.
+//  The first worker gets a ring, if possible, and opens the files.
 static int
 s_add_first (reading_t *self, const char **path_p)
 {
@@ -345,7 +346,7 @@ s_add_first (reading_t *self, const char **path_p)
     return rc;
 }
 
-//  Without a ring there are as many as the depth; what cannot be had now may be another time.
+//  Without a ring there are as many threads as the depth; those that cannot start now may start later.
 static void
 s_add_others (reading_t *self)
 {
@@ -365,7 +366,7 @@ s_add_others (reading_t *self)
 static int
 s_open (reading_t *self, const char **path_p)
 {
-    self->todo = exchange_new (self->options.requests_max + 1);         //  and the poke
+    self->todo = exchange_new (self->options.requests_max + 1);         //  plus the poke
     self->done = exchange_new (self->options.requests_max);
     if (!self->todo || !self->done)
         return -errno;
@@ -401,7 +402,7 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
     atomic_init (&self->poked, false);
     int rc = s_open (self, path_p);
     if (rc == 0) {
-        self->options.paths = NULL;             //  the caller's, and no longer looked at
+        self->options.paths = NULL;             //  the caller's, and not used any more
         *self_p = self;
         self = NULL;
     }
@@ -418,7 +419,7 @@ reading_destroy (reading_t **self_p)
         return;
     reading_stop (self);
     assert (self->requests == 0);
-    while (self->worker_count > 0)              //  the first, which has the files, last
+    while (self->worker_count > 0)              //  the first, which has the files, ends last
         reader_destroy (&self->workers [--self->worker_count].reader);
     s_memory_close (&self->memory);
     exchange_destroy (&self->todo);
@@ -473,7 +474,7 @@ s_poke (reading_t *self)
     assert (put);
 }
 
-//  Threads that wait for fewer to be busy look again.
+//  Wakes threads that wait until fewer are busy.
 static void
 s_look_again (reading_t *self)
 {

@@ -4,10 +4,10 @@
  *                  the thread:
  *                  checks and copies what is wanted), takes the memory back .. reading_descriptor readable ..
  *                  reading_done
- *  failure modes:  in the request (reader.h).  Without io_uring, or from the moment on that the ring fails,
- *                  there are as many threads as reads are to be in flight, as far as they can be had; finish
- *                  is then called by several at once.
- *  on close:       reading_stop: what is in flight is finished, what waits comes back with -ECANCELED.
+ *  failure modes:  in the request (reader.h).  Without io_uring, or once the ring fails, there is a thread
+ *                  for each read in flight, as far as threads can be started; several may then call finish at
+ *                  once.
+ *  on close:       reading_stop: reads in flight are finished, waiting ones come back with -ECANCELED.
  *
  *  Memory for ranges: buffer_bytes for all of them together, given out in the order of submission; a range
  *  waits for its share.  The largest range must fit.
@@ -34,12 +34,11 @@ typedef struct {
     void *context;
 } reading_options_t;
 
-//  0 and the threads run; or -errno and *self_p NULL, in *path_p the path that cannot be opened, if it was
-//  that.
+//  0 and the threads run; or -errno and *self_p NULL, with the path in *path_p if it cannot be opened.
 int reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p);
 void reading_destroy (reading_t **self_p);
-//  request->memory is not looked at: ranges get theirs in the thread.  After reading_stop it comes back with
-//  -ECANCELED.
+//  request->memory is ignored: ranges get memory in the thread.  After reading_stop the request comes back
+//  with -ECANCELED.
 void reading_submit (reading_t *self, reader_request_t *request);
 //  A finished request, or NULL.  Never blocks.
 reader_request_t *reading_done (reading_t *self);
@@ -47,9 +46,9 @@ reader_request_t *reading_done (reading_t *self);
 int reading_descriptor (const reading_t *self);
 //  From now on at most so many requests are in flight at once.
 void reading_set_depth (reading_t *self, uint32_t depth);
-//  How many may be: fewer than were asked for where threads cannot be had.
+//  How many may be in flight: fewer than asked for if threads cannot be started.
 uint32_t reading_depth (const reading_t *self);
-//  No thread runs after it; everything submitted comes out of reading_done.
+//  No thread runs after it; reading_done gives back all submitted requests.
 void reading_stop (reading_t *self);
 //  reader_mode; lent.
 const char *reading_mode (const reading_t *self);

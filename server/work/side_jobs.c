@@ -5,7 +5,7 @@
 struct side_jobs {
     broker_t *broker;
     tasks_t *tasks;
-    side_job_t *first, *last;      //  those that wait, of all tenants
+    side_job_t *first, *last;      //  waiting side jobs of all tenants
     size_t out;
 };
 
@@ -37,7 +37,7 @@ side_jobs_add (side_jobs_t *self, tenant_t *tenant, side_job_t *side_job)
     broker_side_task_waits (self->broker, tenant);
 }
 
-//  The oldest of the tenant, or of all, which waits no more; NULL: there is none.
+//  Takes out the oldest of the tenant, or of all; NULL: none.
 static side_job_t *
 s_take (side_jobs_t *self, const tenant_t *tenant)
 {
@@ -64,7 +64,7 @@ side_jobs_start (side_jobs_t *self, const tenant_t *tenant, uint32_t charged_us)
     tasks_run (self->tasks, &side_job->side_task);
 }
 
-//  After tasks_stop a worker may have been told of it and never have begun.
+//  After tasks_stop a side job may have been handed out and never begun.
 void
 side_jobs_collect (side_jobs_t *self, bool is_stopped)
 {

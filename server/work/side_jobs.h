@@ -3,12 +3,10 @@
  *
  *  happy path:     side_jobs_add .. its tenant's turn (ACTION_SIDE_TASK): side_jobs_start .. a worker works
  *                  .. side_jobs_collect: done
- *  on close:       after tasks_stop side_jobs_collect gives back all: done (.., false) for what was not
- *                  begun.
+ *  on close:       after tasks_stop side_jobs_collect gives back all: done (.., false) if not begun.
  *
- *  A tenant's side jobs are begun as they came.  How many there are, who adds them bounds:
- *  TASKS_SIDE_TASKS_MAX together.
- *  Owner: the broker's thread.
+ *  A tenant's side jobs begin in the order in which they were added.  The modules that add them bound their
+ *  number: TASKS_SIDE_TASKS_MAX together.  Owner: the broker's thread.
  */
 #ifndef SIDE_JOBS_H
 #define SIDE_JOBS_H
@@ -17,9 +15,9 @@
 
 typedef struct side_jobs side_jobs_t;
 
-//  Part of whatever the caller keeps of it; the side jobs' from side_jobs_add until done.
+//  Embedded in the caller's structure; owned by the side jobs from side_jobs_add until done.
 typedef struct side_job {
-    side_task_t side_task;            //  first: the way back from it; its work is the caller's to set
+    side_task_t side_task;            //  first, so that it leads back here; the caller sets its work
     //  In the broker's thread, at the end; it may add side jobs.  was_done: a worker has done it.
     void (*done) (struct side_job *self, bool was_done);
     //  the side jobs':
@@ -30,12 +28,12 @@ typedef struct side_job {
 
 //  broker and tasks are lent.  NULL: no memory.
 side_jobs_t *side_jobs_new (broker_t *broker, tasks_t *tasks);
-//  Nothing may wait or be out.
+//  No side job may wait or be with a worker.
 void side_jobs_destroy (side_jobs_t **self_p);
 void side_jobs_add (side_jobs_t *self, tenant_t *tenant, side_job_t *side_job);
-//  ACTION_SIDE_TASK: the oldest that the tenant waits for goes to a worker.
+//  ACTION_SIDE_TASK: hands the tenant's oldest side job to a worker.
 void side_jobs_start (side_jobs_t *self, const tenant_t *tenant, uint32_t charged_us);
-//  Tells of what is done.  is_stopped: tasks_stop was called; what was not begun is given up.
+//  Calls done for finished side jobs.  is_stopped: tasks_stop was called; side jobs not begun are given up.
 void side_jobs_collect (side_jobs_t *self, bool is_stopped);
 
 #endif

@@ -19,10 +19,10 @@ typedef struct {
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
                                     //  many
     const pack_t *pack;             //  the catalogue's; NULL: plain files
-    device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: where each field's lie
+    device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     source_volume_t *volumes;       //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
-    uint32_t piece_set;             //  samples, by the user; 0: as the cost model says
+    uint32_t piece_set;             //  samples, set by the user; 0: the cost model decides
 } source_t;
 
 static inline source_t *
@@ -31,8 +31,7 @@ source_of (const dataset_t *dataset)
     return dataset_user (dataset);
 }
 
-//  Where the data set's part of this number lies, from 0 on, the same for several; NULL: there is no such
-//  part.
+//  The device of the data set's part with this number, from 0 on; parts may share one.  NULL: no such part.
 static inline device_t *
 source_device (const source_t *self, size_t part)
 {

@@ -39,8 +39,8 @@ typedef struct task {
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
     size_t unread;                  //  of them
-    bool is_unread;                 //  reading found a shortage: they are read again
-    bool is_starved;                //  so did the worker: it is handed to one again
+    bool is_unread;                 //  reading met a shortage: the files are read again
+    bool is_starved;                //  the worker met a shortage: the task is handed out again
     //  copy
     place_t *place;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
@@ -51,7 +51,7 @@ typedef struct task {
     catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
 } task_t;
 
-//  What a thread works with.
+//  The memory of a worker thread.
 typedef struct {
     decoder_t *decoder;
     uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at
@@ -65,7 +65,7 @@ typedef struct range {
     int64_t due_ms;                 //  at rest: until then
     reader_request_t request;
     raw_request_t *raw;
-    source_t *source;               //  of it, the thread uses the pack
+    source_t *source;               //  the thread uses its pack
     device_t *device;
 } range_t;
 
@@ -76,14 +76,13 @@ struct tasks {
     int any_done;                   //  an epoll of the devices' descriptors; -1: none
     pool_t *workers;
     range_t *ranges, *free_range;
-    //  What found a shortage, in the order in which it is tried again; it stays with the tasks that are out.
+    //  Tasks that met a shortage, in the order of their retries; they still count as handed out.
     range_t *first_range, *last_range;
     task_t *first_task, *last_task;
     int64_t now_ms;
     uint64_t shortages;
     task_t *all;
-    task_t *free [TASK_KINDS];      //  by what they were last: those that have buffers, and those that need
-                                    //  none
+    task_t *free [TASK_KINDS];      //  by their last kind: tasks with buffers, and tasks that need none
     size_t count;
     task_t side_tasks [TASKS_SIDE_TASKS_MAX];     //  free ones have no side task
     side_task_t *done;                         //  in no order
@@ -111,7 +110,7 @@ s_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
         field? ": ": "", path, length >= sizeof path? "...": "", what);
 }
 
-//  In the reading thread: what of a range is wanted goes to its samples, and is checked there.
+//  In the reading thread: copies the wanted parts of a range to its samples, and checks them.
 static void
 s_spread (void *context, reader_request_t *request)
 {
@@ -179,7 +178,7 @@ s_carry_out (decoder_t *decoder, task_t *task)
     if (task->kind == TASK_COPY)
         s_copy (decoder, task);
     else
-    if (task->outcome == OUTCOME_READY)     //  else its bytes are damaged
+    if (task->outcome == OUTCOME_READY)     //  otherwise its bytes are damaged
         s_prepare (decoder, task);
 }
 
@@ -234,7 +233,7 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
     for (size_t index = 0; index < self->device_count; index++)
         packed += device_volumes (self->devices [index]) > 0;
     device_options_t device = {
-        //  Twice what can be out at once: a queue is never more than half full.
+        //  Twice the tasks that can be handed out at once: a queue is never more than half full.
         .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
         .no_ring = options->no_ring, .finish = s_spread };
     self->any_done = epoll_create1 (EPOLL_CLOEXEC);
@@ -376,7 +375,7 @@ s_what (int rc, const char *changed)
     return rc == -CATALOGUE_CHANGED? changed: strerror (-rc);
 }
 
-//  What the raw store has of the sample, to a worker; damage of the sample is told by the worker's way, too.
+//  Hands the raw store's bytes of the sample to a worker; a damaged sample is reported on the same way.
 static void
 s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
 {
@@ -476,7 +475,7 @@ s_finish_side_task (tasks_t *self, task_t *task)
     task->side_task = NULL;
 }
 
-//  Why a range could not be read: of a volume, at a place.
+//  Writes why a range could not be read: the volume, the offset and the error.
 static void
 s_blame_range (const range_t *range, char reason [REASON_BYTES])
 {
@@ -488,7 +487,7 @@ s_blame_range (const range_t *range, char reason [REASON_BYTES])
         (unsigned long long) where.offset, s_what (range->request.rc, "the volume shrank"));
 }
 
-//  Whatever came of it.
+//  Gives a range back, whatever its result.
 static void
 s_end_range (tasks_t *self, range_t *range)
 {
@@ -506,7 +505,7 @@ s_end_range (tasks_t *self, range_t *range)
     self->free_range = range;
 }
 
-//  For want of memory or descriptors.  All rest equally long, so they are in line.
+//  For lack of memory or descriptors.  All rest equally long, so the list is in order.
 static void
 s_rest_task (tasks_t *self, task_t *task)
 {
@@ -555,9 +554,8 @@ s_range_done (tasks_t *self, range_t *range)
         s_end_range (self, range);
 }
 
-//  The file whose failure says most: where the storage fails, nothing is known of the others; a shortage says
-//  nothing.
-//  files: none failed.
+//  The file whose failure tells most: a failing storage hides the state of the other files, and a shortage
+//  tells nothing.  files: none failed.
 static size_t
 s_failed_file (const task_t *task, size_t files)
 {
@@ -574,13 +572,13 @@ s_failed_file (const task_t *task, size_t files)
     return found;
 }
 
-//  The broker says when they are read again, and whether.
+//  The broker decides whether and when they are read again.
 static void
 s_unread (tasks_t *self, task_t *task, size_t file, int rc)
 {
     char what [WHAT_BYTES];
     snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
-    bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  catalogue_check_file's; of a socket
+    bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  from catalogue_check_file; from a socket
     s_blame (task, OUTCOME_BAD, file,
         is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
         what);
@@ -588,8 +586,8 @@ s_unread (tasks_t *self, task_t *task, size_t file, int rc)
     s_give_back (self, task);
 }
 
-//  As many samples are worth reading at once as fill the queues of the devices on which their files lie; and
-//  some more, for one that is done is not followed by another at once.
+//  As many samples are worth reading at once as fill the queues of their devices; and some more, because the
+//  next one does not follow a finished one at once.
 static void
 s_tell_fetches (tasks_t *self, const task_t *task)
 {
@@ -605,7 +603,7 @@ s_tell_fetches (tasks_t *self, const task_t *task)
     broker_set_fetches (self->broker, version_dataset (self->broker, task->version), most + most / 4);
 }
 
-//  All files of a task have been read, or not.
+//  All files of a task have come back, read or failed.
 static void
 s_files_done (tasks_t *self, task_t *task)
 {
@@ -645,7 +643,7 @@ s_collect_work (tasks_t *self, task_t *task)
         s_finish (self, task);
 }
 
-//  What has rested for long enough is tried again.
+//  Retries tasks that have rested long enough.
 static void
 s_try_again (tasks_t *self)
 {
@@ -693,7 +691,7 @@ tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS])
     descriptors [1] = pool_descriptor (self->workers);
 }
 
-//  What was read for a task that now cannot be carried out is given back undone.
+//  Gives back undone a task that was read for and cannot be carried out any more.
 static void
 s_give_up (tasks_t *self, reader_request_t *request)
 {
@@ -730,7 +728,7 @@ tasks_stop (tasks_t *self)
     }
 }
 
-//  The first one's: what refuses io_uring refuses it for all.
+//  The first device's mode: a refusal of io_uring holds for all.
 const char *
 tasks_reading_mode (const tasks_t *self)
 {

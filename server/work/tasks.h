@@ -6,16 +6,15 @@
  *                  broker_prepared COPY -> worker (version and labels to batch) -> broker_copied
  *  failure modes:  a file that cannot be decoded, or does not suit the pipeline: broker_prepared with the
  *                  reason, path first.
- *                  A read that failed: broker_unread, which says what follows.  Out of descriptors or memory
- *                  is the server's trouble, not the sample's: it is tried again every 20 ms, for as long as
- *                  it lasts, and occupies no thread meanwhile.
- *  on close:       tasks_stop; what was begun is finished (a copy that still waits is given up: its job is
+ *                  A read that failed: broker_unread, which decides.  A lack of descriptors or memory is not
+ *                  the sample's fault: the task is retried every 20 ms while it lasts, and occupies no thread
+ *                  meanwhile.
+ *  on close:       tasks_stop; begun tasks are finished (a copy that still waits is given up: its job is
  *                  over), the rest is given back undone.
  *
- *  What a task takes of its worker, in processor time, is told to the broker with it (broker_prepare_took
- *  ..); reading takes none.
+ *  Each task reports its worker's processor time to the broker (broker_prepare_took ..); reading takes none.
  *
- *  A task holds all that its thread needs.  Owner: the broker's thread.
+ *  A task contains all that its thread needs.  Owner: the broker's thread.
  */
 #ifndef TASKS_H
 #define TASKS_H
@@ -27,7 +26,7 @@
 
 typedef struct tasks tasks_t;
 
-//  Something else that a worker is to do, part of whatever the caller keeps of it.
+//  Other work for a worker, embedded in the caller's structure.
 typedef struct side_task {
     void (*work) (struct side_task *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
     bool was_done;              //  the tasks': a worker has done it
@@ -39,13 +38,13 @@ enum { TASKS_SIDE_TASKS_MAX = 80 };
 typedef struct {
     broker_t *broker;
     uint32_t workers;
-    device_t *const *devices;       //  on which the data sets lie; lent, opened and stopped here
+    device_t *const *devices;       //  the data sets' devices; lent, opened and stopped here
     size_t device_count;
     size_t buffer_bytes;            //  for ranges on their way, of all devices together
     bool no_ring;                   //  as if the kernel refused io_uring
 } tasks_options_t;
 
-//  The threads run.  0 or -errno; *path_p is the path that cannot be opened, if it was that, or NULL.
+//  Starts the threads.  0 or -errno; *path_p is the path that cannot be opened, or NULL for another reason.
 int tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p);
 //  tasks_stop must have been called.
 void tasks_destroy (tasks_t **self_p);
@@ -55,14 +54,15 @@ void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
 //  The row of the place, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot);
-//  The side task is the tasks' until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX are
-//  out.
+//  The tasks own the side task until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX at
+//  once.
 void tasks_run (tasks_t *self, side_task_t *side_task);
-//  One that tasks_collect has found done, or after tasks_stop perhaps not begun; NULL: none.
+//  A side task that tasks_collect has found done; after tasks_stop perhaps one that was not begun.  NULL:
+//  none.
 side_task_t *tasks_side_task_done (tasks_t *self);
-//  Tells the broker what is done, and tries again what is due.  Never blocks.
+//  Reports finished tasks to the broker, and retries those that are due.  Never blocks.
 void tasks_collect (tasks_t *self, int64_t now_ms);
-//  When tasks_collect has something to try again; INT64_MAX: nothing.
+//  When tasks_collect has something to retry; INT64_MAX: never.
 int64_t tasks_wakeup (const tasks_t *self);
 //  Readable when tasks_collect has something to do.
 enum { TASKS_DESCRIPTORS = 2 };
@@ -78,7 +78,7 @@ bool tasks_reads_direct (const tasks_t *self);
 uint32_t tasks_depth (const tasks_t *self);
 //  device_status of each device.
 json_t *tasks_devices_status (const tasks_t *self);
-//  How often something was tried again because memory or descriptors were short.
+//  How often a task was retried because memory or descriptors were short.
 uint64_t tasks_shortages (const tasks_t *self);
 
 #endif
