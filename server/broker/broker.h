@@ -249,8 +249,8 @@ typedef enum {
     BROKER_RETURN_REFUSED           //  refusal holds the reason: another user has the name, the rank is
                                     //  present, it asks for something else ..
 } broker_return_t;
-//  join is the rank's request: instances [rank] is its own, epoch and epoch_batches are its position. Nothing
-//  changes.
+//  join is the rank's request: instances [rank] is its own, epoch and epoch_batches are its position.
+//  Nothing changes.
 broker_return_t broker_returns (broker_t *self, const broker_join_t *join, uint32_t rank, int64_t now_ms,
     job_t **job_p, refusal_t *refusal);
 //  After BROKER_RETURN_READY, in the same turn: the rank waits for broker_attached or broker_inline, as after

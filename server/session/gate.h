@@ -5,7 +5,7 @@
  *  between two states of the keys, and a handshake costs a search in memory.  Before the answer the
  *  connection delivers no message.
  *
- *  On every message of an admitted client, ZeroMQ's property "User-Id" is its public key (Z85). On ipc, and
+ *  On every message of an admitted client, ZeroMQ's property "User-Id" is its public key (Z85).  On ipc, and
  *  on open tcp, there is no such handshake: service.c looks at each message's user.
  *
  *  Owner: the broker's thread.
@@ -46,8 +46,8 @@ void gate_answer (gate_t *self, int64_t now_ms);
 //  {"let_in": 5, "refused": 1}: handshakes of peers that proved to have a key's secret; null: no keys.  A new
 //  reference.
 json_t *gate_status (const gate_t *self);
-//  Closes the sockets and ends the context, when pending messages are sent or LINGER is over (seconds). After
-//  that no thread of ZeroMQ runs.
+//  Closes the sockets and ends the context, when pending messages are sent or LINGER is over (seconds).
+//  After that no thread of ZeroMQ runs.
 void gate_close (gate_t *self);
 //  gate_close, if it was not called, and frees.  *self_p may be NULL.
 void gate_destroy (gate_t **self_p);

@@ -95,7 +95,7 @@ s_bytes_at (const raw_prefetch_t *supply, uint32_t position)
 }
 
 //  Bytes from the range's end to this position's sample, included; 0: the sample does not belong to the
-//  range. A gap is read through unless a second read behind it is quicker.
+//  range.  A gap is read through unless a second read behind it is quicker.
 static size_t
 s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *range, uint32_t position)
 {

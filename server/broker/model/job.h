@@ -9,7 +9,7 @@ job_has_ended (const job_t *job)
     return job->state >= JOB_ENDING;
 }
 //  The server ends the job, for a reason (static) with a message in printf's format; or its clients have
-//  gone. Idempotent.
+//  gone.  Idempotent.
 void job_end (job_t *job, const char *reason, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 void job_go (job_t *job);

@@ -3,7 +3,7 @@
  *
  *  Counted at the draw: the place's version existed, or was made for the place's job.  When a version that
  *  was made for one job first serves another, both jobs are credited.  A version knows its jobs while it
- *  exists. After that its *record*, shared by all places that got it, still answers EXPLAIN.
+ *  exists.  After that its *record*, shared by all places that got it, still answers EXPLAIN.
  *
  *  With several tenants, each is counted as if no other existed: a version that another tenant's job uses
  *  counts neither as shared nor as existing.  (Then a job may count as its own a version that a departed job
