@@ -38,12 +38,12 @@ certificate_is_key (const char *text)
 {
     uint8_t key [CERTIFICATE_KEY_BYTES], product [CERTIFICATE_KEY_BYTES];
     static const uint8_t any [CERTIFICATE_KEY_BYTES] = { 8 };
-    //  Points of low order (zero, which czmq writes where it has no key, is one) give the same product with
-    //  every secret, and that is what libsodium refuses.
+    //  Points of low order give the same product with every secret, and libsodium refuses that.  Zero, which
+    //  czmq writes for no key, is such a point.
     return s_decode (key, text) && crypto_scalarmult (product, any, key) == 0;
 }
 
-//  Whether the secret is the public key's.
+//  Whether secret and public key belong together.
 static bool
 s_is_pair (const certificate_t *self)
 {
@@ -105,7 +105,7 @@ s_trim (line_t line)
     return line;
 }
 
-//  Copies a value that must not have been there before.
+//  Copies a value, which may occur only once.
 static const char *
 s_take (char *into, size_t into_bytes, line_t value)
 {
@@ -263,7 +263,7 @@ s_judge_guard (const struct stat *status, certificate_guard_t guard, uid_t owner
     return status->st_mode & 022? "can be written by others (chmod go-w)": NULL;
 }
 
-//  The text of an open file; 0 or -errno.
+//  Reads the text of an open file; 0 or -errno.
 static int
 s_read_all (int fd, char *text, size_t room, size_t *size_p)
 {
@@ -336,7 +336,7 @@ s_print (const certificate_t *self, bool with_secret, char text [CERTIFICATE_BYT
 static int
 s_fill (int fd, const char *text, size_t size, uid_t owner)
 {
-    //  Whatever the umask: what its owner cannot read would be of no use.
+    //  Whatever the umask: its owner must be able to read it.
     if (fchmod (fd, 0600) || (owner != geteuid () && fchown (fd, owner, (gid_t) -1)))
         return -errno;
     while (size) {
@@ -349,7 +349,7 @@ s_fill (int fd, const char *text, size_t size, uid_t owner)
     return fsync (fd)? -errno: 0;
 }
 
-//  Under its own name, never over another file.  0 or -errno.
+//  Gives the file its own name, never over another file.  0 or -errno.
 static int
 s_name (int folder, const char *temporary, const char *name)
 {
@@ -357,7 +357,7 @@ s_name (int folder, const char *temporary, const char *name)
         return 0;
     if (errno != EPERM && errno != EOPNOTSUPP)
         return -errno;
-    //  No second names on this file system.
+    //  This file system has no hard links.
     return renameat2 (folder, temporary, folder, name, RENAME_NOREPLACE)? -errno: 0;
 }
 
@@ -368,7 +368,7 @@ certificate_write (const certificate_t *self, int folder, const char *name, bool
     uint64_t number;
     if (getrandom (&number, sizeof number, 0) != sizeof number)
         return -EIO;
-    //  It appears whole: a server that looks at the folder in the meantime passes names with a dot by.
+    //  The file appears whole: a server that reads the folder meanwhile skips names with a dot.
     snprintf (temporary, sizeof temporary, ".new-%016" PRIx64, number);
     int fd = openat (folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)

@@ -2,17 +2,15 @@
  *
  *      #   ZeroMQ CURVE Public Certificate
  *      metadata
- *          tenant = "vision"               of those that a server lets in (keys.h)
- *          operator = "yes"
- *          since = "2026-11-22T15:00:00Z"
+ *          tenant = "vision"               of keys that a server admits (keys.h) operator = "yes" since =
+ *          "2026-11-22T15:00:00Z"
  *      curve
  *          public-key = "...40 characters of Z85..."
  *          secret-key = "..."              in FILE_secret only
  *
- *  A parser of its own reads them: czmq's prints lines that it does not understand, which may hold a secret.
- *  It takes a part of ZPL strictly: what is unclear is refused, and no text that it gives tells anything of
- *  the content.
- *  Threads: no state.
+ *  A parser of its own reads them, because czmq's prints lines that it does not understand, which may hold a
+ *  secret.  It accepts a part of ZPL strictly: it refuses anything unclear, and no text of its own reveals
+ *  the content.  Threads: no state.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H
@@ -30,7 +28,7 @@ enum {
 
 typedef struct {
     char public_text [CERTIFICATE_KEY_CHARS + 1];
-    char secret_text [CERTIFICATE_KEY_CHARS + 1];       //  "": there is none
+    char secret_text [CERTIFICATE_KEY_CHARS + 1];       //  "": none
     char tenant [CERTIFICATE_NAME_MAX + 1];             //  the same
     char since [32];                                    //  the same
     bool is_operator;
@@ -38,28 +36,27 @@ typedef struct {
 
 //  Letters, digits, '.', '_', '-', 1 to CERTIFICATE_NAME_MAX of them, the first no '.'.
 bool certificate_is_name (const char *text);
-//  40 characters of Z85 that stand for 32 bytes, which are a key: not one of the few points whose secret
-//  anyone knows.
+//  40 characters of Z85 for the 32 bytes of a key.  The few points with publicly known secrets are no keys.
 bool certificate_is_key (const char *text);
 
-//  NULL: *self is what the text says; else what is wrong with it, static, and *self is wiped.
+//  NULL: *self holds what the text says; otherwise the fault, static, and *self is wiped.
 const char *certificate_parse (certificate_t *self, const char *text, size_t size);
 
 typedef enum {
-    CERTIFICATE_ANY,                        //  a file that somebody sent: whoever can write it, links are
-                                            //  followed
-    CERTIFICATE_GUARDED,                    //  no link; the owner's or root's, and nobody else may write it
-    CERTIFICATE_SECRET                      //  the same, nobody else may read it, and both keys are in it and
-                                            //  belong together
+    CERTIFICATE_ANY,                        //  a file from elsewhere: any user may be able to write it, links
+                                            //  are followed
+    CERTIFICATE_GUARDED,                    //  no link; the owner's or root's, and no other user may write it
+    CERTIFICATE_SECRET                      //  also readable by no other user, with both keys, which belong
+                                            //  together
 } certificate_guard_t;
 
-//  The file at path, from folder (AT_FDCWD).  0; -EBADMSG: *reason_p (static) says what is wrong with it;
-//  else -errno.
+//  Reads the file at path, from folder (AT_FDCWD).  0; -EBADMSG: *reason_p (static) is the fault; otherwise
+//  -errno.
 int certificate_read (certificate_t *self, int folder, const char *path, certificate_guard_t guard,
     uid_t owner, const char **reason_p);
-//  Writes a new file in the folder, whole or not at all, that its owner alone may read from its first moment,
-//  and gives it to that owner if we are somebody else (root).  with_secret: both keys.  0; -EEXIST: there is
-//  one, which stays; else -errno.
+//  Writes a new file in the folder, whole or not at all.  Only its owner can read it from its first moment;
+//  if this process is root, it gives the file to the owner.  with_secret: both keys.  0; -EEXIST: the
+//  existing file stays; otherwise -errno.
 int certificate_write (const certificate_t *self, int folder, const char *name, bool with_secret,
     uid_t owner);
 

@@ -19,8 +19,7 @@ s_count (const closing_rings_t *self, uint32_t tenant)
     return count;
 }
 
-//  The tenant's oldest; where it has none, which is when others' have more than their shares, the oldest of
-//  all.
+//  The tenant's oldest ring; if it has none, because other tenants exceed their shares, the oldest of all.
 static void
 s_end_oldest (closing_rings_t *self, ring_server_t *ring_server, uint32_t tenant)
 {

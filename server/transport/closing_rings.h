@@ -1,11 +1,11 @@
 /*  closing_rings -- rings of jobs that the server has ended, whose clients still have them and may look at
  *  what is in them.
  *
- *  happy path:     closing_rings_keep (what ring_server_part has parted from) .. the client closes the ring's
- *                  socket, or its process ends:
- *                  RING_SERVER_CLOSED .. closing_rings_end empties the ring
- *  failure modes:  one more than its tenant may have: that one's oldest is emptied, and its socket closed.
- *  on close:       closing_rings_leave: what the clients have mapped stays theirs.
+ *  happy path:     closing_rings_keep (after ring_server_part) .. the client closes the ring's socket, or its
+ *                  process ends: RING_SERVER_CLOSED .. closing_rings_end empties the ring
+ *  failure modes:  a ring beyond its tenant's limit: the tenant's oldest ring is emptied, and its socket
+ *  closed.
+ *  on close:       closing_rings_leave: clients keep the pages that they have mapped.
  *
  *  Owner: the broker's thread.
  */
@@ -24,13 +24,13 @@ typedef struct {
     size_t count;
 } closing_rings_t;
 
-//  Takes over the ring of a connection, by the key that the door knows.  tenant: a number; it may have
-//  rings_max of them, its share of CLOSING_RINGS_MAX.
+//  Takes over the ring of a connection, by its key at the ring server.  tenant: a number; it may have
+//  rings_max rings, its share of CLOSING_RINGS_MAX.
 void closing_rings_keep (closing_rings_t *self, ring_server_t *ring_server, uint64_t key, uint32_t tenant,
     size_t rings_max, ring_t **ring_p);
-//  Bytes of the tenant's.
+//  Bytes of the tenant's rings.
 size_t closing_rings_bytes (const closing_rings_t *self, uint32_t tenant);
-//  Its client has let go of it.  Unknown keys are fine.
+//  The client has closed its ring.  Unknown keys are fine.
 void closing_rings_end (closing_rings_t *self, uint64_t key);
 void closing_rings_leave (closing_rings_t *self);
 

@@ -15,12 +15,12 @@
 enum { CONNECTION_LIMIT_MAGIC = 0x0c40d5e7, ROOM_LEAST = 64 };
 
 typedef struct {
-    ino_t inode;                    //  tells it from one that has its descriptor later
+    ino_t inode;                    //  distinguishes it from a later connection with the same descriptor
     int fd;
     uid_t uid;
     uint64_t arrival;               //  by the receive quota
-    bool shut;                      //  by us: ZeroMQ takes a moment to close it
-    const void *group;              //  NULL: the uid's alone
+    bool shut;                      //  by this module: ZeroMQ takes a moment to close it
+    const void *group;              //  NULL: the uid counts alone
     size_t most;                    //  that the group may have
 } visitor_t;
 
@@ -30,15 +30,15 @@ struct connection_limit {
     connection_limit_rule_t *rule;
     void *context;
     DIR *descriptors;               //  /proc/self/fd
-    int nothing, own;               //  /dev/null; and what a descriptor of ZeroMQ's is copied to, else
-                                    //  /dev/null too
+    int nothing, own;               //  /dev/null; and a copy of a descriptor of ZeroMQ's, otherwise also
+                                    //  /dev/null
     visitor_t *visitors;
     size_t count, room;
-    visitor_t *before;              //  of the look before
+    visitor_t *before;              //  of the previous look
     size_t before_count, before_room;
     int64_t due_ms;
     size_t open, open_max;
-    size_t fresh;                   //  visitors that the look before has not seen
+    size_t fresh;                   //  visitors that the previous look has not seen
     uint64_t turned_away;
     uid_t last;
 };
@@ -103,8 +103,8 @@ connection_limit_destroy (connection_limit_t **self_p)
 
 //  ---- looking
 
-//  Whether fd is a connection that was accepted at the path now; then whose.  Of a descriptor that other
-//  threads may close and open meanwhile the answer may be a mixture of two, which is good enough to count by.
+//  Whether fd is now a connection that was accepted at the path, and its user.  If another thread closes and
+//  reopens the descriptor meanwhile, the answer may mix two connections, which is good enough for counting.
 static bool
 s_recognize (const connection_limit_t *self, int fd, visitor_t *visitor)
 {
@@ -117,7 +117,7 @@ s_recognize (const connection_limit_t *self, int fd, visitor_t *visitor)
     ||  size <= offsetof (struct sockaddr_un, sun_path)
     || strncmp (name.sun_path, self->path, sizeof self->path) != 0)
         return false;
-    //  The socket that listens there has the name too.
+    //  The listening socket has the same name.
     if (getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &flag_size) != 0 || listens
     ||  getsockopt (fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || fstat (fd, &status) != 0)
         return false;
@@ -146,7 +146,7 @@ s_by_inode (const void *left, const void *right)
     return one < other? -1: one > other;
 }
 
-//  The same as at the look before, which is most of them and spares most calls; or new.
+//  Most are the same as at the previous look, which saves most calls; the others are new.
 static bool
 s_meet (connection_limit_t *self, int fd, visitor_t *visitor)
 {
@@ -166,7 +166,7 @@ s_meet (connection_limit_t *self, int fd, visitor_t *visitor)
     return recognized;
 }
 
-//  All that there are, in no order.
+//  Lists all connections, in no order.
 static void
 s_count (connection_limit_t *self)
 {
@@ -186,9 +186,9 @@ s_count (connection_limit_t *self)
     self->open_max = limit.rlim_cur > self->open? limit.rlim_cur: self->open;
 }
 
-//  ---- turning away
+//  ---- closing excess connections
 
-//  Those who count together stand together, the oldest first.
+//  Connections that count together are adjacent, the oldest first.
 static int
 s_by_group (const void *left, const void *right)
 {
@@ -208,8 +208,8 @@ s_together (const visitor_t *one, const visitor_t *other)
     return one->group == other->group && (one->group || one->uid == other->uid);
 }
 
-//  ZeroMQ's threads may have closed fd, and opened another under its number: a descriptor of our own stays
-//  what it is.
+//  ZeroMQ's threads may have closed fd, and opened another file under its number: a descriptor of our own
+//  cannot change.
 static bool
 s_shut (connection_limit_t *self, visitor_t *visitor)
 {
@@ -217,7 +217,7 @@ s_shut (connection_limit_t *self, visitor_t *visitor)
     visitor->shut = dup3 (visitor->fd, self->own, O_CLOEXEC) == self->own
         && s_recognize (self, self->own, &now)
         && now.inode == visitor->inode && now.uid == visitor->uid && shutdown (self->own, SHUT_RDWR) == 0;
-    //  Or we would keep what ZeroMQ closes.
+    //  Otherwise our copy would keep open what ZeroMQ closes.
     dup3 (self->nothing, self->own, O_CLOEXEC);
     if (visitor->shut)
         self->last = visitor->uid;
@@ -243,7 +243,7 @@ s_turn_away (connection_limit_t *self)
     return turned_away;
 }
 
-//  What was seen becomes what was seen before.
+//  This look's result becomes the previous one.
 static void
 s_swap (connection_limit_t *self)
 {
@@ -276,7 +276,7 @@ connection_limit_look (connection_limit_t *self, int64_t now_ms)
     return turned_away;
 }
 
-//  ---- what is told
+//  ---- figures
 
 int64_t
 connection_limit_due_ms (const connection_limit_t *self)

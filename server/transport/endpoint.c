@@ -1,16 +1,16 @@
 /*  endpoint.c -- see endpoint.h.
  *
- *  happy path:  parse -> may those come who are to -> look at the directory (make it where it is ours to
- *               make) -> lock -> clear away what a dead server left -> give it to the group -> say who we are
- *               in the lock file.
- *  failure:     each step writes its sentence and endpoint_claim destroys what there is; only our own
- *               files go.
+ *  happy path:  parse -> check that the access is possible -> check the directory (make it if it is ours to
+ *               make) -> lock -> remove a dead server's files -> give the directory to the group -> write our
+ *               process id to the lock file.
+ *  failure:     each step writes its sentence and endpoint_claim undoes the earlier steps; it removes only
+ *               our own files.
  *  on close:    sockets, then the lock file while we still hold it, then the directory if it is empty.
  *
- *  Two ways to lose a lock are dealt with.  A server that ends removes the lock file between our open and our
- *  flock: we would hold a file that nobody can find, so the file that was locked is compared with the one at
- *  the path.  And something that cleans /tmp removes the lock file of a live server: so a socket is only
- *  taken for dead if nobody answers at it.
+ *  A lock can be lost in two ways.  A server that ends removes the lock file between our open and our flock:
+ *  our lock would be on a deleted file, so the locked file is compared with the one at the path.  And a
+ *  cleaner of /tmp removes the lock file of a live server: so a socket counts as dead only if no process
+ *  answers at it.
  */
 #include "endpoint.h"
 #include "rlimits.h"
@@ -38,13 +38,13 @@ enum {
     SOCKET_PATH_MAX = sizeof ((struct sockaddr_un *) 0)->sun_path - 1,
     IPC_PATH_MAX = SOCKET_PATH_MAX - 5,     //  PATH.ring is a socket too
     HOST_MAX = 255,
-    LOCK_TRIES_MAX = 100,                   //  each means that another server ended in that moment
+    LOCK_TRIES_MAX = 100,                   //  each failure means that another server has just ended
     GROUPS_MAX = 65536                      //  that a process can be in
 };
 
 struct endpoint {
     uint32_t magic;
-    bool is_remote;                         //  tcp, and not certainly this host alone
+    bool is_remote;                         //  tcp, and perhaps reachable from other hosts
     bool is_ipc;
     bool in_runtime;                        //  the directory is ours to make
     bool claimed;                           //  sockets at our paths are ours
@@ -58,7 +58,7 @@ struct endpoint {
     char *socket_path;                      //  ipc: the socket; tcp: NULL
     char *ring_path;
     char *lock_path;
-    char *error;                            //  the caller's, while it claims
+    char *error;                            //  the caller's, during endpoint_claim
     size_t error_bytes;
 };
 
@@ -76,7 +76,7 @@ s_fail (const endpoint_t *self, int rc, const char *format, ...)
     return rc;
 }
 
-//  NULL where memory is short.
+//  NULL: no memory.
 __attribute__ ((format (printf, 1, 2)))
 static char *
 s_format (const char *format, ...)
@@ -90,7 +90,7 @@ s_format (const char *format, ...)
     return text;
 }
 
-//  $XDG_RUNTIME_DIR where it is usable, or NULL.
+//  $XDG_RUNTIME_DIR if it is usable, or NULL.
 static const char *
 s_xdg_directory (void)
 {
@@ -118,7 +118,7 @@ s_runtime_directory (char *buffer, size_t size)
     return s_tmp_directory (buffer, size);
 }
 
-//  Ours to make: also where the endpoint in it was not the default but written out.
+//  Ours to make, also if the user wrote the default endpoint out.
 static bool
 s_is_runtime_directory (const char *path)
 {
@@ -190,7 +190,7 @@ s_parse_port (const char *text)
     return port <= 65535? port: 0;
 }
 
-//  Whatever is not certainly this host alone.
+//  True unless the address certainly belongs to this host alone.
 static bool
 s_host_is_remote (const char *host)
 {
@@ -267,7 +267,7 @@ s_parse (endpoint_t *self)
 }
 
 
-//  -- who may come
+//  -- access
 
 static int
 s_check_tcp (const endpoint_t *self, const endpoint_access_t *access)
@@ -311,8 +311,8 @@ s_is_in_group (gid_t group)
     return found;
 }
 
-//  Below a folder that is its owner's alone nobody of the group could reach ours: one on the way there, ""
-//  where there is none.
+//  Members of the group cannot reach our folder through a folder that only its owner may enter: returns such
+//  a folder on the path; "": none.
 static void
 s_closed_folder (const char *path, char closed [PATH_MAX])
 {
@@ -356,7 +356,7 @@ s_check_ipc (const endpoint_t *self, const endpoint_access_t *access)
 
 //  -- the directory
 
-//  Others than its owner (and root) cannot put files in place of ours: not writable for them, or sticky.
+//  Whether only the owner (and root) can replace our files: other users may not write there, or it is sticky.
 static int
 s_check_owner (const endpoint_t *self, const struct stat *status)
 {
@@ -373,7 +373,7 @@ s_check_owner (const endpoint_t *self, const struct stat *status)
     return 0;
 }
 
-//  The group may enter, and beside it nobody may do anything.
+//  The group may enter; other users have no access.
 static bool
 s_is_for_group (const endpoint_t *self, const struct stat *status)
 {
@@ -399,7 +399,7 @@ s_check_directory (const endpoint_t *self, const struct stat *status)
     return rc == 0 && self->has_group && !self->in_runtime? s_check_group (self, status): rc;
 }
 
-//  -EAGAIN: it went away between two looks.
+//  -EAGAIN: it disappeared between two calls.
 static int
 s_prepare_directory (endpoint_t *self)
 {
@@ -432,7 +432,7 @@ s_fail_live (const endpoint_t *self, long process)
         self->text);
 }
 
-//  The process id in the lock file, 0 where there is none.
+//  The process id in the lock file; 0: none.
 static long
 s_lock_holder (int fd)
 {
@@ -457,11 +457,11 @@ s_fail_to_make (const endpoint_t *self, int rc)
         "--listen ipc:///FOLDER/server.sock", self->directory, strerror (-rc), remedy);
 }
 
-//  A descriptor; or -EAGAIN: it, or the runtime directory, went away between two looks.
+//  A descriptor; or -EAGAIN: the file, or the runtime directory, disappeared between two calls.
 static int
 s_lock_open (const endpoint_t *self, bool *created_p)
 {
-    //  NONBLOCK and NOFOLLOW: in a sticky directory others may have put a fifo or a link there.
+    //  NONBLOCK and NOFOLLOW: in a sticky directory other users may have put a fifo or a link there.
     int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     int fd = open (self->lock_path, flags | O_CREAT | O_EXCL, 0600);
     *created_p = fd >= 0;
@@ -481,12 +481,12 @@ s_lock_open (const endpoint_t *self, bool *created_p)
         "listen elsewhere", self->lock_path, strerror (-rc));
 }
 
-//  Locks fd and sees that it is the file that others find.  -EAGAIN: it is not any more.
+//  Locks fd and checks that it is still the file at the path.  -EAGAIN: it is not.
 static int
 s_lock_take (endpoint_t *self, int fd)
 {
     struct stat ours, found;
-    //  A second name: somebody has linked a file of ours here for us to write over.
+    //  A second name: another user has linked a file of ours here for us to overwrite.
     if (fstat (fd, &ours) != 0 || !S_ISREG (ours.st_mode) || ours.st_uid != geteuid () || ours.st_nlink > 1)
         return s_fail (self, -EPERM, "the lock file '%s' is not a file of yours: remove it, or listen "
             "elsewhere", self->lock_path);
@@ -505,7 +505,7 @@ s_lock_take (endpoint_t *self, int fd)
     return 0;
 }
 
-//  Makes the directory and takes the lock, again while a server that ends removes them under our hands.
+//  Makes the directory and takes the lock; retries while a server that ends removes them.
 static int
 s_lock (endpoint_t *self)
 {
@@ -518,7 +518,7 @@ s_lock (endpoint_t *self)
             self->lock_fd = fd;
             return 0;
         }
-        //  Ours and of no use, unless somebody was quicker to lock it.
+        //  Removes our useless file, unless another server has locked it first.
         if (created && rc != -EAGAIN && rc != -EADDRINUSE)
             unlink (self->lock_path);
         if (fd >= 0)
@@ -543,9 +543,9 @@ s_sign (const endpoint_t *self)
 }
 
 
-//  -- what dead servers leave
+//  -- files of dead servers
 
-//  Asks whether someone listens at a socket.  0: nobody; or the process, -1 where it cannot be told.
+//  Asks whether a process listens at a socket.  0: none; or its id, -1 if it is unknown.
 static long
 s_listener (const char *path)
 {
@@ -569,7 +569,7 @@ s_listener (const char *path)
     return process;
 }
 
-//  Removes a socket that nobody listens at; anything else at path is left alone and is an error.
+//  Removes a socket without a listener; any other file at path is left alone and is an error.
 static int
 s_clear_socket (const endpoint_t *self, const char *path)
 {
@@ -611,8 +611,8 @@ s_has_neighbours (const endpoint_t *self)
     return found;
 }
 
-//  A directory that is ours to make becomes the group's; but not while it is the way of another group's
-//  members to a live server.
+//  A directory that is ours to make becomes the group's, but not while another group's members need it to
+//  reach a live server.
 static int
 s_give_directory (const endpoint_t *self)
 {
@@ -688,8 +688,7 @@ endpoint_share (const endpoint_t *self, char *error, size_t error_bytes)
 {
     assert (self && self->magic == ENDPOINT_MAGIC);
     const char *paths [] = { self->socket_path, self->ring_path };
-    //  Nobody but ourselves can change what is in the folder.  The sockets are ours alone until the last
-    //  call.
+    //  No other user can change the folder's files.  The sockets are ours alone until the last call.
     for (size_t index = 0; index < 2 && self->has_group; index++)
         if (chmod (paths [index], 0600) != 0 || lchown (paths [index], (uid_t) -1, self->group) != 0
         ||  chmod (paths [index], 0660) != 0) {
@@ -702,7 +701,7 @@ endpoint_share (const endpoint_t *self, char *error, size_t error_bytes)
     return 0;
 }
 
-//  Other than a socket nothing was at path when it was claimed, so what else is there now is not ours.
+//  When path was claimed it had at most a socket, so any other file there now is not ours.
 static void
 s_remove_socket (const char *path)
 {
@@ -715,7 +714,7 @@ static void
 s_release (endpoint_t *self)
 {
     struct stat status;
-    //  Where the lock file is another's by now, so may be the sockets.
+    //  If the lock file is another server's by now, the sockets may be, too.
     if (lstat (self->lock_path, &status) == 0
     &&  status.st_dev == self->lock_device && status.st_ino == self->lock_inode) {
         if (self->claimed) {
@@ -738,7 +737,7 @@ endpoint_destroy (endpoint_t **self_p)
     if (self->lock_fd >= 0)
         s_release (self);
     if (self->in_runtime && self->directory)
-        rmdir (self->directory);            //  fails where another server is in it, and should
+        rmdir (self->directory);            //  fails if another server uses it, as it should
     free (self->text);
     free (self->directory);
     free (self->socket_path);

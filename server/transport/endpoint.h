@@ -2,17 +2,17 @@
  *
  *  A server holds flock on a lock file before it binds, because an ipc bind silently takes over the path of a
  *  live server.  ipc://PATH is locked at PATH.lock; tcp:// at a file in the runtime directory.  A stale lock
- *  or socket (of a dead server) is taken over; a live one never.
+ *  or socket (of a dead server) is taken over, a live one never.
  *
  *  Access:
  *    ipc, alone    the folder and the sockets are this user's (0700, 0600).  A folder of the user's choice
- *                  may be readable for others, and the default folder may be open to a group since an earlier
- *                  server; the sockets are not.
+ *                  may be readable for other users, and the default folder may be open to a group since an
+ *                  earlier server; the sockets are not.
  *    ipc, group    the group may enter the folder (0750); the sockets are 0660 and the group's.
  *    tcp           every peer that reaches the port: with keys, or open on an address of this host alone;
- *                  else the endpoint is refused.
- *  No file is ever more open than in the end: it is made 0700 or 0600, then given to the group, then opened
- *  for it.
+ *                  otherwise the endpoint is refused.
+ *  No file ever has wider access than in the end: it is made 0700 or 0600, then given to the group, then
+ *  opened for it.
  */
 #ifndef ENDPOINT_H
 #define ENDPOINT_H
@@ -22,41 +22,40 @@
 
 typedef struct endpoint endpoint_t;
 
-//  Who is to be served there.
+//  The clients to be served.
 typedef struct {
-    bool open;                  //  whoever can connect
-    bool keys;                  //  those who have a key
+    bool open;                  //  every peer that can connect
+    bool keys;                  //  peers with a key
     bool users;                 //  users of this machine beside our own
-    const char *group;          //  may reach the sockets, group_id is its number; NULL: nobody but our own
-                                //  user
+    const char *group;          //  its members may reach the sockets, group_id is its number; NULL: only our
+                                //  own user may
     gid_t group_id;
 } endpoint_access_t;
 
-//  The default endpoint, the same for server and client: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where
-//  there is no usable runtime directory ipc:///tmp/tureen-UID/server.sock.  Usable: absolute, a
-//  directory, this user's, writable.  buffer is always ended.  0, or -ENAMETOOLONG.
+//  The default endpoint, the same for server and client: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or
+//  without a usable runtime directory ipc:///tmp/tureen-UID/server.sock.  Usable: absolute, a directory, this
+//  user's, writable.  buffer is always terminated.  0, or -ENAMETOOLONG.
 int endpoint_default (char *buffer, size_t size);
 
-//  Claims text (ipc:// or tcp://; NULL: the default) for those whom access names (NULL: ourselves): makes the
-//  directory (0700; 0750 for a group) of the default endpoint and of a tcp endpoint's files, refuses a
-//  directory of another owner or one that others may write (unless sticky and the file is ours), takes the
-//  lock.  0 and *self_p; or -errno and in error a sentence with the remedy: a live server holds it
-//  (-EADDRINUSE, naming its process id where the lock file tells it), path too long for a socket (the limit
-//  named), no such directory, an unknown transport, a port that is no number; -EACCES: an access that it
-//  cannot have or could not guard.
-//  A lock file that is gone is no proof of death: a socket that answers is a live server's too.
+//  Claims text (ipc:// or tcp://; NULL: the default) for the clients in access (NULL: our own user).  Makes
+//  the directory (0700; 0750 for a group) of the default endpoint and of a tcp endpoint's files.  Refuses a
+//  directory of another owner or one that other users may write (unless sticky and the file is ours).  Takes
+//  the lock.  0 and *self_p; or -errno, and in error a sentence with the remedy: a live server holds it
+//  (-EADDRINUSE, with its process id if the lock file has it), path too long for a socket (with the limit),
+//  no such directory, an unknown transport, a port that is no number; -EACCES: an access that is impossible
+//  or could not be guarded.  A missing lock file does not prove that the server is dead: a socket that
+//  answers is a live server's, too.
 int endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error,
     size_t error_bytes);
-//  Once both sockets of an ipc endpoint listen: lets the group reach them, if there is one.  0; or -errno and
-//  a sentence.
+//  Call it when both sockets of an ipc endpoint listen: gives the group access, if there is one.  0; or
+//  -errno and a sentence.
 int endpoint_share (const endpoint_t *self, char *error, size_t error_bytes);
-//  Unlocks, removes lock file, socket files and a directory it made (if empty).  NULL inside is fine.
+//  Unlocks, removes lock file, socket files and a directory that it made (if empty).  *self_p may be NULL.
 void endpoint_destroy (endpoint_t **self_p);
 
-//  The endpoint as ZeroMQ takes it when it binds (tcp://localhost is no name for it: 127.0.0.1 then); lent.
+//  The endpoint for ZeroMQ's bind, which does not resolve names (tcp://localhost becomes 127.0.0.1); lent.
 const char *endpoint_text (const endpoint_t *self);
-//  Where the Unix socket that hands out rings goes: PATH.ring beside the ipc socket, or in the runtime
-//  directory.  Lent.
+//  The path of the ring server's socket: PATH.ring beside the ipc socket, or in the runtime directory.  Lent.
 const char *endpoint_ring_path (const endpoint_t *self);
 bool endpoint_is_ipc (const endpoint_t *self);
 

@@ -5,8 +5,8 @@
  *  failure:     for want of something (descriptors, memory, a disk that works) the file, or all of them, stay
  *               as they were.
  *
- *  What was written within the same tick as it was read may be changed again without a sign of it, so a young
- *  file is read anew until it is not young any more.
+ *  A file that changes again within the clock tick of its reading shows no new time, so a young file is read
+ *  again until it is older.
  */
 #include "keys.h"
 #include <assert.h>
@@ -28,7 +28,7 @@ typedef struct {
     char name [NAME_BYTES];
     struct stat status;
     time_t read_at;
-    const char *reason;             //  why it lets nobody in; static; NULL: it lets in certificate's
+    const char *reason;             //  why it admits no key; static; NULL: it admits certificate's key
     certificate_t certificate;
 } file_t;
 
@@ -51,7 +51,7 @@ struct keys {
     files_t files;
     grants_t grants;
     uint64_t next_user, judged_user;
-    char trouble [ERROR_BYTES];     //  that the log has heard of; "": all was well
+    char trouble [ERROR_BYTES];     //  that was logged last; "": none
 };
 
 //  ---- files
@@ -85,7 +85,7 @@ s_is_young (const file_t *file)
     return file->status.st_ctim.tv_sec >= file->read_at - YOUNG_SECONDS;
 }
 
-//  What says nothing of the file: it may be as good as it was.
+//  Errors that tell nothing of the file: it may be as good as before.
 static bool
 s_is_want (int rc)
 {
@@ -98,10 +98,10 @@ typedef struct {
     const keys_t *keys;
     keys_folder_t folder;
     files_t found;
-    bool wants;                     //  something could not be looked at
+    bool wants;                     //  a file could not be examined
 } look_t;
 
-//  Reads file->name.  False: it is not there.
+//  Reads file->name.  False: it does not exist.
 static bool
 s_read_file (look_t *look, file_t *file)
 {
@@ -136,7 +136,7 @@ s_look_at (void *context, const char *name)
     if (fstatat (look->folder.allowed, name, &status, AT_SYMLINK_NOFOLLOW)) {
         if (errno == ENOENT)
             return true;
-        //  Let reading say what it is.
+        //  Reading it will tell what it is.
         status = (struct stat) { .st_ino = 0 };
     }
     if (before && s_is_same (&before->status, &status) && !s_is_young (before))
@@ -173,7 +173,7 @@ s_agree (const keys_grant_t *left, const keys_grant_t *right)
     return left->is_operator == right->is_operator && strcmp (left->tenant, right->tenant) == 0;
 }
 
-//  The run of grants of one key that begins at first: how many, and whether they say the same.
+//  The run of grants of one key that begins at first: how many, and whether they are equal.
 static size_t
 s_run (const grants_t *grants, size_t first, bool *agree)
 {
@@ -185,7 +185,7 @@ s_run (const grants_t *grants, size_t first, bool *agree)
     return count;
 }
 
-//  One grant of each key: K1.
+//  Leaves one grant of each key: K1.
 static void
 s_merge (keys_t *self, grants_t *grants)
 {
@@ -204,7 +204,7 @@ s_merge (keys_t *self, grants_t *grants)
     grants->count = kept;
 }
 
-//  What the files grant; by key, and with the numbers that users have.
+//  The grants of the files, by key, with the users' numbers.
 static void
 s_grant (keys_t *self, grants_t *grants)
 {
@@ -228,7 +228,7 @@ s_grant (keys_t *self, grants_t *grants)
     }
 }
 
-//  Lines for what came and what went.  True: something went.
+//  Logs grants that came and went.  True: some went.
 static bool
 s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after)
 {
@@ -284,7 +284,7 @@ s_is_unchanged (const files_t *before, const files_t *after)
     return true;
 }
 
-//  Told once as long as it lasts; "": it is over.
+//  Logged once while it lasts; "": it is over.
 static void
 s_tell_trouble (keys_t *self, const char *trouble)
 {
@@ -298,7 +298,7 @@ s_tell_trouble (keys_t *self, const char *trouble)
     snprintf (self->trouble, sizeof self->trouble, "%s", trouble);
 }
 
-//  Takes what was found.  True: a grant has gone.
+//  Takes over the result of a look.  True: a grant has gone.
 static bool
 s_take (keys_t *self, look_t *look)
 {
@@ -306,12 +306,12 @@ s_take (keys_t *self, look_t *look)
     files_t before = self->files;
     bool unchanged = s_is_unchanged (&before, &look->found);
     self->files = look->found;
-    look->found = before;               //  the caller's to free
+    look->found = before;               //  the caller frees it
     if (unchanged)
         return false;
     grants_t grants = { .grants = calloc (KEYS_MAX, sizeof *grants.grants) };
     if (!grants.grants) {
-        //  Neither: the next look finds the change again.
+        //  Takes over neither: the next look finds the change again.
         look->found = self->files;
         self->files = before;
         s_tell_trouble (self, "no memory");
@@ -325,17 +325,17 @@ s_take (keys_t *self, look_t *look)
     return gone;
 }
 
-//  0, or -errno and the sentence: nothing is known of what is there.
+//  0, or -errno and the sentence: the folder's content is unknown.
 static int
 s_find_files (look_t *look, char *error, size_t error_bytes)
 {
     int rc = keys_folder_open (&look->folder, look->keys->directory, false, error, error_bytes);
-    //  Without the folder nobody is let in: who takes it away means it.
+    //  Without the folder no key is admitted: its removal is intended.
     if (rc == -ENOENT)
         return 0;
     if (rc)
         return rc;
-    //  Root may open anybody's: whoever has the folder above may have put another in the place of ours.
+    //  Root can open any folder: the owner of the parent folder may have replaced ours.
     bool is_ours = look->folder.owner == geteuid ();
     rc = is_ours? keys_folder_each (look->folder.allowed, s_look_at, look): -EPERM;
     if (!is_ours)
@@ -350,8 +350,8 @@ s_find_files (look_t *look, char *error, size_t error_bytes)
     return rc;
 }
 
-//  Without a descriptor to be had: of the files that are known, those that are there still.  Peers who take
-//  all descriptors must keep no revoked key in.
+//  Without a free descriptor: keeps those known files that still exist.  Peers that use up all descriptors
+//  must not keep a revoked key alive.
 static void
 s_find_known (look_t *look)
 {
@@ -401,7 +401,7 @@ keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), v
 
 //  ---- the server's own
 
-//  Where the sentence goes.
+//  The place for the sentence.
 typedef struct {
     char *error;
     size_t error_bytes;
@@ -418,7 +418,7 @@ s_fail (const failing_t *failing, int rc, const char *format, ...)
     return rc;
 }
 
-//  The public certificate is there, and is the secret one's.
+//  Whether the public certificate exists, and belongs to the secret one.
 static int
 s_match_public (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
 {
@@ -436,7 +436,7 @@ s_match_public (keys_t *self, const keys_folder_t *folder, const failing_t *fail
     return rc == 0? 0: s_fail (failing, rc, "'%s/server': %s", self->directory, strerror (-rc));
 }
 
-//  Makes the server's certificate where there is none.
+//  Makes the server's certificate if there is none.
 static int
 s_make_server (keys_t *self, const keys_folder_t *folder, const failing_t *failing)
 {
@@ -469,7 +469,7 @@ s_open_server (keys_t *self, const keys_folder_t *folder, const failing_t *faili
 
 //  ---- the whole
 
-//  The folder, the server's certificate, and who is let in now.
+//  The folder, the server's certificate, and the present grants.
 static int
 s_open (keys_t *self, const failing_t *failing)
 {

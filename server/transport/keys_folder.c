@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-//  Where the sentence goes.
+//  The place for the sentence.
 typedef struct {
     const char *path;
     char *error;
@@ -50,7 +50,7 @@ s_open (const failing_t *self, int above, const char *name, bool make, bool *mad
     *made_p = make && mkdirat (above, name, 0700) == 0;
     if (make && !*made_p && errno != EEXIST)
         return s_fail (self, -errno, "cannot make the %s '%s': %s", which, self->path, strerror (errno));
-    //  A link may lead to where others can put things.
+    //  A link may lead to a place that other users can write.
     int fd = openat (above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0)
         return fd;
@@ -63,7 +63,7 @@ s_open (const failing_t *self, int above, const char *name, bool make, bool *mad
     return s_fail (self, -errno, "cannot open the %s '%s': %s", which, self->path, strerror (errno));
 }
 
-//  Ours; for root, who works on others' folders, its owner's.
+//  Our own user; for root, which works on other users' folders, the folder's owner.
 static uid_t
 s_owner (int fd)
 {
@@ -108,7 +108,7 @@ keys_folder_close (keys_folder_t *self)
 int
 keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), void *context)
 {
-    //  A descriptor of its own: reading moves the other's place.
+    //  A descriptor of its own, because reading moves a shared position.
     int fd = openat (allowed, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = fd >= 0? fdopendir (fd): NULL;
     if (!folder) {
@@ -118,7 +118,7 @@ keys_folder_each (int allowed, bool (*visit) (void *context, const char *name), 
         return rc;
     }
     struct dirent *entry;
-    //  Names with a dot are what is being written now, or an editor's.
+    //  Names with a dot are files being written, or an editor's.
     for (errno = 0; (entry = readdir (folder)); errno = 0)
         if (entry->d_name [0] != '.' && !visit (context, entry->d_name))
             break;

@@ -1,18 +1,16 @@
 /*  libc_interpose -- accept4, recv and close as ZeroMQ calls them, in front of the C library's.
  *
  *  libzmq 4.3.4 aborts the process when a connection on an ipc socket cannot be accepted because the process
- *  has no descriptor left (ipc_listener.cpp: EMFILE is not among the errors that it foresees), so that
- *  whoever may connect could end the server by connecting often enough.  Here that becomes an error that it
- *  foresees, "the peer has gone meanwhile".  The peer waits on; the connection limit (connection_limit.h)
- *  sees to it that there are descriptors again.
+ *  has no descriptor left (ipc_listener.cpp does not expect EMFILE), so any peer could end the server by
+ *  connecting often enough.  Here that becomes an error that it expects, "the peer has gone meanwhile".  The
+ *  peer keeps waiting; the connection limit (connection_limit.h) frees descriptors.
  *
- *  What it accepts, receives and closes is written down, and bounded, by the receive quota (receive_quota.h).
+ *  The receive quota (receive_quota.h) records and bounds what ZeroMQ accepts, receives and closes.
  *
- *  The executable's symbols are found before the C library's because libzmq looks them up by name; the door,
- *  which can wait by itself, accepts by asking the kernel directly, so its connections are none of the
- *  receive quota's.  All go straight to the kernel: a sanitizer leaves ZeroMQ alone by who calls, and here
- *  that would be us.
- *  Threads: any; no state.
+ *  The executable's symbols are found before the C library's because libzmq looks them up by name.  The ring
+ *  server handles EMFILE by itself and accepts by a direct system call, so its connections are outside the
+ *  receive quota.  All these functions make direct system calls: a sanitizer exempts ZeroMQ by the caller's
+ *  module, and here the caller would be the server.  Threads: any; no state.
  */
 #include <errno.h>
 #include <poll.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zmq.h>
 
-//  The first frame tells whether the peer is there and takes the message; the others then cannot fail for
+//  Sending the first frame tells whether the peer exists and takes the message; the others cannot fail for
 //  that reason.
 static outbox_status_t
 s_address (void *router, const peer_t *peer)
@@ -40,7 +40,7 @@ outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t j
     return status;
 }
 
-//  A text, or bytes, on its way.
+//  A text, or bytes, being sent.
 typedef struct {
     atomic_size_t *account;
     size_t size;
@@ -57,8 +57,8 @@ s_counted_sent (void *data, void *hint)
     free (receipt);
 }
 
-//  The message's last frame: bytes that it frees, and that count until they have left.  OUTBOX_GONE: they are
-//  the caller's still.
+//  The message's last frame: bytes that it frees, and that count until they have left.  OUTBOX_GONE: the
+//  caller still owns them.
 static outbox_status_t
 s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
 {
@@ -71,7 +71,7 @@ s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
         return OUTBOX_GONE;
     }
     atomic_fetch_add (account, size);
-    handoff_give (receipt);        //  not looked at from here on
+    handoff_give (receipt);        //  not accessed from here on
     return OUTBOX_SENT;
 }
 
@@ -83,7 +83,7 @@ outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     zmq_msg_t message;
     if (s_counted (&message, text, strlen (text), account) == OUTBOX_GONE)
         return outbox_send_text (router, peer, kind, job, tag, text);
-    //  From here on the message's end frees the text, whatever comes of it.
+    //  From here on the end of the message frees the text, sent or not.
     if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
     ||  zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&message);
@@ -100,7 +100,7 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     zmq_msg_t message;
     outbox_status_t status = s_counted (&message, bytes, size, account);
     if (status == OUTBOX_GONE)
-        free (bytes);                   //  no memory: it is not answered
+        free (bytes);                   //  no memory: the request is not answered
     else
     if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
     ||  s_frame (router, text, strlen (text), true) == OUTBOX_GONE
@@ -112,7 +112,7 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     return status;
 }
 
-//  Lies behind the bytes of an inline slot.
+//  Is stored behind the bytes of an inline slot.
 typedef struct {
     atomic_size_t *outgoing;
     size_t slot_bytes;

@@ -1,8 +1,7 @@
 /*  outbox -- sends messages through the ROUTER: heads, bodies, batches.  Never blocks.
  *
- *  What cannot be sent is an input, not an accident: OUTBOX_GONE means that the peer's connection is no more
- *  (or that it has let a thousand messages lie), and the caller ends its job. Owner: the broker's thread,
- *  which owns the socket.
+ *  A failed send is an expected input: OUTBOX_GONE means that the peer's connection is gone (or has left a
+ *  thousand messages unread), and the caller ends its job. Owner: the broker's thread, which owns the socket.
  */
 #ifndef OUTBOX_H
 #define OUTBOX_H
@@ -32,18 +31,18 @@ outbox_status_t outbox_send_text (void *router, const peer_t *peer, wire_kind_t 
 //  have left.
 outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job,
     uint64_t tag, char *text, atomic_size_t *account);
-//  The same with a frame of malloc'ed bytes behind the text, which may be large: they are taken over, and
-//  count instead.
+//  The same with a frame of malloc'ed bytes behind the text, which may be large: it takes the bytes over, and
+//  they count instead of the text.
 outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
-//  Memory for one inline batch, zeroed: a short batch is sent whole, and what is behind it must not be
-//  others' pixels. *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the
-//  ROUTER.  NULL: no memory.
+//  Memory for one inline batch, zeroed: a short batch is sent whole, and must not end in another job's
+//  pixels.  *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the ROUTER.
+//  NULL: no memory.
 uint8_t *outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing);
-//  For one that was not sent; NULL is fine.
+//  Frees an inline slot that was not sent; NULL is fine.
 void outbox_slot_free (uint8_t *slot);
 //  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  inline_slot:
-//  NULL, or from outbox_slot_new and now the message's, whatever the status.
+//  NULL, or from outbox_slot_new and owned by the message from now on, whatever the status.
 typedef struct {
     const wire_batch_t *batch;
     const uint64_t *ids;

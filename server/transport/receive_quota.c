@@ -6,9 +6,9 @@ enum { DESCRIPTORS_MAX = 1 << 20, USERS_MAX = 256, SMALL_PART = 128 };
 
 typedef struct {
     atomic_uint_fast64_t name;          //  and 1; 0: free
-    atomic_size_t held;                 //  by its connections
-    atomic_size_t left;                 //  of whole messages, by connections that are closed: they can still
-                                        //  be taken
+    atomic_size_t held;                 //  bytes held by its connections
+    atomic_size_t left;                 //  bytes of whole messages of closed connections, which the server
+                                        //  can still take
 } user_t;
 
 //  All zero: pages that are never touched cost nothing.
@@ -19,7 +19,7 @@ typedef struct {
     atomic_bool is_encrypted;
     //  ZeroMQ's thread only
     zmtp_parser_t zmtp_parser;
-    size_t open;                        //  of what it holds, the message that has not ended
+    size_t open;                        //  bytes of the unfinished message
 } connection_t;
 
 static connection_t s_connections [DESCRIPTORS_MAX];
@@ -34,7 +34,7 @@ receive_quota_set_limits (size_t connection_max, size_t user_max)
     atomic_store (&s_user_max, user_max);
 }
 
-//  NULL: not accepted.  Its user is *user_p.
+//  The entry of a descriptor, with its user in *user_p; NULL: it was not accepted.
 static connection_t *
 s_connection (int fd, user_t **user_p)
 {
@@ -44,7 +44,7 @@ s_connection (int fd, user_t **user_p)
     return *user_p? &s_connections [fd]: NULL;
 }
 
-//  Those beyond USERS_MAX are one.
+//  Users beyond USERS_MAX count as one.
 static user_t *
 s_user (uint64_t name)
 {
@@ -57,7 +57,7 @@ s_user (uint64_t name)
     return &s_users [USERS_MAX - 1];
 }
 
-//  Never below nothing.  Returns how much it was.
+//  Subtracts, but not below 0.  Returns how much.
 static size_t
 s_take_off (atomic_size_t *held, size_t bytes)
 {
@@ -103,7 +103,7 @@ receive_quota_may_receive (int fd)
         return true;
     size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
     bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
-    //  One that has nothing much is not the one who is too much.
+    //  A connection that holds little is not the cause.
     if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX
         && held < connection_max
     &&  (!user_is_full || held < connection_max / SMALL_PART))

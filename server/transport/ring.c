@@ -1,8 +1,8 @@
 /*  ring.c -- see ring.h.
  *
  *  happy path:  memfd, reserve (fallocate makes it as long as it must be and takes every page), seal, map.
- *  failure:     what does not fit fails in ring_new with a status; nothing is left behind.
- *  on close:    ring_destroy frees the pages under every mapping, ring_leave only lets go of ours.
+ *  failure:     a ring that does not fit fails in ring_new with a status; nothing is left behind.
+ *  on close:    ring_destroy frees the pages under every mapping, ring_leave only unmaps ours.
  */
 #include "ring.h"
 
@@ -41,8 +41,8 @@ s_make_memfd (void)
     return fd < 0? -errno: fd;
 }
 
-//  A memfd knows no limit but the machine's: for more than there is, fallocate would wake the OOM killer
-//  before it fails.  This stops the absurd; what is sensible is the budget's to decide.
+//  A memfd has no limit but the machine's: beyond that, fallocate would wake the OOM killer before it fails.
+//  This check stops absurd sizes; the budget decides on the others.
 static int
 s_check_size (uint32_t slots, size_t slot_bytes, size_t *bytes_p)
 {
@@ -103,7 +103,7 @@ ring_new (ring_t **self_p, uint32_t slots, size_t slot_bytes)
         *self_p = self;
         self = NULL;
     }
-    ring_leave (&self);                 //  nobody else maps it: the pages go with the descriptor
+    ring_leave (&self);                 //  no other process maps it: the pages go with the descriptor
     return rc;
 }
 
@@ -114,7 +114,8 @@ ring_destroy (ring_t **self_p)
     ring_t *self = *self_p;
     if (self) {
         assert (self->magic == RING_MAGIC);
-        //  UNTESTED: the seals rule out all but lack of kernel memory; then the pages go with the client.
+        //  UNTESTED: the seals rule out all failures but lack of kernel memory; then the client's end frees
+        //  the pages.
         s_fallocate (self, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE);
     }
     ring_leave (self_p);

@@ -13,13 +13,13 @@
 
 typedef struct ring ring_t;
 
-//  slots x slot_bytes, slot_bytes a multiple of the page size.  0, or -errno and *self_p NULL (-ENOMEM,
-//  also for more than the machine has at all; -ENOSPC, -EMFILE, -ENOSYS ...).  Fails without a trace.
+//  slots x slot_bytes, slot_bytes a multiple of the page size.  0, or -errno and *self_p NULL (-ENOMEM, also
+//  for more than the machine has; -ENOSPC, -EMFILE, -ENOSYS ...).  Leaves nothing behind when it fails.
 int ring_new (ring_t **self_p, uint32_t slots, size_t slot_bytes);
-//  Punches it empty (a dead or stopped client may still map it), unmaps, closes.  No worker may
-//  write to it any more.
+//  Frees its pages (a dead or stopped client may still map it), unmaps, closes.  No worker may write to it
+//  any more.
 void ring_destroy (ring_t **self_p);
-//  Unmaps and closes but leaves the pages to the client that maps them: for a server that ends in good order.
+//  Unmaps and closes, but leaves the pages to the client that maps them: for an orderly end of the server.
 void ring_leave (ring_t **self_p);
 
 uint8_t *ring_slot (ring_t *self, uint32_t slot);

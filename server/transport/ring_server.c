@@ -1,8 +1,8 @@
-/*  ring_server.c -- see door.h.
+/*  ring_server.c -- see ring_server.h.
  *
- *  A pass is what ring_server_expect made: one client's leave to attach.  It ends by being used, by time or
- *  by ring_server_forget.
- *  A guest is a connection: a stranger while its token is incomplete, then a client's.
+ *  A pass, from ring_server_expect, allows one client to attach.  It ends when it is used, when its time is
+ *  over, or by ring_server_forget.  A guest is a connection: a stranger while its token is incomplete, then a
+ *  client's.
  *
  *          accept           whole token, good pass: 'R' + fd sent
  *      ----------> stranger ---------------------------------> attached --+--> RING_SERVER_CLOSED, freed
@@ -12,8 +12,8 @@
  *                                                                 ring_server_part: as before, and the client
  *                                                                 sees an end
  *
- *  ring_server_next asks epoll for one descriptor at a time.  That costs a call an event, at a few events a
- *  job, and leaves no list of readied guests that could name one that has been freed meanwhile.
+ *  ring_server_next asks epoll for one descriptor at a time.  That costs a call for each event, a few events
+ *  a job, and leaves no list of ready guests with one that has been freed meanwhile.
  */
 #include "ring_server.h"
 
@@ -34,8 +34,8 @@
 
 enum {
     RING_SERVER_MAGIC = 0x00d00471,
-    STEPS_MAX = 64,                 //  descriptors that one ring_server_next looks at: a flood must not hold
-                                    //  us
+    STEPS_MAX = 64,                 //  descriptors that one ring_server_next handles: a flood must not hold
+                                    //  up the caller
     BACKLOG = 128
 };
 
@@ -51,13 +51,14 @@ typedef struct pass {
 typedef struct guest {
     struct guest *next;
     int fd;
-    int process;                    //  attached: a pidfd of the client; -1: none could be had
+    int process;                    //  attached: a pidfd of the client; -1: the kernel gave none
     pid_t pid;
     bool attached;
-    uint64_t key;                   //  attached: whose
+    uint64_t key;                   //  attached: its client
     int64_t deadline_ms;            //  stranger: until when
     uid_t uid;
-    size_t received;                //  of the token; one more than it has shows who sends too much
+    size_t received;                //  of the token; has room for one byte more, to notice a client that
+                                    //  sends too much
     char token [RING_SERVER_TOKEN_BYTES + 1];
 } guest_t;
 
@@ -67,7 +68,7 @@ struct ring_server {
     int epoll_fd;
     bool listening;                 //  false: out of epoll until the next tick
     char path [sizeof ((struct sockaddr_un *) 0)->sun_path];
-    bool bound;                     //  device and inode tell that the file at path is ours
+    bool bound;                     //  device and inode identify the file at path as ours
     dev_t device;
     ino_t inode;
     pass_t *passes;
@@ -95,7 +96,7 @@ s_listen (ring_server_t *self)
     if (self->listen_fd < 0)
         return -errno;
     //  bind makes the file with the socket's own mode, so it is never open to others, not even for a moment;
-    //  the umask, which belongs to all threads, stays alone.
+    //  and the umask, which all threads share, need not change.
     if (fchmod (self->listen_fd, 0600) != 0)
         return -errno;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -148,7 +149,7 @@ ring_server_new (ring_server_t **self_p, const char *path)
     return rc;
 }
 
-//  Takes the listening socket out of epoll, where it would stay readable and let the caller spin.
+//  Takes the listening socket out of epoll, where it would stay readable and make the caller spin.
 static void
 s_rest (ring_server_t *self)
 {
@@ -179,7 +180,7 @@ s_guest_end (ring_server_t *self, guest_t *guest)
         at = &(*at)->next;
     *at = guest->next;
     self->strangers -= !guest->attached;
-    close (guest->fd);              //  takes it out of epoll as well: nobody has a copy of it
+    close (guest->fd);              //  also takes it out of epoll: the descriptor has no copy
     if (guest->process >= 0)
         close (guest->process);
     free (guest);
@@ -203,14 +204,14 @@ s_pass_of_key (ring_server_t *self, uint64_t key)
     return pass;
 }
 
-//  Root and our own user may bring anybody's token.
+//  Root and our own user may bring any user's token.
 static bool
 s_may_pass (uid_t guest, uid_t pass)
 {
     return guest == pass || guest == 0 || guest == geteuid ();
 }
 
-//  The pass that this stranger's token opens for it now.  All are compared, and each in constant time.
+//  The valid pass for this stranger's token.  All passes are compared, each in constant time.
 static pass_t *
 s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
 {
@@ -223,11 +224,9 @@ s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
     return s_may_pass (guest->uid, found->uid)? found: NULL;
 }
 
-//  Strangers come and go at the door; when it is full, of the user who has most of them the one that has
-//  waited longest goes.
-//  (Refusing the newcomer instead would let 64 idle connections keep every client out, and if the longest
-//  waiting one of all went, whoever comes fastest would keep all others out; who has a token sends it at
-//  once.)
+//  When no stranger more fits, closes the oldest stranger of the user with the most.  (Refusing the newcomer
+//  instead would let 64 idle connections keep every client out.  Closing the oldest of all would let the
+//  fastest user keep all others out.  A client with a token sends it at once.)
 static void
 s_make_room (ring_server_t *self, uid_t newcomer)
 {
@@ -250,7 +249,7 @@ s_make_room (ring_server_t *self, uid_t newcomer)
     s_guest_end (self, leaver);
 }
 
-//  Another user of whom no client is expected has nothing to say here.
+//  Another user without an expected client is disconnected at once.
 static bool
 s_is_expected (const ring_server_t *self, uid_t uid)
 {
@@ -260,7 +259,7 @@ s_is_expected (const ring_server_t *self, uid_t uid)
     return found;
 }
 
-//  The new stranger, or NULL where it could not be kept.  Owns fd in both cases.
+//  The new stranger; NULL: it could not be kept.  Owns fd in both cases.
 static guest_t *
 s_guest_new (ring_server_t *self, int fd, int64_t now_ms)
 {
@@ -286,21 +285,22 @@ s_guest_new (ring_server_t *self, int fd, int64_t now_ms)
 }
 
 
-//  -- what a descriptor has for us
+//  -- events of descriptors
 
 static void
 s_accept (ring_server_t *self, int64_t now_ms)
 {
-    //  Not by the C library's name, which is ZeroMQ's to call (accepting.c): here the error itself is wanted.
+    //  Not by the C library's name, which libc_interpose.c replaces for ZeroMQ: here the real error is
+    //  needed.
     int fd = (int) syscall (SYS_accept4, self->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
-        s_guest_new (self, fd, now_ms);     //  its token makes it readable, then we see it again
+        s_guest_new (self, fd, now_ms);     //  its token makes it readable, and epoll reports it again
     else
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
         s_rest (self);
 }
 
-//  Sends 'R' with the descriptor beside it.  The socket is new and empty, so it either takes this or is dead.
+//  Sends 'R' together with the descriptor.  The socket is new and empty, so it either takes this or is dead.
 static int
 s_send_ring (int fd, int descriptor)
 {
@@ -326,7 +326,7 @@ s_send_ring (int fd, int descriptor)
 static void
 s_watch_process (ring_server_t *self, guest_t *guest)
 {
-    guest->process = (int) syscall (SYS_pidfd_open, guest->pid, 0);     //  closes on exec by itself
+    guest->process = (int) syscall (SYS_pidfd_open, guest->pid, 0);     //  a pidfd always closes on exec
     if (guest->process >= 0 && s_watch (self, guest->process, guest) != 0) {
         close (guest->process);
         guest->process = -1;
@@ -340,7 +340,7 @@ s_process_ended (const guest_t *guest)
     return poll (&process, 1, 0) == 1;      //  never of -1
 }
 
-//  The token is whole: attached, or gone without a word.
+//  The token is complete: attaches the client, or closes the connection without an answer.
 static bool
 s_admit (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_t *event)
 {
@@ -351,7 +351,7 @@ s_admit (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_server_event_
     }
     uint64_t key = pass->key;
     int rc = s_send_ring (guest->fd, pass->descriptor);
-    s_pass_end (self, pass);                //  used, whether it helped or not
+    s_pass_end (self, pass);                //  the pass is used, even if attaching failed
     if (rc) {
         s_guest_end (self, guest);
         return false;
@@ -381,7 +381,7 @@ s_hear_stranger (ring_server_t *self, guest_t *guest, int64_t now_ms, ring_serve
     return false;
 }
 
-//  An attached client has nothing more to say: the end of the stream, an error or a byte, each closes; and so
+//  An attached client sends nothing more: the end of the stream, an error or a byte closes its connection; so
 //  does the end of its process.
 static bool
 s_hear_attached (ring_server_t *self, guest_t *guest, ring_server_event_t *event)
@@ -411,7 +411,7 @@ ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor
     if (!pass)
         return -ENOMEM;
     if (getrandom (random, sizeof random, 0) != (ssize_t) sizeof random) {
-        free (pass);                        //  UNTESTED: a kernel that has started gives 16 bytes whole
+        free (pass);                        //  UNTESTED: a started kernel always gives 16 bytes
         return -EIO;
     }
     sodium_bin2hex (token, RING_SERVER_TOKEN_BYTES + 1, random, sizeof random);
@@ -440,7 +440,7 @@ ring_server_part (ring_server_t *self, uint64_t key)
     s_check (self);
     guest_t *guest = s_attached (self, key);
     if (guest)
-        shutdown (guest->fd, SHUT_WR);      //  of a client that has just closed it fails: that is told next
+        shutdown (guest->fd, SHUT_WR);      //  fails if the client has just closed it: that is reported next
     else
         ring_server_forget (self, key);
     return guest != NULL;
@@ -470,7 +470,7 @@ ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *even
                            : s_hear_stranger (self, guest, now_ms, event))
             return true;
     }
-    return false;                           //  more may be ready; then the descriptor still says so
+    return false;                           //  if more are ready, the descriptor stays readable
 }
 
 void

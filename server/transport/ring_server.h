@@ -8,20 +8,18 @@
  *                watches the process (by a pidfd): its end is RING_SERVER_CLOSED, even if a child lives on.
  *                If the kernel gives no pidfd (it is old, or the client's pid means nothing here), the socket
  *                alone decides.
- *  failure:      a wrong, late or used token, a wrong uid, more bytes than the token: closed without a word,
- *                no event.
- *                A connection without a token is closed after RING_SERVER_PATIENCE_MS, and at once if its
- *                user (other than root and our own) has no token left to bring.  At most
+ *  failure:      a wrong, late or used token, a wrong uid, more bytes than the token: closed without an
+ *                answer, no event.  A connection without a token is closed after RING_SERVER_PATIENCE_MS, and
+ *                at once if its user (other than root and our own) has no valid token left.  At most
  *                RING_SERVER_STRANGERS_MAX wait at once; one more closes the oldest connection of the user
- *                with the most of them, so no user keeps others out.
- *                accept fails with EMFILE: the listening socket rests until the next ring_server_tick.
+ *                with the most of them, so no user keeps others out.  accept fails with EMFILE: the listening
+ *                socket is not polled until the next ring_server_tick.
  *  on close:     ring_server_forget (key) closes the connection from our side; no event follows.
  *                ring_server_part (key) closes our side only: the client sees an end as well, and
  *                RING_SERVER_CLOSED comes when it closes its own.
  *
- *  A key is the caller's number for a client: of a job, or of one of its ranks.
- *  Nothing blocks.  All readiness comes through one epoll descriptor, so the caller polls one fd.
- *  Owner: the broker's thread.
+ *  A key is the caller's number for the client of a job, or of one of its ranks.  Nothing blocks.  All
+ *  readiness comes through one epoll descriptor, so the caller polls one fd.  Owner: the broker's thread.
  */
 #ifndef RING_SERVER_H
 #define RING_SERVER_H
@@ -48,21 +46,21 @@ void ring_server_destroy (ring_server_t **self_p);
 
 //  Readable when ring_server_next may have an event.
 int ring_server_descriptor (const ring_server_t *self);
-//  Makes a token (random, hexadecimal, and a final zero) good for one connection of a process of uid (or of
-//  root, or of the server's own uid) until now_ms + RING_SERVER_PATIENCE_MS.  descriptor is lent until the
-//  client attaches or is forgotten.  A key that has a token or a connection must be
-//  forgotten before it gets another token.  0, or -errno and token empty.
+//  Makes a token (random, hexadecimal, and a final zero) for one connection of a process of uid (or of root,
+//  or of the server's own uid), valid until now_ms + RING_SERVER_PATIENCE_MS.  descriptor is lent until the
+//  client attaches or is forgotten.  Forget a key with a token or a connection before it gets another token.
+//  0, or -errno and an empty token.
 int ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
     char token [RING_SERVER_TOKEN_BYTES + 1]);
-//  The client is done with: its token is void, its connection closed.  Unknown keys are fine.
+//  Ends a client: its token becomes invalid, its connection is closed.  Unknown keys are fine.
 void ring_server_forget (ring_server_t *self, uint64_t key);
-//  The same for a client that may keep what it has: where it is attached the connection stays, closed from
-//  our side, until the client closes it.  False: it is not attached.
+//  The same for a client that may keep its ring: if it is attached the connection stays, closed from our
+//  side, until the client closes it.  False: it is not attached.
 bool ring_server_part (ring_server_t *self, uint64_t key);
-//  Takes the next event; false when there is none, or when many connections had none to give: then the
-//  descriptor stays readable.  Never blocks.
+//  Takes the next event; false: none, or many connections were handled without an event: then the descriptor
+//  stays readable.  Never blocks.
 bool ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *event);
-//  Ends tokens and strangers whose time is over; call about once a second.
+//  Ends overdue tokens and strangers; call it about once a second.
 void ring_server_tick (ring_server_t *self, int64_t now_ms);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-//  Free for another connection when it has nothing left.
+//  An account is free for another connection when it is empty.
 typedef struct {
     atomic_size_t bytes;
     uint32_t tenant;

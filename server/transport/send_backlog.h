@@ -3,9 +3,9 @@
  *
  *  ZeroMQ keeps up to a thousand messages for a connection, whatever their size.  So each large answer is
  *  counted from its sending until its bytes have left; a connection with UNREAD_OF_ONE_MAX of them, or a
- *  tenant with UNREAD_OF_TENANT_MAX, gets no further one; nor does a further connection of a tenant that has
- *  as many with unread answers as its share.  An answer is never refused because it is large, only because of
- *  those before it.
+ *  tenant with UNREAD_OF_TENANT_MAX, gets no further one.  A tenant whose share of connections already has
+ *  unread answers gets none on a further connection.  An answer is never refused because of its own size,
+ *  only because of earlier answers.
  *
  *  Owner: the broker's thread; ZeroMQ's threads only count down.  It must outlive the ROUTER's context.
  */
@@ -24,11 +24,10 @@ enum { UNREAD_ACCOUNTS_MAX = 1024, UNREAD_OF_ONE_MAX = 1 << 20, UNREAD_OF_TENANT
 send_backlog_t *send_backlog_new (void);
 void send_backlog_destroy (send_backlog_t **self_p);
 
-//  Where the next answer to this connection, which is one of the tenant's (a number), is counted: for
-//  outbox_send_counted.
-//  share: of UNREAD_ACCOUNTS_MAX, the tenant's.  NULL: it has to read what it has first.
+//  The counter of the next answer to this connection of the tenant (a number), for outbox_send_counted.
+//  share: the tenant's share of UNREAD_ACCOUNTS_MAX.  NULL: the client must first read its earlier answers.
 atomic_size_t *send_backlog_account (send_backlog_t *self, const peer_t *peer, uint32_t tenant, size_t share);
-//  Of all connections.
+//  The bytes of all connections.
 size_t send_backlog_bytes (const send_backlog_t *self);
 
 #endif

@@ -7,7 +7,7 @@ enum {
     MECHANISM_AT = 12, SHORT_HEAD_BYTES = 2
 };
 
-//  One byte of the greeting: who speaks an older version is told by the first that differs.
+//  One byte of the greeting: the first byte that differs reveals a peer with an older version.
 static void
 s_greet (zmtp_parser_t *self, uint8_t byte)
 {
