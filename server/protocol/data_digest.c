@@ -13,7 +13,7 @@ typedef struct {
     XXH3_state_t *hash;
     uint64_t words [BUFFER_WORDS];
     uint64_t first;             //  number of the first word in the buffer
-    size_t filled;              //  words of it that are in use
+    size_t filled;              //  words of it in use
 } digest_t;
 
 static void
@@ -35,7 +35,7 @@ s_end (digest_t *self)
     return digest;
 }
 
-//  Hashes the buffer, all of it.
+//  Hashes the whole buffer.
 static void
 s_flush (digest_t *self)
 {

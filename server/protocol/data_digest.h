@@ -1,8 +1,7 @@
 /*  data_digest -- stands for a job's own ids: which of the data set's samples, and of a list in which order.
  *
- *  It is told to clients, kept in their states and compared with another server's, so what is hashed does not
- *  change.
- *  XXH3, 64 bits, of 8 bytes and then little-endian numbers:
+ *  Clients get it, keep it in their states, and compare it with another server's; so the hashed bytes never
+ *  change.  XXH3, 64 bits, of 8 bytes and then little-endian numbers:
  *      a set       "set", 5 zeros; words of 64 bits, bit i of word w for id 64 w + i, up to the last that is
  *                  not 0
  *      a list      "list", 4 zeros; each id, 32 bits
@@ -19,9 +18,9 @@ typedef struct {
     char text [WIRE_DATA_BYTES + 1];
 } data_digest_t;
 
-//  Of all samples 0 .. sample_count-1.  10 million ids take some 0.2 ms.
+//  For all samples 0 .. sample_count-1.  10 million ids take some 0.2 ms.
 data_digest_t data_digest_of_all (uint32_t sample_count);
-//  Of a set, whatever containers it has.  10 million ids take some 20 ms.
+//  For a set, independent of its containers.  10 million ids take some 20 ms.
 data_digest_t data_digest_of_set (const roaring_bitmap_t *set);
 data_digest_t data_digest_of_list (const uint32_t *ids, size_t count);
 

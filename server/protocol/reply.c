@@ -10,7 +10,7 @@
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
 
-//  Only want of memory makes these fail.
+//  These fail only for lack of memory.
 static void
 s_need (bool is_good)
 {
@@ -34,7 +34,7 @@ s_text (const char *text)
     return value;
 }
 
-//  Readers that keep numbers in doubles lose what is above 2^53, so 64 bits go as text.
+//  Readers that keep numbers in doubles lose digits above 2^53, so 64-bit numbers go as text.
 static json_t *
 s_number (uint64_t number)
 {
@@ -51,7 +51,7 @@ s_finish (json_t *object)
     return text;
 }
 
-//  The names, or NULL where they would take too much.
+//  The names, or NULL if they would take too much.
 static json_t *
 s_classes (const reply_joined_t *joined)
 {
@@ -97,7 +97,7 @@ s_fields (const reply_joined_t *joined)
     return fields;
 }
 
-//  A path that is no UTF-8 cannot be told in JSON: the client will not find the repaired one, and asks for
+//  JSON cannot hold a path that is not UTF-8: the client will not find the repaired path, and asks for
 //  INLINE.
 static json_t *
 s_ring (const reply_joined_t *joined)
@@ -134,7 +134,7 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "rank", json_integer (joined->rank));
     s_put (object, "world_size", json_integer (joined->world_size));
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
-    assert (json_is_array (pipeline));          //  our own text
+    assert (json_is_array (pipeline));          //  the server's own text
     s_put (object, "pipeline", pipeline);
     s_put (object, "heartbeat_ms", json_integer (WIRE_HEARTBEAT_MS));
     s_put (object, "lease_ms", json_integer (joined->lease_ms));

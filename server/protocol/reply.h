@@ -21,9 +21,9 @@ typedef struct {
 
 typedef struct {
     uint64_t job;
-    uint64_t samples;           //  one epoch of this job
+    uint64_t samples;           //  of one epoch of this job
     uint64_t dataset_samples;
-    const char *const *classes; //  class_count names, or NULL; bytes that are no UTF-8 are replaced by U+FFFD
+    const char *const *classes; //  class_count names, or NULL; bytes that are not UTF-8 become U+FFFD
     size_t class_count;
     uint32_t batch_size;
     uint32_t slots;
@@ -43,17 +43,17 @@ typedef struct {
 } reply_joined_t;
 
 char *reply_joined (const reply_joined_t *joined);
-//  Of code `version` it names the versions that there are, in every version of the protocol by the same key.
+//  With code `version` it lists the server's versions, under the same key in every version of the protocol.
 char *reply_error (const char *code, const char *message);
 char *reply_ended (const char *reason, const char *message);
 char *reply_notice (const char *notice, const char *message);
-//  NOTICE `unreadable`; epoch_samples: of one epoch of the job from now on; unreadable: the object, taken
-//  over.
+//  NOTICE `unreadable`; epoch_samples: samples of one epoch of the job from now on; unreadable: the object,
+//  taken over.
 char *reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable);
-//  jobs: that are still there.
+//  jobs: how many still exist.
 char *reply_draining (uint64_t jobs);
 
-//  Frame 0 of any message of ours.
+//  Frame 0 of any message of the server.
 wire_head_t reply_head (wire_kind_t kind, uint64_t job, uint64_t tag);
 
 #endif

@@ -5,7 +5,7 @@
 #include "utf8.h"
 #include "needed.h"
 
-//  Readers that keep numbers in doubles lose what is above 2^53, so 64 bits go as text.
+//  Readers that keep numbers in doubles lose digits above 2^53, so 64-bit numbers go as text.
 static json_t *
 s_number (bool is_known, uint64_t number)
 {

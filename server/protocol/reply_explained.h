@@ -7,18 +7,18 @@
 
 typedef struct {
     uint64_t id, epoch;
-    bool is_placed;             //  in a batch; else index, row, prepared_for and is_reused mean nothing, and
-                                //  are told as null
+    bool is_placed;             //  in a batch; false: index, row, prepared_for and is_reused are null in the
+                                //  reply
     uint64_t index;
     uint32_t row;
-    const char *name;           //  bytes that are no UTF-8 are replaced by U+FFFD
-    bool has_no_version;        //  it is told as null
+    const char *name;           //  bytes that are not UTF-8 become U+FFFD
+    bool has_no_version;        //  the version is null in the reply
     uint32_t version;
     uint32_t prepared_for;
     bool is_reused;
 } reply_explained_t;
 
-//  operations: an array, whose reference is taken.  The text is malloc'ed and the caller's; never NULL.
+//  operations: an array; takes its reference.  The text is malloc'ed and the caller's; never NULL.
 char *reply_explained (const reply_explained_t *explained, json_t *operations);
 
 #endif

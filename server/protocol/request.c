@@ -15,7 +15,7 @@ refuse (refusal_t *refusal, const char *code, const char *format, ...)
     int length = vsnprintf (refusal->message, sizeof refusal->message, format, arguments);
     va_end (arguments);
     if (length >= (int) sizeof refusal->message) {
-        //  Show that it is cut, and do not cut a character in two.
+        //  Marks the cut, and does not cut a character in two.
         size_t end = sizeof refusal->message - 4;
         while (end && ((uint8_t) refusal->message [end] & 0xc0) == 0x80)
             end--;
@@ -64,7 +64,7 @@ s_check_kind (uint8_t kind, size_t count, refusal_t *refusal)
 static bool
 s_check_head (const wire_head_t *head, const frame_t *frame, refusal_t *refusal)
 {
-    //  The version first: another one may well have a head of another size.
+    //  The version first: another version may have a head of another size.
     size_t version_at = offsetof (wire_head_t, version);
     if (frame->size > version_at && frame->data [version_at] != WIRE_VERSION)
         return refuse (refusal, "version", "version %u is none of this server's: it speaks version %d",
@@ -102,7 +102,7 @@ request_progress (const frame_t *frame, wire_progress_t *progress, refusal_t *re
 }
 
 //  --- The keys of JOIN -------------------------------------------------------------------------------------
-//  Each takes its value into join, or says what was expected.
+//  Each stores its value in join, or refuses it and says what was expected.
 
 static bool
 s_take_dataset (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
@@ -148,7 +148,7 @@ s_take_on_bad (const char *key, const json_t *value, request_join_t *join, refus
     return word >= 0 || request_refuse_value (refusal, key, "\"drop\" or \"fail\"", value);
 }
 
-//  What the operations are is the decoder's to judge.
+//  The decoder judges the operations.
 static bool
 s_take_pipeline (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
@@ -195,7 +195,7 @@ s_take_seed (const char *key, const json_t *value, request_join_t *join, refusal
         || request_refuse_value (refusal, key, "a string of decimal digits, below 2^64", value);
 }
 
-//  What it needs else, s_check_pool sees.
+//  s_check_pool checks the rest.
 static bool
 s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
@@ -203,8 +203,8 @@ s_take_pool (const char *key, const json_t *value, request_join_t *join, refusal
         refusal);
 }
 
-//  Notes that a frame of a kind stands at a place of the list; false: others stand between it and those
-//  before it.
+//  Notes that a frame of a kind is at a place of the list; false: frames of another kind separate it from
+//  earlier ones.
 static bool
 s_note_frame (size_t place, size_t *first_p, size_t *frames_p)
 {
@@ -214,7 +214,7 @@ s_note_frame (size_t place, size_t *first_p, size_t *frames_p)
     return (*frames_p)++ + *first_p == place + BEFORE;
 }
 
-//  Only what the list says by itself; s_check_frames compares it with the other keys and the message.
+//  Checks the list by itself; s_check_frames compares it with the other keys and the message.
 static bool
 s_take_frames (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
@@ -285,7 +285,7 @@ s_check_pool (const request_join_t *join, refusal_t *refusal)
             "order \"seeded\"");
 }
 
-//  "frames" beside "order" and beside the frames that came.
+//  "frames" beside "order" and beside the frames that arrived.
 static bool
 s_check_frames (const request_join_t *join, size_t count, refusal_t *refusal)
 {
@@ -308,7 +308,7 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
     json_object_foreach (object, key, value)
         if (!s_take (key, value, join, refusal))
             return false;
-    //  Who gives a seed wants to have the run again, not only its augmentation.
+    //  A user that gives a seed wants to repeat the whole run, not only its augmentation.
     if (!join->order_given && join->seed_given)
         join->order = REQUEST_SEEDED;
     if (!*join->dataset)
@@ -320,7 +320,7 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
         && request_check_ranks (join, refusal);
 }
 
-//  An empty object: what such a message may say later is not known yet.
+//  An empty object, reserved for later keys.
 static bool
 s_check_empty (const frame_t *frame, const char *name, refusal_t *refusal)
 {

@@ -1,7 +1,6 @@
 /*  request -- what clients send, parsed: bounded, validated with a reason, then used.
  *
- *  Everything here is foreign.  docs/protocol.md is the description.  No function keeps a pointer into a
- *  frame.
+ *  All input here is foreign.  docs/protocol.md describes it.  No function keeps a pointer into a frame.
  */
 #ifndef REQUEST_H
 #define REQUEST_H
@@ -24,19 +23,18 @@ typedef struct {
     char message [512];
 } refusal_t;
 
-//  Fills a refusal like printf; cuts what is too long.  Returns false, so that `return refuse (...)` reads
-//  well.
+//  Fills a refusal like printf; cuts long texts.  Returns false, so that `return refuse (...)` reads well.
 bool refuse (refusal_t *refusal, const char *code, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
 typedef enum {
     REQUEST_OK,
     REQUEST_REFUSED,            //  answer ERROR with the refusal and head.tag
-    REQUEST_IGNORED             //  not ours: no answer
+    REQUEST_IGNORED             //  another protocol: no answer
 } request_status_t;
 
-//  Reads frame 0, and checks kind and number of frames.  On REQUEST_REFUSED head holds what could be read
-//  (job and tag, or 0).
+//  Reads frame 0, and checks kind and number of frames.  On REQUEST_REFUSED head holds job and tag if they
+//  could be read, otherwise 0.
 request_status_t request_head (const frame_t *frames, size_t count, wire_head_t *head, refusal_t *refusal);
 
 //  Frame 1 of STATUS: an empty object.
@@ -51,12 +49,12 @@ enum {
     REQUEST_NAME_BYTES_MAX = 64,
     REQUEST_BATCH_MAX = 65536,
     REQUEST_WINDOW_MAX = 1 << 20,       //  samples: batch_size x slots x world_size
-    REQUEST_GATHER_SECONDS = 300, REQUEST_RANK_WAIT_SECONDS = 10    //  where they are not said
+    REQUEST_GATHER_SECONDS = 300, REQUEST_RANK_WAIT_SECONDS = 10    //  defaults
 };
 
 typedef enum { REQUEST_SHARED, REQUEST_PRIVATE, REQUEST_LIST, REQUEST_SEEDED } request_order_t;
 
-//  Where a job goes on.
+//  Where a job resumes.
 typedef struct {
     bool given;
     char fingerprint [REQUEST_NAME_BYTES_MAX + 1];
@@ -72,9 +70,9 @@ typedef struct {
     uint64_t epochs;            //  0: until the client leaves
     bool drop_last;
     bool on_bad_given, bad_is_fatal;    //  on_bad is "fail"
-    json_t *pipeline;           //  one reference, the request's; a list or a name, not validated here
+    json_t *pipeline;           //  one reference, owned by the request; a list or a name, not validated here
     bool order_given;
-    request_order_t order;      //  not given: SEEDED where a seed is, else SHARED
+    request_order_t order;      //  not given: SEEDED with a seed, otherwise SHARED
     uint32_t slots;
     bool inline_only;           //  transport "inline"
     bool seed_given;
@@ -88,33 +86,35 @@ typedef struct {
     uint32_t gather_seconds, rank_wait_seconds;
     bool subset_given;
     size_t list_frames, taken_frames, recent_frames;
-    //  the message's frame that is the first of each; 0: there is none
+    //  the index of each kind's first frame in the message; 0: none
     size_t subset_first, list_first, taken_first, recent_first;
 } request_join_t;
 
-//  frames[0] is the head, frames[1] the JSON.  True, and the caller calls request_join_clear; or false,
-//  nothing to clear.
+//  frames[0] is the head, frames[1] the JSON.  True: the caller calls request_join_clear.  False: nothing to
+//  clear.
 bool request_join (const frame_t *frames, size_t count, request_join_t *join, refusal_t *refusal);
 void request_join_clear (request_join_t *join);
 
-//  Form 1 or 2, ids below sample_count, not empty.  True and *set_p the caller's, without run containers, fit
-//  to be drawn from.  Takes about 4 ns an id where whole blocks of 65536 are not set: 50 ms for 10 million.
+//  Form 1 or 2, ids below sample_count, not empty.  True and *set_p the caller's, without run containers, so
+//  that draws are fast.  Takes about 4 ns an id where whole blocks of 65536 are not set: 50 ms for 10
+//  million.
 bool request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **set_p,
     refusal_t *refusal);
-//  What an earlier job has taken: form 1 or 2, the frames joined, ids below sample_count.  True and *set_p
-//  the caller's, as request_subset's, but it may be empty.  An id that is none is refused as `bad_state`.
+//  The samples that an earlier job has taken: form 1 or 2, the frames joined, ids below sample_count.  True
+//  and *set_p the caller's, as in request_subset, but it may be empty.  An invalid id is refused as
+//  `bad_state`.
 bool request_taken (const frame_t *frames, size_t count, uint32_t sample_count, roaring_bitmap_t **set_p,
     refusal_t *refusal);
-//  Form 3, the frames joined, ids below sample_count, not empty.  True and *ids_p malloc'ed, *count_p of
-//  them.
+//  Form 3, the frames joined, ids below sample_count, not empty.  True and *ids_p malloc'ed, with *count_p
+//  ids.
 bool request_list (const frame_t *frames, size_t count, uint32_t sample_count,
     uint32_t **ids_p, size_t *count_p, refusal_t *refusal);
-//  The steps and ends of epochs that a rank received last; frames are the whole message of the join, which
-//  has some such.  Each record continues the one before, the last ends where resume says, ids are below
-//  sample_count.  True and *records_p malloc'ed, one block with all that it points to.
+//  The steps and ends of epochs that a rank received last; frames are the whole message of a join that has
+//  such records.  Each record continues the one before, the last ends at resume, ids are below sample_count.
+//  True and *records_p malloc'ed, one block with all that it points to.
 bool request_recent (const frame_t *frames, const request_join_t *join, uint32_t sample_count,
     broker_record_t **records_p, size_t *count_p, refusal_t *refusal);
-//  How large such a block is.
+//  The size of such a block.
 size_t request_recent_bytes (const broker_record_t *records, size_t count, uint32_t world_size);
 
 #endif

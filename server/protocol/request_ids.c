@@ -20,7 +20,7 @@ request_ids_count (const frame_t *frame)
     return (frame->size - REQUEST_IDS_HEAD_BYTES) / NUMBER_BYTES;
 }
 
-//  Frames lie at any address.
+//  Frames may be unaligned.
 uint64_t
 request_ids_number (const frame_t *frame, size_t index)
 {
@@ -52,11 +52,11 @@ request_ids_check (const frame_t *frame, const char *what, refusal_t *refusal)
 //  range.
 
 typedef struct {
-    const char *what;               //  of the set, in messages
-    const char *beyond;             //  the code of a refusal of ids that there are not
+    const char *what;               //  name of the set, in messages
+    const char *beyond;             //  code of the refusal of an id that does not exist
     uint32_t sample_count;
     roaring_bitmap_t *set;
-    uint64_t previous_end;          //  ranges: of the last one so far
+    uint64_t previous_end;          //  ranges: end of the last one so far
     size_t word_count;              //  words: so many so far
     size_t block;                   //  the bits below stand for ids from block * BLOCK_IDS on
     uint64_t words [BLOCK_WORDS];
@@ -187,7 +187,7 @@ s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
     return true;
 }
 
-//  One of the frames whose forms are known.
+//  Reads one frame of a known form.
 static bool
 s_take_frame (gather_t *self, const frame_t *frame, refusal_t *refusal)
 {
@@ -195,7 +195,7 @@ s_take_frame (gather_t *self, const frame_t *frame, refusal_t *refusal)
         s_take_words (self, frame, refusal);
 }
 
-//  The set of frames, joined, whose forms are known; NULL and the reason.
+//  The set of frames of known form, joined; NULL and the reason.
 static roaring_bitmap_t *
 s_gather (const frame_t *frames, size_t count, const char *what, const char *beyond, uint32_t sample_count,
     refusal_t *refusal)
@@ -215,7 +215,7 @@ s_gather (const frame_t *frames, size_t count, const char *what, const char *bey
         good = s_take_frame (gather, &frames [index], refusal);
     if (good) {
         s_flush (gather);
-        //  Whole blocks came as runs, and a draw from those takes 80 times as long.
+        //  Whole blocks were stored as runs, and a draw from runs takes 80 times as long.
         roaring_bitmap_remove_run_compression (set);
     }
     else if (set) {
@@ -252,8 +252,7 @@ request_subset (const frame_t *frame, uint32_t sample_count, roaring_bitmap_t **
     return true;
 }
 
-//  One frame of those that say what was taken.  Words are counted on from frame to frame, so all but the last
-//  are full.
+//  Reads one frame of "taken".  Words are counted on from frame to frame, so all but the last are full.
 static bool
 s_check_taken (const frame_t *frames, size_t position, size_t count, refusal_t *refusal)
 {

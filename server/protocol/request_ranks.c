@@ -14,7 +14,7 @@ request_take_world_size (const char *key, const json_t *value, request_join_t *j
     return request_take_integer (key, value, 1, WIRE_RANKS_MAX, "", &join->world_size, refusal);
 }
 
-//  Whether there is such a rank, request_check_ranks sees.
+//  request_check_ranks checks that the rank exists.
 bool
 request_take_rank (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
@@ -35,7 +35,7 @@ request_take_rank_wait (const char *key, const json_t *value, request_join_t *jo
         &join->rank_wait_seconds, refusal);
 }
 
-//  What they need of each other and of the other keys.
+//  Checks these keys against each other and the other keys.
 bool
 request_check_ranks (const request_join_t *join, refusal_t *refusal)
 {
@@ -61,19 +61,19 @@ request_check_ranks (const request_join_t *join, refusal_t *refusal)
 
 //  ---- recent
 
-enum { RECORD_NUMBERS = 4 };            //  with which each begins
+enum { RECORD_NUMBERS = 4 };            //  at the beginning of each record
 
 //  The records of a message, while they are read.
 typedef struct {
     const request_join_t *join;
     uint32_t sample_count;
     const uint64_t *numbers;            //  of all frames
-    size_t count, at;                   //  of them; those before are read
-    broker_position_t position;         //  where the record before ended
-    size_t ids;                         //  of the records before
+    size_t count, at;                   //  of numbers; those before `at` are read
+    broker_position_t position;         //  the end of the previous record
+    size_t ids;                         //  of the previous records
 } recent_t;
 
-//  The frames' numbers, joined; as many as there may be at most.  NULL and the reason.
+//  The frames' numbers, joined, up to the limit.  NULL and the reason.
 static uint64_t *
 s_join_frames (const frame_t *frames, size_t count, uint32_t world_size, size_t *numbers_p,
     refusal_t *refusal)
@@ -175,7 +175,7 @@ s_read_record (recent_t *self, size_t index, broker_record_t *record, refusal_t 
     return record->is_end || s_read_step (self, index, record, refusal);
 }
 
-//  All of them; *count_p of records.
+//  Reads all records; *count_p: how many.
 static bool
 s_read_all (recent_t *self, broker_record_t *records, size_t *count_p, refusal_t *refusal)
 {
@@ -197,7 +197,7 @@ s_read_all (recent_t *self, broker_record_t *records, size_t *count_p, refusal_t
             resume->batches);
 }
 
-//  Into one block: the records, then the numbers of their steps.
+//  Copies into one block: the records, then the numbers of their steps.
 static broker_record_t *
 s_pack (const broker_record_t *records, size_t count, uint32_t world_size)
 {

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-//  So many batches of this epoch, and all epochs before it, are behind it.
+//  A position: after so many batches of this epoch, and after all earlier epochs.
 typedef struct {
     uint64_t epoch, batches;
 } broker_position_t;
 
 typedef struct {
-    bool is_end;                    //  of an epoch; else a step
+    bool is_end;                    //  end of an epoch; false: a step
     uint64_t epoch;
     uint64_t index;                 //  of the step; of an end: the epoch's steps
     uint64_t samples;               //  of the step; of an end: the epoch's

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include "request.h"
 
-//  What is asked of a data set; NONE: only what it is.
+//  What a client asks of a data set; NONE: only what it is.
 typedef enum {
     REQUEST_TABLE_NONE,
     REQUEST_TABLE_CLASSES,
@@ -16,7 +16,7 @@ typedef enum {
 typedef struct {
     char dataset [REQUEST_NAME_BYTES_MAX + 1];
     request_table_kind_t table;
-    char label [REQUEST_NAME_BYTES_MAX + 1];    //  of REQUEST_TABLE_LABEL, which has one
+    char label [REQUEST_NAME_BYTES_MAX + 1];    //  for REQUEST_TABLE_LABEL
     uint64_t first;                             //  row
 } request_table_t;
 

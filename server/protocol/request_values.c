@@ -22,7 +22,7 @@ s_levels (const uint8_t *text, size_t size)
     for (size_t index = 0; index < size; index++) {
         uint8_t byte = text [index];
         if (quoted && byte == '\\')
-            index++;                //  whatever it is, it does not end the string
+            index++;                //  an escaped character does not end the string
         else if (byte == '"')
             quoted = !quoted;
         else if (!quoted && (byte == '{' || byte == '['))
@@ -111,7 +111,7 @@ request_text (const json_t *value, size_t bytes_min, char name [REQUEST_NAME_BYT
     size_t size = json_string_length (value);
     if (size < bytes_min || size > REQUEST_NAME_BYTES_MAX)
         return false;
-    //  A control character is what does not show as itself.
+    //  A control character does not show as itself.
     char shown [4 * REQUEST_NAME_BYTES_MAX + 8];
     utf8_visible (json_string_value (value), size, shown, sizeof shown);
     if (strcmp (shown, json_string_value (value)) != 0)
