@@ -31,21 +31,21 @@
 #include "spare_threads.h"
 #include "supervise.h"
 
-enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, where there is that much
-//  Exit statuses; that another server has the endpoint is one of its own, for who starts a server unless
-//  there is one.
+enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, if there is so much memory
+//  Exit statuses; one of them means that another server has the endpoint, for scripts that start a server if
+//  there is none.
 enum { STATUS_FAILED = 1, STATUS_TAKEN = 3 };
 enum { BEAT_MS = 500, ERROR_BYTES = 1024, TOLD_MS = 10000 };
-enum { DESCRIPTORS_KEPT = 4 };      //  a part of so many is not for ranks of jobs, but for files, and for who
-                                    //  asks
+enum { DESCRIPTORS_KEPT = 4 };      //  one part in so many is not for ranks of jobs, but for files and for
+                                    //  clients that only ask
 
-//  What comes a thousand times, as the log has it.
+//  An event that may come a thousand times, as the log reports it.
 typedef struct {
     uint64_t count;
-    int64_t at_ms;                      //  when it was told last
+    int64_t at_ms;                      //  when it was logged last
 } told_t;
 
-//  All that a server is made of, in the order in which it is made.
+//  The parts of a server, in the order in which they are made.
 typedef struct {
     options_t options;
     sources_t sources;
@@ -64,9 +64,9 @@ typedef struct {
     service_t *service;
     idle_t idle;
     log_t log;
-    int failure;                        //  exit status where it cannot start
+    int failure;                        //  exit status if it cannot start
     bool is_supervised;
-    uint64_t restarts;                  //  by its supervisor, of this server before
+    uint64_t restarts;                  //  how often its supervisor has restarted this server
 } server_t;
 
 static bool
@@ -94,7 +94,7 @@ s_complain_shortage (const char *what)
 
 //  ---- starting
 
-//  Clients of one host are many descriptors: as many as the system lets us have.  Returns how many.
+//  Clients of one host need many descriptors: raises the limit as far as the system allows.  Returns it.
 static size_t
 s_raise_descriptors (void)
 {
@@ -108,7 +108,8 @@ s_raise_descriptors (void)
     return limit.rlim_cur;
 }
 
-//  What asks for an end becomes something to poll; blocked before any thread exists, so that all inherit it.
+//  Makes the signals that ask for an end pollable; blocked before any thread exists, so that all threads
+//  inherit it.
 static bool
 s_take_signals (server_t *self)
 {
@@ -118,7 +119,7 @@ s_take_signals (server_t *self)
     sigaddset (&ends, SIGTERM);
     sigaddset (&ends, SIGINT);
     sigaddset (&ends, SIGXCPU);
-    //  Ignored (nohup), it is none: blocked, the kernel would give it to us all the same.
+    //  Skips a signal that is ignored (nohup): if it were blocked, the kernel would deliver it all the same.
     struct sigaction hangup;
     if (sigaction (SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaddset (&ends, SIGHUP);
@@ -127,7 +128,7 @@ s_take_signals (server_t *self)
     return self->signals >= 0 || s_complain_errno ("no signal descriptor");
 }
 
-//  Names are options.c's, which refuses others.
+//  options.c has refused other names.
 static sampler_policy_t
 s_policy (const char *name)
 {
@@ -256,7 +257,8 @@ s_make_connection_limit (server_t *self)
     return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
 }
 
-//  What peers of one user have sent may take an eighth of the memory before the server has taken it.
+//  Data that the peers of one user have sent and the server has not taken yet may use an eighth of the
+//  memory.
 static size_t
 s_waiting_max (void)
 {
@@ -272,7 +274,7 @@ s_start (server_t *self)
     size_t descriptors = s_raise_descriptors ();
     if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
         return false;
-    //  Before what takes long: keys that are wrong are said at once.
+    //  Before slow steps: wrong keys are reported at once.
     if (!s_open_keys (self))
         return false;
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self))
@@ -288,7 +290,7 @@ s_start (server_t *self)
     receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, s_waiting_max ());
     if (!s_open_gate (self) || !s_make_connection_limit (self))
         return false;
-    //  Those whom the sockets are shared with can connect from here on.
+    //  The group can connect from here on.
     if (endpoint_share (self->endpoint, error, sizeof error))
         return s_complain (error);
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
@@ -301,7 +303,7 @@ s_start (server_t *self)
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
 
-//  Who is served, and what of it is probably not what was meant.
+//  Prints which users are served, and warns of probable mistakes.
 static void
 s_announce_users (const server_t *self)
 {
@@ -385,7 +387,7 @@ s_is_gone (void *context, const caller_t *caller)
     return caller->uid == (uid_t) -1 && !keys_has_user (self->keys, caller->user);
 }
 
-//  Whose key is gone has no jobs from this moment on.
+//  Callers with a revoked key have no jobs from this moment on.
 static void
 s_look_at_keys (server_t *self, int64_t now_ms)
 {
@@ -397,7 +399,7 @@ s_look_at_keys (server_t *self, int64_t now_ms)
         service_revoke (self->service, s_is_gone, self, now_ms);
 }
 
-//  How many more there are, if that is to be told now: one line in ten seconds.
+//  How many more there are, if it is time to log them: one line in ten seconds.
 static uint64_t
 s_to_tell (told_t *told, uint64_t count, int64_t now_ms)
 {
@@ -500,8 +502,8 @@ s_run (server_t *self)
     }
 }
 
-//  In an order in which every client hears of it: jobs first, then the socket with time to send, then the
-//  rings' sockets.
+//  In an order that lets every client learn of the end: jobs first, then the socket with time to send, then
+//  the rings' sockets.
 static void
 s_stop (server_t *self)
 {
@@ -524,7 +526,7 @@ s_stop (server_t *self)
         close (self->signals);
 }
 
-//  Whether SIGXCPU is what ended s_run, which is said then.
+//  Whether SIGXCPU ended s_run; logs it then.
 static bool
 s_is_out_of_time (server_t *self)
 {
@@ -539,7 +541,7 @@ s_is_out_of_time (server_t *self)
     return false;
 }
 
-//  A supervisor starts again what died of a signal, and the new process has its time before it.
+//  A supervisor restarts a process that died of a signal, and the new process has its own CPU time limit.
 static void
 s_die_of_time (void)
 {

@@ -11,7 +11,7 @@
 
 enum { LARGE_BYTES = 128 << 20 };       //  more than any buffer of the start
 
-//  The first line of a small file, without its end; false where there is none.
+//  The first line of a small file, without its end; false: none.
 static bool
 s_first_line (const char *path, char *line, int size)
 {
@@ -25,7 +25,7 @@ s_first_line (const char *path, char *line, int size)
     return good;
 }
 
-//  One limit that a group's folder names, as uint64; "no limit" is UINT64_MAX.
+//  One limit in a group's folder, as uint64; "no limit" is UINT64_MAX.
 typedef uint64_t (limit_fn) (const char *folder);
 
 static uint64_t
@@ -33,7 +33,7 @@ s_bytes_in (const char *folder, const char *name)
 {
     char path [PATH_MAX], line [64];
     uint64_t bytes;
-    //  "max", and anything else that is no number, is no limit; version 1 writes a huge number instead.
+    //  "max", or any other text that is no number, is no limit; version 1 writes a huge number instead.
     if (snprintf (path, sizeof path, "%s/%s", folder, name) < (int) sizeof path
         && s_first_line (path, line, sizeof line) && sscanf (line, "%" SCNu64, &bytes) == 1)
         return bytes;
@@ -79,7 +79,7 @@ s_processors_v1 (const char *folder)
 }
 
 //  The least limit of a group and of all above it: each of them binds.  Inside a container the group's path
-//  may name folders of the host that are not there; the mount's own root then is the container's group.
+//  may name folders of the host that do not exist there; then the mount's own root is the container's group.
 static uint64_t
 s_least_upwards (const char *mount, const char *group, limit_fn *limit)
 {
@@ -109,7 +109,7 @@ s_lists (const char *list, const char *word)
     return false;
 }
 
-//  Asks each group that /proc/self/cgroup names: "0::/path" is version 2, "5:cpu,cpuacct:/path" version 1.
+//  Asks each group in /proc/self/cgroup: "0::/path" is version 2, "5:cpu,cpuacct:/path" version 1.
 static uint64_t
 s_least_of_groups (const char *root, const char *controller, limit_fn *limit_v2, limit_fn *limit_v1)
 {
@@ -175,7 +175,8 @@ s_peak_bytes (void)
     return kilobytes * 1024;
 }
 
-//  Whether the limit of address space is so near that it was what refused a thread's stack or a large buffer.
+//  Whether the limit of address space is so near that it must have refused a thread's stack or a large
+//  buffer.
 static bool
 s_is_at_limit (uint64_t *limit_p)
 {

@@ -15,9 +15,8 @@ uint64_t machine_memory_bytes (const char *root);
 //  up).  Never 0.
 uint32_t machine_processors (const char *root);
 
-//  What is to blame, and the remedy, where the process got no memory (ENOMEM) or no thread (EAGAIN); text has
-//  this much room.
-//  Returns text.
+//  The cause, and the remedy, if the process got no memory (ENOMEM) or no thread (EAGAIN); text has this much
+//  room.  Returns text.
 enum { MACHINE_SHORTAGE_BYTES = 256 };
 const char *machine_shortage (int error, char text [MACHINE_SHORTAGE_BYTES]);
 

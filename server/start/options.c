@@ -191,7 +191,7 @@ static bool
 s_set_option (void *target, const option_row_t *row, char *value, char error [OPTION_ERROR_BYTES])
 {
     settings_t *self = target;
-    *error = 0;                         //  options_fail has its own
+    *error = 0;                         //  options_fail writes its own text
     if (row->role != ROLE_COMMAND_LINE)
         return options_set (self, row, value);
     if (self->config)
@@ -223,7 +223,7 @@ s_fill_defaults (options_t *self)
         self->policy = options_copy ("follow", strlen ("follow"));
 }
 
-//  What the arguments leave open.
+//  The defaults for settings that the arguments leave out.
 static bool
 s_complete (settings_t *self)
 {

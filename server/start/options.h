@@ -5,16 +5,14 @@
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
- *  and of who is served, those with a NAME repeatable:
+ *  and of users and tenants, those with a NAME repeatable:
  *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
  *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight
  *      NAME=N
  *      tenant-jobs NAME=N   tenant-batches NAME=BYTES   tenant-cache NAME=BYTES
  *
- *  A ZPL file has the same settings; what the command line says wins, data sets, fields and users add up:
- *      listen = "ipc:///run/tureen/server.sock"
- *      cache = 4G
- *      dataset
+ *  A ZPL file has the same settings; the command line wins; data sets, fields and users add up: listen =
+ *      "ipc:///run/tureen/server.sock" cache = 4G dataset
  *          train = /data/imagenet/train
  *          val = /data/imagenet/val
  *      field
@@ -37,40 +35,41 @@
 
 enum {
     OPTIONS_DATASETS_MAX = 64, OPTIONS_WORKERS_MAX = 1024, OPTIONS_READS_MAX = 128, OPTIONS_PIECE_MAX = 64,
-    OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle, and without a number
+    OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle: its maximum, and its value
+                                                                    //  without a number
     OPTIONS_PATIENCE_MAX = 7 * 24 * 3600, OPTIONS_PATIENCE_SECONDS = 300,
     OPTIONS_FIELDS_MAX = 7,                 //  of a data set, beside "image"
     OPTIONS_TENANTS_MAX = 63,               //  beside the operator
     OPTIONS_USERS_MAX = 4096,               //  of all tenants
     OPTIONS_WEIGHT_MAX = 1000, OPTIONS_JOBS_MAX = 256
 };
-#define OPTIONS_OPERATOR "operator"         //  the tenant that is always there
+#define OPTIONS_OPERATOR "operator"         //  the tenant that always exists
 
 //  A further file of every sample.
 typedef struct {
-    char *name;                 //  letters, digits, '_'; at most 63 bytes; not "image"; no two of a data set
-                                //  the same
+    char *name;                 //  letters, digits, '_'; at most 63 bytes; not "image"; unique in its data
+                                //  set
     bool is_mask;
     char *path;
 } options_field_t;
 
 typedef struct {
-    char *name;                 //  letters, digits, '.', '_', '-'; at most 64 bytes; no two the same
+    char *name;                 //  letters, digits, '.', '_', '-'; at most 64 bytes; unique
     char *path;
     options_field_t fields [OPTIONS_FIELDS_MAX];
     size_t field_count;
-    char *extensions;           //  ".wav,.flac"; NULL: what the catalogue takes by itself
+    char *extensions;           //  ".wav,.flac"; NULL: the catalogue's default
     bool bad_is_fatal;
-    uint32_t jpeg_warnings_max; //  UINT32_MAX: none are too many
-    const char *tier;           //  "stream", "redox" or "direct", static; NULL: not said, which is stream
+    uint32_t jpeg_warnings_max; //  UINT32_MAX: no limit
+    const char *tier;           //  "stream", "redox" or "direct", static; NULL: not given, means stream
     uint32_t piece;             //  0: as the cost model says
 } options_dataset_t;
 
 typedef struct {
-    char *name;                 //  as that of a data set, not OPTIONS_OPERATOR; no two the same
-    uint64_t datasets;          //  a bit for each that it may use, by its place in options_t
+    char *name;                 //  as that of a data set, not OPTIONS_OPERATOR; unique
+    uint64_t datasets;          //  a bit for each data set that it may use, by its place in options_t
     uint32_t weight;            //  1 .. OPTIONS_WEIGHT_MAX
-    uint32_t jobs_max;          //  this and the next two: 0: not said
+    uint32_t jobs_max;          //  this and the next two: 0: not given
     uint64_t batches_bytes_max, cache_bytes_max;
 } options_tenant_t;
 
@@ -93,15 +92,14 @@ typedef struct {
     uint32_t until_idle;        //  seconds; 0: not set
     options_tenant_t tenants [OPTIONS_TENANTS_MAX];
     size_t tenant_count;
-    options_tenant_t own;       //  what the operator may have, beside tenants; name is NULL, datasets are not
-                                //  looked at
+    options_tenant_t own;       //  the operator's limits, beside tenants; name is NULL, datasets are ignored
     options_user_t *users;      //  ascending uids, none twice
     size_t user_count;
-    char *group;                //  that may reach the socket; NULL: nobody but the server's own user
+    char *group;                //  its members may reach the socket; NULL: only the server's own user may
     gid_t group_id;             //  of it
     char *keys;                 //  folder; NULL: no keys
-    bool supervise;             //  a parent starts it, and starts it again when it has died
-    bool open;                  //  whoever can connect is served
+    bool supervise;             //  a parent process starts the server, and restarts it when it dies
+    bool open;                  //  every peer that can connect is served
 } options_t;
 
 //  Parses `tureen serve` arguments (argv[0] is "serve").  OPTION_WRONG: error says which argument or which

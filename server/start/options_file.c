@@ -1,6 +1,6 @@
 /*  options_file -- settings from a ZPL file.  Its syntax is checked line by line here before czmq parses it:
- *  zconfig tells its errors on standard output instead of to its caller, keeps no line numbers, and in some
- *  versions overruns after a line of more than 1024 bytes.
+ *  zconfig prints its errors on standard output instead of returning them, keeps no line numbers, and in some
+ *  versions overruns its buffer after a line of more than 1024 bytes.
  */
 #include "options_state.h"
 #include "input.h"
@@ -21,7 +21,7 @@ enum {
     NAMES_BYTES = 400               //  of all settings
 };
 
-//  The whole file, ended; the caller's.  NULL and the reason.
+//  The whole file, zero-terminated; the caller's.  NULL and the reason.
 static char *
 s_read_file (settings_t *self)
 {
@@ -50,7 +50,7 @@ s_read_file (settings_t *self)
     return NULL;
 }
 
-//  The rest of a line after its name is nothing, a comment, or "= value".
+//  The rest of a line after its name: nothing, a comment, or "= value".
 static bool
 s_check_rest (settings_t *self, const char *at, size_t size)
 {
@@ -79,7 +79,7 @@ s_check_rest (settings_t *self, const char *at, size_t size)
             utf8_visible (at, (size_t) (end - at), shown, sizeof shown));
 }
 
-//  One line (without its end) as ZPL has it; *level is that of the line before it, and becomes its own.
+//  Checks one line (without its end) as ZPL; *level is the previous line's, and becomes this line's.
 static bool
 s_check_line (settings_t *self, const char *line, size_t size, size_t *level)
 {
@@ -113,7 +113,7 @@ s_check_line (settings_t *self, const char *line, size_t size, size_t *level)
 static bool
 s_check_text (settings_t *self, const char *text)
 {
-    size_t level = SIZE_MAX;        //  of the line before: none yet, so that the first may have 0 at most
+    size_t level = SIZE_MAX;        //  of the previous line: none yet, so the first line may have 0 at most
     self->line = 0;
     while (*text) {
         size_t size = strcspn (text, "\n");

@@ -3,8 +3,8 @@
  *  sets and what belongs to them).
  *  No other file includes this.
  *
- *  Settings of data sets and tenants are noted as they come and applied when all is read, because what they
- *  name may come later.
+ *  Settings of data sets and tenants are noted first and applied when all is read, because they may come
+ *  before the data set or tenant that they name.
  */
 #ifndef OPTIONS_STATE_H
 #define OPTIONS_STATE_H
@@ -20,7 +20,7 @@ enum {
     OPTIONS_NOTES_MAX = 1024
 };
 
-//  What a row of options_table says something of.  From ROLE_DATASET on: settings of a data set, and from
+//  What a row of options_table is about.  From ROLE_DATASET on: settings of a data set, and from
 //  ROLE_TENANT on those of a tenant: "NAME...=VALUE" on the command line, lines below the setting in the file.
 typedef enum {
     ROLE_SERVER,                    //  into options_t
@@ -35,13 +35,13 @@ typedef enum {
 typedef struct {
     const option_row_t *row;
     char *key, *value;
-    const char *file;               //  where it stands, as in settings_t
+    const char *file;               //  its file, as in settings_t
     size_t line;
 } note_t;
 
 typedef struct {
     options_t *options;
-    const char *file;               //  of the settings that are read now; NULL: the command line
+    const char *file;               //  of the settings being read; NULL: the command line
     size_t line;                    //  in it, from 1
     option_result_t result;         //  of the command line
     bool given_in_file [OPTION_ROWS_MAX];
@@ -59,9 +59,9 @@ bool options_fail (settings_t *self, const char *format, ...) __attribute__ ((fo
 const char *options_shown (const char *text, char shown [OPTIONS_SHOWN_BYTES]);
 //  strndup that cannot fail.
 char *options_copy (const char *text, size_t size);
-//  Keeps the value where the row has it in target, or says what is wrong with it.
+//  Stores the value at the row's place in target, or says what is wrong with it.
 bool options_value (settings_t *self, const option_row_t *row, void *target, char *value);
-//  Checks a value and keeps it, unless the command line has already said something else.
+//  Checks a value and stores it, unless the command line has already set it.
 bool options_set (settings_t *self, const option_row_t *row, char *value);
 
 //  ---- options_file.c
@@ -79,19 +79,19 @@ options_is_named (const option_row_t *row)
 bool options_is_name (const char *name, size_t size);
 //  ".wav,.flac"; target is an options_dataset_t.
 bool options_take_extensions (void *target, char *value, char error [OPTION_ERROR_BYTES]);
-//  By its name, size bytes of it; NULL: there is none.
+//  Finds a data set by its name, size bytes; NULL: none.
 options_dataset_t *options_dataset (options_t *options, const char *name, size_t size);
-//  Of a data set or a tenant, or a new one: key is NAME or NAME.FIELD, size bytes of it.
+//  Finds or makes the note of a data set or a tenant: key is NAME or NAME.FIELD, size bytes.
 bool options_set_named (settings_t *self, const option_row_t *row, const char *key, size_t size, const char *value);
-//  What stands in the file and has been said before, by the command line, which wins, or in the file, which
-//  is an error; NULL: nothing.
+//  An earlier note of a setting in the file: from the command line, which wins, or from the file, which is an
+//  error; NULL: none.
 const note_t *options_said_before (const settings_t *self, const note_t *note);
-//  When all is read: every note becomes part of its data set or tenant.
+//  When all is read: applies every note to its data set or tenant.
 bool options_apply (settings_t *self);
 void options_forget (settings_t *self);
 void options_clear_dataset (options_dataset_t *dataset);
 
-//  "train, val" of count names, each at the beginning of an entry of stride bytes.
+//  "train, val": count names, each at the beginning of an entry of stride bytes.
 const char *options_list (char text [OPTIONS_LIST_BYTES], const void *entries, size_t count, size_t stride);
 
 //  ---- options_tenants.c
@@ -100,7 +100,7 @@ bool options_add_tenant (settings_t *self, const char *name, size_t size, const 
 bool options_apply_to_tenant (settings_t *self, const note_t *note);
 //  The group of this name or number; target is an options_t.
 bool options_take_group (void *target, char *value, char error [OPTION_ERROR_BYTES]);
-//  What cannot be together, once all is applied.
+//  Refuses settings that exclude each other, once all is applied.
 bool options_check_tenants (settings_t *self);
 void options_clear_tenants (options_t *options);
 

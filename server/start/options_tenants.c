@@ -12,7 +12,7 @@ enum { ACCOUNT_BYTES_MAX = 256 };
 
 //  --- Users and groups of this machine ---------------------------------------------------------------------
 
-//  A uid or gid in plain digits; the highest number stands for none.
+//  A uid or gid in plain digits; the highest number is invalid.
 static bool
 s_is_number (const char *text, uint32_t *number_p)
 {
@@ -23,7 +23,7 @@ s_is_number (const char *text, uint32_t *number_p)
     return number < UINT32_MAX;
 }
 
-//  "alice", or where the machine knows no name "user 1000", for messages.
+//  "alice", or "user 1000" if the machine knows no name, for messages.
 static const char *
 s_user_name (uid_t uid, char shown [OPTIONS_SHOWN_BYTES])
 {
@@ -52,7 +52,7 @@ options_take_group (void *target, char *value, char error [OPTION_ERROR_BYTES])
 
 //  --- Declaring --------------------------------------------------------------------------------------------
 
-//  NULL: there is none of that name.
+//  NULL: no tenant has that name.
 static options_tenant_t *
 s_tenant (options_t *options, const char *name, size_t size)
 {
@@ -92,7 +92,7 @@ s_add_user (settings_t *self, size_t tenant, uid_t uid)
     return true;
 }
 
-//  size bytes of a list: one user.
+//  Adds one user, size bytes of a list.
 static bool
 s_take_user (settings_t *self, size_t tenant, const char *text, size_t size)
 {
@@ -113,8 +113,8 @@ s_take_user (settings_t *self, size_t tenant, const char *text, size_t size)
     return s_add_user (self, tenant, account->pw_uid);
 }
 
-//  The next part of a list with commas, without blanks around it: moves *list_p behind it, and past the last
-//  to NULL.
+//  The next part of a list with commas, without blanks around it: moves *list_p behind it, after the last
+//  part to NULL.
 static const char *
 s_part (const char **list_p, size_t *size_p)
 {
@@ -127,7 +127,7 @@ s_part (const char **list_p, size_t *size_p)
     return list;
 }
 
-//  The place of a tenant, which is made if it is new; OPTIONS_TENANTS_MAX: it cannot be.
+//  The index of a tenant, made if it is new; OPTIONS_TENANTS_MAX: it cannot be made.
 static size_t
 s_declare (settings_t *self, const char *name, size_t size)
 {
@@ -234,7 +234,7 @@ bool
 options_check_tenants (settings_t *self)
 {
     options_t *options = self->options;
-    //  Of the file or of the command line, or of both.
+    //  The place to name: the file, the command line, or both.
     self->file = NULL;
     if (!options->own.weight)
         options->own.weight = 1;

@@ -11,12 +11,11 @@
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
-    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: where a job's pool is
-                                        //  read, members of a piece are up to 64 places apart, and a chunk is
-                                        //  64 or more
-    READS_TOGETHER = 16,                //  pieces that are read at once, when the size of a piece is chosen
+    CHUNK_ENDS = STREAM_ORDER_PIECE,    //  in one range, with padding behind each: with a job's pool, members
+                                        //  of a piece are up to 64 places apart, and a chunk is 64 or more
+    READS_TOGETHER = 16,                //  pieces read at once, assumed when the size of a piece is chosen
     REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
-    PIECE_LEAST = 8,                    //  samples of a piece, where the pool has room for
+    PIECE_LEAST = 8,                    //  samples of a piece, if the pool has room for
     PIECES_OF_POOL = 64,                //  of them
     ERROR_BYTES = 1024
 };
@@ -51,7 +50,7 @@ s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, ch
     return catalogue_open (catalogue_p, &options, error, error_bytes);
 }
 
-//  One line for the log: what was found.
+//  Writes one line of the log: what was found.
 static void
 s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
 {
@@ -71,7 +70,7 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
 
 //  ---- devices
 
-//  The one of that number, which may be new; NULL: no memory.
+//  The device with this number, made if it is new; NULL: no memory.
 static device_t *
 s_device (sources_t *self, dev_t number)
 {
@@ -113,8 +112,8 @@ s_piece (void *user, uint64_t pool_samples)
     const source_t *source = user;
     uint64_t bytes = catalogue_bytes (source->catalogue);       //  0: all files are empty
     double sample_bytes = (double) (bytes? bytes: 1) / catalogue_samples (source->catalogue);
-    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little where the pool
-    //  is large.
+    //  Throttled disks look better than they are (docs/disk.md), and small pieces gain little if the pool is
+    //  large.
     uint64_t least = pool_samples / PIECES_OF_POOL;
     least = least < 1? 1: least > PIECE_LEAST? PIECE_LEAST: least;
     if (source->piece_set)
@@ -127,14 +126,14 @@ static bool
 s_prefers_singles (void *user, uint32_t samples, size_t sample_bytes, size_t range_bytes)
 {
     const source_t *source = user;
-    //  Whole blocks are read, also where files are empty.
+    //  Reads take whole blocks, also for empty files.
     double single_bytes = (double) sample_bytes / samples + READER_ALIGN_BYTES;
     double together_bytes = (double) range_bytes + READER_ALIGN_BYTES;
     return cost_prefers_singles (device_cost (source_device (source, 0)), samples, single_bytes,
         together_bytes, READS_TOGETHER);
 }
 
-//  The volume joins the files of its device.  False: that cannot be said, and errno has the reason.
+//  Adds the volume to the files of its device.  False: the device is unknown, and errno has the reason.
 static bool
 s_place_volume (sources_t *self, source_volume_t *volume, const char *path, size_t span)
 {
@@ -146,7 +145,7 @@ s_place_volume (sources_t *self, source_volume_t *volume, const char *path, size
     return volume->device && device_add_volume (volume->device, path, span, &volume->file);
 }
 
-//  Their devices are measured, where nothing is known of them yet.
+//  Measures their devices, unless they were measured before.
 static bool
 s_place_volumes (sources_t *self, source_t *source, size_t span)
 {
@@ -166,7 +165,7 @@ s_place_volumes (sources_t *self, source_t *source, size_t span)
     return true;
 }
 
-//  Names are options.c's, which refuses others.
+//  options.c has refused other names.
 static raw_policy_t
 s_tier (const options_dataset_t *wanted)
 {
@@ -174,7 +173,7 @@ s_tier (const options_dataset_t *wanted)
     return strcmp (name, "redox") == 0? RAW_REDOX: strcmp (name, "direct") == 0? RAW_DIRECT: RAW_STREAM;
 }
 
-//  One line for the log: redox is not for training.
+//  Writes one line of the log: redox is not for training.
 static void
 s_describe_redox (const options_dataset_t *wanted, const pack_t *pack)
 {

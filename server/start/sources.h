@@ -1,8 +1,8 @@
 /*  sources -- the data sets of the settings, opened: files listed, packs checked and measured, each told to
  *  the broker.
  *
- *  Plain data; { 0 } is nothing.  Owner: the thread that starts and ends the server; devices are the broker's
- *  thread's.
+ *  Plain data; { 0 } is empty.  Owner: the thread that starts and ends the server; the broker's thread owns
+ *  the devices.
  */
 #ifndef SOURCES_H
 #define SOURCES_H
@@ -17,17 +17,16 @@ typedef struct {
     broker_t *broker;                   //  lent, and the options too
     const options_t *options;
     source_t all [OPTIONS_DATASETS_MAX];
-    device_t **devices;                 //  on which they lie; in no order
+    device_t **devices;                 //  of the data sets' files; in no order
     size_t device_count;
 } sources_t;
 
-//  Opens them in the order of the settings, and says on standard output what was found.  False: standard
-//  error says why.
-//  sources_close in either case, when no thread uses them any more.
+//  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:
+//  the reason is on standard error.  Call sources_close in either case, when no thread uses them any more.
 bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
 void sources_close (sources_t *self);
 
-//  Of the memory for compressed samples, so much at most is for ranges on their way from the disk.
+//  At most so much of the memory for compressed samples is for ranges on their way from the disk.
 size_t sources_buffer_part (const options_t *options);
 //  "3.2 GiB"; returns text.
 const char *sources_size (uint64_t bytes, char *text, size_t size);

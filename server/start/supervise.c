@@ -18,8 +18,8 @@ enum { NOT_STARTED = 127, TEXT_BYTES = 64 };
 
 typedef struct {
     const supervise_options_t *options;
-    sigset_t waited, before;    //  the signals that are waited for, and what was blocked before
-    pid_t child;                //  0: there is none
+    sigset_t waited, before;    //  the signals that we wait for, and the earlier signal mask
+    pid_t child;                //  0: none
     uint64_t restarts;
     int64_t began_ms, pause_ms;
     int passed;                 //  the last signal that asked for an end; 0: none
@@ -41,19 +41,19 @@ supervise_is_child (uint64_t *restarts_p)
     long parent;
     const char *text = getenv (VARIABLE);
     *restarts_p = 0;
-    //  What was inherited from further above is not meant.
+    //  Ignores a variable inherited from an older supervisor.
     bool is_child = text && sscanf (text, "%ld:%" SCNu64, &parent, restarts_p) == 2
         && parent == (long) getppid ();
     unsetenv (VARIABLE);
     if (is_child)
-        prctl (PR_SET_NAME, "tureen");          //  else it is called after the link that was executed
+        prctl (PR_SET_NAME, "tureen");          //  otherwise the process gets the name of the executed link
     return is_child;
 }
 
 static void
 s_execute (const supervise_t *self, pid_t parent)
 {
-    //  A parent that died before this call will not die again: then it is no parent any more.
+    //  If the parent died before this call there will be no signal: then getppid differs.
     if (prctl (PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid () != parent)
         _exit (NOT_STARTED);
     sigprocmask (SIG_SETMASK, &self->before, NULL);
@@ -81,7 +81,7 @@ s_start (supervise_t *self)
 
 //  ---- waiting
 
-//  The next signal; 0: the time is over.  Below 0: there is no end of it.
+//  Waits for the next signal; returns 0 when the time is over.  A negative time never ends.
 static int
 s_wait (const supervise_t *self, int64_t time_ms)
 {
@@ -93,8 +93,8 @@ s_wait (const supervise_t *self, int64_t time_ms)
     return number < 0? 0: number;
 }
 
-//  True: the child has ended, with this status.  As the first process of a container it has others' children
-//  too.
+//  True: the child has ended, with this status.  As the first process of a container this process gets other
+//  processes' children, too.
 static bool
 s_reap (supervise_t *self, int *status_p)
 {
@@ -110,7 +110,7 @@ s_reap (supervise_t *self, int *status_p)
     return is_over;
 }
 
-//  Until the child has ended; signals that ask for its end are passed on.
+//  Waits until the child has ended; passes on signals that ask for its end.
 static int
 s_attend (supervise_t *self)
 {
@@ -125,7 +125,7 @@ s_attend (supervise_t *self)
     return status;
 }
 
-//  Lets time pass; false: an end was asked for.
+//  Waits; false: a signal asked for an end.
 static bool
 s_pause (supervise_t *self, int64_t pause_ms)
 {
@@ -141,9 +141,9 @@ s_pause (supervise_t *self, int64_t pause_ms)
     return true;
 }
 
-//  ---- what came of it
+//  ---- the child's end
 
-//  Says why it is started again, and waits.  False: it is not.
+//  Logs why the child is restarted, and waits.  False: it is not restarted.
 static bool
 s_again (supervise_t *self, int status)
 {
@@ -161,13 +161,13 @@ s_again (supervise_t *self, int status)
     return s_pause (self, self->pause_ms);
 }
 
-//  It died while it was to end.
+//  The child died after it was asked to end.
 static int
 s_ended (const supervise_t *self, int status)
 {
     int number = WTERMSIG (status);
     if (number == self->passed)
-        return 0;                               //  it had not even begun
+        return 0;                               //  the child was not even started
     log_event (self->options->log, LOG_LEVEL_ERROR, "ended",
         LOG_FIELDS (LOG_NUMBER ("signal", (uint64_t) number)),
         "the server died of signal %d (%s) while it was ending", number, strsignal (number));
@@ -198,12 +198,12 @@ supervise_run (const supervise_options_t *options)
     sigemptyset (&self.waited);
     sigaddset (&self.waited, SIGTERM);
     sigaddset (&self.waited, SIGINT);
-    //  nohup: whoever has us ignore it wants that of us and of the child.
+    //  nohup: if SIGHUP is ignored, this process and the child ignore it.
     struct sigaction hangup;
     if (sigaction (SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         sigaddset (&self.waited, SIGHUP);
     sigaddset (&self.waited, SIGCHLD);
-    signal (SIGCHLD, SIG_DFL);                  //  ignored, children would vanish without their status
+    signal (SIGCHLD, SIG_DFL);                  //  if it were ignored, the child's exit status would be lost
     sigprocmask (SIG_BLOCK, &self.waited, &self.before);
     int status = s_run (&self);
     sigprocmask (SIG_SETMASK, &self.before, NULL);
