@@ -2,7 +2,7 @@
  *
  *  happy path:  keys_look: names in allowed/ -> stat each -> read those that are new or changed -> grants by
  *               key, each with the user's number that it had.
- *  failure:     for want of something (descriptors, memory, a disk that works) the file, or all of them, stay
+ *  failure:     without descriptors, memory or a working disk, the grants of that file, or of all files, stay
  *               as they were.
  *
  *  A file that changes again within the clock tick of its reading shows no new time, so a young file is read

@@ -103,7 +103,7 @@ receive_quota_may_receive (int fd)
         return true;
     size_t held = atomic_load (&connection->held), connection_max = atomic_load (&s_connection_max);
     bool user_is_full = atomic_load (&user->held) + atomic_load (&user->left) >= atomic_load (&s_user_max);
-    //  A connection that holds little is not the cause.
+    //  When a user is over its limit, a connection that holds little may still receive.
     if (!connection->zmtp_parser.is_wrong && connection->zmtp_parser.frames < RECEIVE_QUOTA_FRAMES_MAX
         && held < connection_max
     &&  (!user_is_full || held < connection_max / SMALL_PART))
